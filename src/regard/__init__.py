@@ -1,0 +1,14 @@
+"""regard: attention you can see.
+
+    from regard import attend, Causal       the mechanism, and its pattern
+    regard.install(model)                   any Hugging Face model: fused speed, patterns in outputs.attentions
+    regard.trace(model, text)               who looks at whom, in every layer and head
+
+Every public name, and the file it lives in, stands in `__init__.pyi`. A name is imported when it is first used, so that
+`import regard` brings neither torch nor transformers.
+"""
+
+import lazy_loader
+
+__version__ = "0.1.0"
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

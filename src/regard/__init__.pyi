@@ -1,0 +1,17 @@
+from .attention.attend import Attended as Attended
+from .attention.attend import attend as attend
+from .attention.masks import Causal as Causal
+from .attention.masks import Documents as Documents
+from .attention.masks import Keep as Keep
+from .attention.masks import Mask as Mask
+from .attention.masks import Padding as Padding
+from .attention.masks import Window as Window
+from .attention.normalise import Softmax as Softmax
+from .attention.pattern import Pattern as Pattern
+from .attention.scores.dot import Dot as Dot
+from .attention.scores.dot import ScaledDot as ScaledDot
+from .attention.steps import Steps as Steps
+from .attention.summary import Summary as Summary
+from .attention.summary import Top as Top
+
+__version__: str

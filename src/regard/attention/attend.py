@@ -1,0 +1,130 @@
+"""The attention function: every query reads the values, each in proportion to how well its key matches.
+
+    context = normalise(mask(score(query, key))) value          softmax(Q Kᵀ / √d_key) V by default
+
+The three stages are objects, so another mechanism is another object and never another flag. The context comes from a
+fused kernel wherever one can express the call; the `Pattern` beside it computes the weights when you look at them.
+
+Source: Vaswani et al. 2017, equation 1.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.backends.fused import fused, why_not
+from regard.attention.grid import Grid
+from regard.attention.masks import Mask, as_mask
+from regard.attention.normalise import Softmax
+from regard.attention.pattern import Pattern
+from regard.attention.scores.dot import ScaledDot
+from regard.attention.scores.score import Score
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Attended:
+    """What one attention step read, and exactly how.
+
+    Attributes:
+        context: what each query read; its type is the input's.
+        pattern: the weights it read with, computed when looked at.
+        backend: what computed the context: "fused" or "tiled".
+    """
+
+    context: Float[Tensor, "batch heads queries d_value"]
+    pattern: Pattern
+    backend: str
+
+
+def attend(
+    query: Float[Tensor, "query_batch heads queries d_key"],
+    key: Float[Tensor, "key_batch key_heads keys d_key"],
+    value: Float[Tensor, "value_batch key_heads keys d_value"],
+    *,
+    score: Score = ScaledDot(),  # noqa: B008 (frozen)
+    mask: Mask | Tensor | None = None,
+    normalise: Softmax = Softmax(),  # noqa: B008 (frozen)
+    dropout: float = 0.0,
+) -> Attended:
+    """Read the values with each query.
+
+    key and value may have fewer heads than query (each serves a group of them), and a batch of 1 serves every item.
+    A query that sees no key has context 0 and weights 0. A NaN in the input comes out as NaN.
+
+    Args:
+        mask: which keys a query may attend to, as a rule (`Causal()`, joined with & | ~) or a boolean tensor that
+            broadcasts to [batch heads queries keys], True = may attend. None = all.
+        dropout: the chance that a weight is dropped; for training only. The pattern shows the weights before it.
+
+    Raises:
+        ValueError: shapes, types or devices that do not fit together.
+        TypeError: a mask that is not boolean.
+
+    >>> import torch
+    >>> from regard import attend, Causal
+    >>> query, key, value = torch.randn(3, 2, 8, 64, 16).unbind()
+    >>> seen = attend(query, key, value, mask=Causal())
+    >>> seen.context.shape, seen.pattern
+    (torch.Size([2, 8, 64, 16]), Pattern(batch=2, heads=8, queries=64, keys=64, mask=Causal()))
+    """
+    grid = checked(query, key, value, dropout)
+    mask = as_mask(mask)
+    for part in (score, mask, normalise):
+        if part is not None:
+            part.check(grid)
+    pattern = Pattern(query, key, value, grid, score, mask, normalise)
+    if isinstance(score, ScaledDot) and why_not(score, normalise) is None:
+        context = fused(query, key, value, grid, score, mask, normalise, dropout)
+        return Attended(context=context, pattern=pattern, backend="fused")
+    return Attended(context=pattern.apply(value, dropout), pattern=pattern, backend="tiled")
+
+
+def checked(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Grid:
+    """The grid of a call, once its arguments are known to fit together."""
+    named = {"query": query, "key": key, "value": value}
+    for name, tensor in named.items():
+        if tensor.ndim != 4:
+            raise ValueError(
+                f"{name} has shape {list(tensor.shape)}; attend takes four axes, [batch heads tokens width]; "
+                "add the missing ones with unsqueeze."
+            )
+        if not tensor.is_floating_point():
+            raise ValueError(f"{name} has dtype {tensor.dtype}; attend takes floating-point numbers.")
+    for what in ("dtype", "device"):
+        if len({getattr(tensor, what) for tensor in named.values()}) > 1:
+            have = ", ".join(f"{name} {getattr(tensor, what)}" for name, tensor in named.items())
+            raise ValueError(f"query, key and value must share one {what}: {have}; convert them with .to(…).")
+    if query.shape[3] != key.shape[3]:
+        raise ValueError(
+            f"query has width {query.shape[3]} and key has width {key.shape[3]}; "
+            "their product needs one width, so project them to the same d_key."
+        )
+    if key.shape[1:3] != value.shape[1:3]:
+        raise ValueError(
+            f"key has {key.shape[1]} heads of {key.shape[2]} tokens and value has {value.shape[1]} heads of "
+            f"{value.shape[2]} tokens; every key needs its value, so they must be the same."
+        )
+    if key.shape[1] == 0 or query.shape[1] % key.shape[1]:
+        raise ValueError(
+            f"query has {query.shape[1]} heads and key has {key.shape[1]}; each key head serves a group of query "
+            f"heads, so it must be one of {divisors(query.shape[1])}."
+        )
+    batches = {tensor.shape[0] for tensor in named.values()}
+    if len(batches - {1}) > 1:
+        have = ", ".join(f"{name} {tensor.shape[0]}" for name, tensor in named.items())
+        raise ValueError(f"batch sizes do not fit together: {have}; each must be the same or 1.")
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout={dropout} is the chance that a weight is dropped; it must be at least 0 and below 1.")
+    batch = next(iter(batches - {1}), 1)
+    return Grid(batch, query.shape[1], query.shape[2], key.shape[2])
+
+
+def divisors(number: int) -> list[int]:
+    """The whole numbers that divide a number.
+
+    >>> divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    return [candidate for candidate in range(1, number + 1) if number % candidate == 0]

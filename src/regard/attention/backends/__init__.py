@@ -1,0 +1,6 @@
+"""Backends: ways to compute the same context.
+
+    reference   loops in float64, written to be read; what the others are tested against
+    fused       PyTorch's scaled_dot_product_attention, which never builds the queries × keys matrix
+    tiled       `Pattern.apply`: blocks of queries, for what the fused kernel cannot express
+"""

@@ -1,0 +1,129 @@
+"""The fused backend: PyTorch's scaled_dot_product_attention, called so that no queries × keys matrix is ever built.
+
+A mask that depends on the query would be such a matrix. So it is built for one block of queries at a time, and only for
+the keys that the block can reach: a window over a long sequence costs the window, not the length.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.attention.grid import Grid, Tile, spans
+from regard.attention.masks import Causal, Keep, Mask
+from regard.attention.normalise import Softmax
+from regard.attention.scores.dot import ScaledDot
+from regard.attention.scores.score import Score
+
+BLOCK_QUERIES = 256
+"""Queries in one block; measured best among 128, 256, 512 for a causal mask of 2,048 tokens on two cores."""
+
+
+def why_not(score: Score, normalise: Softmax) -> str | None:
+    """Why the fused kernel cannot express a call; None if it can."""
+    if not isinstance(score, ScaledDot):
+        return f"the fused kernel computes dot products, not {type(score).__name__}"
+    if score.softcap is not None:
+        return "the fused kernel has no softcap"
+    if normalise.sinks is not None:
+        return "the fused kernel has no sinks"
+    if normalise.temperature == 0:
+        return "the fused kernel divides by the temperature, which is 0"
+    return None
+
+
+def fused(
+    query: Float[Tensor, "batch heads queries d_key"],
+    key: Float[Tensor, "key_batch key_heads keys d_key"],
+    value: Float[Tensor, "value_batch key_heads keys d_value"],
+    grid: Grid,
+    score: ScaledDot,
+    mask: Mask | None,
+    normalise: Softmax,
+    dropout: float,
+) -> Float[Tensor, "grid_batch heads queries d_value"]:
+    """The context, for a call that `why_not` has nothing against."""
+    d_value = value.shape[-1]
+    scale = score.factor(query.shape[-1]) / normalise.temperature
+    bias = None if score.bias is None else score.bias[(None,) * (4 - score.bias.ndim)] / normalise.temperature
+    query, key, value = same_batch(grid, *same_width(query, key, value))
+    causal = mask == Causal(0) or (isinstance(mask, Causal) and mask.offset is None and grid.offset == 0)
+    if grid.queries == 0 or grid.keys == 0:
+        context = query @ key.mT @ value
+    elif bias is None and (mask is None or causal):
+        context = kernel(query, key, value, None, scale, dropout, causal)
+    elif mask is None or isinstance(mask, Keep) or not mask.per_query:
+        context = kernel(query, key, value, joined(mask, bias, grid.whole(), query), scale, dropout)
+    else:
+        blocks = [
+            kernel_of_block(query, key, value, mask, bias, grid, queries, scale, dropout)
+            for queries in spans(grid.queries, BLOCK_QUERIES)
+        ]
+        context = torch.cat(blocks, dim=2)
+    return context[..., :d_value]
+
+
+def kernel_of_block(
+    query: Float[Tensor, "batch heads queries width"],
+    key: Float[Tensor, "batch key_heads keys width"],
+    value: Float[Tensor, "batch key_heads keys width"],
+    mask: Mask,
+    bias: Float[Tensor, "..."] | None,
+    grid: Grid,
+    queries: range,
+    scale: float,
+    dropout: float,
+) -> Float[Tensor, "batch heads block width"]:
+    """The context of one block of queries, from the keys within its reach."""
+    keys = mask.reach(grid, queries)
+    block, rows = slice(queries.start, queries.stop), slice(keys.start, keys.stop)
+    if len(keys) == 0:
+        return query[:, :, block] * 0
+    attn_mask = joined(mask, bias, grid.whole().part(queries=queries, keys=keys), query)
+    return kernel(query[:, :, block], key[:, :, rows], value[:, :, rows], attn_mask, scale, dropout)
+
+
+def joined(
+    mask: Mask | None, bias: Float[Tensor, "..."] | None, tile: Tile, query: Tensor
+) -> Bool[Tensor, "#batch #heads #queries #keys"] | Float[Tensor, "#batch #heads #queries #keys"] | None:
+    """Mask and bias of a tile as the one tensor that the kernel takes for both."""
+    keep = None if mask is None else mask.keep(tile, query.device)
+    if bias is None:
+        return keep
+    part = tile.select(bias).to(query)
+    return part if keep is None else torch.where(keep, part, -torch.inf)
+
+
+def kernel(
+    query: Float[Tensor, "batch heads queries width"],
+    key: Float[Tensor, "batch key_heads keys width"],
+    value: Float[Tensor, "batch key_heads keys width"],
+    attn_mask: Tensor | None,
+    scale: float,
+    dropout: float,
+    causal: bool = False,
+) -> Float[Tensor, "batch heads queries width"]:
+    """One call of the fused kernel."""
+    grouped = key.shape[1] != query.shape[1]
+    if grouped and attn_mask is not None and query.is_cuda:
+        # CUDA's fused kernels take grouped heads or a mask, not both: together they fall to one that builds the matrix.
+        group = query.shape[1] // key.shape[1]
+        key, value, grouped = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1), False
+    return F.scaled_dot_product_attention(
+        query, key, value, attn_mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
+    )
+
+
+def same_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Pad with zeros to one width: where d_key and d_value differ, a kernel that builds the matrix would be chosen."""
+    d_key, d_value = key.shape[-1], value.shape[-1]
+    if d_key < d_value:
+        query, key = F.pad(query, (0, d_value - d_key)), F.pad(key, (0, d_value - d_key))
+    if d_value < d_key:
+        value = F.pad(value, (0, d_key - d_value))
+    return query, key, value
+
+
+def same_batch(grid: Grid, *tensors: Tensor) -> tuple[Tensor, ...]:
+    """Let tensors of one batch item stand for the whole batch."""
+    return tuple(tensor.expand(grid.batch, -1, -1, -1) for tensor in tensors)

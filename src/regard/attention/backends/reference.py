@@ -1,0 +1,69 @@
+"""Attention as its definition reads, one query after the other, in float64: the oracle of the tests.
+
+For each batch item, head and query:
+
+    scores_j  = scale · query · key_j          for the keys j that the mask keeps
+    weights_j = exp(scores_j) / Σ exp(scores)
+    context   = Σ weights_j · value_j
+
+Nothing here is shared with the fast paths: no tiles, no masks as rules, no broadcasting, no softmax from torch.
+"""
+
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+
+def reference(
+    query: Float[Tensor, "batch heads queries d_key"],
+    key: Float[Tensor, "batch key_heads keys d_key"],
+    value: Float[Tensor, "batch key_heads keys d_value"],
+    *,
+    keep: Bool[Tensor, "batch heads queries keys"] | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    bias: Float[Tensor, "batch heads queries keys"] | None = None,
+    temperature: float = 1.0,
+    sinks: Float[Tensor, " heads"] | None = None,
+) -> tuple[Float[Tensor, "batch heads queries d_value"], Float[Tensor, "batch heads queries keys"]]:
+    """Context and weights in float64. Arguments mean what they mean for `ScaledDot`, `Softmax` and `Keep`.
+
+    Source: Vaswani et al. 2017, equation 1.
+    """
+    n_batch, n_heads, n_queries, d_key = query.shape
+    group = n_heads // key.shape[1]
+    factor = 1 / math.sqrt(d_key) if scale is None else scale
+    weights = torch.zeros(n_batch, n_heads, n_queries, key.shape[2], dtype=torch.float64)
+    context = torch.zeros(n_batch, n_heads, n_queries, value.shape[3], dtype=torch.float64)
+    for b in range(n_batch):
+        for h in range(n_heads):
+            keys, values = key[b, h // group].double(), value[b, h // group].double()
+            for i in range(n_queries):
+                visible = [j for j in range(len(keys)) if keep is None or bool(keep[b, h, i, j])]
+                scores = []
+                for j in visible:
+                    score = float(query[b, h, i].double() @ keys[j]) * factor
+                    if softcap is not None:
+                        score = softcap * math.tanh(score / softcap)
+                    if bias is not None:
+                        score += float(bias[b, h, i, j])
+                    scores.append(score)
+                sink = None if sinks is None else float(sinks[h])
+                for j, weight in zip(visible, softmax(scores, temperature, sink), strict=True):
+                    weights[b, h, i, j] = weight
+                    context[b, h, i] += weight * values[j]
+    return context, weights
+
+
+def softmax(scores: list[float], temperature: float, sink: float | None) -> list[float]:
+    """The weights of one query, without the sink's own; temperature 0 shares the weight among the largest scores."""
+    every = scores if sink is None else [*scores, sink]
+    if not every:
+        return []
+    largest = max(every)
+    if temperature == 0:
+        return [(score == largest) / every.count(largest) for score in scores]
+    total = sum(math.exp((score - largest) / temperature) for score in every)
+    return [math.exp((score - largest) / temperature) / total for score in scores]

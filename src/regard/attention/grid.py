@@ -1,0 +1,123 @@
+"""The grid batch × heads × queries × keys that every attention weight has its place in, and parts of it.
+
+Scores, masks and biases are asked for one `Tile` at a time, so that none of them ever has to exist as a whole.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+Positions = range | Int[Tensor, " positions"]
+"""Places along one axis: a range where they are evenly spaced (selecting them copies nothing), else their numbers."""
+
+AnyTensor = TypeVar("AnyTensor", bound=Tensor)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """How many batch items, heads, queries and keys there are."""
+
+    batch: int
+    heads: int
+    queries: int
+    keys: int
+
+    @property
+    def shape(self) -> torch.Size:
+        """The shape of the attention weights: [batch heads queries keys]."""
+        return torch.Size((self.batch, self.heads, self.queries, self.keys))
+
+    @property
+    def offset(self) -> int:
+        """The position of the first query among the keys when the queries are the last tokens, as with a cache."""
+        return self.keys - self.queries
+
+    def admits(self, tensor: Tensor) -> bool:
+        """Whether a tensor broadcasts to [batch heads queries keys] without making it larger."""
+        sizes = zip(reversed(tensor.shape), reversed(self.shape), strict=False)
+        return tensor.ndim <= 4 and all(have in (1, want) for have, want in sizes)
+
+    def whole(self) -> "Tile":
+        """The tile that is the whole grid."""
+        return Tile(self, *map(range, self.shape))
+
+    def __str__(self) -> str:
+        return f"batch={self.batch}, heads={self.heads}, queries={self.queries}, keys={self.keys}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tile:
+    """A part of a grid: the batch items, heads, queries and keys in it, each counted from 0 in the whole grid.
+
+    >>> import torch
+    >>> Grid(2, 3, 5, 7).whole().part(queries=range(1, 3)).shape
+    torch.Size([2, 3, 2, 7])
+    """
+
+    grid: Grid
+    batch: Positions
+    heads: Positions
+    queries: Positions
+    keys: Positions
+
+    @property
+    def axes(self) -> tuple[Positions, Positions, Positions, Positions]:
+        """The positions along batch, heads, queries and keys."""
+        return self.batch, self.heads, self.queries, self.keys
+
+    @property
+    def shape(self) -> torch.Size:
+        """How many batch items, heads, queries and keys are in this tile."""
+        return torch.Size(map(len, self.axes))
+
+    def part(
+        self,
+        batch: Positions | None = None,
+        heads: Positions | None = None,
+        queries: Positions | None = None,
+        keys: Positions | None = None,
+    ) -> "Tile":
+        """The same tile with other positions along the axes that are given."""
+        given = {"batch": batch, "heads": heads, "queries": queries, "keys": keys}
+        return replace(self, **{axis: positions for axis, positions in given.items() if positions is not None})
+
+    def along(self, axis: int, device: torch.device) -> Int[Tensor, "#batch #heads #queries #keys"]:
+        """The positions along one axis (0 batch … 3 keys), shaped so that they broadcast over the tile."""
+        positions = numbers(self.axes[axis], device)
+        return positions.reshape([-1 if other == axis else 1 for other in range(4)])
+
+    def select(self, tensor: AnyTensor) -> AnyTensor:
+        """The part of a tensor that broadcasts over the grid, and so over this tile: axes of size 1 stay."""
+        tensor = tensor[(None,) * (4 - tensor.ndim)]
+        for axis, positions in enumerate(self.axes):
+            if tensor.shape[axis] != 1:
+                tensor = take(tensor, axis, positions)
+        return tensor
+
+
+def numbers(positions: Positions, device: torch.device) -> Int[Tensor, " positions"]:
+    """Positions as a tensor of their numbers."""
+    if isinstance(positions, range):
+        return torch.arange(positions.start, positions.stop, positions.step, device=device)
+    return positions.to(device)
+
+
+def take(tensor: AnyTensor, axis: int, positions: Positions) -> AnyTensor:
+    """The given positions of one axis: a view where they are a range, a copy where they are numbers."""
+    if isinstance(positions, range):
+        index = (slice(None),) * (axis % tensor.ndim) + (slice(positions.start, positions.stop, positions.step),)
+        return tensor[index]
+    return tensor.index_select(axis, positions.to(tensor.device))
+
+
+def spans(length: int, size: int) -> Iterator[range]:
+    """Consecutive ranges of at most `size` positions that together cover `length` of them.
+
+    >>> list(spans(5, 2))
+    [range(0, 2), range(2, 4), range(4, 5)]
+    """
+    return (range(start, min(start + size, length)) for start in range(0, length, size))

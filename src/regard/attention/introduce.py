@@ -1,0 +1,27 @@
+"""How the parts of attention introduce themselves: by their kind and by whatever is not its default."""
+
+from dataclasses import MISSING, Field, fields
+from typing import Any
+
+from torch import Tensor
+
+
+def introduce(part: Any) -> str:
+    """The repr of a dataclass, showing only what is not its default, and tensors by their shape.
+
+    >>> from regard.attention.masks import Window
+    >>> Window(before=3, after=0)
+    Window(before=3, after=0)
+    """
+    given = {f.name: getattr(part, f.name) for f in fields(part) if not is_default(f, getattr(part, f.name))}
+    return f"{type(part).__name__}({', '.join(f'{name}={brief(value)}' for name, value in given.items())})"
+
+
+def is_default(field: Field[Any], value: object) -> bool:
+    """Whether a dataclass field has the value that it has when nothing is given."""
+    return not isinstance(value, Tensor) and field.default is not MISSING and bool(value == field.default)
+
+
+def brief(value: object) -> str:
+    """A value, tensors by dtype and shape."""
+    return f"<{str(value.dtype).removeprefix('torch.')} {list(value.shape)}>" if isinstance(value, Tensor) else repr(value)

@@ -1,0 +1,308 @@
+"""The attention pattern: every weight of every head, free until you look at it.
+
+A `Pattern` has the shape of the attention weights but holds only what they follow from: query, key, score, mask and
+normaliser. Ask for a part and just that part is computed, exactly, block of queries by block of queries, so that memory
+grows with the length and not with its square. Weights are those before dropout, in float32, or in float64 where the
+input is.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from regard.attention.grid import Grid, Positions, Tile, numbers, spans, take
+from regard.attention.masks import Mask
+from regard.attention.normalise import Softmax
+from regard.attention.scores.dot import ScaledDot
+from regard.attention.scores.score import Score
+from regard.attention.selection import Index, Selection
+from regard.attention.steps import Steps
+from regard.attention.summary import (
+    Block,
+    Entropy,
+    Pooled,
+    Received,
+    Reduce,
+    Statistic,
+    Strongest,
+    Summary,
+    Top,
+    gather,
+)
+
+AnyStatistic = TypeVar("AnyStatistic", bound=Statistic)
+
+BLOCK_WEIGHTS = 2**22
+"""Weights held at one time while a pattern is gone through: 16 MiB of float32."""
+
+DENSE_BYTES = 2**32
+"""The largest pattern that `dense()` builds unless told otherwise: 4 GiB."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Pattern:
+    """The weights [batch heads queries keys] of one attention step, computed when and where they are asked for.
+
+    Indexing takes what indexing a tensor takes: ints, slices, `...` and one list of positions. The result
+    carries gradients where query and key do. numpy.asarray(pattern), torch functions and the methods of a tensor work
+    too, through `dense()`.
+
+    >>> import torch
+    >>> from regard import attend, Causal
+    >>> pattern = attend(*torch.eye(4).expand(3, 1, 2, 4, 4), mask=Causal()).pattern
+    >>> pattern
+    Pattern(batch=1, heads=2, queries=4, keys=4, mask=Causal())
+    >>> pattern[0, 1, 2]
+    tensor([0.2741, 0.2741, 0.4519, 0.0000])
+    """
+
+    query: Float[Tensor, "query_batch heads queries d_key"]
+    key: Float[Tensor, "key_batch key_heads keys d_key"]
+    value: Float[Tensor, "value_batch key_heads keys d_value"]
+    grid: Grid
+    score: Score = ScaledDot()
+    mask: Mask | None = None
+    normalise: Softmax = Softmax()
+    versions: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "versions", self._versions())
+
+    # What it is
+
+    @property
+    def shape(self) -> torch.Size:
+        """[batch heads queries keys]."""
+        return self.grid.shape
+
+    @property
+    def n_heads(self) -> int:
+        """How many heads there are."""
+        return self.grid.heads
+
+    @property
+    def ndim(self) -> int:
+        """4, as the weights have."""
+        return 4
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the weights: float32, or float64 where the input is."""
+        return torch.promote_types(self.query.dtype, torch.float32)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are computed."""
+        return self.query.device
+
+    def __len__(self) -> int:
+        return self.grid.batch
+
+    def __repr__(self) -> str:
+        parts = {"mask": self.mask, "score": self.score, "normalise": self.normalise}
+        given = [f"{name}={part!r}" for name, part in parts.items() if repr(part) not in ("None", "ScaledDot()", "Softmax()")]
+        return f"Pattern({', '.join([str(self.grid), *given])})"
+
+    # A part of it, all of it, and the stages before it
+
+    def __getitem__(self, index: Index) -> Float[Tensor, "..."]:
+        selection = Selection.of(index, self.grid)
+        return selection.squeezed(self.weights(selection.tile))
+
+    def dense(self, max_bytes: int = DENSE_BYTES) -> Float[Tensor, "batch heads queries keys"]:
+        """All weights.
+
+        Raises:
+            ValueError: the matrix would take more than `max_bytes`; ask for a part, or for a statistic.
+        """
+        size = self.shape.numel() * self.dtype.itemsize
+        if size > max_bytes:
+            raise ValueError(
+                f"all weights of {self!r} take {size / 2**30:,.1f} GiB, past the limit of {max_bytes / 2**30:,.1f} GiB; "
+                "ask for a part (pattern[batch, head, query]), .top(8), .received() or .pooled(512, 512), "
+                f"or allow it with dense(max_bytes={size})."
+            )
+        return self.weights(self.grid.whole())
+
+    def scores(self, *index: int | slice | list[int]) -> Float[Tensor, "..."]:
+        """The scores, scaled and biased, before the mask, of the part that the index names; all without one."""
+        selection = Selection.of(index or (...,), self.grid)
+        return selection.squeezed(self._scores(selection.tile))
+
+    def steps(self, batch: int, head: int, query: int | slice = slice(None)) -> Steps:
+        """Every stage of one head, from the products to the context, for one query or several."""
+        selection = Selection.of((batch, head, query), self.grid)
+        tile = selection.tile
+        queries, keys = self._rows(self.query, tile, tile.queries), self._rows(self.key, tile, tile.keys)
+        values = self._rows(self.value, tile, tile.keys)
+        scores, (weights, keep) = self._scores(tile), self._weights_and_keep(tile)
+        return Steps(
+            query=selection.squeezed(queries),
+            key=keys[0, 0],
+            value=values[0, 0],
+            products=selection.squeezed(queries @ keys.mT),
+            scores=selection.squeezed(scores),
+            masked=selection.squeezed(scores if keep is None else scores.masked_fill(~keep, -torch.inf)),
+            weights=selection.squeezed(weights),
+            weighted_values=selection.squeezed(weights[..., None] * values[:, :, None]),
+            context=selection.squeezed(weights @ values),
+        )
+
+    def weights(self, tile: Tile) -> Float[Tensor, "batch heads queries keys"]:
+        """The weights of a tile, each row computed over all keys."""
+        rows = [take(self._weights_and_keep(block)[0], 3, tile.keys) for block in self._blocks(tile)]
+        return torch.cat(rows, dim=2) if rows else self._like().new_zeros(tile.shape)
+
+    # Statistics, in memory that grows with the length
+
+    def received(self) -> Float[Tensor, "batch heads keys"]:
+        """How much attention each key gets: the sum of its weights over all queries."""
+        return self._gather(Received(self.grid, self._like())).value()
+
+    def entropy(self) -> Float[Tensor, "batch heads queries"]:
+        """How spread out each query's attention is, in nats: 0 on one key, log(keys) when even over all of them."""
+        return self._gather(Entropy(self.grid, self._like())).value()
+
+    def top(self, n: int) -> Top:
+        """The `n` strongest keys of every query, strongest first; key -1 with weight 0 where fewer are visible."""
+        return self._gather(Strongest(self.grid, self._like(), n)).value()
+
+    def pooled(self, rows: int, columns: int, reduce: Reduce = "mean") -> Float[Tensor, "batch heads rows columns"]:
+        """The pattern as a map of rows × columns cells: the mean, largest or sum of the weights in each cell."""
+        return self._gather(Pooled(self.grid, self._like(), rows, columns, reduce)).value()
+
+    def summary(
+        self,
+        *,
+        received: bool = False,
+        entropy: bool = False,
+        top: int | None = None,
+        pooled: tuple[int, int] | None = None,
+    ) -> Summary:
+        """Several statistics in one pass, each as its own method gives it."""
+        like = self._like()
+        asked = {
+            "received": Received(self.grid, like) if received else None,
+            "entropy": Entropy(self.grid, like) if entropy else None,
+            "top": Strongest(self.grid, like, top) if top is not None else None,
+            "pooled": Pooled(self.grid, like, *pooled) if pooled is not None else None,
+        }
+        wanted = {name: statistic for name, statistic in asked.items() if statistic is not None}
+        with torch.no_grad():
+            gather(self.blocks(), wanted.values())
+        return Summary(**{name: statistic.value() for name, statistic in wanted.items()})  # type: ignore[arg-type]
+
+    # What the weights do
+
+    def apply(
+        self, value: Float[Tensor, "value_batch value_heads keys d"], dropout: float = 0.0
+    ) -> Float[Tensor, "batch heads queries d"]:
+        """weights @ value: what each query reads, for any values at these keys.
+
+        In a backward pass each block of weights is computed again, so that training takes no more memory than this.
+
+        Args:
+            dropout: the chance that a weight is dropped, the others being scaled up to make up for it.
+        """
+
+        def read(tile: Tile) -> Float[Tensor, "batch heads block d"]:
+            weights = F.dropout(self._weights_and_keep(tile)[0], dropout)
+            return (weights @ self._rows(value, tile, tile.keys).to(weights)).to(value.dtype)
+
+        tiles = self._blocks(self.grid.whole())
+        blocks = [checkpoint(read, t, use_reentrant=False) if torch.is_grad_enabled() else read(t) for t in tiles]
+        return torch.cat(blocks, dim=2) if blocks else value.new_zeros(*self.shape[:3], value.shape[-1])
+
+    def back(self, vector: Float[Tensor, "#batch #heads queries"]) -> Float[Tensor, "batch heads keys"]:
+        """vector @ weights: how much of what the queries hold comes from each key (one step of attention rollout).
+
+        Source: Abnar & Zuidema 2020, section 3.
+        """
+        total = self._like().new_zeros(self.grid.batch, self.grid.heads, self.grid.keys, dtype=torch.float64)
+        for block in self.blocks():
+            rows = take(vector, 2, block.tile.queries)[:, :, None].to(block.weights)
+            total = total + (rows @ block.weights)[:, :, 0]
+        return total.to(self.dtype)
+
+    # How a part is computed
+
+    def blocks(self) -> Iterator[Block]:
+        """The whole pattern as consecutive blocks of queries, each over all keys."""
+        for tile in self._blocks(self.grid.whole()):
+            yield Block(tile, *self._weights_and_keep(tile))
+
+    def _blocks(self, tile: Tile) -> Iterator[Tile]:
+        per_query = max(1, len(tile.batch) * len(tile.heads) * self.grid.keys)
+        for span in spans(len(tile.queries), max(1, BLOCK_WEIGHTS // per_query)):
+            yield tile.part(queries=tile.queries[span.start : span.stop], keys=range(self.grid.keys))
+
+    def _gather(self, statistic: AnyStatistic) -> AnyStatistic:
+        with torch.no_grad():
+            gather(self.blocks(), [statistic])
+        return statistic
+
+    def _weights_and_keep(
+        self, tile: Tile
+    ) -> tuple[Float[Tensor, "batch heads queries keys"], Bool[Tensor, "#batch #heads #queries #keys"] | None]:
+        keep = self._keep(tile)
+        return self.normalise(self._scores(tile), keep, tile), keep
+
+    def _keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
+        return None if self.mask is None else self.mask.keep(tile, self.device)
+
+    def _scores(self, tile: Tile) -> Float[Tensor, "batch heads queries keys"]:
+        if self._versions() != self.versions:
+            raise ValueError(
+                "query, key or value was changed in place after attend(), so this pattern would not be the one that "
+                "was used; clone the tensor before you change it."
+            )
+        query, key = self._rows(self.query, tile, tile.queries), self._rows(self.key, tile, tile.keys)
+        return self.score(query, key, tile)
+
+    def _rows(
+        self, tensor: Float[Tensor, "any_batch any_heads any d"], tile: Tile, positions: Positions
+    ) -> Float[Tensor, "batch heads positions d"]:
+        """The rows of query, key or value at some positions, for each batch item and head of a tile."""
+        group = self.grid.heads // tensor.shape[1]
+        heads = tile.heads if group == 1 else numbers(tile.heads, tensor.device) // group
+        rows = take(take(tensor, 2, positions), 1, heads)
+        rows = rows.expand(len(tile.batch), -1, -1, -1) if tensor.shape[0] == 1 else take(rows, 0, tile.batch)
+        return rows.to(self.dtype)
+
+    def _like(self) -> Float[Tensor, ""]:
+        """A tensor of the type and place of the weights."""
+        return torch.empty((), dtype=self.dtype, device=self.device)
+
+    def _versions(self) -> tuple[int, ...]:
+        """How often each tensor was changed in place; inference tensors do not count it."""
+        return tuple(t._version for t in (self.query, self.key, self.value) if not t.is_inference())
+
+    # As a tensor
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self.dense().detach().cpu(), dtype=dtype)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return function(*dense(args), **dense(kwargs or {}))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(Tensor, name):
+            raise AttributeError(f"Pattern has no attribute {name!r}")
+        return getattr(self.dense(), name)
+
+
+def dense(value: Any) -> Any:
+    """The arguments of a torch function with each pattern in them made dense."""
+    if isinstance(value, Pattern):
+        return value.dense()
+    if isinstance(value, tuple | list):
+        return type(value)(map(dense, value))
+    return {key: dense(item) for key, item in value.items()} if isinstance(value, dict) else value

@@ -1,0 +1,81 @@
+"""Dot-product scores: how well a query and a key match is the product of the two vectors, summed.
+
+    Dot         scores = query · key
+    ScaledDot   scores = scale · query · key, then softcap, then bias
+
+Source: Luong, Pham & Manning 2015, equation 8 (dot); Vaswani et al. 2017, equation 1 (scaled).
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.grid import Grid, Tile
+from regard.attention.introduce import introduce
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class ScaledDot:
+    """The dot product of query and key, scaled so that wide vectors do not push softmax where its gradient vanishes.
+
+        scores = scale · query · key            and, where they are given,
+        scores = softcap · tanh(scores / softcap) + bias
+
+    Args:
+        scale: None = 1 / sqrt(d_key).
+        softcap: bounds the scores to ±softcap, smoothly; None = no bound.
+        bias: numbers added to the scores, broadcastable to [batch heads queries keys]; trainable if its tensor is.
+
+    Raises:
+        ValueError: a softcap that is not above 0.
+
+    Source: Vaswani et al. 2017, equation 1; softcap: Gemma 2, 2024, section 2; bias: Raffel et al. 2020, section 2.1.
+    """
+
+    scale: float | None = None
+    softcap: float | None = None
+    bias: Float[Tensor, "*shape"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.softcap is not None and not self.softcap > 0:
+            raise ValueError(f"softcap={self.softcap} bounds the scores to ±softcap, so it must be above 0.")
+
+    def factor(self, d_key: int) -> float:
+        """What the products are multiplied by."""
+        return 1 / math.sqrt(d_key) if self.scale is None else self.scale
+
+    def __call__(
+        self,
+        query: Float[Tensor, "batch heads queries d_key"],
+        key: Float[Tensor, "batch heads keys d_key"],
+        tile: Tile,
+    ) -> Float[Tensor, "batch heads queries keys"]:
+        """The scores of one tile, from its own queries and keys."""
+        scores = query @ key.mT * self.factor(query.shape[-1])
+        if self.softcap is not None:
+            scores = self.softcap * torch.tanh(scores / self.softcap)
+        if self.bias is not None:
+            scores = scores + tile.select(self.bias).to(scores)
+        return scores
+
+    def check(self, grid: Grid) -> None:
+        """Raise ValueError if the bias does not fit the grid."""
+        if self.bias is not None and not grid.admits(self.bias):
+            raise ValueError(
+                f"bias of shape {list(self.bias.shape)} does not broadcast to {list(grid.shape)} "
+                "(batch, heads, queries, keys); every axis must have that size or 1."
+            )
+
+    def __repr__(self) -> str:
+        return introduce(self)
+
+
+def Dot() -> ScaledDot:  # noqa: N802 (a kind of score, named as the others are)
+    """The plain dot product: `ScaledDot` with scale 1.
+
+    Source: Luong, Pham & Manning 2015, equation 8.
+    """
+    return ScaledDot(scale=1.0)

@@ -1,0 +1,31 @@
+"""The stages of one head's attention, each a matrix to look at.
+
+    products   Q Kᵀ
+    scores     products · scale (then softcap and bias, where there are any)
+    masked     scores, with -∞ where the mask forbids
+    weights    softmax(masked / temperature), row by row
+    context    weights V, the sum of the weighted values
+"""
+
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Steps:
+    """Every stage of one head, for one query (no queries axis) or for several.
+
+    Source: Vaswani et al. 2017, figure 2 (left) and equation 1.
+    """
+
+    query: Float[Tensor, "*queries d_key"]
+    key: Float[Tensor, "keys d_key"]
+    value: Float[Tensor, "keys d_value"]
+    products: Float[Tensor, "*queries keys"]
+    scores: Float[Tensor, "*queries keys"]
+    masked: Float[Tensor, "*queries keys"]
+    weights: Float[Tensor, "*queries keys"]
+    weighted_values: Float[Tensor, "*queries keys d_value"]
+    context: Float[Tensor, "*queries d_value"]
