@@ -13,5 +13,10 @@ from .attention.scores.dot import ScaledDot as ScaledDot
 from .attention.steps import Steps as Steps
 from .attention.summary import Summary as Summary
 from .attention.summary import Top as Top
+from .errors import InputError as InputError
+from .tracing.head import Head as Head
+from .tracing.huggingface import install as install
+from .tracing.trace import Trace as Trace
+from .tracing.trace import trace as trace
 
 __version__: str

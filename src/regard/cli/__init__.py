@@ -1,0 +1,1 @@
+"""The command line: `regard VERB`, one file a verb. Start with `main.py`."""

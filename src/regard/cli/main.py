@@ -1,0 +1,53 @@
+"""The `regard` command: its verbs, and how it says no.
+
+Bad input is answered with one line on the error stream and status 2; Ctrl-C with status 130. Anything else that goes
+wrong is a bug of ours and shows its traceback. Verbs import torch and transformers only when they run.
+"""
+
+import sys
+
+import typer
+
+from regard.cli.demo import demo
+from regard.cli.explain import explain
+from regard.cli.look import look
+from regard.errors import InputError
+
+app = typer.Typer(
+    name="regard",
+    help="Attention you can see: who looks at whom in a model, exactly.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(look)
+app.command()(explain)
+app.command()(demo)
+
+
+@app.callback(invoke_without_command=True)
+def version(show: bool = typer.Option(False, "--version", help="Show the version and exit.", is_eager=True)) -> None:
+    """Attention you can see: who looks at whom in a model, exactly."""
+    if show:
+        from regard import __version__
+
+        print(f"regard {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except InputError as error:
+        print(f"regard: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("regard: stopped", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

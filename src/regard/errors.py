@@ -1,0 +1,19 @@
+"""What regard raises when something it was given cannot be used and a caller may want to tell that from a bug."""
+
+
+class InputError(ValueError):
+    """A text, name, number or file that cannot be used; the message says what was given, what must hold, what to do.
+
+    The command line prints the message as one line and exits with status 2.
+    """
+
+
+def nearest(name: str, valid: list[str], n: int = 3) -> list[str]:
+    """The valid names most like a name that is not one, best first; the first ones where none is like it.
+
+    >>> nearest("L3H12", ["L3H0", "L3H1", "L4H9"], n=1)
+    ['L3H1']
+    """
+    from difflib import get_close_matches
+
+    return get_close_matches(name, valid, n=n, cutoff=0.4) or valid[:n]

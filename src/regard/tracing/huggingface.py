@@ -1,0 +1,130 @@
+"""regard inside any Hugging Face model, through its attention interface: fused speed, and patterns that cost nothing.
+
+Hugging Face calls one attention function for every layer and puts its second result, unchanged, into
+outputs.attentions. Ours runs the fused kernel and gives a `Pattern` there. The mask function is registered under the
+same name: without one, transformers drops the masks without a word.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.attend import Attended, attend
+from regard.attention.masks import Causal, Keep, Mask
+from regard.attention.normalise import Softmax
+from regard.attention.pattern import Pattern
+from regard.attention.scores.dot import ScaledDot
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+NAME = "regard"
+
+RECORDING: ContextVar[list[Attended] | None] = ContextVar("recording", default=None)
+
+
+def install(model: "PreTrainedModel") -> "PreTrainedModel":
+    """Let a Hugging Face model attend through regard, and give the model back.
+
+    Its forward runs at fused speed, and with output_attentions=True its outputs' attentions (encoder_attentions,
+    decoder_attentions, cross_attentions, and those of generate) are tuples of `Pattern`s, indexed as the tensors were.
+    `model.set_attn_implementation("sdpa")` undoes it.
+
+    Raises:
+        TypeError: the model is no PreTrainedModel.
+        ValueError: the model does not use Hugging Face's attention interface, so nobody can get in.
+    """
+    from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+    from transformers.masking_utils import sdpa_mask
+
+    if not isinstance(model, PreTrainedModel):
+        raise TypeError(f"install takes a Hugging Face PreTrainedModel; got a {type(model).__name__}.")
+    AttentionInterface.register(NAME, attention_forward)
+    AttentionMaskInterface.register(NAME, sdpa_mask)
+    parts = [part for part in model.modules() if isinstance(part, PreTrainedModel)]
+    shut = sorted({type(part).__name__ for part in parts if not part._can_set_attn_implementation()})
+    if shut:
+        raise ValueError(
+            f"{', '.join(shut)} computes its attention without Hugging Face's attention interface, so its patterns "
+            "cannot be seen exactly; use a model that follows the interface (most do: BERT, GPT-2, Llama, T5, Marian …)."
+        )
+    model.set_attn_implementation(NAME)
+    return model
+
+
+@contextmanager
+def installed(model: "PreTrainedModel") -> Iterator[list[Attended]]:
+    """Within this, the model attends through regard in evaluation mode; gives all that it attended, in order."""
+    before = {part: part.config._attn_implementation for part in model.modules() if hasattr(part, "config")}
+    training = model.training
+    recorded: list[Attended] = []
+    token = RECORDING.set(recorded)
+    try:
+        install(model).eval()
+        yield recorded
+    finally:
+        RECORDING.reset(token)
+        model.train(training)
+        for part, implementation in before.items():
+            part.config._attn_implementation = implementation
+
+
+def attention_forward(
+    module: nn.Module,
+    query: Float[Tensor, "batch heads queries d_key"],
+    key: Float[Tensor, "batch key_heads keys d_key"],
+    value: Float[Tensor, "batch key_heads keys d_value"],
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    position_bias: Tensor | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    cache: Any = None,
+    **kwargs: Any,
+) -> tuple[Float[Tensor, "batch queries heads d_value"], Pattern]:
+    """One attention step of a model, called by transformers; its arguments are transformers' own."""
+    if cache is not None:
+        raise ValueError(
+            "regard cannot see attention over a paged cache (continuous batching); "
+            "run the model with its own cache, or set_attn_implementation('paged|sdpa')."
+        )
+    mask, bias = mask_and_bias(module, query.shape[2], attention_mask, is_causal, position_bias)
+    attended = attend(
+        query,
+        key,
+        value,
+        score=ScaledDot(scale=scaling, softcap=softcap, bias=bias),
+        mask=mask,
+        normalise=Softmax(sinks=s_aux),
+        dropout=dropout,
+    )
+    if (recorded := RECORDING.get()) is not None:
+        recorded.append(attended)
+    return attended.context.transpose(1, 2).contiguous(), attended.pattern
+
+
+def mask_and_bias(
+    module: nn.Module,
+    n_queries: int,
+    attention_mask: Tensor | None,
+    is_causal: bool | None,
+    position_bias: Tensor | None,
+) -> tuple[Mask | None, Tensor | None]:
+    """What transformers says in four ways, as a mask and a bias.
+
+    A call is causal when it says so, else when its module does, and only if it has no mask and more than one query;
+    queries and keys then start together (transformers' sdpa_attention_forward).
+    """
+    if attention_mask is not None and attention_mask.dtype != torch.bool:
+        return None, attention_mask if position_bias is None else position_bias + attention_mask
+    if attention_mask is not None:
+        return Keep(attention_mask), position_bias
+    causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+    return (Causal(offset=0) if causal and n_queries > 1 else None), position_bias

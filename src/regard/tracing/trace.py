@@ -1,0 +1,326 @@
+"""Run a model on a text and keep who looks at whom, in every layer and head.
+
+What is kept is what each attention step was given, so a trace of a long text is small; weights are computed when they
+are looked at, and `Trace.check` holds them against what the model's own kernel returned.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from regard.attention.attend import Attended
+from regard.attention.pattern import Pattern
+from regard.errors import InputError, nearest
+from regard.tracing.head import Head
+from regard.tracing.huggingface import installed
+from regard.tracing.models import load, name_of
+from regard.tracing.tokens import Token, tokens_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+KINDS = ("encoder", "decoder", "cross")
+"""encoder: a text looks at itself; decoder: a text looks at what came before; cross: a target looks at its source."""
+
+ATTENTIONS = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions"}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """How far the recomputed weights × values are from what the kernel returned.
+
+    Attributes:
+        max_error: the largest difference of any number in any layer.
+        magnitude: the largest number that the kernel returned, to compare it with.
+        backends: what computed the contexts.
+    """
+
+    max_error: float
+    magnitude: float
+    backends: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Trace:
+    """Who looked at whom while a model read a text.
+
+    trace["L3H1"] is one head; trace.encoder[3] the `Pattern` of one layer, as are trace.decoder[3] and trace.cross[3].
+
+    Attributes:
+        model: the model's name.
+        text, target_text: what it read; the target only for an encoder-decoder.
+        source, target: their tokens; a decoder-only model has its tokens in target.
+        attended: every attention step, by kind and layer.
+    """
+
+    model: str
+    text: str
+    target_text: str
+    source: tuple[Token, ...]
+    target: tuple[Token, ...]
+    attended: Mapping[str, Mapping[int, Attended]]
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """The tokens of the text."""
+        return self.source or self.target
+
+    @property
+    def encoder(self) -> dict[int, Pattern]:
+        """The patterns of the encoder, by layer."""
+        return self._patterns("encoder")
+
+    @property
+    def decoder(self) -> dict[int, Pattern]:
+        """The patterns of the decoder, by layer."""
+        return self._patterns("decoder")
+
+    @property
+    def cross(self) -> dict[int, Pattern]:
+        """The patterns of a decoder over its encoder's output, by layer."""
+        return self._patterns("cross")
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Which of encoder, decoder and cross there are."""
+        return tuple(kind for kind in KINDS if self.attended.get(kind))
+
+    def heads(self, kind: str | None = None) -> list[Head]:
+        """Every head, layer by layer; of one kind, or of the only kind there is."""
+        kind = kind or self._only_kind()
+        queries = self.source if kind == "encoder" else self.target
+        keys = self.target if kind == "decoder" else self.source
+        return [
+            Head(kind, layer, head, pattern, queries, keys)
+            for layer, pattern in self._patterns(kind).items()
+            for head in range(pattern.n_heads)
+        ]
+
+    def __getitem__(self, name: str) -> Head:
+        """One head by name: "L3H1", or "cross L3H1" where there is more than one kind.
+
+        Raises:
+            InputError: there is no such head; the message names the nearest.
+        """
+        *kind, wanted = name.split() or [""]
+        if len(kind) > 1 or (kind and kind[0] not in self.kinds):
+            raise InputError(f"no attention of kind {' '.join(kind)!r}; this trace has {', '.join(self.kinds)}.")
+        heads = {head.name: head for head in self.heads(kind[0] if kind else None)}
+        found = heads.get(wanted.upper())
+        if found is None:
+            last = list(heads)[-1]
+            raise InputError(
+                f"no head {wanted!r}; heads are named like L3H1 and run from {next(iter(heads))} to {last}; "
+                f"nearest: {', '.join(closest_heads(wanted, list(heads)))}."
+            )
+        return found
+
+    def check(self) -> Check:
+        """Recompute every context from its weights and values and compare with what the kernel returned."""
+        steps = [step for layers in self.attended.values() for step in layers.values()]
+        with torch.no_grad():
+            errors = [(s.pattern.apply(s.pattern.value) - s.context).abs().max() for s in steps if s.context.numel()]
+        return Check(
+            max_error=max((float(error) for error in errors), default=0.0),
+            magnitude=max((float(s.context.abs().max()) for s in steps if s.context.numel()), default=0.0),
+            backends=tuple(sorted({step.backend for step in steps})),
+        )
+
+    def show(self, token: str | None = None, head: str | None = None) -> None:
+        """Print the trace in the terminal: one token's look, or the most telling one."""
+        from regard.views.terminal import show
+
+        show(self, token=token, head=head)
+
+    def html(self, path: str | Path, token: str | None = None, head: str | None = None) -> Path:
+        """Write the trace as one web page that needs no network."""
+        from regard.views.page import write_page
+
+        return write_page(self, Path(path), token=token, head=head)
+
+    def figure(self, path: str | Path, token: str | None = None, head: str | None = None) -> Path:
+        """Write the trace as a picture: PNG, SVG or PDF, by the file's ending."""
+        from regard.views.figure import write_figure
+
+        return write_figure(self, Path(path), token=token, head=head)
+
+    def _patterns(self, kind: str) -> dict[int, Pattern]:
+        return {layer: step.pattern for layer, step in self.attended.get(kind, {}).items()}
+
+    def _only_kind(self) -> str:
+        if len(self.kinds) != 1:
+            raise InputError(f"this trace has {', '.join(self.kinds)} attention; say which, as in 'cross L0H0'.")
+        return self.kinds[0]
+
+    def __repr__(self) -> str:
+        texts = " → ".join(repr(text) for text in (self.text, self.target_text) if text)
+        counts = ", ".join(
+            f"{kind}={len(layers)}x{next(iter(layers.values())).pattern.n_heads}"
+            for kind, layers in self.attended.items()
+            if layers
+        )
+        return f"Trace({texts}, model={self.model!r}, tokens={len(self.tokens)}, {counts})"
+
+
+def trace(
+    model: "PreTrainedModel | str | Path",
+    text: str,
+    *,
+    target: str | None = None,
+    tokenizer: Any = None,
+    layers: Collection[int] | None = None,
+    truncate: bool = False,
+) -> Trace:
+    """Run a Hugging Face model on a text and keep every layer's attention pattern.
+
+    Args:
+        model: a loaded model, or the name or folder of one.
+        target: the text on the decoder's side; an encoder-decoder needs it, no other model takes it.
+        tokenizer: None = the one that belongs to the model's name.
+        layers: which layers to keep, counted from 0; None = all.
+        truncate: read only as much of the text as the model takes, instead of refusing.
+
+    Raises:
+        InputError: an empty text, one longer than the model takes, a layer that is not there, a model whose attention
+            cannot be seen.
+    """
+    if isinstance(model, str | Path):
+        loaded = load(str(model))
+        name, model, tokenizer = loaded.name, loaded.model, tokenizer or loaded.tokenizer
+    else:
+        name, tokenizer = name_of(model), tokenizer or tokenizer_of(model.name_or_path)
+    inputs, source, tokens_target = encode(model, tokenizer, text, target, truncate)
+    try:
+        with installed(model) as recorded, torch.no_grad():
+            outputs = model(**inputs, output_attentions=True)
+    except ValueError as error:
+        if "attention interface" in str(error):
+            raise InputError(str(error)) from error
+        raise
+    attended = by_kind(model, outputs, recorded)
+    refuse_nan(name, attended)
+    return Trace(
+        model=name,
+        text=text,
+        target_text=target or "",
+        source=source,
+        target=tokens_target,
+        attended={kind: chosen(kept, layers) for kind, kept in attended.items()},
+    )
+
+
+def encode(
+    model: "PreTrainedModel", tokenizer: Any, text: str, target: str | None, truncate: bool
+) -> tuple[dict[str, torch.Tensor], tuple[Token, ...], tuple[Token, ...]]:
+    """The model's inputs, and the tokens of source and target."""
+    two = bool(model.config.is_encoder_decoder)
+    if two and target is None:
+        raise InputError(f"{type(model).__name__} reads a source and writes a target; give the target text as well.")
+    if not two and target is not None:
+        raise InputError(f"{type(model).__name__} reads one text, so it takes no target.")
+    inputs, tokens = encode_one(model, tokenizer, text, truncate)
+    if not two:
+        return (inputs, (), tokens) if is_causal(model) else (inputs, tokens, ())
+    written, target_tokens = encode_one(model, tokenizer, target or "", truncate, as_target=True)
+    start = torch.full((1, 1), model.config.decoder_start_token_id, device=model.device)
+    shifted = torch.cat([start, written["input_ids"][:, :-1]], dim=1)
+    piece = tokenizer.convert_ids_to_tokens(int(start))
+    begun = (Token(text=piece, piece=piece, special=True), *target_tokens[:-1])
+    return {**inputs, "decoder_input_ids": shifted}, tokens, begun
+
+
+def encode_one(
+    model: "PreTrainedModel", tokenizer: Any, text: str, truncate: bool, as_target: bool = False
+) -> tuple[dict[str, torch.Tensor], tuple[Token, ...]]:
+    """One text as ids and tokens, refused where it is empty or too long."""
+    if not text.strip():
+        raise InputError("the text is empty; give at least one word to look at.")
+    limit = longest(model, tokenizer)
+    side = {"text_target": text} if as_target else {"text": text}
+    limits = {"truncation": True, "max_length": limit} if truncate and limit else {"verbose": False}
+    encoded = tokenizer(
+        **side, return_tensors="pt", return_offsets_mapping=bool(getattr(tokenizer, "is_fast", False)), **limits
+    )
+    n_tokens = encoded["input_ids"].shape[1]
+    if limit and n_tokens > limit:
+        raise InputError(
+            f"the text is {n_tokens:,} tokens long and the model reads at most {limit:,}; "
+            f"shorten it, or read only its beginning with --truncate (truncate=True)."
+        )
+    tokens = tokens_of(tokenizer, encoded, text)
+    inputs = {name: ids.to(model.device) for name, ids in encoded.items() if name != "offset_mapping"}
+    return inputs, tokens
+
+
+def longest(model: "PreTrainedModel", tokenizer: Any) -> int | None:
+    """How many tokens the model reads at most; None where neither it nor its tokenizer says so."""
+    limits = (getattr(model.config, "max_position_embeddings", None), getattr(tokenizer, "model_max_length", None))
+    return min((limit for limit in limits if limit and 0 < limit < 10**9), default=None)
+
+
+def is_causal(model: "PreTrainedModel") -> bool:
+    """Whether a model's tokens see only what came before them."""
+    return any(getattr(module, "is_causal", False) for module in model.modules())
+
+
+def by_kind(
+    model: "PreTrainedModel", outputs: Any, recorded: list[Attended]
+) -> dict[str, dict[int, Attended]]:
+    """Every attention step by kind and layer, from the patterns that transformers put into the outputs."""
+    names = dict(ATTENTIONS)
+    if not model.config.is_encoder_decoder:
+        names = {"decoder" if is_causal(model) else "encoder": "attentions"}
+    steps = {id(step.pattern): step for step in recorded}
+    kinds = {kind: getattr(outputs, name, None) or () for kind, name in names.items()}
+    unseen = [kind for kind, patterns in kinds.items() if not patterns or any(id(p) not in steps for p in patterns)]
+    if unseen:
+        raise InputError(
+            f"{type(model).__name__} did not hand out its {' and '.join(unseen)} attention, so it cannot be seen."
+        )
+    return {kind: {layer: steps[id(p)] for layer, p in enumerate(patterns)} for kind, patterns in kinds.items()}
+
+
+def chosen(steps: Mapping[int, Attended], layers: Collection[int] | None) -> dict[int, Attended]:
+    """The steps of the layers that were asked for."""
+    if layers is None:
+        return dict(steps)
+    if missing := sorted(set(layers) - set(steps)):
+        raise InputError(f"no layer {missing[0]}; the model has {len(steps)}, counted from 0 to {len(steps) - 1}.")
+    return {layer: steps[layer] for layer in sorted(set(layers))}
+
+
+def refuse_nan(name: str, attended: Mapping[str, Mapping[int, Attended]]) -> None:
+    """Name the first layer whose attention met a NaN."""
+    for kind, steps in attended.items():
+        for layer, step in steps.items():
+            for part in ("query", "key", "value"):
+                if bool(getattr(step.pattern, part).isnan().any()):
+                    raise InputError(
+                        f"{name} gives NaN in the {part} of {kind} layer {layer}; its parameters are damaged, or too "
+                        "small a number type overflows: load it in float32."
+                    )
+
+
+def tokenizer_of(name: str) -> Any:
+    """The tokenizer that belongs to a model's name."""
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise InputError(f"no tokenizer for {name!r} could be had; give one with tokenizer=….") from error
+
+
+def closest_heads(wanted: str, names: list[str]) -> list[str]:
+    """The heads nearest to a name that is none: nearest in number if it reads like a head, else in letters."""
+    match = re.fullmatch(r"L(\d+)H(\d+)", wanted.upper())
+    if match is None:
+        return nearest(wanted.upper(), names)
+    layer, head = map(int, match.groups())
+    numbers = [(int(a), int(b)) for a, b in (name[1:].split("H") for name in names)]
+    order = sorted(range(len(names)), key=lambda i: (abs(numbers[i][0] - layer), abs(numbers[i][1] - head)))
+    return [names[i] for i in order[:3]]
