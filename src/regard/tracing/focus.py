@@ -20,6 +20,9 @@ from regard.tracing.head import Head, Place, find
 from regard.tracing.tokens import Token
 from regard.tracing.trace import Trace
 
+WEIGHTS_AT_ONCE = 2**20
+"""Weights gone through at one time."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Focus:
@@ -80,7 +83,7 @@ def most_telling(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
     queries = torch.arange(n_queries) if query is None else torch.tensor([query])
     best = (-torch.inf, Focus(first, 0 if query is None else query))
     looking, seen = ordinary(first.queries), ordinary(first.keys)
-    for part in queries.split(max(1, 2**20 // max(1, len(chosen) * pattern.shape[3]))):
+    for part in queries.split(max(1, WEIGHTS_AT_ONCE // max(1, len(chosen) * pattern.shape[3]))):
         weights = torch.stack([pattern[0, head, part.tolist()] for head in chosen])
         scores = telling(weights, usual, part, looking[part], seen)
         value, place = scores.flatten().max(dim=0)

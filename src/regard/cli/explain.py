@@ -1,0 +1,162 @@
+"""`regard explain`: attention by hand, every matrix of every step."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from regard.tracing.worked import Worked
+
+
+def explain(
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="A TOML file of numbers.", show_default="the example self-attention"),
+    ] = None,
+    example: Annotated[str | None, typer.Option("--example", "-e", help="A built-in example.")] = None,
+    list_examples: Annotated[bool, typer.Option("--list", help="Name the built-in examples.")] = False,
+    text: Annotated[
+        str | None,
+        typer.Option("--text", help="Work out a head of a model that reads this text."),
+    ] = None,
+    head: Annotated[
+        str | None,
+        typer.Option("--head", help="The head, by layer and head counted from 0: L3H1.", show_default="a telling one"),
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option("--token", "-t", help="Mark this token, and show what it reads; it:2 is the second `it`."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", help="A Hugging Face model, by name or folder.", show_default="MiniLM"),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", help="The text on the decoder's side; for encoder-decoders only."),
+    ] = None,
+    temperature: Annotated[
+        float | None,
+        typer.Option("--temperature", help="Divide the scores by this; 0 = all weight on the largest."),
+    ] = None,
+    mask: Annotated[str | None, typer.Option("--mask", help="causal: nobody looks ahead.")] = None,
+    digits: Annotated[
+        int | None,
+        typer.Option("--digits", help="Decimals of a rounded number.", show_default="4, fewer where tokens need room"),
+    ] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="Write every number with all its digits.")] = None,
+) -> None:
+    """Show attention by hand: every matrix of every step, with its formula and its shape.
+
+    [bold]Examples[/bold]
+
+    \b
+      regard explain
+      regard explain --example multi-head
+      regard explain snakes.toml --token it --temperature 0.5
+      regard explain --text "The snake is very dangerous because it has a venom." --head L3H1 --token it
+
+    [bold]Your own numbers[/bold], in a TOML file
+
+    \b
+      tokens = ["The", "snake", "it"]      names of the rows of x; x1, x2, … if left out
+      x   = [[1, 0], [0, 2], [1, 1]]       one row for each token
+      W_q = [[1, 0], [0, 1]]               Q = x W_q + b_q; W_k and W_v are needed too,
+      b_q = [0, 1]                         b_q, b_k and b_v are not
+      Q   = …                              or Q, K and V themselves, without x and the W
+      memory = …  memory_tokens = …        where K and V come from if not from x, and its names
+      n_heads = 2  W_o = …                 split the columns over heads; multiply what they read
+      scale = 1.0                          of the products; 1 / √d_k if left out
+      mask = "causal"                      or rows of true (may look) and false, one for each query
+      temperature = 0.5
+      title = "…"  source = "…"            what it is, and where the numbers come from
+    """
+    if list_examples:
+        show_list()
+        return
+    refuse_two_sources(file, example, text)
+    refuse_without_text(text, {"--head": head, "--model": model, "--target": target})
+    refuse_digits(digits)
+    if json is not None:
+        from regard.views.files import writable
+
+        writable(json)
+    worked = work(file, example, text, head, token, model, target, temperature, mask)
+    from regard.views.matrices import show
+
+    show(worked, digits=digits)
+    if json is not None:
+        from regard.tracing.worked import as_json
+        from regard.views.files import write_whole
+
+        write_whole(json, as_json(worked))
+        print(f"\nwrote {json}")
+
+
+def work(
+    file: Path | None,
+    example: str | None,
+    text: str | None,
+    head: str | None,
+    token: str | None,
+    model: str | None,
+    target: str | None,
+    temperature: float | None,
+    mask: str | None,
+) -> "Worked":
+    """The numbers from wherever they are to come, worked out."""
+    from regard.cli.work import working
+
+    with working("working it out"):
+        from regard.tracing.worked import work_out
+        from regard.tracing.worked_file import example_numbers, named_mask, read_numbers
+
+        if mask is not None:
+            named_mask(mask)
+        query: str | int | None = token
+        if text is not None:
+            from regard.tracing.model_head import model_numbers
+
+            numbers, query = model_numbers(model, text, head=head, token=token, target=target)
+        elif file is not None:
+            numbers = read_numbers(file)
+        else:
+            numbers = example_numbers(example or "self-attention")
+        return work_out(numbers.changed(temperature=temperature, causal=mask is not None), query)
+
+
+def show_list() -> None:
+    """The built-in examples, a line each."""
+    from regard.examples import titles
+
+    named = titles()
+    longest = max(map(len, named))
+    for name, title in named.items():
+        print(f"{name:<{longest}}  {title}")
+
+
+def refuse_two_sources(file: Path | None, example: str | None, text: str | None) -> None:
+    """There is one thing to explain."""
+    from regard.errors import InputError
+
+    given = [name for name, value in ((str(file), file), ("--example", example), ("--text", text)) if value is not None]
+    if len(given) > 1:
+        raise InputError(f"got {' and '.join(given)}; give one of them: a file, --example or --text.")
+
+
+def refuse_without_text(text: str | None, options: dict[str, str | None]) -> None:
+    """What belongs to a model needs a text for it to read."""
+    from regard.errors import InputError
+
+    for option, value in options.items():
+        if value is not None and text is None:
+            raise InputError(f"{option} {value} belongs to a model; give the text that it reads with --text.")
+
+
+def refuse_digits(digits: int | None) -> None:
+    """A float64 has 17 digits."""
+    from regard.errors import InputError
+
+    if digits is not None and not 0 <= digits <= 17:
+        raise InputError(f"--digits {digits}: a number is shown with 0 to 17 decimals.")

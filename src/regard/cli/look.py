@@ -1,0 +1,101 @@
+"""`regard look TEXT`: run a model on a text and show who looks at whom."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+  regard look "The snake is very dangerous because it has a venom."
+
+  regard look "The snake is very dangerous because it has a venom." --token it --head L3H1 --html snake.html
+
+  regard look - --model openai-community/gpt2 --layer 5 < letter.txt
+"""
+
+
+def look(
+    text: Annotated[str, typer.Argument(help="The text to look at; - reads it from standard input.")],
+    token: Annotated[
+        str | None,
+        typer.Option("--token", "-t", help="The token that looks: its text, or it:2 for the second `it`."),
+    ] = None,
+    head: Annotated[
+        str | None,
+        typer.Option("--head", help="The head to look into, by layer and head counted from 0: L3H1."),
+    ] = None,
+    layer: Annotated[int | None, typer.Option("--layer", help="Look at the heads of this layer only.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", help="A Hugging Face model, by name or folder.", show_default="MiniLM"),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", help="The text on the decoder's side; for encoder-decoders only."),
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page with every head, for any browser.")] = None,
+    png: Annotated[Path | None, typer.Option("--png", help="Write a picture.")] = None,
+    svg: Annotated[Path | None, typer.Option("--svg", help="Write a picture.")] = None,
+    pdf: Annotated[Path | None, typer.Option("--pdf", help="Write a picture.")] = None,
+    json: Annotated[
+        Path | None,
+        typer.Option("--json", help="Write the weights: all of them, or those of --head or --layer."),
+    ] = None,
+    truncate: Annotated[
+        bool,
+        typer.Option("--truncate", help="Read the beginning of a text that is too long for the model."),
+    ] = False,
+) -> None:
+    """Run a model on a text and show who looks at whom.
+
+    Without --token and --head the most telling look is chosen: strong, far, and at a word that the head does not
+    always look at.
+    """
+    from regard.cli.work import working
+    from regard.views.files import writable
+
+    outputs = [path for path in (html, png, svg, pdf, json) if path is not None]
+    for path in outputs:
+        writable(path)
+    for path, ending in ((png, ".png"), (svg, ".svg"), (pdf, ".pdf")):
+        named_for(path, ending)
+    text = sys.stdin.read() if text == "-" else text
+    with working("reading the text"):
+        from regard.tracing.focus import focus_on
+        from regard.tracing.models import load
+        from regard.tracing.trace import trace
+
+        loaded = load(model)
+        seen = trace(loaded.model, text, target=target, tokenizer=loaded.tokenizer, truncate=truncate)
+        focus = focus_on(seen, token, head, layer)
+
+    from regard.views.terminal import show
+
+    show(seen, token=focus.query, head=f"{focus.head.kind} {focus.head.name}")
+    with working("drawing"):
+        chosen = {"token": focus.query, "head": f"{focus.head.kind} {focus.head.name}"}
+        if html:
+            seen.html(html, **chosen)
+        for path in (png, svg, pdf):
+            if path:
+                seen.figure(path, **chosen)
+        if json:
+            from regard.views.data import write_json
+
+            heads = [focus.head] if head else [h for h in seen.heads(focus.head.kind) if layer in (None, h.layer)]
+            write_json(seen, json, focus, heads)
+    if outputs:
+        print()
+    for path in outputs:
+        print(f"wrote {path}")
+
+
+def named_for(path: Path | None, ending: str) -> None:
+    """Refuse a picture whose name says that it is of another kind."""
+    from regard.errors import InputError
+
+    if path is not None and path.suffix.lower() != ending:
+        raise InputError(f"--{ending[1:]} writes a {ending[1:].upper()} file; {path} does not end in {ending}.")

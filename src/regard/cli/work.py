@@ -1,0 +1,17 @@
+"""Saying that work goes on, on a terminal's error stream, so that what is printed can still be piped."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show what is being done and for how long, until it is done; nothing where nobody watches."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        progress.add_task(what, total=None)
+        yield

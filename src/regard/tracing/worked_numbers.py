@@ -1,0 +1,257 @@
+"""The numbers that attention by hand starts from, and whether they fit together.
+
+    Q = x W_q + b_q        K = x W_k + b_k        V = x W_v + b_v
+
+or Q, K and V themselves. K and V come from `memory` instead of x where there is one (cross-attention). The biases
+b_q, b_k, b_v and the output parameters W_o may be left out.
+"""
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.masks import Causal, Keep, Mask
+from regard.attention.normalise import Softmax
+from regard.attention.scores.dot import ScaledDot
+from regard.errors import InputError
+from regard.tracing.tokens import Token
+
+PROJECTED = ("x", "W_q", "W_k", "W_v")
+DIRECT = ("Q", "K", "V")
+OPTIONAL = ("memory", "b_q", "b_k", "b_v")
+MATRICES = ("x", "memory", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "Q", "K", "V", "W_o")
+"""Every matrix that may be given, in the order in which they are shown; a bias is a matrix of one row."""
+
+CHOOSE = "give x with W_q, W_k and W_v, or Q, K and V themselves"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Numbers:
+    """What one attention layer, or one head of it, is computed from.
+
+    Attributes:
+        matrices: by their names in `MATRICES`.
+        tokens: what the queries are called; None = x1, x2, …
+        memory_tokens: what the keys are called where they are not the queries' own tokens; None = m1, m2, …
+        n_heads: the columns of Q, K and V are split over so many heads.
+        mask: which query may look at which key; None = every one at all.
+        notes: lines to show with the numbers.
+
+    Raises:
+        InputError: matrices that are missing, too many, or of sizes that do not fit together.
+    """
+
+    title: str
+    matrices: Mapping[str, Float[Tensor, "rows columns"]]
+    tokens: tuple[Token, ...] | None = None
+    memory_tokens: tuple[Token, ...] | None = None
+    n_heads: int = 1
+    score: ScaledDot = field(default_factory=ScaledDot)
+    mask: Mask | None = None
+    normalise: Softmax = field(default_factory=Softmax)
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_names(self.matrices)
+        check_sizes(self.matrices)
+        check_heads(self.matrices, self.n_heads)
+        check_tokens(self)
+        check_mask(self)
+
+    @property
+    def n_queries(self) -> int:
+        """How many tokens look."""
+        return len(self.matrices["x" if "x" in self.matrices else "Q"])
+
+    @property
+    def n_keys(self) -> int:
+        """How many tokens are looked at."""
+        return len(self.matrices[self.keys_from])
+
+    @property
+    def keys_from(self) -> str:
+        """The matrix that has a row for each key."""
+        return next(name for name in ("memory", "x", "K") if name in self.matrices)
+
+    @property
+    def crosses(self) -> bool:
+        """Whether the queries' tokens and the keys' tokens are different ones."""
+        return "memory" in self.matrices or self.memory_tokens is not None or self.n_queries != self.n_keys
+
+    @property
+    def queries(self) -> tuple[Token, ...]:
+        """The tokens that look."""
+        return self.tokens or called("x", self.n_queries)
+
+    @property
+    def keys(self) -> tuple[Token, ...]:
+        """The tokens that are looked at."""
+        return (self.memory_tokens or called("m", self.n_keys)) if self.crosses else self.queries
+
+    def changed(self, *, temperature: float | None = None, causal: bool = False) -> "Numbers":
+        """The same numbers with another temperature, or with a causal mask besides the one there is.
+
+        Raises:
+            InputError: a temperature below 0; a causal mask where queries and keys are different tokens.
+        """
+        normalise = self.normalise
+        if temperature is not None:
+            normalise = replace(normalise, temperature=fit_temperature(temperature))
+        mask = (Causal() if self.mask is None else self.mask & Causal()) if causal else self.mask
+        return replace(self, normalise=normalise, mask=mask)
+
+
+def called(letter: str, count: int) -> tuple[Token, ...]:
+    """Names for tokens that have none: x1, x2, …"""
+    return tuple(Token(text=f"{letter}{n}", piece=f"{letter}{n}") for n in range(1, count + 1))
+
+
+def fit_temperature(temperature: float) -> float:
+    """A temperature that can be used.
+
+    Raises:
+        InputError: it is below 0, infinite or no number.
+    """
+    if not 0 <= temperature < math.inf:
+        raise InputError(
+            f"temperature = {temperature:g} divides the scores; it must be 0 (all weight on the largest) or above."
+        )
+    return temperature
+
+
+# Do they fit together?
+
+
+def check_names(given: Collection[str]) -> None:
+    """Everything that Q, K and V are made from must be there, in one of the two ways and not in both."""
+    direct = [name for name in DIRECT if name in given]
+    projected = [name for name in (*PROJECTED, *OPTIONAL) if name in given]
+    if direct and projected:
+        both = f"{listed(direct)} {is_are(direct)} given and so {is_are(projected)} {listed(projected)}"
+        raise InputError(f"{both}; {CHOOSE}, not both.")
+    wanted = DIRECT if direct else PROJECTED
+    if missing := [name for name in wanted if name not in given]:
+        raise InputError(f"{listed(missing)} {is_are(missing)} missing; {CHOOSE}.")
+
+
+def check_sizes(matrices: Mapping[str, Tensor]) -> None:
+    """Every product must exist."""
+    size = {name: tuple(matrix.shape) for name, matrix in matrices.items()}
+    embedding = "one for each number of a token's embedding"
+    if "x" in size:
+        memory = "memory" if "memory" in size else "x"
+        for name, source in (("W_q", "x"), ("W_k", memory), ("W_v", memory)):
+            fit(size, name, source, rows=size[source][1], why=embedding)
+        fit(size, "W_k", "W_q", columns=size["W_q"][1], why="so that each query can be multiplied with each key")
+        for letter in "qkv":
+            if f"b_{letter}" in size:
+                why = f"one for each column of W_{letter}"
+                fit(size, f"b_{letter}", f"W_{letter}", rows=1, columns=size[f"W_{letter}"][1], why=why)
+        d_value = size["W_v"][1]
+    else:
+        fit(size, "K", "Q", columns=size["Q"][1], why="so that each query can be multiplied with each key")
+        fit(size, "V", "K", rows=size["K"][0], why="one for each key")
+        d_value = size["V"][1]
+    if "W_o" in size:
+        context = {"W_o": size["W_o"], "the context": (size["x" if "x" in size else "Q"][0], d_value)}
+        fit(context, "W_o", "the context", rows=d_value, why="one for each number of a context")
+
+
+def fit(
+    size: Mapping[str, tuple[int, ...]],
+    name: str,
+    against: str,
+    *,
+    rows: int | None = None,
+    columns: int | None = None,
+    why: str,
+) -> None:
+    """Refuse a matrix that has not so many rows or columns, with both sizes and the one that would fit."""
+    have = size[name]
+    would = (have[0] if rows is None else rows, have[1] if columns is None else columns)
+    if have != would:
+        wanted = counted(would[0], "row") if rows is not None and have[0] != rows else counted(would[1], "column")
+        raise InputError(
+            f"{name} is {by(have)}, but {against} is {by(size[against])}: "
+            f"{name} must have {wanted}, {why} ({by(would)} would fit)."
+        )
+
+
+def check_heads(matrices: Mapping[str, Tensor], n_heads: int) -> None:
+    """Each head must get as many columns as every other."""
+    names = ("W_q", "W_v") if "x" in matrices else ("Q", "V")
+    widths = {name[-1].upper(): matrices[name].shape[1] for name in names}
+    possible = [count for count in range(1, max(widths.values()) + 1) if not any(w % count for w in widths.values())]
+    if n_heads not in possible:
+        columns = " and ".join(f"{name}'s {counted(width, 'column')}" for name, width in widths.items())
+        raise InputError(
+            f"n_heads = {n_heads} does not split {columns} into equal parts; "
+            f"head counts that do: {', '.join(map(str, possible))}."
+        )
+
+
+def check_tokens(numbers: Numbers) -> None:
+    """Each row must have one name."""
+    if numbers.memory_tokens is not None and numbers.keys_from == "x":
+        raise InputError("memory_tokens names the rows of memory, but there is no memory; give it, or leave them out.")
+    x = "x" if "x" in numbers.matrices else "Q"
+    for name, tokens, matrix, n_rows in (
+        ("tokens", numbers.tokens, x, numbers.n_queries),
+        ("memory_tokens", numbers.memory_tokens, numbers.keys_from, numbers.n_keys),
+    ):
+        if tokens is not None and len(tokens) != n_rows:
+            raise InputError(
+                f"{name} has {counted(len(tokens), 'name')}, but {matrix} has {counted(n_rows, 'row')}; "
+                "give one name for each row."
+            )
+
+
+def check_mask(numbers: Numbers) -> None:
+    """A causal mask needs one sequence; any other a row for each query and a column for each key."""
+    wanted = (numbers.n_queries, numbers.n_keys)
+    if isinstance(numbers.mask, Keep) and numbers.mask.tensor.shape != wanted:
+        raise InputError(
+            f"mask is {by(tuple(numbers.mask.tensor.shape))}, but there are {counted(wanted[0], 'query')} and "
+            f"{counted(wanted[1], 'key')}: it must be {by(wanted)}, one row for each query."
+        )
+    if numbers.mask is not None and not isinstance(numbers.mask, Keep) and numbers.crosses:
+        raise InputError(
+            "a causal mask needs queries and keys to be the same tokens, in one order, and here the keys are other "
+            "tokens; leave the mask out, or give one as a matrix of true and false."
+        )
+
+
+# In words
+
+
+def by(size: tuple[int, ...]) -> str:
+    """The size of a matrix: 4 x 3."""
+    return " x ".join(map(str, size))
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "row"), counted(3, "query")
+    ('1 row', '3 queries')
+    """
+    plural = noun if count == 1 else noun.removesuffix("y") + "ies" if noun.endswith("ry") else noun + "s"
+    return f"{count} {plural}"
+
+
+def listed(names: list[str]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["Q", "K", "V"])
+    'Q, K and V'
+    """
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def is_are(names: list[str]) -> str:
+    """The verb for so many names."""
+    return "is" if len(names) == 1 else "are"

@@ -1,0 +1,156 @@
+"""A trace in the terminal: where one token looks, and every head at a glance.
+
+Strength is shown by colour where the terminal has it, and always by numbers and by blocks, so that nothing is lost in a
+pipe or with NO_COLOR.
+"""
+
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding as Indent
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from regard.tracing.focus import Focus, focus_on, sharpest
+from regard.tracing.head import Head, Place, times
+from regard.tracing.trace import Trace
+
+SHADES = " ·░▒▓█"
+"""Blocks for weights from 0 to 1; a weight above 0 never shows as blank."""
+
+PALE, DEEP = (222, 235, 247), (8, 81, 156)
+"""Background colours of a weight just above 0 and of a weight of 1."""
+
+BAR_CELLS = 32
+
+
+def show(
+    trace: Trace,
+    token: Place | None = None,
+    head: str | None = None,
+    layer: int | None = None,
+    n_keys: int = 6,
+    console: Console | None = None,
+) -> None:
+    """Print where one token looks in one head (the most telling ones, unless given), and all heads as a grid."""
+    console = console or Console(highlight=False)
+    focus = focus_on(trace, token, head, layer)
+    console.print(look(trace, focus, n_keys))
+
+
+def look(trace: Trace, focus: Focus, n_keys: int = 6) -> RenderableType:
+    """What `show` prints."""
+    heads = trace.heads(focus.head.kind)
+    sharp = sharpest(heads, focus.query)
+    name = focus.token.text
+    return Group(
+        title(trace, focus),
+        "",
+        Text.assemble((name, "bold"), f" looks, in {focus.head.name}, at", note(focus)),
+        Indent(sentence(focus), (1, 0, 1, 2), expand=False),
+        Indent(strongest(focus, n_keys), (0, 0, 0, 2), expand=False),
+        "",
+        Text.assemble("heads in which ", (name, "bold"), " looks most sharply at another word"),
+        Indent(sharp_heads(sharp[:n_keys], focus), (0, 0, 0, 2), expand=False),
+        "",
+        Text.assemble("every head: the largest weight that ", (name, "bold"), " gives to another word"),
+        Indent(grid(sharp, focus), (0, 0, 0, 2), expand=False),
+    )
+
+
+def title(trace: Trace, focus: Focus) -> Text:
+    """Model and sizes in one line."""
+    pattern = focus.head.pattern
+    n_layers = len(trace.attended[focus.head.kind])
+    sizes = f"{n_layers} layers × {pattern.n_heads} heads · {len(trace.tokens)} tokens"
+    kind = f"{focus.head.kind} · " if len(trace.kinds) > 1 else ""
+    return Text.assemble((trace.model, "bold"), f" · {kind}{sizes}")
+
+
+def note(focus: Focus) -> Text:
+    """Which one of several tokens with the same text is meant."""
+    same = [i for i, token in enumerate(focus.head.queries) if token.text == focus.token.text]
+    if len(same) == 1:
+        return Text()
+    text, number = focus.token.text, same.index(focus.query) + 1
+    return Text(f"   ({text!r} occurs {times(len(same))}; this is {text}:{number})", style="dim")
+
+
+def sentence(focus: Focus) -> Text:
+    """The keys' text, each token tinted by its weight; the looking token underlined where it is one of them."""
+    text = Text()
+    for position, (token, weight) in enumerate(zip(focus.head.keys, focus.weights, strict=True)):
+        if position and not token.joined:
+            text.append(" ")
+        looking = focus.head.kind != "cross" and position == focus.query
+        text.append(token.text, tint(weight) + Style(underline=looking, bold=looking))
+    return text
+
+
+def strongest(focus: Focus, n: int) -> Table:
+    """The strongest keys with their weights and a bar."""
+    table = Table.grid(padding=(0, 0, 0, 2), expand=False)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column(no_wrap=True)
+    for seen in focus.head.top(focus.query, n):
+        table.add_row(Text(seen.token.text), f"{seen.weight:.3f}", Text(bar(seen.weight), style="rgb(66,146,198)"))
+    return table
+
+
+def sharp_heads(sharp: Sequence[tuple[Head, int, float]], focus: Focus) -> Table:
+    """Heads with the word that the token looks at most in each."""
+    table = Table.grid(padding=(0, 0, 0, 2), expand=False)
+    for head, key, weight in sharp:
+        style = "bold" if head.name == focus.head.name else ""
+        table.add_row(Text(head.name, style=style), Text(head.keys[key].text, style=style), f"{weight:.3f}")
+    return table
+
+
+def grid(sharp: Sequence[tuple[Head, int, float]], focus: Focus) -> Table:
+    """All layers × heads, one cell each; the head that is looked at stands in brackets."""
+    weights = {(head.layer, head.head): weight for head, _, weight in sharp}
+    layers = sorted({layer for layer, _ in weights})
+    n_heads = focus.head.pattern.n_heads
+    table = Table.grid()
+    table.add_column()
+    table.add_row("", *(Text(f"H{head}".center(4)[:4], style="dim") for head in range(n_heads)))
+    for layer in layers:
+        cells = [cell(weights[layer, h], (layer, h) == (focus.head.layer, focus.head.head)) for h in range(n_heads)]
+        table.add_row(Text(f"L{layer} ", style="dim"), *cells)
+    return table
+
+
+def cell(weight: float, chosen: bool) -> Text:
+    """One head of the grid, four cells wide."""
+    block = Text(shade(weight) * 2, style=Style(color=f"rgb({','.join(map(str, mix(weight)))})"))
+    return Text.assemble("[" if chosen else " ", block, "]" if chosen else " ")
+
+
+def shade(weight: float) -> str:
+    """A block that is fuller the larger the weight.
+
+    >>> [shade(weight) for weight in (0.0, 0.01, 0.3, 1.0)]
+    [' ', '·', '░', '█']
+    """
+    return SHADES[min(len(SHADES) - 1, 1 + int(weight * (len(SHADES) - 1)))] if weight > 0 else SHADES[0]
+
+
+def bar(weight: float) -> str:
+    """A bar as long as the weight, to an eighth of a cell."""
+    eighths = round(weight * BAR_CELLS * 8)
+    return "█" * (eighths // 8) + (" ▏▎▍▌▋▊▉"[eighths % 8]).strip()
+
+
+def tint(weight: float) -> Style:
+    """A background as deep as the weight; none below half a hundredth."""
+    if weight < 0.005:
+        return Style()
+    ink = "black" if weight < 0.5 else "white"
+    return Style(bgcolor=f"rgb({','.join(map(str, mix(weight)))})", color=ink)
+
+
+def mix(weight: float) -> tuple[int, ...]:
+    """The colour of a weight, between pale and deep."""
+    return tuple(round(pale + (deep - pale) * min(1.0, weight)) for pale, deep in zip(PALE, DEEP, strict=True))

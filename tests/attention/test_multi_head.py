@@ -1,0 +1,151 @@
+"""Multi-head attention against torch's module, transformers' rotary positions, and the articles' shapes."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from regard import Causal, MultiHeadAttention, Padding, Rotary, ScaledDot, attend
+
+
+def torchs(d_model: int, n_heads: int) -> nn.MultiheadAttention:
+    """A torch module whose parameters are large enough for mistakes to show."""
+    module = nn.MultiheadAttention(d_model, n_heads, batch_first=True).eval()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_(std=0.5, generator=torch.Generator().manual_seed(1))
+    return module
+
+
+def test_self_attention_equals_torchs_with_its_parameters_copied(normal):
+    module, x = torchs(22, 2), normal(3, 7, 22)
+    read = MultiHeadAttention.from_torch(module)(x)
+    output, weights = module(x, x, x, average_attn_weights=False)
+    assert_close(read.output, output)
+    assert_close(read.pattern.dense(), weights)
+
+
+def test_masked_cross_attention_equals_torchs(normal):
+    module, x, memory = torchs(15, 3), normal(2, 5, 15), normal(2, 7, 15)
+    lengths = torch.tensor([4, 7])
+    read = MultiHeadAttention.from_torch(module)(x, memory, mask=Padding(lengths))
+    masked = torch.arange(7) >= lengths[:, None]  # torch's masks are True where a key is not to be seen
+    output, weights = module(x, memory, memory, key_padding_mask=masked, average_attn_weights=False)
+    assert_close(read.output, output)
+    assert_close(read.pattern.dense(), weights)
+
+
+def test_causal_equals_torchs(normal):
+    module, x = torchs(14, 7), normal(2, 11, 14)
+    read = MultiHeadAttention.from_torch(module)(x, mask=Causal())
+    output, _ = module(x, x, x, attn_mask=torch.ones(11, 11).triu(1).bool())
+    assert_close(read.output, output)
+
+
+def test_gradients_equal_torchs(normal):
+    module, x = torchs(14, 2), normal(2, 5, 14)
+    copy = MultiHeadAttention.from_torch(module)
+    module(x, x, x)[0].square().sum().backward()
+    copy(x).output.square().sum().backward()
+    expected = module.in_proj_weight.grad.chunk(3)
+    for projection, gradient in zip((copy.to_query, copy.to_key, copy.to_value), expected, strict=True):
+        assert_close(projection.weight.grad, gradient, rtol=1e-4, atol=1e-4)
+
+
+def test_grouped_heads_equal_keys_and_values_repeated(normal):
+    module, x = MultiHeadAttention(d_model=24, n_heads=6, n_key_heads=2), normal(2, 5, 24)
+    read = module(x)
+    full = MultiHeadAttention(d_model=24, n_heads=6)
+    full.to_query.load_state_dict(module.to_query.state_dict())
+    full.to_output.load_state_dict(module.to_output.state_dict())
+    for into, kept in ((full.to_key, module.to_key), (full.to_value, module.to_value)):
+        weight = kept.weight.view(2, 4, 24).repeat_interleave(3, dim=0).reshape(24, 24)
+        into.load_state_dict({"weight": weight, "bias": kept.bias.view(2, 4).repeat_interleave(3, dim=0).reshape(24)})
+    assert_close(read.output, full(x).output)
+    assert_close(read.pattern.dense(), full(x).pattern.dense())
+
+
+def test_rotary_equals_llamas(normal):
+    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+    query, key = normal(2, 3, 7, 10), normal(2, 3, 7, 10)
+    angles = torch.arange(7)[:, None] * 10_000.0 ** -(torch.arange(0, 10, 2) / 10)
+    both = torch.cat([angles, angles], dim=-1)[None]
+    expected = apply_rotary_pos_emb(query, key, both.cos(), both.sin())
+    turned = Rotary()(query, torch.arange(7)), Rotary()(key, torch.arange(7))
+    assert_close(turned, expected)
+
+
+def test_rotary_scores_depend_on_the_distance_alone(normal):
+    query, key = normal(1, 1, 1, 8).double(), normal(1, 1, 1, 8).double()
+    at = lambda vector, position: Rotary()(vector, torch.tensor([position]))  # noqa: E731
+    assert_close((at(query, 11) * at(key, 4)).sum(), (at(query, 107) * at(key, 100)).sum(), rtol=1e-5, atol=1e-5)
+
+
+def test_with_rotary_the_last_tokens_alone_read_as_they_do_among_all(normal):
+    module, x = MultiHeadAttention(d_model=12, n_heads=2, positions=Rotary()), normal(2, 7, 12)
+    whole = module(x, mask=Causal())
+    last = module(x[:, 5:], x, mask=Causal())
+    assert_close(last.output, whole.output[:, 5:])
+
+
+def test_shapes_of_the_article_with_4_heads(normal):
+    query, key, value = (normal(1, 4, 4, 2) for _ in range(3))
+    contexts = attend(query, key, value).context
+    assert [context.shape for context in contexts[0]] == [(4, 2)] * 4
+    assert torch.cat(list(contexts[0]), dim=-1).shape == (4, 8)
+
+
+def test_one_articles_variant_is_had_by_configuration(normal):
+    """It shares one head-wide projection among all heads and divides by √d_model."""
+    d_model, n_heads, d_head, x = 12, 3, 4, normal(2, 5, 12)
+    shared = {role: normal(d_head, d_model) for role in ("query", "key", "value")}
+    module = MultiHeadAttention(d_model, n_heads, score=ScaledDot(scale=d_model**-0.5))
+    for role, projection in zip(shared, (module.to_query, module.to_key, module.to_value), strict=True):
+        projection.load_state_dict({"weight": shared[role].repeat(n_heads, 1), "bias": torch.zeros(d_model)})
+    query, key, value = (x @ shared[role].T for role in shared)
+    head = (query @ key.mT / math.sqrt(d_model)).softmax(dim=-1) @ value
+    assert_close(module(x).output, module.to_output(torch.cat([head] * n_heads, dim=-1)))
+
+
+def test_dropout_is_for_training_only_and_the_pattern_shows_weights_before_it(normal):
+    module, x = MultiHeadAttention(d_model=12, n_heads=2, dropout=0.5), normal(2, 7, 12)
+    trained, looked = module(x), module.eval()(x)
+    assert not torch.equal(trained.output, looked.output)
+    assert torch.equal(trained.pattern.dense(), looked.pattern.dense())
+
+
+def test_it_introduces_itself():
+    module = MultiHeadAttention(12, 6, n_key_heads=2, positions=Rotary(), score=ScaledDot(scale=1.0))
+    given = "n_heads=6, d_head=2, n_key_heads=2, score=ScaledDot(scale=1.0), positions=Rotary(base=10000.0)"
+    assert module.extra_repr() == given
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: MultiHeadAttention(d_model=512, n_heads=7),
+            "d_model=512 does not split evenly into n_heads=7; "
+            "head counts that divide it: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512].",
+        ),
+        (
+            lambda: MultiHeadAttention(d_model=12, n_heads=6, n_key_heads=4),
+            "n_heads=6 does not split evenly into groups for n_key_heads=4; head counts that divide it: [1, 2, 3, 6].",
+        ),
+        (
+            lambda: MultiHeadAttention(d_model=9, n_heads=3, positions=Rotary())(torch.zeros(1, 2, 9)),
+            "rotary positions turn pairs of numbers, so the width of a head must be even; got 3.",
+        ),
+        (
+            lambda: MultiHeadAttention.from_torch(nn.MultiheadAttention(6, 2, bias=False, add_zero_attn=True)),
+            "this nn.MultiheadAttention has bias=False and add_zero_attn, which MultiHeadAttention cannot take over.",
+        ),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises(ValueError) as refusal:  # noqa: PT011
+        call()
+    assert str(refusal.value) == message

@@ -1,0 +1,66 @@
+"""What every test may ask for."""
+
+from collections.abc import Callable, Iterator
+
+import jaxtyping
+import pytest
+import torch
+from hypothesis import settings
+from torch import Tensor
+
+from regard import Mask, Trace, attend, trace
+from regard.tracing.models import Loaded, load
+from regard.tracing.tokens import Token
+
+settings.register_profile("regard", deadline=None, derandomize=True, max_examples=25, database=None)
+settings.load_profile("regard")
+
+
+@pytest.fixture
+def normal() -> Callable[..., Tensor]:
+    """normal(2, 3) draws a tensor of that shape, the same ones in the same order every time."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=dtype)
+
+    return draw
+
+
+@pytest.fixture
+def unhooked() -> Iterator[None]:
+    """Switch the checks of shapes and types off, so that our own refusals are what a caller meets."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Loaded:
+    """The default model, from its package."""
+    return load()
+
+
+@pytest.fixture(scope="session")
+def snake(minilm: Loaded) -> Trace:
+    """MiniLM on the sentence to understand: which word is `it`?"""
+    return trace(minilm.model, "The snake is very dangerous because it has a venom.", tokenizer=minilm.tokenizer)
+
+
+@pytest.fixture
+def handmade() -> Callable[..., Trace]:
+    """handmade("a b c", mask=Causal()) is a trace of random queries and keys over words, with no model behind it."""
+
+    def make(
+        words: str, n_layers: int = 2, n_heads: int = 3, mask: Mask | None = None, kind: str = "encoder", seed: int = 0
+    ) -> Trace:
+        tokens = tuple(Token(text=word, piece=word) for word in words.split())
+        generator = torch.Generator().manual_seed(seed)
+        steps = {
+            layer: attend(*torch.randn(3, 1, n_heads, len(tokens), 5, generator=generator).mul(1.5).unbind(), mask=mask)
+            for layer in range(n_layers)
+        }
+        source, target = (tokens, ()) if kind == "encoder" else ((), tokens)
+        return Trace(model="handmade", text=words, target_text="", source=source, target=target, attended={kind: steps})
+
+    return make

@@ -1,0 +1,81 @@
+"""What is chosen to be looked at first, against its definition written as loops."""
+
+import pytest
+
+from regard import Causal, InputError
+from regard.tracing.focus import focus_on, sharpest
+
+
+def telling(trace, layer, head, query, key):
+    """(weight - mean weight of the key in this head) · distance, from the dense weights."""
+    weights = trace.encoder[layer].dense()[0, head]
+    return float((weights[query, key] - weights[:, key].mean()) * abs(query - key))
+
+
+def every(trace, words):
+    heads = [(layer, head) for layer in trace.encoder for head in range(trace.encoder[layer].n_heads)]
+    return {(*lh, q, k): telling(trace, *lh, q, k) for lh in heads for q in words for k in words}
+
+
+def test_the_most_telling_look_of_all(handmade):
+    trace = handmade("a b c d e f g")
+    found = every(trace, range(7))
+    layer, head, query, _ = max(found, key=found.get)
+    focus = focus_on(trace)
+    assert (focus.head.layer, focus.head.head, focus.query) == (layer, head, query)
+
+
+def test_added_tokens_and_marks_neither_look_nor_are_looked_at(snake):
+    words = [i for i, token in enumerate(snake.tokens) if token.text.isalpha()]
+    found = every(snake, words)
+    layer, head, query, _ = max(found, key=found.get)
+    focus = focus_on(snake)
+    assert (focus.head.layer, focus.head.head, focus.query) == (layer, head, query)
+
+
+def test_it_looks_at_the_snake_without_being_told_the_head(snake):
+    focus = focus_on(snake, token="it")
+    assert focus.head.name == "L3H1"
+    assert focus.token.text == "it"
+
+
+def test_a_head_or_a_layer_narrows_the_choice(snake):
+    assert focus_on(snake, head="L2H8").head.name == "L2H8"
+    assert focus_on(snake, layer=5).head.layer == 5
+    focus = focus_on(snake, token="venom", head="l0h3")
+    assert (focus.head.name, focus.token.text) == ("L0H3", "venom")
+
+
+def test_a_text_without_words_still_has_a_focus(handmade):
+    assert focus_on(handmade("- + *")).query in range(3)
+
+
+def test_long_texts_are_gone_through_in_parts(handmade, monkeypatch):
+    trace = handmade(" ".join(f"w{i}" for i in range(53)), mask=Causal())
+    whole = focus_on(trace)
+    monkeypatch.setattr("regard.tracing.focus.WEIGHTS_AT_ONCE", 100)
+    parts = focus_on(trace)
+    assert (parts.head.name, parts.query) == (whole.head.name, whole.query)
+
+
+def test_sharpest_leaves_the_token_itself_out(snake):
+    looks = sharpest(snake.heads(), query=7)
+    assert len(looks) == 72
+    by_name = {head.name: (key, weight) for head, key, weight in looks}
+    assert by_name["L3H1"] == (2, pytest.approx(float(snake.encoder[3].dense()[0, 1, 7, 2]), rel=1e-6))
+    assert all(key != 7 for _, key, _ in looks)
+    assert [weight for _, _, weight in looks] == sorted((weight for _, _, weight in looks), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"layer": 9}, "no layer 9 to look at: layers run from 0 to 5; nearest: 5."),
+        ({"head": "L3H1", "layer": 2}, "no layer 2 to look at: head L3H1 is in layer 3; nearest: 3."),
+        ({"token": "snakes"}, "no token 'snakes' in the text; nearest: snake, has, dangerous."),
+    ],
+)
+def test_refusals(snake, chosen, message):
+    with pytest.raises(InputError) as refusal:
+        focus_on(snake, **chosen)
+    assert str(refusal.value) == message

@@ -1,0 +1,57 @@
+"""Asking a head in the words of its text."""
+
+import pytest
+import torch
+
+from regard import InputError
+from regard.tracing.head import find
+from regard.tracing.tokens import Token
+
+
+def words(*texts):
+    return tuple(Token(text=text, piece=text) for text in texts)
+
+
+def test_a_row_a_weight_and_the_strongest_keys(snake):
+    head = snake["L3H1"]
+    row = snake.encoder[3][0, 1, 7]
+    assert torch.equal(head["it"], row)
+    assert torch.equal(head[7], row)
+    assert head["it", "snake"] == float(row[2])
+    assert torch.equal(head.weights, snake.encoder[3].dense()[0, 1])
+    strongest = head.top("it", 3)
+    assert [look.token.text for look in strongest] == ["snake", "The", "[CLS]"]
+    assert [look.weight for look in strongest] == sorted(row.tolist(), reverse=True)[:3]
+
+
+def test_case_matters_only_where_both_occur():
+    assert find("the", words("The", "snake")) == 0
+    assert find("the", words("The", "snake", "the")) == 2
+
+
+def test_the_second_of_several():
+    tokens = words("it", "is", "it", "10:2", ":")
+    assert find("it", tokens) == 0
+    assert find("it:2", tokens) == 2
+    assert find("10:2", tokens) == 3
+    assert find(":", tokens) == 4
+    assert find(-1, tokens) == 4
+
+
+def test_a_piece_is_known_by_the_tokenizers_name_for_it():
+    assert find("##nom", (Token(text="ve", piece="ve"), Token(text="nom", piece="##nom", joined=True))) == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("snakes", "no token 'snakes' in the text; nearest: snake."),
+        ("it:3", "no token 'it:3': 'it' occurs twice; take it:1 to it:2."),
+        ("venom", "'venom' is 2 tokens here: ve, nom; name one of them."),
+        (9, "no token 9: there are 6, counted from 0 to 5."),
+    ],
+)
+def test_refusals(place, message):
+    with pytest.raises(InputError) as refusal:
+        find(place, words("it", "snake", "it", "ve", "nom", "."))
+    assert str(refusal.value) == message

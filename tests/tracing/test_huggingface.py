@@ -1,0 +1,183 @@
+"""Patterns in Hugging Face models against the weights that their own eager attention builds.
+
+The models are small and random, with parameters large enough for attention to be sharp: a dropped mask or a wrong scale
+then changes everything.
+"""
+
+import copy
+
+import pytest
+import torch
+import transformers
+from torch.testing import assert_close
+from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+import regard
+from regard import Pattern
+
+SIZES = {"vocab_size": 61, "hidden_size": 24, "intermediate_size": 37, "num_hidden_layers": 3, "num_attention_heads": 6}
+GROUPED = SIZES | {"num_key_value_heads": 2, "max_position_embeddings": 64}
+PLAIN = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+TWO = {
+    "vocab_size": 61,
+    "d_model": 24,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 6,
+    "encoder_ffn_dim": 37,
+    "decoder_ffn_dim": 37,
+    "max_position_embeddings": 64,
+    "decoder_start_token_id": 0,
+} | PLAIN
+
+ENCODERS = {
+    "bert": transformers.BertConfig(**SIZES, **PLAIN),
+    "roberta": transformers.RobertaConfig(**SIZES, **PLAIN),
+    "distilbert": transformers.DistilBertConfig(vocab_size=61, dim=24, hidden_dim=37, n_layers=2, n_heads=4),
+}
+DECODERS = {
+    "gpt2": transformers.GPT2Config(vocab_size=61, n_positions=64, n_embd=24, n_layer=3, n_head=6, **PLAIN),
+    "llama": transformers.LlamaConfig(**GROUPED, **PLAIN),
+    "mistral with a window": transformers.MistralConfig(**GROUPED, **PLAIN, sliding_window=3),
+    "gemma 2 with a softcap": transformers.Gemma2Config(**GROUPED, **PLAIN, head_dim=4, attn_logit_softcapping=2.0),
+    "gpt-oss with sinks": transformers.GptOssConfig(
+        **GROUPED | {"intermediate_size": 40}, **PLAIN, head_dim=4, sliding_window=3, num_local_experts=4
+    ),
+}
+TRANSLATORS = {
+    "marian": transformers.MarianConfig(**TWO),
+    "bart": transformers.BartConfig(**TWO),
+    "t5 with a position bias": transformers.T5Config(
+        vocab_size=61, d_model=24, d_kv=4, d_ff=37, num_layers=2, num_heads=6, decoder_start_token_id=0, **PLAIN
+    ),
+}
+
+
+def pair(kind, config):
+    """The same random model twice: eager, and attending through regard."""
+    torch.manual_seed(0)
+    config = copy.deepcopy(config)
+    config._attn_implementation = "eager"
+    eager = kind.from_config(config, attn_implementation="eager").eval()
+    with torch.no_grad():
+        for name, parameter in eager.named_parameters():
+            if parameter.ndim > 1 or name.endswith("sinks"):
+                parameter.normal_(std=0.4)
+    return eager, regard.install(copy.deepcopy(eager))
+
+
+def texts(padded_on, n=11):
+    """Three texts of different lengths, padded to one."""
+    ids = torch.randint(3, 61, (3, n), generator=torch.Generator().manual_seed(1))
+    position = torch.arange(n) if padded_on == "right" else torch.arange(n).flip(0)
+    seen = (position < torch.tensor([n, 5, 8])[:, None]).long()
+    return {"input_ids": ids * seen, "attention_mask": seen}
+
+
+def assert_patterns_equal(patterns, weights, queries_seen, atol=2e-6):
+    """Each layer's pattern is lazy and equals eager's weights, for queries that are no padding."""
+    assert len(patterns) == len(weights) > 0
+    for pattern, expected in zip(patterns, weights, strict=True):
+        assert isinstance(pattern, Pattern)
+        assert pattern.shape == expected.shape
+        live = queries_seen[:, None, :, None].bool()
+        assert_close(pattern.dense() * live, expected * live, atol=atol, rtol=1e-4)
+    sharpest = max(float(expected.detach().max()) for expected in weights)
+    assert sharpest > 0.5, "the test's attention is too flat to show a mistake"
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_encoders(name):
+    eager, seen = pair(AutoModel, ENCODERS[name])
+    inputs = texts("right")
+    expected, outputs = eager(**inputs, output_attentions=True), seen(**inputs, output_attentions=True)
+    live = inputs["attention_mask"]
+    assert_patterns_equal(outputs.attentions, expected.attentions, live)
+    real = live[..., None].bool()
+    assert_close(outputs.last_hidden_state * real, expected.last_hidden_state * real, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("padded_on", ["left", "right"])
+@pytest.mark.parametrize("name", DECODERS)
+def test_decoders(name, padded_on):
+    eager, seen = pair(AutoModelForCausalLM, DECODERS[name])
+    inputs = texts(padded_on)
+    expected, outputs = eager(**inputs, output_attentions=True), seen(**inputs, output_attentions=True)
+    live = inputs["attention_mask"]
+    assert_patterns_equal(outputs.attentions, expected.attentions, live)
+    real = live[..., None].bool()
+    assert_close(outputs.logits * real, expected.logits * real, atol=5e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_decoders_without_padding_run_the_kernels_own_causal_mask(name):
+    eager, seen = pair(AutoModelForCausalLM, DECODERS[name])
+    ids = texts("right")["input_ids"][:1]
+    outputs = seen(ids, output_attentions=True)
+    assert all(pattern.mask == regard.Causal(offset=0) for pattern in outputs.attentions)
+    assert_patterns_equal(outputs.attentions, eager(ids, output_attentions=True).attentions, torch.ones_like(ids))
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_generation_with_a_cache(name):
+    eager, seen = pair(AutoModelForCausalLM, DECODERS[name])
+    inputs = texts("left")
+    how = {"max_new_tokens": 4, "do_sample": False, "output_attentions": True, "return_dict_in_generate": True}
+    expected, outputs = eager.generate(**inputs, **how), seen.generate(**inputs, **how)
+    assert torch.equal(outputs.sequences, expected.sequences)
+    live = inputs["attention_mask"]
+    for step, (patterns, weights) in enumerate(zip(outputs.attentions, expected.attentions, strict=True)):
+        assert_patterns_equal(patterns, weights, live if step == 0 else live[:, -1:])
+
+
+@pytest.mark.parametrize("name", TRANSLATORS)
+def test_encoder_decoders(name):
+    eager, seen = pair(AutoModelForSeq2SeqLM, TRANSLATORS[name])
+    inputs = texts("right") | {"decoder_input_ids": texts("right", n=7)["input_ids"][:, :5].clamp_min(3)}
+    expected, outputs = eager(**inputs, output_attentions=True), seen(**inputs, output_attentions=True)
+    written = torch.ones(3, 5)
+    assert_patterns_equal(outputs.encoder_attentions, expected.encoder_attentions, inputs["attention_mask"])
+    assert_patterns_equal(outputs.decoder_attentions, expected.decoder_attentions, written)
+    assert_patterns_equal(outputs.cross_attentions, expected.cross_attentions, written)
+    assert_close(outputs.logits, expected.logits, atol=5e-5, rtol=1e-4)
+
+
+def test_gradients_reach_the_parameters_as_with_eager():
+    eager, seen = pair(AutoModelForCausalLM, DECODERS["llama"])
+    inputs = texts("right")
+    for model in (eager, seen):
+        model(**inputs).logits[inputs["attention_mask"].bool()].square().mean().backward()
+    for (name, expected), parameter in zip(eager.named_parameters(), seen.parameters(), strict=True):
+        assert_close(parameter.grad, expected.grad, atol=1e-4, rtol=1e-3, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_without_output_attentions_nothing_is_kept():
+    _, seen = pair(AutoModel, ENCODERS["bert"])
+    assert seen(**texts("right")).attentions is None
+
+
+def test_install_can_be_undone():
+    eager, seen = pair(AutoModel, ENCODERS["bert"])
+    seen.set_attn_implementation("eager")
+    inputs = texts("right")
+    outputs = seen(**inputs, output_attentions=True)
+    assert torch.equal(outputs.attentions[0], eager(**inputs, output_attentions=True).attentions[0])
+
+
+def test_what_is_no_model_is_refused(unhooked):
+    with pytest.raises(TypeError) as refusal:
+        regard.install(torch.nn.Linear(2, 2))
+    assert str(refusal.value) == "install takes a Hugging Face PreTrainedModel; got a Linear."
+
+
+def test_a_model_off_the_interface_is_refused_in_words():
+    config = transformers.BloomConfig(vocab_size=61, hidden_size=24, n_layer=2, n_head=6)
+    model = transformers.BloomForCausalLM(config)
+    with pytest.raises(ValueError) as refusal:
+        regard.install(model)
+    assert str(refusal.value) == (
+        "BloomForCausalLM, BloomModel computes its attention without Hugging Face's attention interface, so its "
+        "patterns cannot be seen exactly; use a model that follows the interface (most do: BERT, GPT-2, Llama, T5, "
+        "Marian …)."
+    )

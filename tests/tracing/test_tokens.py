@@ -1,0 +1,77 @@
+"""Tokens as a reader knows them, for each family of tokenizers; the tokenizers are built here from a few words."""
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from regard.tracing.tokens import tokens_of
+
+
+def shown(tokenizer, text):
+    encoded = tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
+    return tokens_of(tokenizer, encoded, text)
+
+
+def byte_level(*merges):
+    """A GPT-2-like tokenizer: bytes, joined by a few merges."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    pairs = [tuple(merge.split()) for merge in merges]
+    vocabulary = {piece: i for i, piece in enumerate([*alphabet, *("".join(pair) for pair in pairs)])}
+    tokenizer = Tokenizer(models.BPE(vocabulary, pairs))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+
+
+def metaspace(*pieces):
+    """A T5-like tokenizer: pieces that begin with ▁ where a word begins."""
+    tokenizer = Tokenizer(models.Unigram([(piece, -float(i)) for i, piece in enumerate(("<unk>", *pieces))], unk_id=0))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>")
+
+
+def test_word_pieces_keep_the_texts_own_letters(minilm):
+    tokens = shown(minilm.tokenizer, "The Eiffel Tower.")
+    assert [token.text for token in tokens] == ["[CLS]", "The", "E", "iff", "el", "Tower", ".", "[SEP]"]
+    assert [token.text for token in tokens if token.joined] == ["iff", "el", "."]
+    assert [token.special for token in tokens] == [True, *[False] * 6, True]
+
+
+def test_korean_letters_stand_alone(minilm):
+    tokens = shown(minilm.tokenizer, "뱀이")
+    assert [token.text for token in tokens[1:-1]] == ["ㅂ", "ㅐ", "ㅁ", "ㅇ", "ㅣ"]
+
+
+def test_markup_is_text(minilm):
+    tokens = shown(minilm.tokenizer, "a <script> b")
+    assert [token.text for token in tokens[1:-1]] == ["a", "<", "script", ">", "b"]
+    assert [token.joined for token in tokens[1:-1]] == [False, False, True, True, False]
+
+
+def test_byte_level_pieces_lose_their_marks():
+    tokens = shown(byte_level("i t", "Ġ it"), "it it\nit")
+    assert [token.text for token in tokens] == ["it", "it", "⏎", "it"]
+    assert [token.joined for token in tokens] == [False, False, False, True]
+
+
+def test_a_letter_of_several_byte_level_pieces_is_shown_by_its_bytes():
+    tokens = shown(byte_level(), "뱀")
+    assert [token.text for token in tokens] == ["‹EB›", "‹B1›", "‹80›"]
+
+
+def test_pieces_of_sentencepiece_lose_their_marks():
+    tokens = shown(metaspace("▁the", "▁sna", "ke"), "the snake")
+    assert [token.text for token in tokens] == ["the", "sna", "ke"]
+    assert [token.joined for token in tokens] == [False, False, True]
+
+
+def test_a_tokenizer_without_offsets_is_read_by_its_pieces(minilm):
+    encoded = minilm.tokenizer("The venomous", return_tensors="pt")
+    tokens = tokens_of(minilm.tokenizer, encoded, "The venomous")
+    assert [token.text for token in tokens] == ["[CLS]", "the", "venom", "ous", "[SEP]"]
+    assert [token.joined for token in tokens] == [False, False, False, True, False]
+
+
+@pytest.mark.parametrize("text", ["😀 ok", "é́", "a​b"])
+def test_no_token_is_shown_as_nothing(minilm, text):
+    assert all(token.text.strip() for token in shown(minilm.tokenizer, text))

@@ -1,0 +1,188 @@
+"""Traces: the known numbers, the kernel's own contexts, every refusal's text."""
+
+import copy
+
+import pytest
+import torch
+import transformers
+from torch.testing import assert_close
+
+import regard
+from regard import InputError, Pattern
+
+SNAKE = "The snake is very dangerous because it has a venom."
+ANIMAL = "The animal didn't cross the street because it was too tired."
+
+
+def test_it_looks_at_the_snake(snake):
+    assert f"{snake['L3H1']['it', 'snake']:.3f}" == "0.674"
+
+
+def test_it_looks_at_the_animal(minilm):
+    animal = regard.trace(minilm.model, ANIMAL, tokenizer=minilm.tokenizer)
+    assert f"{animal['L3H1']['it', 'animal']:.3f}" == "0.677"
+
+
+def test_every_weight_equals_eagers(snake, minilm):
+    eager = transformers.AutoModel.from_pretrained(minilm.model.name_or_path, attn_implementation="eager").eval()
+    with torch.no_grad():
+        weights = eager(**minilm.tokenizer(SNAKE, return_tensors="pt"), output_attentions=True).attentions
+    assert len(weights) == len(snake.encoder) == 6
+    for layer, expected in enumerate(weights):
+        assert_close(snake.encoder[layer].dense(), expected, atol=2e-6, rtol=1e-4)
+
+
+def test_check_holds_the_weights_against_the_kernels_contexts(snake):
+    check = snake.check()
+    assert check.backends == ("fused",)
+    assert 0 < check.max_error < 1e-5 * check.magnitude
+
+
+def test_check_finds_a_pattern_that_is_not_the_kernels(snake):
+    steps = dict(snake.attended["encoder"])
+    other = copy.copy(steps[2])
+    object.__setattr__(other, "context", steps[2].context + 0.01)
+    wrong = copy.copy(snake)
+    object.__setattr__(wrong, "attended", {"encoder": steps | {2: other}})
+    assert wrong.check().max_error == pytest.approx(0.01, rel=0.01)
+
+
+def test_the_model_is_left_as_it_was(minilm):
+    minilm.model.train()
+    regard.trace(minilm.model, SNAKE, tokenizer=minilm.tokenizer)
+    assert minilm.model.training
+    assert minilm.model.config._attn_implementation == "sdpa"
+    minilm.model.eval()
+
+
+def test_the_model_is_left_as_it_was_when_the_forward_fails(minilm, monkeypatch):
+    monkeypatch.setattr(minilm.model.encoder, "forward", lambda *args, **kwargs: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        regard.trace(minilm.model, SNAKE, tokenizer=minilm.tokenizer)
+    assert minilm.model.config._attn_implementation == "sdpa"
+
+
+def test_chosen_layers_only(minilm):
+    trace = regard.trace(minilm.model, SNAKE, tokenizer=minilm.tokenizer, layers=[4, 1])
+    assert list(trace.encoder) == [1, 4]
+    assert isinstance(trace.encoder[4], Pattern)
+
+
+def test_the_default_model_is_known_by_name(snake):
+    by_name = regard.trace("MiniLM", SNAKE)
+    assert by_name.model == snake.model == "MiniLM"
+    assert torch.equal(by_name.encoder[5].dense(), snake.encoder[5].dense())
+
+
+def test_it_introduces_itself(snake):
+    assert repr(snake) == (
+        "Trace('The snake is very dangerous because it has a venom.', model='MiniLM', tokens=13, encoder=6x12)"
+    )
+    assert repr(snake["L3H1"]) == "Head(L3H1, encoder, queries=13, keys=13)"
+
+
+def gpt2():
+    """A random GPT-2 with MiniLM's vocabulary."""
+    torch.manual_seed(0)
+    return transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(vocab_size=30_522, n_positions=64, n_embd=24, n_layer=2, n_head=3)
+    )
+
+
+def test_a_decoder_sees_only_what_came_before(minilm):
+    trace = regard.trace(gpt2(), SNAKE, tokenizer=minilm.tokenizer)
+    assert trace.kinds == ("decoder",)
+    assert len(trace.tokens) == 13
+    assert trace.decoder[1].dense().triu(1).abs().max() == 0
+    assert trace.check().max_error < 1e-5
+
+
+def marian():
+    """A random translator with MiniLM's vocabulary."""
+    torch.manual_seed(0)
+    sizes = {"d_model": 24, "encoder_layers": 2, "decoder_layers": 3, "encoder_ffn_dim": 7, "decoder_ffn_dim": 7}
+    heads = {"encoder_attention_heads": 4, "decoder_attention_heads": 6}
+    config = transformers.MarianConfig(
+        vocab_size=30_522, **sizes, **heads, decoder_start_token_id=101, pad_token_id=0, max_position_embeddings=64
+    )
+    return transformers.MarianMTModel(config)
+
+
+def test_a_translator_has_three_kinds(minilm):
+    trace = regard.trace(marian(), "the snake", target="it has a venom", tokenizer=minilm.tokenizer)
+    assert trace.kinds == ("encoder", "decoder", "cross")
+    assert [token.text for token in trace.source] == ["[CLS]", "the", "snake", "[SEP]"]
+    assert [token.text for token in trace.target] == ["[CLS]", "[CLS]", "it", "has", "a", "venom"]
+    assert trace.cross[2].shape == (1, 6, 6, 4)
+    head = trace["cross L2H5"]
+    assert head["venom", "snake"] == float(trace.cross[2][0, 5, 5, 2])
+    assert trace.check().max_error < 1e-5
+
+
+def test_two_texts_for_one_and_one_text_for_two_are_refused(minilm):
+    for model, target, message in (
+        (minilm.model, "le serpent", "BertModel reads one text, so it takes no target."),
+        (marian(), None, "MarianMTModel reads a source and writes a target; give the target text as well."),
+    ):
+        with pytest.raises(InputError) as refusal:
+            regard.trace(model, "the snake", target=target, tokenizer=minilm.tokenizer)
+        assert str(refusal.value) == message
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_an_empty_text_is_refused(minilm, text):
+    with pytest.raises(InputError) as refusal:
+        regard.trace(minilm.model, text, tokenizer=minilm.tokenizer)
+    assert str(refusal.value) == "the text is empty; give at least one word to look at."
+
+
+def test_a_text_that_is_too_long_is_refused_or_truncated(minilm):
+    text = "snake " * 1000
+    with pytest.raises(InputError) as refusal:
+        regard.trace(minilm.model, text, tokenizer=minilm.tokenizer)
+    assert str(refusal.value) == (
+        "the text is 1,002 tokens long and the model reads at most 512; "
+        "shorten it, or read only its beginning with --truncate (truncate=True)."
+    )
+    assert len(regard.trace(minilm.model, text, tokenizer=minilm.tokenizer, truncate=True).tokens) == 512
+
+
+def test_a_layer_that_is_not_there_is_refused(minilm):
+    with pytest.raises(InputError) as refusal:
+        regard.trace(minilm.model, SNAKE, tokenizer=minilm.tokenizer, layers=[2, 7])
+    assert str(refusal.value) == "no layer 7; the model has 6, counted from 0 to 5."
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("L3H12", "no head 'L3H12'; heads are named like L3H1 and run from L0H0 to L5H11; nearest: L3H11, L3H10, L3H9."),
+        ("H3L1", "no head 'H3L1'; heads are named like L3H1 and run from L0H0 to L5H11; nearest: L5H3, L5H1, L4H3."),
+        ("cross L3H1", "no attention of kind 'cross'; this trace has encoder."),
+    ],
+)
+def test_a_head_that_is_not_there_is_refused(snake, name, message):
+    with pytest.raises(InputError) as refusal:
+        snake[name]
+    assert str(refusal.value) == message
+
+
+def test_a_name_alone_is_not_enough_where_there_are_three_kinds(minilm):
+    trace = regard.trace(marian(), "the snake", target="it", tokenizer=minilm.tokenizer)
+    with pytest.raises(InputError) as refusal:
+        trace["L0H0"]
+    assert str(refusal.value) == (
+        "this trace has encoder, decoder, cross attention; say which, as in 'cross L0H0'."
+    )
+
+
+def test_nan_in_a_model_is_named(minilm):
+    broken = copy.deepcopy(minilm.model)
+    with torch.no_grad():
+        broken.encoder.layer[2].attention.self.key.weight[5, 7] = torch.nan
+    with pytest.raises(InputError) as refusal:
+        regard.trace(broken, SNAKE, tokenizer=minilm.tokenizer)
+    assert str(refusal.value) == (
+        "MiniLM gives NaN in the key of encoder layer 2; its parameters are damaged, or too small a number type "
+        "overflows: load it in float32."
+    )
