@@ -146,6 +146,6 @@ def test_it_introduces_itself():
     ],
 )
 def test_refusals(call, message):
-    with pytest.raises(ValueError) as refusal:  # noqa: PT011
+    with pytest.raises(ValueError) as refusal:
         call()
     assert str(refusal.value) == message

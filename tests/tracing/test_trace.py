@@ -156,7 +156,10 @@ def test_a_layer_that_is_not_there_is_refused(minilm):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("L3H12", "no head 'L3H12'; heads are named like L3H1 and run from L0H0 to L5H11; nearest: L3H11, L3H10, L3H9."),
+        (
+            "L3H12",
+            "no head 'L3H12'; heads are named like L3H1 and run from L0H0 to L5H11; nearest: L3H11, L3H10, L3H9.",
+        ),
         ("H3L1", "no head 'H3L1'; heads are named like L3H1 and run from L0H0 to L5H11; nearest: L5H3, L5H1, L4H3."),
         ("cross L3H1", "no attention of kind 'cross'; this trace has encoder."),
     ],
@@ -171,9 +174,7 @@ def test_a_name_alone_is_not_enough_where_there_are_three_kinds(minilm):
     trace = regard.trace(marian(), "the snake", target="it", tokenizer=minilm.tokenizer)
     with pytest.raises(InputError) as refusal:
         trace["L0H0"]
-    assert str(refusal.value) == (
-        "this trace has encoder, decoder, cross attention; say which, as in 'cross L0H0'."
-    )
+    assert str(refusal.value) == ("this trace has encoder, decoder, cross attention; say which, as in 'cross L0H0'.")
 
 
 def test_nan_in_a_model_is_named(minilm):

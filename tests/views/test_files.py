@@ -11,17 +11,19 @@ from regard.views.files import writable, write_whole
 def test_text_and_bytes(tmp_path):
     assert write_whole(tmp_path / "a", "뱀\n").read_bytes() == "뱀\n".encode()
     assert write_whole(tmp_path / "a", b"\x00\xff").read_bytes() == b"\x00\xff"
-    assert os.listdir(tmp_path) == ["a"]
+    assert list(tmp_path.iterdir()) == [tmp_path / "a"]
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     path = write_whole(tmp_path / "a", "old")
-    monkeypatch.setattr("pathlib.Path.replace", lambda *args: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(
+        "pathlib.Path.replace", lambda *args: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+    )
     with pytest.raises(InputError) as refusal:
         write_whole(path, "new")
     assert str(refusal.value) == f"cannot write {path}: no space left on device; name another file."
     assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["a"]
+    assert list(tmp_path.iterdir()) == [tmp_path / "a"]
 
 
 def test_an_existing_file_keeps_its_permissions_and_a_new_one_gets_the_usual_ones(tmp_path):

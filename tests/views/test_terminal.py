@@ -12,7 +12,8 @@ from regard.views.terminal import bar, shade, show, tint
 
 def printed(trace, width=80, colour=False, **chosen):
     file = io.StringIO()
-    console = Console(file=file, width=width, highlight=False, force_terminal=colour, color_system="truecolor" if colour else None)
+    system = "truecolor" if colour else None
+    console = Console(file=file, width=width, highlight=False, force_terminal=colour, color_system=system)
     show(trace, console=console, **chosen)
     return file.getvalue()
 

@@ -74,6 +74,8 @@ def attend(
     for part in (score, mask, normalise):
         if part is not None:
             part.check(grid)
+    if isinstance(score, ScaledDot):
+        score = score.of_type(query)
     pattern = Pattern(query, key, value, grid, score, mask, normalise)
     if isinstance(score, ScaledDot) and why_not(score, normalise) is None:
         context = fused(query, key, value, grid, score, mask, normalise, dropout)

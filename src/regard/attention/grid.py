@@ -4,17 +4,14 @@ Scores, masks and biases are asked for one `Tile` at a time, so that none of the
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-Positions = range | Int[Tensor, " positions"]
+Positions = range | Int[Tensor, " _"]
 """Places along one axis: a range where they are evenly spaced (selecting them copies nothing), else their numbers."""
-
-AnyTensor = TypeVar("AnyTensor", bound=Tensor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +79,15 @@ class Tile:
         keys: Positions | None = None,
     ) -> "Tile":
         """The same tile with other positions along the axes that are given."""
-        given = {"batch": batch, "heads": heads, "queries": queries, "keys": keys}
-        return replace(self, **{axis: positions for axis, positions in given.items() if positions is not None})
+        given = (batch, heads, queries, keys)
+        return Tile(self.grid, *(old if new is None else new for old, new in zip(self.axes, given, strict=True)))
 
     def along(self, axis: int, device: torch.device) -> Int[Tensor, "#batch #heads #queries #keys"]:
         """The positions along one axis (0 batch … 3 keys), shaped so that they broadcast over the tile."""
         positions = numbers(self.axes[axis], device)
         return positions.reshape([-1 if other == axis else 1 for other in range(4)])
 
-    def select(self, tensor: AnyTensor) -> AnyTensor:
+    def select(self, tensor: Tensor) -> Tensor:
         """The part of a tensor that broadcasts over the grid, and so over this tile: axes of size 1 stay."""
         tensor = tensor[(None,) * (4 - tensor.ndim)]
         for axis, positions in enumerate(self.axes):
@@ -102,11 +99,12 @@ class Tile:
 def numbers(positions: Positions, device: torch.device) -> Int[Tensor, " positions"]:
     """Positions as a tensor of their numbers."""
     if isinstance(positions, range):
-        return torch.arange(positions.start, positions.stop, positions.step, device=device)
+        stop = max(positions.start, positions.stop)  # an empty range may stop before it starts
+        return torch.arange(positions.start, stop, positions.step, device=device)
     return positions.to(device)
 
 
-def take(tensor: AnyTensor, axis: int, positions: Positions) -> AnyTensor:
+def take(tensor: Tensor, axis: int, positions: Positions) -> Tensor:
     """The given positions of one axis: a view where they are a range, a copy where they are numbers."""
     if isinstance(positions, range):
         index = (slice(None),) * (axis % tensor.ndim) + (slice(positions.start, positions.stop, positions.step),)

@@ -142,7 +142,9 @@ class MultiHeadAttention(nn.Module):
             mask: as for `attend`; it broadcasts to [batch heads queries keys].
         """
         memory = x if memory is None else memory
-        query = rearrange(self.to_query(x), "batch tokens (heads d_head) -> batch heads tokens d_head", heads=self.n_heads)
+        query = rearrange(
+            self.to_query(x), "batch tokens (heads d_head) -> batch heads tokens d_head", heads=self.n_heads
+        )
         key, value = (
             rearrange(kept, "batch tokens (heads d_head) -> batch heads tokens d_head", heads=self.n_key_heads)
             for kept in (self.to_key(memory), self.to_value(memory))
@@ -168,5 +170,7 @@ class MultiHeadAttention(nn.Module):
         if self.n_key_heads != self.n_heads:
             given.append(f"n_key_heads={self.n_key_heads}")
         parts = {"score": self.score, "normalise": self.normalise, "positions": self.positions}
-        given += [f"{name}={part!r}" for name, part in parts.items() if repr(part) not in ("ScaledDot()", "Softmax()", "None")]
+        given += [
+            f"{name}={part!r}" for name, part in parts.items() if repr(part) not in ("ScaledDot()", "Softmax()", "None")
+        ]
         return ", ".join(given)

@@ -131,7 +131,7 @@ class Pattern:
             )
         return self.weights(self.grid.whole())
 
-    def scores(self, *index: int | slice | list[int]) -> Float[Tensor, "..."]:
+    def scores(self, *index: Index) -> Float[Tensor, "..."]:
         """The scores, scaled and biased, before the mask, of the part that the index names; all without one."""
         selection = Selection.of(index or (...,), self.grid)
         return selection.squeezed(self._scores(selection.tile))
@@ -255,7 +255,11 @@ class Pattern:
         return self.normalise(self._scores(tile), keep, tile), keep
 
     def _keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        return None if self.mask is None else self.mask.keep(tile, self.device)
+        keep = None if self.mask is None else self.mask.keep(tile, self.device)
+        if not isinstance(self.score, ScaledDot) or self.score.bias is None:
+            return keep
+        seen = tile.select(self.score.bias) != -torch.inf  # the kernel takes such a bias for a mask, and NaN for NaN
+        return seen if keep is None else keep & seen
 
     def _scores(self, tile: Tile) -> Float[Tensor, "batch heads queries keys"]:
         if self._versions() != self.versions:

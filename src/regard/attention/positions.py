@@ -18,7 +18,7 @@ class Rotary:
 
         angle of pair p at position m = m · base^(-2p / d_head)
 
-    Departure: number p is paired with number p + d_head / 2, as Llama's checkpoints have it; the paper pairs neighbours.
+    Departure: number p is paired with number p + d_head / 2, as in Llama's checkpoints; the paper pairs neighbours.
 
     Args:
         base: how slowly the slowest pair turns.
@@ -38,7 +38,9 @@ class Rotary:
         """
         d_head = vectors.shape[-1]
         if d_head % 2:
-            raise ValueError(f"rotary positions turn pairs of numbers, so the width of a head must be even; got {d_head}.")
+            raise ValueError(
+                f"rotary positions turn pairs of numbers, so the width of a head must be even; got {d_head}."
+            )
         exponents = torch.arange(0, d_head, 2, device=vectors.device, dtype=torch.float32) / d_head
         angles = positions[:, None].to(torch.float32) * self.base**-exponents
         cos, sin = angles.cos().to(vectors.dtype), angles.sin().to(vectors.dtype)

@@ -57,7 +57,8 @@ def complete(entries: tuple[Any, ...]) -> list[Any]:
 
 def place(entry: Any, axis: str, size: int) -> Positions:
     """The positions along one axis that one entry of an index names, from 0."""
-    if isinstance(entry, bool) or (isinstance(entry, Tensor) and entry.dtype == torch.bool):
+    entries = torch.as_tensor(entry) if isinstance(entry, list | Tensor) else None
+    if isinstance(entry, bool) or (entries is not None and entries.dtype == torch.bool):
         raise TypeError(f"a pattern is not indexed by booleans ({axis}={entry!r}); give positions, e.g. flags.nonzero().")
     if isinstance(entry, int):
         return range(inside(entry, axis, size), inside(entry, axis, size) + 1)
@@ -66,7 +67,7 @@ def place(entry: Any, axis: str, size: int) -> Positions:
         if positions.step < 0:
             raise TypeError(f"a pattern takes slices that go forward; got {entry} for the {axis}.")
         return positions
-    if isinstance(entry, list | Tensor) and (entries := torch.as_tensor(entry)).ndim == 1:
+    if entries is not None and entries.ndim == 1 and not (entries.is_floating_point() and len(entries)):
         return torch.tensor([inside(int(position), axis, size) for position in entries], dtype=torch.int64)
     raise TypeError(f"{entry!r} names no {axis}; a pattern takes ints, slices and lists of positions.")
 

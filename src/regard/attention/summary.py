@@ -141,8 +141,8 @@ class Pooled:
         weights = block.weights.double()
         narrow = weights.new_zeros(*weights.shape[:3], self._map.shape[3])
         if self._reduce == "max":
-            narrow.index_reduce_(3, self._column, weights, "amax")
-            self._map.index_reduce_(2, rows, narrow, "amax")
+            narrow.scatter_reduce_(3, self._column.expand_as(weights), weights, "amax")
+            self._map.scatter_reduce_(2, rows[:, None].expand_as(narrow), narrow, "amax")
         else:
             narrow.index_add_(3, self._column, weights)
             self._map.index_add_(2, rows, narrow)

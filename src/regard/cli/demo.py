@@ -15,6 +15,11 @@ def demo(
 
     First the numbers of a worked example, matrix by matrix. Then the sentence "The snake is very dangerous because it
     has a venom." in MiniLM: whom does `it` look at? In the terminal, as a picture, and as a page in the folder demo.
+
+    [bold]Example[/bold]
+
+    \b
+      regard demo --out ~/attention
     """
     from rich.console import Console
 
@@ -31,9 +36,12 @@ def demo(
         raise InputError(f"cannot make the folder {out}: {error.strerror}; name another with --out.") from error
 
     console.rule("1  attention by hand", align="left")
+    console.print()
     show_matrices(example("self-attention"), console)
 
+    console.print()
     console.rule("2  whom does `it` look at?", align="left")
+    console.print()
     with working("running MiniLM"):
         from regard.tracing.models import load
         from regard.tracing.trace import trace
@@ -49,6 +57,7 @@ def demo(
     with working("drawing"):
         picture = seen.figure(out / "snake.png", token="it", head="L3H1")
         page = seen.html(out / "snake.html", token="it", head="L3H1")
+    console.print()
     console.rule("3  to keep", align="left")
     print(f"picture  {picture.resolve()}")
     print(f"page     {page.resolve()}    open it in any browser; it needs no network")

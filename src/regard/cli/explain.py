@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from regard.tracing.worked import Worked
+    from regard.tracing.worked_numbers import Numbers
 
 
 def explain(
@@ -36,6 +36,10 @@ def explain(
         str | None,
         typer.Option("--target", help="The text on the decoder's side; for encoder-decoders only."),
     ] = None,
+    truncate: Annotated[
+        bool,
+        typer.Option("--truncate", help="Read the beginning of a text that is too long for the model."),
+    ] = False,
     temperature: Annotated[
         float | None,
         typer.Option("--temperature", help="Divide the scores by this; 0 = all weight on the largest."),
@@ -49,29 +53,30 @@ def explain(
 ) -> None:
     """Show attention by hand: every matrix of every step, with its formula and its shape.
 
-    [bold]Examples[/bold]
-
     \b
+    [bold]Examples[/bold]
       regard explain
       regard explain --example multi-head
       regard explain snakes.toml --token it --temperature 0.5
-      regard explain --text "The snake is very dangerous because it has a venom." --head L3H1 --token it
-
-    [bold]Your own numbers[/bold], in a TOML file
+      regard explain --head L3H1 --token it \\
+        --text "The snake is very dangerous because it has a venom."
 
     \b
-      tokens = ["The", "snake", "it"]      names of the rows of x; x1, x2, … if left out
-      x   = [[1, 0], [0, 2], [1, 1]]       one row for each token
-      W_q = [[1, 0], [0, 1]]               Q = x W_q + b_q; W_k and W_v are needed too,
-      b_q = [0, 1]                         b_q, b_k and b_v are not
-      Q   = …                              or Q, K and V themselves, without x and the W
-      memory = …  memory_tokens = …        where K and V come from if not from x, and its names
-      n_heads = 2  W_o = …                 split the columns over heads; multiply what they read
-      scale = 1.0                          of the products; 1 / √d_k if left out
-      mask = "causal"                      or rows of true (may look) and false, one for each query
-      temperature = 0.5
-      title = "…"  source = "…"            what it is, and where the numbers come from
+    [bold]Your own numbers[/bold], in a TOML file
+      tokens = ["The", "snake", "it"]   names of the rows of x; else x1, x2, …
+      x   = [[1, 0], [0, 2], [1, 1]]    a row for each token
+      W_q = [[1, 0], [0, 1]]            Q = x W_q; W_k and W_v are needed too
+      b_q = [0, 1]                      added to Q; also b_k and b_v; none needed
+      Q = …  K = …  V = …               themselves, instead of x and the W
+      memory = …  memory_tokens = …     where K and V come from, if not from x
+      n_heads = 2  W_o = …              heads to split into; output parameters
+      scale = 1.0                       of the products; else 1 / √d_k
+      mask = "causal"                   or rows of true (may look) and false
+      temperature = 0.5                 what the scores are divided by
+      title = "…"  source = "…"         what it is; where the numbers come from
     """
+    from regard.cli.work import working
+
     if list_examples:
         show_list()
         return
@@ -82,7 +87,19 @@ def explain(
         from regard.views.files import writable
 
         writable(json)
-    worked = work(file, example, text, head, token, model, target, temperature, mask)
+    with working("working it out"):
+        from regard.tracing.worked import work_out
+        from regard.tracing.worked_file import named_mask
+
+        causal = mask is not None and named_mask(mask) is not None
+        query: str | int | None = token
+        if text is not None:
+            from regard.tracing.model_head import model_numbers
+
+            numbers, query = model_numbers(model, text, head=head, token=token, target=target, truncate=truncate)
+        else:
+            numbers = own_numbers(file, example)
+        worked = work_out(numbers.changed(temperature=temperature, causal=causal), query)
     from regard.views.matrices import show
 
     show(worked, digits=digits)
@@ -94,36 +111,11 @@ def explain(
         print(f"\nwrote {json}")
 
 
-def work(
-    file: Path | None,
-    example: str | None,
-    text: str | None,
-    head: str | None,
-    token: str | None,
-    model: str | None,
-    target: str | None,
-    temperature: float | None,
-    mask: str | None,
-) -> "Worked":
-    """The numbers from wherever they are to come, worked out."""
-    from regard.cli.work import working
+def own_numbers(file: Path | None, example: str | None) -> "Numbers":
+    """The numbers of a file, or of a built-in example."""
+    from regard.tracing.worked_file import example_numbers, read_numbers
 
-    with working("working it out"):
-        from regard.tracing.worked import work_out
-        from regard.tracing.worked_file import example_numbers, named_mask, read_numbers
-
-        if mask is not None:
-            named_mask(mask)
-        query: str | int | None = token
-        if text is not None:
-            from regard.tracing.model_head import model_numbers
-
-            numbers, query = model_numbers(model, text, head=head, token=token, target=target)
-        elif file is not None:
-            numbers = read_numbers(file)
-        else:
-            numbers = example_numbers(example or "self-attention")
-        return work_out(numbers.changed(temperature=temperature, causal=mask is not None), query)
+    return example_numbers(example or "self-attention") if file is None else read_numbers(file)
 
 
 def show_list() -> None:

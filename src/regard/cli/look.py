@@ -6,16 +6,6 @@ from typing import Annotated
 
 import typer
 
-EXAMPLES = """
-[bold]Examples[/bold]
-
-  regard look "The snake is very dangerous because it has a venom."
-
-  regard look "The snake is very dangerous because it has a venom." --token it --head L3H1 --html snake.html
-
-  regard look - --model openai-community/gpt2 --layer 5 < letter.txt
-"""
-
 
 def look(
     text: Annotated[str, typer.Argument(help="The text to look at; - reads it from standard input.")],
@@ -51,17 +41,25 @@ def look(
 ) -> None:
     """Run a model on a text and show who looks at whom.
 
-    Without --token and --head the most telling look is chosen: strong, far, and at a word that the head does not
-    always look at.
+    Without --token and --head the most telling look is chosen: strong, far, and at a word that not all look at.
+
+    [bold]Examples[/bold]
+
+    \b
+      regard look "The snake is very dangerous because it has a venom."
+      regard look "The snake is very dangerous because it has a venom." \\
+          --token it --head L3H1 --html snake.html --png snake.png
+      regard look - --model openai-community/gpt2 --layer 5 < letter.txt
     """
     from regard.cli.work import working
     from regard.views.files import writable
 
-    outputs = [path for path in (html, png, svg, pdf, json) if path is not None]
-    for path in outputs:
-        writable(path)
-    for path, ending in ((png, ".png"), (svg, ".svg"), (pdf, ".pdf")):
-        named_for(path, ending)
+    pictures = {".png": png, ".svg": svg, ".pdf": pdf}
+    outputs = [path for path in (html, *pictures.values(), json) if path is not None]
+    for output in outputs:
+        writable(output)
+    for ending, picture in pictures.items():
+        named_for(picture, ending)
     text = sys.stdin.read() if text == "-" else text
     with working("reading the text"):
         from regard.tracing.focus import focus_on
@@ -74,14 +72,14 @@ def look(
 
     from regard.views.terminal import show
 
-    show(seen, token=focus.query, head=f"{focus.head.kind} {focus.head.name}")
+    query, name = focus.query, f"{focus.head.kind} {focus.head.name}"
+    show(seen, token=query, head=name)
     with working("drawing"):
-        chosen = {"token": focus.query, "head": f"{focus.head.kind} {focus.head.name}"}
         if html:
-            seen.html(html, **chosen)
-        for path in (png, svg, pdf):
-            if path:
-                seen.figure(path, **chosen)
+            seen.html(html, token=query, head=name)
+        for picture in pictures.values():
+            if picture:
+                seen.figure(picture, token=query, head=name)
         if json:
             from regard.views.data import write_json
 
@@ -89,8 +87,8 @@ def look(
             write_json(seen, json, focus, heads)
     if outputs:
         print()
-    for path in outputs:
-        print(f"wrote {path}")
+    for output in outputs:
+        print(f"wrote {output}")
 
 
 def named_for(path: Path | None, ending: str) -> None:

@@ -44,9 +44,10 @@ def main() -> None:
     except InputError as error:
         print(f"regard: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("regard: stopped", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as stop:
+        if stop.code == 130:  # Typer's answer to Ctrl-C
+            print("regard: stopped", file=sys.stderr)
+        raise
 
 
 if __name__ == "__main__":

@@ -39,9 +39,10 @@ class Focus:
     @property
     def weights(self) -> list[float]:
         """How strongly it looks at each key."""
-        return self.head.pattern[0, self.head.head, self.query].tolist()
+        return self.head[self.query].tolist()
 
 
+@torch.no_grad()
 def focus_on(trace: Trace, token: Place | None = None, head: str | None = None, layer: int | None = None) -> Focus:
     """The token and the head to look at; what is not given is chosen to be telling.
 
@@ -83,7 +84,7 @@ def most_telling(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
     queries = torch.arange(n_queries) if query is None else torch.tensor([query])
     best = (-torch.inf, Focus(first, 0 if query is None else query))
     looking, seen = ordinary(first.queries), ordinary(first.keys)
-    for part in queries.split(max(1, WEIGHTS_AT_ONCE // max(1, len(chosen) * pattern.shape[3]))):
+    for part in torch.split(queries, max(1, WEIGHTS_AT_ONCE // max(1, len(chosen) * pattern.shape[3]))):
         weights = torch.stack([pattern[0, head, part.tolist()] for head in chosen])
         scores = telling(weights, usual, part, looking[part], seen)
         value, place = scores.flatten().max(dim=0)
@@ -108,10 +109,13 @@ def telling(
 
 def ordinary(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
     """Which tokens are the text's own words; where none is, all."""
-    words = torch.tensor([not token.special and any(map(str.isalnum, token.text)) for token in tokens], dtype=torch.bool)
+    words = torch.tensor(
+        [not token.special and any(map(str.isalnum, token.text)) for token in tokens], dtype=torch.bool
+    )
     return words if bool(words.any()) else torch.ones_like(words)
 
 
+@torch.no_grad()
 def sharpest(heads: Sequence[Head], query: int) -> list[tuple[Head, int, float]]:
     """For each head, the word that a token looks at most besides itself, and the weight; strongest first."""
     found = []

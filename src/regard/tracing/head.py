@@ -45,17 +45,17 @@ class Head:
     @property
     def weights(self) -> Float[Tensor, "queries keys"]:
         """All weights of the head."""
-        return self.pattern[0, self.head]
+        return self.pattern[0, self.head].detach()
 
     def __getitem__(self, place: Place | tuple[Place, Place]) -> Float[Tensor, " keys"] | float:
         if isinstance(place, tuple):
             query, key = place
-            return float(self.pattern[0, self.head, find(query, self.queries), find(key, self.keys)])
-        return self.pattern[0, self.head, find(place, self.queries)]
+            return float(self[query][find(key, self.keys)])
+        return self.pattern[0, self.head, find(place, self.queries)].detach()
 
     def top(self, query: Place, n: int = 5) -> list[Look]:
         """The keys that one token looks at most, strongest first."""
-        weights, keys = self.pattern[0, self.head, find(query, self.queries)].topk(min(n, len(self.keys)))
+        weights, keys = self[query].topk(min(n, len(self.keys)))
         return [Look(w, k, self.keys[k]) for w, k in zip(weights.tolist(), keys.tolist(), strict=True) if w > 0]
 
     def __repr__(self) -> str:
@@ -78,7 +78,9 @@ def find(place: Place, tokens: Sequence[Token]) -> int:
         if wanted and 1 <= number <= len(found):
             return found[number - 1]
         if wanted and found and number != 1:
-            raise InputError(f"no token {place!r}: {wanted!r} occurs {times(len(found))}; take {wanted}:1 to {wanted}:{len(found)}.")
+            raise InputError(
+                f"no token {place!r}: {wanted!r} occurs {times(len(found))}; take {wanted}:1 to {wanted}:{len(found)}."
+            )
     if parts := spelled(place, tokens):
         raise InputError(f"{place!r} is {len(parts)} tokens here: {', '.join(parts)}; name one of them.")
     close = nearest(place, list(dict.fromkeys(token.text for token in tokens)))

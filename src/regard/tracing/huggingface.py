@@ -51,9 +51,10 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
     if shut:
         raise InputError(
             f"{', '.join(shut)} computes its attention without Hugging Face's attention interface, so its patterns "
-            "cannot be seen exactly; use a model that follows the interface (most do: BERT, GPT-2, Llama, T5, Marian …)."
+            "cannot be seen exactly; use a model that follows it (most do: BERT, GPT-2, Llama, T5, Marian …)."
         )
-    model.set_attn_implementation(NAME)
+    for part in models_in(model):  # the whole does not reach every part: T5's stacks have configurations of their own
+        part.set_attn_implementation(NAME)
     return model
 
 

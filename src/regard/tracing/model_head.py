@@ -27,7 +27,7 @@ from regard.tracing.worked_numbers import Numbers, listed
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-Matrix = Float[Tensor, "rows columns"]
+Matrix = Float[Tensor, "_ _"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,9 +43,9 @@ class Ran:
 class Projection:
     """The columns of a linear layer that made one head's queries, keys or values: source @ parameters + bias."""
 
-    source: Matrix
-    parameters: Matrix
-    bias: Float[Tensor, "1 columns"] | None
+    source: Float[Tensor, "tokens d_model"]
+    parameters: Float[Tensor, "d_model d_head"]
+    bias: Float[Tensor, "1 d_head"] | None
 
 
 def model_numbers(
@@ -56,6 +56,7 @@ def model_numbers(
     token: Place | None = None,
     target: str | None = None,
     tokenizer: Any = None,
+    truncate: bool = False,
 ) -> tuple[Numbers, int]:
     """The numbers of one head of a model while it reads a text, and the position of the token to look at.
 
@@ -65,6 +66,7 @@ def model_numbers(
         token: None = the most telling one.
         target: the text on the decoder's side, for encoder-decoders.
         tokenizer: None = the one that belongs to the model's name.
+        truncate: read only as much of the text as the model takes, instead of refusing.
 
     Raises:
         InputError: as `trace` and `focus_on` do.
@@ -72,11 +74,11 @@ def model_numbers(
     if model is None or isinstance(model, str):
         loaded = load(model)
         model, tokenizer = loaded.model, tokenizer or loaded.tokenizer
-    with overheard(model) as heard:
-        seen = trace(model, text, target=target, tokenizer=tokenizer)
-    focus = focus_on(seen, token, head)
-    attended = seen.attended[focus.head.kind][focus.head.layer]
-    return numbers_of(focus, heard.get(id(attended), []), f"{seen.model} · {focus.head.name}"), focus.query
+    with overheard(model) as heard, torch.no_grad():
+        seen = trace(model, text, target=target, tokenizer=tokenizer, truncate=truncate)
+        focus = focus_on(seen, token, head)
+        attended = seen.attended[focus.head.kind][focus.head.layer]
+        return numbers_of(focus, heard.get(id(attended), []), f"{seen.model} · {focus.head.name}"), focus.query
 
 
 @contextmanager
@@ -162,10 +164,10 @@ def projected_matrices(projections: dict[str, Projection | None]) -> dict[str, M
 def why_direct(projections: dict[str, Projection | None]) -> str:
     """Why the numbers start from Q, K and V, in one line."""
     unknown = [name for name, projection in projections.items() if projection is None]
-    are = "is not a plain product" if len(unknown) == 1 else "are not plain products"
-    why = f"{listed(unknown)} {are} x W here (positions or norms come in between)"
-    if not unknown:
-        why = "K and V come from different inputs here"
+    why = "K and V come from different inputs here"
+    if unknown:
+        are = "is not a plain product" if len(unknown) == 1 else "are not plain products"
+        why = f"{listed(unknown)} {are} x W here (positions or norms come in between)"
     return f"{why}, so the numbers start from Q, K and V as the attention got them."
 
 

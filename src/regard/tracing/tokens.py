@@ -66,7 +66,7 @@ def visible(letters: str) -> str:
 
 
 def legible(piece: str, tokenizer: Any) -> str:
-    """A tokenizer's piece as letters: without its marks, Korean letters as they stand alone, part of a letter as bytes."""
+    """A piece as letters: without the tokenizer's marks, Korean letters as they stand alone, parts of one as bytes."""
     if (part := bytes_of(piece)) is not None and "\ufffd" in tokenizer.convert_tokens_to_string([piece]):
         return "".join(f"‹{byte:02X}›" for byte in part)
     bare = piece.removeprefix("##").removesuffix("</w>").replace("▁", " ").replace("Ġ", " ").replace("Ċ", "\n")

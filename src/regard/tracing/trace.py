@@ -15,7 +15,7 @@ import torch
 from regard.attention.attend import Attended
 from regard.attention.pattern import Pattern
 from regard.errors import InputError, nearest
-from regard.tracing.head import Head
+from regard.tracing.head import Head, Place
 from regard.tracing.huggingface import installed
 from regard.tracing.models import load, name_of
 from regard.tracing.tokens import Token, tokens_of
@@ -130,19 +130,19 @@ class Trace:
             backends=tuple(sorted({step.backend for step in steps})),
         )
 
-    def show(self, token: str | None = None, head: str | None = None) -> None:
+    def show(self, token: Place | None = None, head: str | None = None) -> None:
         """Print the trace in the terminal: one token's look, or the most telling one."""
         from regard.views.terminal import show
 
         show(self, token=token, head=head)
 
-    def html(self, path: str | Path, token: str | None = None, head: str | None = None) -> Path:
+    def html(self, path: str | Path, token: Place | None = None, head: str | None = None) -> Path:
         """Write the trace as one web page that needs no network."""
         from regard.views.page import write_page
 
         return write_page(self, Path(path), token=token, head=head)
 
-    def figure(self, path: str | Path, token: str | None = None, head: str | None = None) -> Path:
+    def figure(self, path: str | Path, token: Place | None = None, head: str | None = None) -> Path:
         """Write the trace as a picture: PNG, SVG or PDF, by the file's ending."""
         from regard.views.figure import write_figure
 
@@ -262,9 +262,7 @@ def is_causal(model: "PreTrainedModel") -> bool:
     return any(getattr(module, "is_causal", False) for module in model.modules())
 
 
-def by_kind(
-    model: "PreTrainedModel", outputs: Any, recorded: list[Attended]
-) -> dict[str, dict[int, Attended]]:
+def by_kind(model: "PreTrainedModel", outputs: Any, recorded: list[Attended]) -> dict[str, dict[int, Attended]]:
     """Every attention step by kind and layer, from the patterns that transformers put into the outputs."""
     names = dict(ATTENTIONS)
     if not model.config.is_encoder_decoder:

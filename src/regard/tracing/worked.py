@@ -23,7 +23,7 @@ from regard.tracing.head import Place, find
 from regard.tracing.tokens import Token
 from regard.tracing.worked_numbers import MATRICES, Numbers, counted
 
-Matrix = Float[Tensor, "rows columns"]
+Matrix = Float[Tensor, "_ _"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -80,8 +80,7 @@ def numbers_of(text: str, file: str, title: str) -> Numbers:
         raise InputError(f"{file} is not TOML: {str(error)[0].lower()}{str(error)[1:]}.") from error
     for key in given:
         if key not in KEYS:
-            close = nearest(key, list(KEYS), n=1)[0]
-            raise InputError(f"{file} gives {key!r}, which means nothing here; nearest: {close}.")
+            raise InputError(f"{file} gives {key!r}, which means nothing here; nearest: {nearest_key(key)}.")
     return Numbers(
         title=read_text("title", given) or title,
         source=read_text("source", given),
@@ -93,6 +92,12 @@ def numbers_of(text: str, file: str, title: str) -> Numbers:
         mask=read_mask(given),
         normalise=Softmax(temperature=fit_temperature(number(given.get("temperature", 1.0), "temperature"))),
     )
+
+
+def nearest_key(key: str) -> str:
+    """The key that is most like one that is none: the same one but for upper and lower case, if there is such a one."""
+    same = [valid for valid in KEYS if valid.casefold() == key.casefold()]
+    return (same or nearest(key, list(KEYS), n=1))[0]
 
 
 def read_matrix(name: str, rows: Any) -> Float[Tensor, "rows columns"]:
@@ -132,10 +137,12 @@ def cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[list[An
     if not isinstance(rows, list) or not rows or not all(isinstance(row, list) for row in rows):
         raise InputError(f"{name} must be a matrix, a list of rows of the same length, like [[1, 0], [0, 1]].")
     for number_of_row, row in enumerate(rows, 1):
-        if not row or len(row) != len(rows[0]):
+        if not row:
+            raise InputError(f"{name}, row {number_of_row} is empty; every row must have at least one number.")
+        if len(row) != len(rows[0]):
             raise InputError(
                 f"{name}, row {number_of_row} has {counted(len(row), 'number')} and row 1 has {len(rows[0])}; "
-                "every row must have as many as the others, and at least one."
+                "every row must have as many as the others."
             )
     return [[read(cell, f"{name}, row {i}, column {j}") for j, cell in enumerate(r, 1)] for i, r in enumerate(rows, 1)]
 

@@ -45,7 +45,7 @@ class Numbers:
     """
 
     title: str
-    matrices: Mapping[str, Float[Tensor, "rows columns"]]
+    matrices: Mapping[str, Float[Tensor, "_ _"]]
     tokens: tuple[Token, ...] | None = None
     memory_tokens: tuple[Token, ...] | None = None
     n_heads: int = 1

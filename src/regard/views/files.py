@@ -24,7 +24,9 @@ def write_whole(path: Path, content: str | bytes) -> Path:
         temporary.chmod(path.stat().st_mode if path.exists() else 0o666 & ~umask())
         temporary.replace(path)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {(error.strerror or str(error)).lower()}; name another file.") from error
+        raise InputError(
+            f"cannot write {path}: {(error.strerror or str(error)).lower()}; name another file."
+        ) from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)

@@ -4,10 +4,13 @@ A mask that depends on the query would be such a matrix. So it is built for one 
 the keys that the block can reach: a window over a long sequence costs the window, not the length.
 """
 
+from contextlib import nullcontext
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.attention.grid import Grid, Tile, spans
 from regard.attention.masks import Causal, Keep, Mask
@@ -17,6 +20,10 @@ from regard.attention.scores.score import Score
 
 BLOCK_QUERIES = 256
 """Queries in one block; measured best among 128, 256, 512 for a causal mask of 2,048 tokens on two cores."""
+
+
+REGISTER_NUMBERS = 16
+"""Numbers of float32 that the widest vector register of a CPU holds (AVX-512)."""
 
 
 def why_not(score: Score, normalise: Softmax) -> str | None:
@@ -48,8 +55,9 @@ def fused(
     bias = None if score.bias is None else score.bias[(None,) * (4 - score.bias.ndim)] / normalise.temperature
     query, key, value = same_batch(grid, *same_width(query, key, value))
     causal = mask == Causal(0) or (isinstance(mask, Causal) and mask.offset is None and grid.offset == 0)
+    causal = causal and scale > 0  # the kernel bars the future with -∞ before it scales, which a scale of 0 makes NaN
     if grid.queries == 0 or grid.keys == 0:
-        context = query @ key.mT @ value
+        context = kernel(query, key, value, None, scale, dropout)
     elif bias is None and (mask is None or causal):
         context = kernel(query, key, value, None, scale, dropout, causal)
     elif mask is None or isinstance(mask, Keep) or not mask.per_query:
@@ -109,9 +117,12 @@ def kernel(
         # CUDA's fused kernels take grouped heads or a mask, not both: together they fall to one that builds the matrix.
         group = query.shape[1] // key.shape[1]
         key, value, grouped = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1), False
-    return F.scaled_dot_product_attention(
-        query, key, value, attn_mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
-    )
+    # A CPU's kernel gives 0, not NaN, for a row of NaN that does not fill one of its registers (pytorch issue 141128).
+    narrow = query.device.type == "cpu" and key.shape[2] < REGISTER_NUMBERS
+    with sdpa_kernel(SDPBackend.MATH) if narrow else nullcontext():
+        return F.scaled_dot_product_attention(
+            query, key, value, attn_mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
+        )
 
 
 def same_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:

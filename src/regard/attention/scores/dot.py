@@ -7,7 +7,7 @@ Source: Luong, Pham & Manning 2015, equation 8 (dot); Vaswani et al. 2017, equat
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -28,6 +28,7 @@ class ScaledDot:
         scale: None = 1 / sqrt(d_key).
         softcap: bounds the scores to ±softcap, smoothly; None = no bound.
         bias: numbers added to the scores, broadcastable to [batch heads queries keys]; trainable if its tensor is.
+            It is taken in the query's type, as the fused kernel takes it; -∞ bars a key as a mask does.
 
     Raises:
         ValueError: a softcap that is not above 0.
@@ -60,6 +61,10 @@ class ScaledDot:
         if self.bias is not None:
             scores = scores + tile.select(self.bias).to(scores)
         return scores
+
+    def of_type(self, query: Tensor) -> "ScaledDot":
+        """The same score with its bias in the type and place of the query."""
+        return self if self.bias is None else replace(self, bias=self.bias.to(query))
 
     def check(self, grid: Grid) -> None:
         """Raise ValueError if the bias does not fit the grid."""

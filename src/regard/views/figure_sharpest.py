@@ -1,0 +1,123 @@
+"""All layers × heads as a small grid: how sharply one token looks at another word in each."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import Normalize
+from matplotlib.patches import Rectangle
+
+from regard.tracing.focus import Focus, sharpest
+from regard.tracing.head import Head
+from regard.tracing.trace import Trace
+from regard.views.figure_page import BLUE, EDGE, FAINT, INK, STEPS, Page, frame, shade
+from regard.views.labels import Fonts, called
+
+LARGEST_CELL = 0.24
+"""The side of a head's cell at most, in inches."""
+
+LEFT, LINE, N_SHARPEST = 0.4, 0.17, 8
+"""Inches: the room for the layers' numbers, and the height of a line of text; how many heads are named."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sharpest:
+    """All layers × heads as a small grid: the largest weight that a token gives to another word in each."""
+
+    focus: Focus
+    looks: list[tuple[Head, int, float]]
+    fonts: Fonts
+    room: float
+    tallest: float
+
+    @property
+    def layers(self) -> list[int]:
+        """The layers that were traced."""
+        return sorted({head.layer for head, _, _ in self.looks})
+
+    @property
+    def side(self) -> float:
+        """Of a cell, in inches."""
+        n_heads = self.focus.head.pattern.n_heads
+        return min(LARGEST_CELL, (self.room - LEFT) / n_heads, self.tallest / len(self.layers))
+
+    @property
+    def title(self) -> list[str]:
+        """What the cells show, in lines."""
+        name = self.fonts.shortened(called(self.focus.query, self.focus.head.queries), 8.5, self.room / 2)
+        return self.fonts.lines(f"Every head: the largest weight that “{name}” gives to another word", 8.5, self.room)
+
+    @property
+    def above(self) -> float:
+        """The height of what is over the cells, in inches."""
+        return LINE * len(self.title) + 0.42
+
+    @property
+    def height(self) -> float:
+        """In inches."""
+        return self.above + self.side * len(self.layers) + 0.9 + LINE * min(N_SHARPEST, len(self.looks))
+
+    def draw(self, page: Page, left: float, top: float) -> None:
+        """Draw it at a place in inches from the page's top left."""
+        n_heads, layers, side = self.focus.head.pattern.n_heads, self.layers, self.side
+        text = page.area(left, top, self.room, self.above)
+        for line, words in enumerate(self.title):
+            page.write(text, 0, LINE * line + 0.12, words, 8.5)
+        axes = page.area(left + LEFT, top + self.above, n_heads * side, len(layers) * side)
+        axes.set(xlim=(0, n_heads), ylim=(len(layers), 0))
+        weights = {(head.layer, head.head): weight for head, _, weight in self.looks}
+        image = np.array([[weights[layer, head] for head in range(n_heads)] for layer in layers])
+        shade(axes, image, Normalize(0, 1), "heads")
+        draw_rules(axes, n_heads, len(layers), side)
+        chosen = (self.focus.head.head, layers.index(self.focus.head.layer))
+        axes.add_patch(Rectangle(chosen, 1, 1, **frame(INK, 1.6), gid="chosen-head"))
+        number(page, axes, n_heads, layers, side)
+        below = top + self.above + len(layers) * side
+        draw_scale(page, left + LEFT, below + 0.16)
+        self._draw_sharpest(page, left + LEFT, below + 0.75)
+
+    def _draw_sharpest(self, page: Page, left: float, top: float) -> None:
+        """The heads with the largest weights, and the word that the token looks at in each."""
+        width, looks = self.room - LEFT, self.looks[:N_SHARPEST]
+        axes = page.area(left, top, width, LINE * len(looks))
+        for line, (head, key, weight) in enumerate(looks):
+            y, bold = LINE * line + 0.12, head.name == self.focus.head.name
+            page.write(axes, 0, y, head.name, 8.5, bold=bold)
+            word = page.fonts.shortened(called(key, head.keys), 8.5, width - 1.1, bold)
+            page.write(axes, 0.62, y, word, 8.5, bold=bold)
+            page.write(axes, width, y, f"{weight:.3f}", 8.5, bold=bold, color=BLUE, ha="right")
+
+
+def sharpest_heads(trace: Trace, focus: Focus, fonts: Fonts, room: float, tallest: float) -> Sharpest:
+    """What a token finds in each head of the kind of its own; its cells at most so high in all."""
+    return Sharpest(focus, sharpest(trace.heads(focus.head.kind), focus.query), fonts, room, tallest)
+
+
+def draw_rules(axes: Axes, columns: int, rows: int, side: float) -> None:
+    """White lines between cells that are large enough for them, and a frame."""
+    lines = [[(x, 0), (x, rows)] for x in range(1, columns)] + [[(0, y), (columns, y)] for y in range(1, rows)]
+    axes.add_collection(LineCollection(lines, colors="white", linewidths=min(1.0, side * 6), zorder=2), autolim=False)
+    axes.add_patch(Rectangle((0, 0), columns, rows, **frame(EDGE, 0.5)))
+
+
+def number(page: Page, axes: Axes, n_heads: int, layers: list[int], side: float) -> None:
+    """Layers down the left and heads along the top, as many numbers as have room."""
+    step = next(step for step in STEPS if step * side >= 0.19)
+    for head in range(0, n_heads, step):
+        page.write(axes, head + 0.5, -0.06 / side, str(head), 7, color=FAINT, ha="center")
+    for row in range(0, len(layers), step):
+        page.write(axes, -0.06 / side, row + 0.5 + 0.035 / side, str(layers[row]), 7, color=FAINT, ha="right")
+    page.write(axes, n_heads / 2, -0.22 / side, "head", 7.5, color=FAINT, ha="center")
+    x, y = -0.27 / side, len(layers) / 2
+    page.write(axes, x, y, "layer", 7.5, color=FAINT, ha="center", va="center", rotation=90)
+
+
+def draw_scale(page: Page, left: float, top: float) -> None:
+    """Which colour stands for which weight."""
+    axes = page.area(left, top, 1.2, 0.1)
+    shade(axes, np.linspace(0, 1, 121)[None], Normalize(0, 1), "scale")
+    axes.add_patch(Rectangle((0, 0), 1.2, 0.1, **frame(EDGE, 0.5)))
+    for place, text in ((0, "0"), (0.6, "0.5"), (1.2, "1")):
+        page.write(axes, place, 0.24, text, 7, color=FAINT, ha="center")
+    page.write(axes, 1.32, 0.09, "weight", 7, color=FAINT)

@@ -1,0 +1,147 @@
+// Wiring: what the page answers to, and its start
+
+const positionUnder = (event) => {
+  const item = event.target.closest("li");
+  return item ? Number(item.dataset.position) : null;
+};
+
+function cellUnder(event) {
+  const [box, bounds] = [find("grid"), find("cells").getBoundingClientRect()];
+  const column = Math.floor((event.clientX - bounds.left - placed.left + box.scrollLeft) / placed.size);
+  const row = Math.floor((event.clientY - bounds.top - placed.top + box.scrollTop) / placed.size);
+  const inside = event.clientX - bounds.left >= placed.left && event.clientY - bounds.top >= placed.top;
+  if (!inside || column >= placed.columns.length || row >= placed.rows.length) return null;
+  const [query, key] = at(placed, row, column);
+  return { query, key };
+}
+
+function pointAtCell(event) {
+  const cell = placed && cellUnder(event);
+  const read = reader();
+  if (cell?.query !== state.cell?.query || cell?.key !== state.cell?.key) change({ cell });
+  const tip = find("tip");
+  tip.hidden = !cell || !read;
+  if (tip.hidden) return;
+  tip.textContent = spoken(cell.query, cell.key, read);
+  const left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);
+  tip.style.transform = `translate(${Math.max(8, left)}px, ${Math.max(4, event.clientY - tip.offsetHeight - 10)}px)`;
+}
+
+function wireTokens() {
+  find("queries").addEventListener("pointerover", (event) => {
+    const query = positionUnder(event);
+    if (query !== null && !state.locked) change({ query });
+  });
+  find("queries").addEventListener("click", (event) => {
+    const query = positionUnder(event);
+    if (query !== null) lock(query);
+  });
+  find("queries").addEventListener("keydown", (event) => {
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (by) moveQuery(by);
+    else if (["Enter", " "].includes(event.key) && state.query !== null) lock(state.query);
+    else return;
+    event.preventDefault();
+    event.stopPropagation(); // or the arrows would change the layer as well
+  });
+  find("keys").addEventListener("pointerover", (event) => change({ key: positionUnder(event) }));
+  find("keys").addEventListener("pointerleave", () => change({ key: null }));
+  find("lines").addEventListener("scroll", refresh, { passive: true });
+}
+
+function wireGrid() {
+  find("cells").addEventListener("pointermove", pointAtCell);
+  find("cells").addEventListener("pointerleave", () => {
+    find("tip").hidden = true;
+    change({ cell: null });
+  });
+  find("cells").addEventListener("click", (event) => {
+    const cell = cellUnder(event);
+    if (cell) lock(cell.query);
+  });
+  find("grid").addEventListener("scroll", refresh, { passive: true });
+}
+
+function wireControls() {
+  const onChange = (id, act) => find(id).addEventListener("change", () => act(find(id)));
+  const onClick = (id, act) => find(id).addEventListener("click", act);
+  onChange("kind", (select) => chooseKind(select.value));
+  onChange("layer", (select) => chooseHead(Number(select.value), state.head));
+  onChange("head", (select) => chooseHead(state.layer, Number(select.value)));
+  onChange("scale", (select) => change({ scale: select.value }));
+  onChange("hide", (box) => hide(box.checked));
+  onClick("heat", () => change({ circles: false }));
+  onClick("circles", () => change({ circles: true }));
+  onClick("rows", () => change({ turned: false }));
+  onClick("columns", () => change({ turned: true }));
+  onClick("smaller", () => zoom(1 / 1.4));
+  onClick("larger", () => zoom(1.4));
+  onClick("fit", () => change({ cellSize: null }));
+  onClick("map-token", () => change({ patterns: false }));
+  onClick("map-pattern", () => change({ patterns: true }));
+  onClick("lock", release);
+  onClick("all", () => change({ query: null, locked: false }));
+  onClick("map", (event) => {
+    const button = event.target.closest("button");
+    if (button) chooseHead(Number(button.dataset.layer), Number(button.dataset.head));
+  });
+}
+
+function wireKeys() {
+  const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") release();
+    // A select or a scrolled region has its own use for the arrows, and so have combinations with other keys.
+    const taken = event.target.closest("select, input, #grid, #text") || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey;
+    if (!steps[event.key] || taken) return;
+    step(...steps[event.key]);
+    event.preventDefault();
+  });
+}
+
+// The start
+
+function fill(id, options) {
+  find(id).replaceChildren(...options.map(([value, text]) => Object.assign(element("option", text), { value })));
+}
+
+function fillHeadControls() {
+  fill("layer", kindOf().layers.map(({ layer }) => [layer, layer]));
+  fill("head", Array.from({ length: layerOf().heads }, (_, head) => [head, head]));
+}
+
+function fillHeader() {
+  const text = find("text");
+  text.textContent = trace.text;
+  text.classList.toggle("long", trace.text.length > 240);
+  if (text.scrollHeight > text.clientHeight) text.tabIndex = 0; // so that it can be scrolled by keys
+  find("target").hidden = !trace.target_text;
+  say("target", trace.target_text);
+  const [kind] = Object.values(trace.kinds);
+  const sizes = `${kind.layers.length} layers × ${kind.layers[0].heads} heads`;
+  const counts = [trace.source, trace.target].filter((tokens) => tokens.length).map((tokens) => tokens.length);
+  const tokens = counts.length > 1 ? `${counts[0]} source and ${counts[1]} target tokens` : `${counts[0]} tokens`;
+  find("facts").replaceChildren(element("b", trace.model), ` · ${sizes} · ${tokens}`);
+  say("precision", precision());
+}
+
+function start() {
+  fillHeader();
+  const kinds = Object.keys(trace.kinds);
+  const names = { encoder: "encoder", decoder: "decoder", cross: "cross (target looks at source)" };
+  fill("kind", kinds.map((kind) => [kind, names[kind]]));
+  find("kind-label").hidden = kinds.length === 1;
+  const tokens = [...trace.source, ...trace.target];
+  say("hide-label", tokens.some((token) => token.special) ? "hide special tokens" : "hide the first token");
+  find("hide").parentElement.title = "Weights are not changed, only left out of sight";
+  if (keys().length > LONG_TEXT) state.scale = "row";
+  fillHeadControls();
+  for (const wire of [wireTokens, wireGrid, wireControls, wireKeys]) wire();
+  new ResizeObserver(refresh).observe(find("main"));
+  dark.addEventListener("change", refresh);
+  draw();
+  if (state.query !== null) scrollToToken(state.query, positions(queries()));
+  loadAll();
+}
+
+start();

@@ -1,0 +1,169 @@
+// The tokens twice
+
+let listed = ""; // what the two lists hold
+function buildTokens() {
+  const wanted = `${state.kind} ${state.hide}`;
+  if (listed === wanted) return;
+  listed = wanted;
+  find("queries").replaceChildren(...positions(queries()).map(queryItem));
+  find("keys").replaceChildren(...positions(keys()).map(keyItem));
+  const two = kindOf().queries !== kindOf().keys;
+  say("queries-name", two ? "target (queries)" : "queries");
+  say("keys-name", two ? "source (keys), weights" : "keys, weights");
+  const longest = Math.max(queries().length, keys().length);
+  document.documentElement.style.setProperty("--row", `${longest > LONG_TEXT ? 22 : longest > 16 ? 27 : 32}px`);
+}
+
+function tokenItem(token, position) {
+  const item = element("li");
+  item.dataset.position = position;
+  if (token.special) item.className = "special";
+  item.title = token.piece ? `${position}: ${token.piece}` : `token ${position}`;
+  item.append(Object.assign(element("span", token.text), { dir: "auto" }));
+  return item;
+}
+
+function queryItem(position) {
+  const item = tokenItem(queries()[position], position);
+  item.setAttribute("role", "option");
+  item.id = `query-${position}`;
+  return item;
+}
+
+function keyItem(position) {
+  const item = tokenItem(keys()[position], position);
+  item.append(element("i"), element("b"));
+  return item;
+}
+
+function drawTokens(read) {
+  buildTokens();
+  const list = find("queries");
+  for (const item of list.children) item.setAttribute("aria-selected", Number(item.dataset.position) === state.query);
+  if (state.query === null) list.removeAttribute("aria-activedescendant");
+  else list.setAttribute("aria-activedescendant", `query-${state.query}`);
+  const strength = read && scaler(read, positions(keys()));
+  for (const item of find("keys").children) drawKey(item, Number(item.dataset.position), read, strength);
+}
+
+function drawKey(item, key, read, strength) {
+  const [word, line, figure] = item.children;
+  const own = read && state.query !== null;
+  const masked = own && read.masked(state.query, key);
+  const units = own ? read(state.query, key) : 0;
+  const drawn = own ? strength(state.query, units) : 0;
+  item.classList.toggle("near", key === state.key);
+  item.classList.toggle("masked", Boolean(masked));
+  item.classList.toggle("strong", units >= 0.1 * trace.units);
+  item.classList.toggle("none", units === 0);
+  word.style.background = drawn > 0.004 ? shades(hueOf(state.head))[Math.round(255 * drawn)] : "";
+  word.style.color = inkOn(drawn);
+  line.style.width = `${drawn * 100}%`;
+  figure.textContent = own ? (masked ? "masked" : number(units)) : "";
+}
+
+// The lines, in the part of the lists that is in view
+
+function drawLines(read) {
+  const [box, canvas] = [find("lines"), find("strings")];
+  const height = Math.min(box.clientHeight, Math.max(find("queries").offsetHeight, find("keys").offsetHeight));
+  const width = fitGap(canvas);
+  const context = prepared(canvas, width, height);
+  if (!read || !width) return;
+  const pitch = parseFloat(theme("--row"));
+  const [rows, columns] = [positions(queries()), positions(keys())];
+  const strength = scaler(read, columns);
+  const colour = shade(1, hueOf(state.head));
+  rows.forEach((query, row) => {
+    const from = (row + 0.5) * pitch - box.scrollTop;
+    const inView = from > -pitch && from < height + pitch;
+    if (state.query === null ? !inView : query !== state.query) return;
+    columns.forEach((key, column) => {
+      const units = read(query, key);
+      if (!lineIsDrawn(query, key, units)) return;
+      const to = (column + 0.5) * pitch - box.scrollTop;
+      drawLine(context, width, from, to, strength(query, units), colour, key === state.key);
+    });
+  });
+  context.globalAlpha = 1;
+}
+
+// The canvas keeps the room between the lists; it must not be what makes that room
+function fitGap(canvas) {
+  canvas.style.width = "100%";
+  return canvas.clientWidth;
+}
+
+function lineIsDrawn(query, key, units) {
+  if (units === 0) return false;
+  if (state.query !== null) return true;
+  return units >= FAINTEST_LINE * trace.units && (state.key === null || key === state.key);
+}
+
+function drawLine(context, width, from, to, strength, colour, near) {
+  context.globalAlpha = near ? 1 : 0.1 + 0.85 * strength;
+  context.lineWidth = near ? Math.max(2, 8 * strength) : 0.6 + 7 * strength;
+  context.strokeStyle = colour;
+  context.lineCap = "round";
+  context.beginPath();
+  context.moveTo(4, from);
+  context.bezierCurveTo(width * 0.45, from, width * 0.55, to, width - 6, to);
+  context.stroke();
+}
+
+// A canvas of a size in CSS pixels, cleared, sharp on any screen
+function prepared(canvas, width, height) {
+  const ratio = devicePixelRatio || 1;
+  const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== across || canvas.height !== down) Object.assign(canvas, { width: across, height: down });
+  canvas.style.height = `${height}px`;
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return context;
+}
+
+// The strongest keys of the token, or the strongest pairs
+
+let strongestOf = "";
+function drawStrongest(read) {
+  const wanted = `${state.kind} ${headName()} ${state.query} ${state.hide} ${Boolean(read)}`;
+  if (strongestOf === wanted) return;
+  strongestOf = wanted;
+  find("top").replaceChildren(...(read ? strongest(read).map(lookItem) : []));
+}
+
+function strongest(read) {
+  const found = [];
+  const visible = positions(keys());
+  for (const query of state.query === null ? positions(queries()) : [state.query]) {
+    for (const key of visible) {
+      const units = read(query, key);
+      if (units > 0 && (found.length < LISTED || units > found.at(-1).units)) insert(found, { query, key, units });
+    }
+  }
+  return found;
+}
+
+function insert(found, look) {
+  const place = found.findIndex((other) => other.units < look.units);
+  found.splice(place < 0 ? found.length : place, 0, look);
+  found.length = Math.min(found.length, LISTED);
+}
+
+function lookItem({ query, key, units }) {
+  const item = element("li");
+  const button = element("button");
+  const bar = element("i");
+  bar.style.width = `${(100 * units) / trace.units}%`;
+  const name = state.query === null ? `${queries()[query].text} → ${keys()[key].text}` : keys()[key].text;
+  button.type = "button";
+  button.append(bar, element("span", name), element("span", number(units)));
+  button.title = "show it in the list of tokens";
+  button.addEventListener("click", () => {
+    change({ key, query });
+    scrollToToken(key);
+  });
+  item.append(button);
+  return item;
+}

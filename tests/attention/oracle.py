@@ -1,0 +1,140 @@
+"""What the tests of attention hold the fast paths against.
+
+    MASKS     each mask beside the same rule in plain Python
+    eager     the formula in plain torch, in the type of its input: how wrong rounding alone makes it
+    correct   the rule for "right": at most twice as far from the truth as eager is
+
+Source of the rule: FlashAttention, tests/test_flash_attn.py ("at most twice the numerical error of a Pytorch
+implementation").
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from regard.attention.masks import Causal, Documents, Keep, Mask, Padding, Window
+
+BATCH, HEADS, KEY_HEADS, D_KEY, D_VALUE = 2, 6, 3, 11, 13
+SIZES = [(11, 19), (19, 17), (1, 19), (3, 5)]
+"""Queries and keys: as with a cache, more queries than keys, the one query of a decoding step, and fewer than a
+register of the CPU holds, which another kernel computes."""
+
+HALF = [torch.bfloat16, torch.float16]
+DTYPES = [torch.float32, *HALF]
+
+Sees = Callable[[int, int, int, int], bool]
+"""Whether query i of head h in batch item b sees key j."""
+
+
+def masks(queries: int, keys: int) -> dict[str, tuple[Mask | Tensor | None, Sees]]:
+    """Every kind of mask, and joined ones, for two batch items and six heads, each beside what it means."""
+    late = keys - queries
+    lengths, documents = [3, keys], ([4] * 3 + [9] * 7 + [0] * keys)[:keys]
+    by_item = [documents, documents[::-1]]
+    full = torch.rand(BATCH, HEADS, queries, keys, generator=torch.Generator().manual_seed(3)) < 0.6
+    full[1, 4, 0] = False
+    by_key = [j % 3 != 1 for j in range(keys)]
+    by_query = [i % 2 == 0 for i in range(queries)]
+    by_head = [h != 2 for h in range(HEADS)]
+    padding = Padding(torch.tensor(lengths))
+    every: dict[str, tuple[Mask | Tensor | None, Sees]] = {
+        "none": (None, lambda b, h, i, j: True),
+        "causal": (Causal(), lambda b, h, i, j: j <= i + late),
+        "causal from the start": (Causal(offset=0), lambda b, h, i, j: j <= i),
+        "causal ahead": (Causal(offset=3), lambda b, h, i, j: j <= i + 3),
+        "causal behind": (Causal(offset=-2), lambda b, h, i, j: j <= i - 2),
+        "window": (Window(2, 1), lambda b, h, i, j: -2 <= j - (i + late) <= 1),
+        "window before the start": (Window(1, 0, offset=-3), lambda b, h, i, j: -1 <= j - (i - 3) <= 0),
+        "window past the end": (Window(1, 1, offset=keys - 2), lambda b, h, i, j: -1 <= j - (i + keys - 2) <= 1),
+        "padding": (padding, lambda b, h, i, j: j < lengths[b]),
+        "padding alone": (Padding(torch.tensor([0, 4])), lambda b, h, i, j: j < [0, 4][b]),
+        "padding for all": (Padding(torch.tensor([2])), lambda b, h, i, j: j < 2),
+        "keep": (Keep(full), lambda b, h, i, j: bool(full[b, h, i, j])),
+        "keep by key": (torch.tensor(by_key), lambda b, h, i, j: by_key[j]),
+        "keep by query": (torch.tensor(by_query)[:, None], lambda b, h, i, j: by_query[i]),
+        "keep by head": (torch.tensor(by_head)[:, None, None], lambda b, h, i, j: by_head[h]),
+        "keep nothing": (torch.tensor(False), lambda b, h, i, j: False),
+        "both": (Causal() & padding, lambda b, h, i, j: j <= i + late and j < lengths[b]),
+        "both apart": (Window(0, 0) & Padding(torch.tensor([1])), lambda b, h, i, j: j == i + late and j < 1),
+        "either": (Window(1, 0) | Padding(torch.tensor([1])), lambda b, h, i, j: -1 <= j - i - late <= 0 or j < 1),
+        "opposite": (~Causal(0), lambda b, h, i, j: j > i),
+        "opposite of padding": (~padding, lambda b, h, i, j: j >= lengths[b]),
+        "of all kinds": (
+            (Causal() | ~padding) & ~Keep(full),
+            lambda b, h, i, j: (j <= i + late or j >= lengths[b]) and not full[b, h, i, j],
+        ),
+    }
+    if queries <= keys:
+        every["documents"] = (
+            Documents(torch.tensor(documents)),
+            lambda b, h, i, j: documents[i + late] == documents[j],
+        )
+        every["documents by item"] = (
+            Documents(torch.tensor(by_item)) & Causal(),
+            lambda b, h, i, j: by_item[b][i + late] == by_item[b][j] and j <= i + late,
+        )
+    return every
+
+
+MASKS = [(queries, keys, name) for queries, keys in SIZES for name in masks(queries, keys)]
+
+
+def matrix(sees: Sees, batch: int, heads: int, queries: int, keys: int) -> Tensor:
+    """A rule as a boolean tensor, one place after the other."""
+    places = itertools.product(range(batch), range(heads), range(queries), range(keys))
+    return torch.tensor([sees(*place) for place in places], dtype=torch.bool).reshape(batch, heads, queries, keys)
+
+
+def eager(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    keep: Tensor | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    bias: Tensor | None = None,
+    temperature: float = 1.0,
+    sinks: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Context and weights as plain torch computes them, in the type of the input."""
+    group = query.shape[1] // key.shape[1]
+    key, value = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1)
+    scores = query @ key.mT * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    if bias is not None:
+        scores = scores + bias.to(scores)
+    if keep is not None:
+        scores = scores.masked_fill(~keep, -math.inf)
+    scores = scores / temperature
+    if sinks is not None:
+        sinks = sinks.to(scores)[:, None, None] / temperature
+        scores = torch.cat([scores, sinks.expand(*scores.shape[:3], 1)], dim=-1)
+    weights = scores.softmax(dim=-1)[..., : key.shape[2]]
+    if keep is not None:
+        weights = weights.masked_fill(~keep.any(dim=-1, keepdim=True), 0.0)
+    return weights @ value, weights
+
+
+def correct(found: Tensor, truth: Tensor, control: Tensor) -> None:
+    """Fail unless `found` is at most twice as far from the truth as `control`, which is computed in plain torch.
+
+    Control may hit the truth by luck, so the last digit that the type of `found` has at this magnitude is allowed too.
+    """
+    assert found.shape == truth.shape == control.shape
+    if truth.numel() == 0:
+        return
+    error, allowed = (float((x.double() - truth).abs().max()) for x in (found, control))
+    last_digit = torch.finfo(found.dtype).eps * float(truth.abs().max())
+    assert error <= 2 * allowed + last_digit, (
+        f"error {error:.2e}, plain torch {allowed:.2e}, last digit {last_digit:.2e}"
+    )
+
+
+def near(found: Tensor, truth: Tensor) -> None:
+    """Fail unless both agree in float64 to 12 digits: more than a wrong formula gives, fewer than rounding spoils."""
+    torch.testing.assert_close(found, truth, rtol=1e-12, atol=1e-12)

@@ -1,0 +1,569 @@
+"""The attention function: its contexts against a loop in float64, its laws, the numbers of an article, its refusals."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import BATCH, D_KEY, D_VALUE, DTYPES, HALF, HEADS, KEY_HEADS, MASKS, correct, eager, masks, matrix
+from torch.testing import assert_close
+
+import regard.attention.backends.fused as fused_backend
+import regard.attention.pattern as pattern_module
+from regard import Causal, Documents, Keep, Padding, ScaledDot, Softmax, Window, attend
+from regard.attention.backends.reference import reference
+
+SINKS = torch.linspace(-2, 3, HEADS)
+
+
+@pytest.fixture
+def inputs(normal):
+    def draw(queries, keys, dtype=torch.float32, batch=BATCH):
+        query = normal(batch, HEADS, queries, D_KEY, dtype=dtype)
+        key, value = (normal(batch, KEY_HEADS, keys, width, dtype=dtype) for width in (D_KEY, D_VALUE))
+        return query, key, value
+
+    return draw
+
+
+def drawn(seed, *shapes):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in shapes]
+
+
+# Against the reference
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "name", "dtype"),
+    [(*case, torch.float32) for case in MASKS] + [(*case, dtype) for case in MASKS if case[0] == 11 for dtype in HALF],
+)
+def test_context_and_weights_are_right_under_every_mask(inputs, monkeypatch, queries, keys, name, dtype):
+    monkeypatch.setattr(fused_backend, "BLOCK_QUERIES", 2)  # several blocks even of so few queries
+    query, key, value = inputs(queries, keys, dtype)
+    mask, sees = masks(queries, keys)[name]
+    keep = matrix(sees, BATCH, HEADS, queries, keys)
+    truth, control = reference(query, key, value, keep=keep), eager(query, key, value, keep=keep)
+    seen = attend(query, key, value, mask=mask)
+    tiled = seen.pattern.apply(value)
+    assert seen.backend == "fused"
+    assert seen.context.dtype == tiled.dtype == dtype
+    correct(seen.context, truth[0], control[0])
+    correct(tiled, truth[0], control[0])
+    correct(seen.pattern.dense(), truth[1], control[1])
+
+
+OPTIONS = {
+    "scale": ({"scale": 0.9}, {}),
+    "negative scale": ({"scale": -0.9}, {}),
+    "no scale": ({"scale": 0.0}, {}),
+    "softcap": ({"softcap": 0.7}, {}),
+    "bias": ({"bias": (BATCH, HEADS, 5, 17)}, {}),
+    "bias for all": ({"bias": (5, 17)}, {}),
+    "bias by head and key": ({"bias": (HEADS, 1, 17)}, {}),
+    "bias by query": ({"bias": (5, 1)}, {}),
+    "temperature": ({}, {"temperature": 0.4}),
+    "sinks": ({}, {"sinks": SINKS}),
+    "all of them": (
+        {"scale": 0.9, "softcap": 2.3, "bias": (HEADS, 5, 17)},
+        {"temperature": 1.9, "sinks": SINKS},
+    ),
+    "bias and temperature": ({"bias": (BATCH, 1, 5, 17)}, {"temperature": 1.9}),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(name, torch.float32) for name in ("none", "causal from the start", "causal behind", "padding", "keep")]
+    + [("of all kinds", dtype) for dtype in DTYPES],
+)
+@pytest.mark.parametrize("options", OPTIONS)
+def test_every_option_of_score_and_normaliser_is_right_under_masks(inputs, normal, options, name, dtype):
+    of_score, of_normaliser = (dict(part) for part in OPTIONS[options])
+    query, key, value = inputs(5, 17, dtype)
+    if "bias" in of_score:
+        of_score["bias"] = normal(*of_score["bias"], dtype=dtype)
+    mask, sees = masks(5, 17)[name]
+    seen = attend(query, key, value, mask=mask, score=ScaledDot(**of_score), normalise=Softmax(**of_normaliser))
+    if "bias" in of_score:
+        of_score["bias"] = of_score["bias"].expand(BATCH, HEADS, 5, 17)
+    formula = {"keep": matrix(sees, BATCH, HEADS, 5, 17), **of_score, **of_normaliser}
+    truth, control = reference(query, key, value, **formula), eager(query, key, value, **formula)
+    correct(seen.context, truth[0], control[0])
+    correct(seen.pattern.dense(), truth[1], control[1])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_temperature_0_shares_the_weight_among_the_largest(normal, dtype):
+    query, value = torch.ones(2, 3, 5, 1, dtype=dtype), normal(2, 3, 7, 13, dtype=dtype)
+    key = torch.tensor([1.0, 3.0, -2.0, 3.0, 0.0, 3.0, 2.0], dtype=dtype)[:, None].expand(2, 3, 7, 1)
+    seen = attend(query, key, value, mask=Causal(), normalise=Softmax(temperature=0.0))
+    keep = matrix(lambda b, h, i, j: j <= i + 2, 2, 3, 5, 7)
+    context, weights = reference(query, key, value, keep=keep, temperature=0.0)
+    assert weights[0, 0, 4].tolist() == [0, 1 / 3, 0, 1 / 3, 0, 1 / 3, 0]
+    correct(seen.pattern.dense(), weights, weights)
+    correct(seen.context, context, context)
+
+
+@pytest.mark.parametrize("dtype", HALF)
+def test_the_pattern_has_the_bias_that_the_kernel_used(normal, dtype):
+    query, key = torch.zeros(2, 3, 5, 17, dtype=dtype), torch.zeros(2, 3, 17, 17, dtype=dtype)
+    value, bias = torch.eye(17, dtype=dtype).expand(2, 3, 17, 17), 30 + 9 * normal(3, 5, 17)
+    seen = attend(query, key, value, score=ScaledDot(bias=bias))  # context = the kernel's weights
+    assert_close(seen.context, seen.pattern.dense().to(dtype))
+    assert_close(seen.pattern.scores(), bias.to(dtype).float().expand(2, 3, 5, 17))
+
+
+def test_the_weights_do_not_suffer_from_half_precision(inputs):
+    for dtype in HALF:
+        query, key, value = inputs(5, 7, dtype)
+        truth = reference(query, key, value)[1]
+        weights = attend(query, key, value).pattern.dense()
+        assert weights.dtype == torch.float32
+        assert_close(weights, truth.float())
+
+
+@pytest.mark.parametrize("softcap", [None, 1.7])
+@pytest.mark.parametrize("mask", [None, Causal(), Padding(torch.tensor([4, 7]))])
+def test_one_item_serves_a_whole_batch(normal, mask, softcap):
+    score = ScaledDot(softcap=softcap)
+    for sizes in [(2, 1, 1), (1, 2, 1), (1, 1, 2), (1, 2, 2), (2, 2, 1)]:
+        query, key, value = (
+            normal(batch, *rest) for batch, rest in zip(sizes, [(6, 5, 11), (3, 7, 11), (3, 7, 13)], strict=True)
+        )
+        seen = attend(query, key, value, mask=mask, score=score)
+        full = [tensor.expand(2, -1, -1, -1) for tensor in (query, key, value)]
+        expected = attend(*(tensor.contiguous() for tensor in full), mask=mask, score=score)
+        assert_close(seen.context, expected.context)
+        assert_close(seen.pattern.dense(), expected.pattern.dense())
+        assert_close(seen.pattern.received(), expected.pattern.received())
+
+
+def test_self_attention_by_hand():
+    x = torch.tensor([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1]], dtype=torch.float64)
+    to_query = torch.tensor([[1, 0, 1], [1, 0, 0], [0, 0, 1], [0, 1, 1]], dtype=torch.float64)
+    to_key = torch.tensor([[0, 0, 1], [1, 1, 0], [0, 1, 0], [1, 1, 0]], dtype=torch.float64)
+    to_value = torch.tensor([[0, 2, 0], [0, 3, 0], [1, 0, 3], [1, 1, 0]], dtype=torch.float64)
+    seen = attend(*((x @ parameters)[None, None] for parameters in (to_query, to_key, to_value)))
+    steps = seen.pattern.steps(0, 0)
+    assert steps.products.tolist() == [[2, 4, 4], [4, 16, 12], [4, 12, 10]]
+    assert [[f"{weight:.4e}" for weight in row] for row in seen.pattern[0, 0].tolist()] == [
+        ["1.3613e-01", "4.3194e-01", "4.3194e-01"],
+        ["8.9045e-04", "9.0884e-01", "9.0267e-02"],
+        ["7.4449e-03", "7.5471e-01", "2.3785e-01"],
+    ]
+    assert [[f"{number:.4f}" for number in row] for row in seen.context[0, 0].tolist()] == [
+        ["1.8639", "6.3194", "1.7042"],
+        ["1.9991", "7.8141", "0.2735"],
+        ["1.9926", "7.4796", "0.7359"],
+    ]
+    assert_close(steps.context, seen.context[0, 0])
+
+
+# Laws
+
+
+@given(st.integers(0, 999), st.integers(0, 16), st.booleans())
+def test_a_masked_key_is_as_good_as_absent(seed, absent, softcap):
+    query, key, value = drawn(seed, (2, 6, 5, 11), (2, 3, 17, 11), (2, 3, 17, 13))
+    score = ScaledDot(softcap=1.7 if softcap else None)
+    kept = [j for j in range(17) if j != absent]
+    masked = attend(query, key, value, mask=torch.arange(17) != absent, score=score)
+    without = attend(query, key[:, :, kept], value[:, :, kept], score=score)
+    assert_close(masked.context, without.context)
+    assert_close(masked.pattern[..., kept], without.pattern.dense())
+    assert bool((masked.pattern[..., absent] == 0).all())
+
+
+@given(st.integers(0, 999), st.integers(1, 18), st.sampled_from([Causal(), Causal(0), Causal() & Window(3, 2)]))
+def test_the_future_never_leaks(seed, now, mask):
+    query, key, value, other, another = drawn(
+        seed, (1, 2, 19, 5), (1, 2, 19, 5), (1, 2, 19, 3), (1, 2, 19, 5), (1, 2, 19, 3)
+    )
+    past = attend(query, key, value, mask=mask)
+    key[:, :, now:], value[:, :, now:] = other[:, :, now:], 1e9 * another[:, :, now:]
+    changed = attend(query, key, value, mask=mask)
+    assert_close(changed.context[:, :, :now], past.context[:, :, :now])
+    assert bool((changed.context[:, :, now:] != past.context[:, :, now:]).any())
+
+
+@given(st.integers(0, 999), st.permutations(range(17)))
+def test_the_order_of_keys_does_not_matter(seed, order):
+    query, key, value, bias = drawn(seed, (2, 6, 5, 11), (2, 3, 17, 11), (2, 3, 17, 13), (5, 17))
+    keep = bias > -1
+    seen = attend(query, key, value, mask=keep, score=ScaledDot(bias=bias))
+    moved = attend(
+        query, key[:, :, order], value[:, :, order], mask=keep[:, order], score=ScaledDot(bias=bias[:, order])
+    )
+    assert_close(moved.context, seen.context)
+    assert_close(moved.pattern.dense(), seen.pattern[..., order])
+    assert_close(moved.pattern.entropy(), seen.pattern.entropy())
+
+
+@given(st.integers(0, 999), st.integers(0, 1), st.integers(0, 5))
+def test_each_item_and_head_stands_alone(seed, item, head):
+    query, key, value = drawn(seed, (2, 6, 5, 11), (2, 3, 17, 11), (2, 3, 17, 13))
+    seen = attend(query, key, value, mask=Causal())
+    alone = attend(
+        query[item, head][None, None],
+        key[item, head // 2][None, None],
+        value[item, head // 2][None, None],
+        mask=Causal(),
+    )
+    assert_close(alone.context[0, 0], seen.context[item, head])
+    assert_close(alone.pattern[0, 0], seen.pattern[item, head])
+
+
+@given(st.integers(0, 999))
+def test_temperature_goes_from_the_largest_to_the_mean(seed):
+    query, key, value = drawn(seed, (2, 3, 5, 11), (2, 3, 17, 11), (2, 3, 17, 13))
+    cold, coldest, hottest = (
+        attend(query, key, value, mask=Causal(), normalise=Softmax(temperature=temperature))
+        for temperature in (1e-5, 0.0, 1e9)
+    )
+    assert_close(cold.context, coldest.context)
+    visible = torch.arange(13, 18, dtype=torch.float64)[:, None]
+    mean = value.cumsum(dim=2)[:, :, 12:] / visible
+    assert_close(hottest.context, mean, rtol=1e-7, atol=1e-7)  # the scores still differ by up to about 1e-8
+    assert bool((coldest.pattern.entropy() == 0).all())
+
+
+@given(st.integers(0, 999), st.floats(-3, 3))
+def test_adding_one_number_to_all_scores_of_a_query_changes_nothing(seed, added):
+    query, key, value, bias = drawn(seed, (2, 3, 5, 11), (2, 3, 17, 11), (2, 3, 17, 13), (3, 5, 1))
+    plain = attend(query, key, value, mask=Causal())
+    shifted = attend(query, key, value, mask=Causal(), score=ScaledDot(bias=added * bias))
+    assert_close(shifted.context, plain.context)
+    assert_close(shifted.pattern.dense(), plain.pattern.dense())
+
+
+# What a row that sees nothing, a NaN, an empty axis gives
+
+
+@pytest.mark.parametrize("softcap", [None, 1.7])
+@pytest.mark.parametrize("temperature", [0.0, 1.0, 0.4])
+@pytest.mark.parametrize("sinks", [None, SINKS])
+@pytest.mark.parametrize(
+    "mask", [Causal(-2), ~Keep(torch.tensor([False, False, True, True, True])[:, None]), "bias"], ids=repr
+)
+def test_a_query_that_sees_no_key_reads_nothing(inputs, mask, sinks, temperature, softcap):
+    bias = torch.tensor([-math.inf, -math.inf, 0.0, 0.0, 0.0])[:, None] if mask == "bias" else None
+    mask = None if mask == "bias" else mask
+    blind, live = (slice(0, 2), slice(2, 5)) if isinstance(mask, Causal | None) else (slice(2, 5), slice(0, 2))
+    query, key, value = inputs(5, 17)
+    seen = attend(
+        query,
+        key,
+        value,
+        mask=mask,
+        score=ScaledDot(softcap=softcap, bias=bias),
+        normalise=Softmax(temperature=temperature, sinks=sinks),
+    )
+    top = seen.pattern.top(3)
+    for part in (seen.context, seen.pattern.dense(), seen.pattern.entropy(), top.weights):
+        assert bool((part[:, :, blind] == 0).all())
+        assert not bool(part.isnan().any())
+    assert bool((top.keys[:, :, blind] == -1).all())
+    assert bool((top.keys[:, :, live, 0] >= 0).all())
+    assert sinks is not None or bool((seen.context[:, :, live] != 0).all())
+
+
+@pytest.mark.parametrize("softcap", [None, 1.7])
+@pytest.mark.parametrize("mask", [None, Causal()])
+@pytest.mark.parametrize("keys", [7, 17])
+def test_nan_in_a_query_shows_in_its_row_and_nowhere_else(inputs, keys, mask, softcap):
+    query, key, value = inputs(5, keys)
+    whole = attend(query, key, value, mask=mask, score=ScaledDot(softcap=softcap))
+    query = query.clone()
+    query[1, 4, 2, 7] = math.nan
+    seen = attend(query, key, value, mask=mask, score=ScaledDot(softcap=softcap))
+    assert bool(seen.context[1, 4, 2].isnan().all())
+    visible = slice(None) if mask is None else slice(0, 2 + keys - 5 + 1)
+    assert bool(seen.pattern[1, 4, 2, visible].isnan().all())
+    assert bool(seen.pattern.entropy()[1, 4, 2].isnan())
+    assert bool(seen.pattern.top(3).weights[1, 4, 2].isnan().all())
+    assert bool(seen.pattern.pooled(5, keys, "max")[1, 4, 2, visible].isnan().all())
+    assert bool(seen.pattern.received()[1, 4, visible].isnan().all())
+    other = torch.ones(2, 6, 5, dtype=torch.bool)
+    other[1, 4, 2] = False
+    assert_close(seen.context[other], whole.context[other])
+    assert_close(seen.pattern.dense()[other], whole.pattern.dense()[other])
+
+
+@pytest.mark.parametrize("softcap", [None, 1.7])
+@pytest.mark.parametrize("keys", [7, 17])
+def test_nan_in_a_key_or_value_shows_wherever_it_is_read(inputs, keys, softcap):
+    query, key, value = inputs(5, keys)
+    whole = attend(query, key, value, score=ScaledDot(softcap=softcap))
+    key, value = key.clone(), value.clone()
+    key[1, 2, 3, 5] = math.nan  # key head 2 serves heads 4 and 5
+    value[0, 0, 6, 12] = math.nan  # value head 0 serves heads 0 and 1
+    seen = attend(query, key, value, score=ScaledDot(softcap=softcap))
+    assert bool(seen.context[1, 4:].isnan().all())
+    assert bool(seen.pattern[1, 4:].isnan().all())
+    assert bool(seen.context[0, :2, :, 12].isnan().all())
+    assert_close(seen.context[0, :2, :, :12], whole.context[0, :2, :, :12])
+    assert_close(seen.pattern[0], whole.pattern[0])
+    assert_close(seen.context[0, 2:], whole.context[0, 2:])
+    assert_close(seen.context[1, :4], whole.context[1, :4])
+
+
+@pytest.mark.parametrize("score", [ScaledDot(), ScaledDot(softcap=1.7), ScaledDot(bias=torch.zeros(1))], ids=repr)
+@pytest.mark.parametrize(
+    "mask", [None, Causal(), Causal(0), Window(2, 1), Padding(torch.tensor([0])), Causal() & Keep(torch.tensor(True))]
+)
+@pytest.mark.parametrize(("batch", "queries", "keys"), [(2, 5, 0), (2, 0, 7), (2, 0, 0), (0, 5, 7), (0, 0, 0)])
+def test_empty_axes_give_empty_results(normal, batch, queries, keys, mask, score):
+    query, key, value = normal(batch, 6, queries, 11), normal(batch, 3, keys, 11), normal(batch, 3, keys, 13)
+    seen = attend(query, key, value, mask=mask, score=score)
+    assert seen.context.shape == (batch, 6, queries, 13)
+    assert bool((seen.context == 0).all())
+    assert seen.pattern.dtype == torch.float32
+    assert seen.pattern.shape == seen.pattern.dense().shape == (batch, 6, queries, keys)
+    assert seen.pattern.entropy().shape == (batch, 6, queries)
+    assert bool((seen.pattern.entropy() == 0).all())
+    assert seen.pattern.received().shape == (batch, 6, keys)
+    assert bool((seen.pattern.received() == 0).all())
+    assert seen.pattern.back(normal(batch, 6, queries)).shape == (batch, 6, keys)
+    assert seen.pattern.scores().shape == (batch, 6, queries, keys)
+
+
+# Gradients
+
+
+MASKS_FOR_GRADIENTS = {
+    "none": None,
+    "causal": Causal(),
+    "causal from the start": Causal(0),
+    "blind": Causal(-1),
+    "window and padding": Window(2, 0) & Padding(torch.tensor([17, 13])),
+    "documents": Documents(torch.tensor([0] * 7 + [1] * 10)),
+    "keep": Keep(torch.tensor([True, False] * 8 + [True])),
+}
+
+
+@pytest.mark.parametrize("options", ["plain", "bias", "softcap", "sinks", "temperature", "all"])
+@pytest.mark.parametrize("mask", MASKS_FOR_GRADIENTS)
+def test_gradients_of_the_context_are_right(normal, monkeypatch, mask, options):
+    monkeypatch.setattr(fused_backend, "BLOCK_QUERIES", 2)
+    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", 2 * 2 * 17 * 2)
+    tensors = [
+        normal(*shape, dtype=torch.float64) for shape in [(2, 2, 3, 2), (2, 1, 17, 2), (2, 1, 17, 3), (2, 3, 17), (2,)]
+    ]
+    for tensor in tensors:
+        tensor.requires_grad_()
+
+    def context(query, key, value, bias, sinks):
+        score = ScaledDot(
+            softcap=1.3 if options in ("softcap", "all") else None, bias=bias if options in ("bias", "all") else None
+        )
+        normalise = Softmax(
+            temperature=0.7 if options in ("temperature", "all") else 1.0,
+            sinks=sinks if options in ("sinks", "all") else None,
+        )
+        return attend(query, key, value, mask=MASKS_FOR_GRADIENTS[mask], score=score, normalise=normalise).context
+
+    used = context(*tensors)
+    torch.autograd.backward(used.sum())
+    for tensor in tensors[:3]:
+        assert tensor.grad is not None
+        assert not bool(tensor.grad.isnan().any())
+    assert torch.autograd.gradcheck(context, tensors, fast_mode=True)
+
+
+def test_gradients_are_right_in_every_single_number(normal):
+    tensors = [normal(*s, dtype=torch.float64).requires_grad_() for s in [(1, 2, 3, 2), (1, 1, 5, 2), (1, 1, 5, 3)]]
+    for score in (ScaledDot(), ScaledDot(softcap=1.3)):
+        assert torch.autograd.gradcheck(lambda *qkv, s=score: attend(*qkv, mask=Causal(), score=s).context, tensors)
+        assert torch.autograd.gradcheck(lambda *qkv, s=score: attend(*qkv, score=s).pattern[0, 1, 1:], tensors)
+
+
+@pytest.mark.parametrize("mask", MASKS_FOR_GRADIENTS)
+def test_gradients_of_the_weights_are_right(normal, mask):
+    query, key, bias, sinks = (
+        normal(*shape, dtype=torch.float64).requires_grad_()
+        for shape in [(2, 2, 3, 2), (2, 1, 17, 2), (2, 3, 17), (2,)]
+    )
+
+    def part(query, key, bias, sinks):
+        pattern = attend(
+            query, key, key, mask=MASKS_FOR_GRADIENTS[mask], score=ScaledDot(bias=bias), normalise=Softmax(sinks=sinks)
+        ).pattern
+        return pattern[:, 1, 1:, [0, 3, 16]], pattern[-1, ..., 2], pattern.scores(0, 1)
+
+    assert torch.autograd.gradcheck(part, (query, key, bias, sinks), fast_mode=True)
+
+
+def test_training_through_blocks_needs_no_more_than_the_formula(normal, monkeypatch):
+    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", 1)
+    gradients = []
+    for path in ("blocks", "formula"):
+        generator = torch.Generator().manual_seed(5)
+        query, key, value = (
+            torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_()
+            for shape in [(2, 6, 5, 11), (2, 3, 7, 11), (2, 3, 7, 13)]
+        )
+        if path == "blocks":
+            context = attend(query, key, value, score=ScaledDot(softcap=2.3)).context
+        else:
+            context = eager(query, key, value, softcap=2.3)[0]
+        context.square().sum().backward()
+        gradients.append([tensor.grad for tensor in (query, key, value)])
+    for found, expected in zip(*gradients, strict=True):
+        assert_close(found, expected)
+
+
+# Dropout
+
+
+@pytest.mark.parametrize("score", [ScaledDot(), ScaledDot(softcap=2.3)], ids=repr)
+@pytest.mark.parametrize("mask", [None, Causal()])
+def test_dropout_drops_weights_and_scales_up_the_rest(normal, mask, score):
+    torch.manual_seed(0)
+    query, key, value = normal(2, 3, 29, 11), normal(2, 3, 31, 11), torch.eye(31).expand(2, 3, 31, 31)
+    seen = attend(query, key, value, mask=mask, score=score, dropout=0.25)
+    weights = seen.pattern.dense()  # the pattern is the one before dropout
+    assert_close(weights, attend(query, key, value, mask=mask, score=score).pattern.dense())
+    dropped = (seen.context == 0) & (weights > 0)
+    assert_close(seen.context, (weights / 0.75).masked_fill(dropped, 0.0))
+    # of n draws with chance p, the share strays from p by more than 5 · sqrt(p (1 - p) / n) once in 1.7 million times
+    n = int((weights > 0).sum())
+    assert abs(int(dropped.sum()) / n - 0.25) < 5 * math.sqrt(0.25 * 0.75 / n)
+
+
+def test_dropout_in_blocks_has_the_gradient_of_what_it_kept(normal):
+    torch.manual_seed(0)
+    value = torch.eye(7).expand(2, 3, 7, 7).clone().requires_grad_()
+    context = attend(normal(2, 3, 5, 11), normal(2, 3, 7, 11), value, score=ScaledDot(softcap=2.3), dropout=0.5).context
+    context.sum().backward()
+    assert_close(value.grad, context.detach().sum(dim=2)[..., None].expand(2, 3, 7, 7))
+
+
+# Refusals
+
+
+def refusal(kind, call):
+    with pytest.raises(kind) as raised:
+        call()
+    return str(raised.value)
+
+
+QUERY, KEY, VALUE = torch.zeros(2, 6, 5, 11), torch.zeros(2, 3, 7, 11), torch.zeros(2, 3, 7, 13)
+
+
+@pytest.mark.usefixtures("unhooked")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            (QUERY[0], KEY, VALUE),
+            "query has shape [6, 5, 11]; attend takes four axes, [batch heads tokens width]; "
+            "add the missing ones with unsqueeze.",
+        ),
+        (
+            (QUERY, KEY, VALUE[0, 0]),
+            "value has shape [7, 13]; attend takes four axes, [batch heads tokens width]; "
+            "add the missing ones with unsqueeze.",
+        ),
+        ((QUERY, KEY.long(), VALUE), "key has dtype torch.int64; attend takes floating-point numbers."),
+        ((QUERY.bool(), KEY, VALUE), "query has dtype torch.bool; attend takes floating-point numbers."),
+        (
+            (QUERY, KEY.half(), VALUE),
+            "query, key and value must share one dtype: query torch.float32, key torch.float16, value torch.float32; "
+            "convert them with .to(…).",
+        ),
+        (
+            (QUERY, KEY, VALUE.to("meta")),
+            "query, key and value must share one device: query cpu, key cpu, value meta; convert them with .to(…).",
+        ),
+        (
+            (QUERY[..., :5], KEY, VALUE),
+            "query has width 5 and key has width 11; their product needs one width, so project them to the same d_key.",
+        ),
+        (
+            (QUERY, KEY, VALUE[:, :, :5]),
+            "key has 3 heads of 7 tokens and value has 3 heads of 5 tokens; every key needs its value, "
+            "so they must be the same.",
+        ),
+        (
+            (QUERY, KEY, VALUE[:, :1]),
+            "key has 3 heads of 7 tokens and value has 1 heads of 7 tokens; every key needs its value, "
+            "so they must be the same.",
+        ),
+        (
+            (QUERY[:, :5], KEY, VALUE),
+            "query has 5 heads and key has 3; each key head serves a group of query heads, "
+            "so it must be one of [1, 5].",
+        ),
+        (
+            (QUERY, KEY[:, :0], VALUE[:, :0]),
+            "query has 6 heads and key has 0; each key head serves a group of query heads, "
+            "so it must be one of [1, 2, 3, 6].",
+        ),
+        (
+            (QUERY, KEY.repeat(3, 1, 1, 1)[:5], VALUE[:1]),
+            "batch sizes do not fit together: query 2, key 5, value 1; each must be the same or 1.",
+        ),
+    ],
+)
+def test_tensors_that_do_not_fit_are_refused(arguments, message):
+    assert refusal(ValueError, lambda: attend(*arguments)) == message
+
+
+@pytest.mark.usefixtures("unhooked")
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, math.nan])
+def test_a_chance_that_is_none_is_refused(dropout):
+    assert refusal(ValueError, lambda: attend(QUERY, KEY, VALUE, dropout=dropout)) == (
+        f"dropout={dropout} is the chance that a weight is dropped; it must be at least 0 and below 1."
+    )
+
+
+@pytest.mark.usefixtures("unhooked")
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        (
+            {"mask": torch.zeros(5, 7)},
+            TypeError,
+            "mask has dtype torch.float32; a mask is boolean, True = may attend. "
+            "Numbers to be added to the scores are a bias: score=ScaledDot(bias=…).",
+        ),
+        (
+            {"mask": "causal"},
+            TypeError,
+            "mask is a str; it takes a Mask such as Causal(), a boolean tensor (True = may attend) or None.",
+        ),
+        (
+            {"mask": torch.ones(7, 5, dtype=torch.bool)},
+            ValueError,
+            "mask of shape [7, 5] does not broadcast to [2, 6, 5, 7] (batch, heads, queries, keys); "
+            "every axis must have that size or 1.",
+        ),
+        (
+            {"mask": Causal() & Padding(torch.tensor([1, 2, 3]))},
+            ValueError,
+            "Padding was given 3 lengths for a batch of 2; give one for each item.",
+        ),
+        (
+            {"mask": ~Documents(torch.tensor([0, 0, 1]))},
+            ValueError,
+            "Documents was given ids of shape [3]; with batch=2, heads=6, queries=5, keys=7 it takes [7] or [2, 7], "
+            "the document of each key.",
+        ),
+        (
+            {"score": ScaledDot(bias=torch.zeros(3, 1, 5, 7))},
+            ValueError,
+            "bias of shape [3, 1, 5, 7] does not broadcast to [2, 6, 5, 7] (batch, heads, queries, keys); "
+            "every axis must have that size or 1.",
+        ),
+        (
+            {"normalise": Softmax(sinks=torch.zeros(3))},
+            ValueError,
+            "sinks of shape [3] with 6 heads; give one number for each head.",
+        ),
+    ],
+    ids=lambda value: "" if isinstance(value, dict) else None,
+)
+def test_a_choice_that_does_not_fit_is_refused(options, kind, message):
+    assert refusal(kind, lambda: attend(QUERY, KEY, VALUE, **options)) == message

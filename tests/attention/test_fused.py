@@ -1,0 +1,189 @@
+"""The fused backend: it never builds queries × keys numbers, blocks do not show, and it says what it cannot do."""
+
+import math
+
+import pytest
+import torch
+from oracle import eager, matrix
+from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import regard.attention.backends.fused as fused_backend
+from regard import Causal, Documents, Keep, Padding, ScaledDot, Softmax, Window, attend
+from regard.attention.backends.fused import why_not
+from regard.attention.pattern import Pattern
+
+
+class Largest(TorchDispatchMode):
+    """How many numbers the largest tensor holds in memory that any operation makes."""
+
+    def __init__(self):
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, tuple | list) else [result]:
+            if isinstance(tensor, torch.Tensor):
+                self.numbers = max(self.numbers, tensor.untyped_storage().nbytes() // tensor.itemsize)
+        return result
+
+
+LONG = 4099
+RULES = {
+    "none": None,
+    "causal": Causal(),
+    "causal from the start": Causal(0),
+    "window": Window(61, 7),
+    "padding": Padding(torch.tensor([4001])),
+    "causal and padding": Causal() & Padding(torch.tensor([4001])),
+    "window or first keys": Window(61, 0) | Padding(torch.tensor([3])),
+    "opposite": ~Window(61, 7),
+    "documents": Documents(torch.arange(LONG) // 1000),
+    "keep by key": Keep(torch.arange(LONG) % 3 > 0),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("queries", [LONG, 3001])
+@pytest.mark.parametrize("name", RULES)
+def test_the_matrix_is_never_built(normal, name, queries, dtype):
+    query = normal(1, 1, queries, 5, dtype=dtype).requires_grad_()
+    key, value = normal(1, 1, LONG, 5, dtype=dtype), normal(1, 1, LONG, 7, dtype=dtype)
+    with Largest() as forward:
+        seen = attend(query, key, value, mask=RULES[name])
+    with Largest() as backward:
+        seen.context.sum().backward()
+    assert seen.backend == "fused"
+    block = fused_backend.BLOCK_QUERIES * LONG
+    assert forward.numbers <= block < queries * LONG / 11
+    assert backward.numbers <= block
+    with torch.no_grad(), Largest() as look:
+        rows = seen.pattern[0, 0, [0, 17, queries - 1]]
+    assert look.numbers <= 5 * LONG  # the keys in float32, and three rows
+    truth = eager(*(x.detach().double() for x in (query[:, :, [0, 17, -1]], key, value)), keep=kept(name, queries))
+    assert_close(rows, truth[1][0, 0].float())
+    tolerance = 1e-5 if dtype == torch.float32 else 2e-2  # torch's own for these types
+    assert_close(seen.context[0, 0, [0, 17, -1]].double(), truth[0][0, 0], rtol=tolerance, atol=tolerance)
+
+
+def kept(name, queries):
+    """The rows 0, 17 and last of a rule of this file, in plain Python."""
+    late = LONG - queries
+    rules = {
+        "none": lambda i, j: True,
+        "causal": lambda i, j: j <= i + late,
+        "causal from the start": lambda i, j: j <= i,
+        "window": lambda i, j: -61 <= j - i - late <= 7,
+        "padding": lambda i, j: j < 4001,
+        "causal and padding": lambda i, j: j <= i + late and j < 4001,
+        "window or first keys": lambda i, j: -61 <= j - i - late <= 0 or j < 3,
+        "opposite": lambda i, j: not -61 <= j - i - late <= 7,
+        "documents": lambda i, j: (i + late) // 1000 == j // 1000,
+        "keep by key": lambda i, j: j % 3 > 0,
+    }
+    rows = [0, 17, queries - 1]
+    return matrix(lambda b, h, i, j: rules[name](rows[i], j), 1, 1, 3, LONG)
+
+
+def test_what_builds_the_matrix_is_seen_to_build_it(normal):
+    query = normal(1, 1, 211, 5)
+    with Largest() as plain:
+        eager(query, query, query)
+    assert plain.numbers >= 211 * 211
+
+
+def test_attending_computes_no_weights(normal, monkeypatch):
+    looked = []
+    for name in ("_scores", "_weights_and_keep", "blocks"):
+        monkeypatch.setattr(Pattern, name, lambda *_, name=name: looked.append(name))
+    query = normal(2, 3, 29, 5)
+    for mask in RULES.values():
+        if not isinstance(mask, Documents | Keep):
+            attend(query, query, query, mask=mask, score=ScaledDot(bias=torch.zeros(29)), normalise=Softmax(0.5))
+    assert looked == []
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 17, 256])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(
+    "mask",
+    [
+        Causal(),
+        Causal(0),
+        Causal(-5),
+        Window(3, 2),
+        Window(2, 0, offset=-9),
+        Window(2, 0) & Padding(torch.tensor([3, 23])),
+        Documents(torch.arange(23) // 5),
+        ~Causal() | Padding(torch.tensor([2, 0])),
+    ],
+    ids=repr,
+)
+def test_the_size_of_a_block_does_not_matter(normal, monkeypatch, mask, bias, rows):
+    query, key, value = normal(2, 6, 17, 11), normal(2, 3, 23, 11), normal(2, 3, 23, 13)
+    score = ScaledDot(bias=normal(6, 17, 23) if bias else None)
+    expected = attend(query, key, value, mask=mask, score=score)
+    monkeypatch.setattr(fused_backend, "BLOCK_QUERIES", rows)
+    found = attend(query, key, value, mask=mask, score=score)
+    assert_close(found.context, expected.context)
+    assert_close(found.context, expected.pattern.apply(value))
+
+
+@pytest.mark.parametrize("temperature", [0.4, 1.0, 2.3])
+@pytest.mark.parametrize("mask", [None, Causal(), Causal(0), Causal() & Padding(torch.tensor([5, 23]))], ids=repr)
+def test_fused_and_tiled_agree(normal, mask, temperature):
+    query, key, value = normal(2, 6, 23, 11), normal(2, 3, 23, 11), normal(2, 3, 23, 13)
+    score, normalise = ScaledDot(bias=normal(6, 1, 23)), Softmax(temperature=temperature)
+    seen = attend(query, key, value, mask=mask, score=score, normalise=normalise)
+    assert seen.backend == "fused"
+    assert_close(seen.context, seen.pattern.apply(value))
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.7])
+def test_a_causal_mask_holds_whatever_the_scale(normal, scale):
+    # torch's is_causal gives NaN, or shows the future, where the scale is not above 0
+    query, key, value = normal(2, 6, 23, 11), normal(2, 6, 23, 11), normal(2, 6, 23, 13)
+    keep = torch.ones(23, 23, dtype=torch.bool).tril()
+    for mask in (Causal(), Causal(0)):
+        context = attend(query, key, value, mask=mask, score=ScaledDot(scale=scale)).context
+        assert_close(context, eager(query, key, value, keep=keep, scale=scale)[0])
+
+
+@pytest.mark.parametrize(
+    ("score", "normalise", "reason"),
+    [
+        (ScaledDot(), Softmax(), None),
+        (ScaledDot(scale=2.0, bias=torch.zeros(1)), Softmax(temperature=0.5), None),
+        (ScaledDot(softcap=30.0), Softmax(), "the fused kernel has no softcap"),
+        (ScaledDot(), Softmax(sinks=torch.zeros(3)), "the fused kernel has no sinks"),
+        (ScaledDot(), Softmax(temperature=0.0), "the fused kernel divides by the temperature, which is 0"),
+    ],
+    ids=str,
+)
+def test_it_says_what_it_cannot_do_and_another_does_it(normal, score, normalise, reason):
+    assert why_not(score, normalise) == reason
+    query = normal(1, 3, 5, 7)
+    assert attend(query, query, query, score=score, normalise=normalise).backend == ("tiled" if reason else "fused")
+
+
+class Distance:
+    """Another score: minus the squared distance of query and key."""
+
+    def __call__(self, query, key, tile):
+        return -torch.cdist(query, key).square()
+
+    def check(self, grid):
+        pass
+
+
+def test_another_score_needs_no_change_of_ours(normal):
+    query, key, value = normal(2, 6, 5, 11), normal(2, 3, 7, 11), normal(2, 3, 7, 13)
+    assert why_not(Distance(), Softmax()) == "the fused kernel computes dot products, not Distance"
+    seen = attend(query, key, value, score=Distance(), mask=Causal())
+    assert seen.backend == "tiled"
+    keys, values = key.repeat_interleave(2, 1), value.repeat_interleave(2, 1)
+    scores = -(query[:, :, :, None] - keys[:, :, None]).square().sum(dim=-1)
+    weights = scores.masked_fill(~torch.ones(5, 7).bool().tril(2), -math.inf).softmax(dim=-1)
+    assert_close(seen.pattern.dense(), weights)
+    assert_close(seen.context, weights @ values)

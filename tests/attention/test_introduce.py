@@ -1,0 +1,29 @@
+"""How parts introduce themselves: their kind, and only what is not its default."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.attention.introduce import introduce
+
+
+@dataclass
+class Part:
+    """Something with defaults."""
+
+    needed: int
+    number: float = 0.5
+    maybe: Tensor | int | None = None
+
+
+def test_only_what_is_not_its_default_is_said():
+    assert introduce(Part(3)) == "Part(needed=3)"
+    assert introduce(Part(0, 0.5, None)) == "Part(needed=0)"
+    assert introduce(Part(3, number=2.0)) == "Part(needed=3, number=2.0)"
+    assert introduce(Part(3, maybe=0)) == "Part(needed=3, maybe=0)"
+
+
+def test_tensors_are_said_by_type_and_shape():
+    assert introduce(Part(3, maybe=torch.zeros(2, 5))) == "Part(needed=3, maybe=<float32 [2, 5]>)"
+    assert introduce(Part(3, maybe=torch.tensor(True))) == "Part(needed=3, maybe=<bool []>)"

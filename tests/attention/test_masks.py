@@ -1,0 +1,237 @@
+"""Masks: what each keeps, against the rule in plain Python; how they join; that a reach never leaves out a kept key."""
+
+import runpy
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import BATCH, HEADS, MASKS, masks, matrix
+
+import regard.attention.masks
+from regard import Causal, Documents, Keep, Padding, Window, attend
+from regard.attention.grid import Grid
+from regard.attention.masks import as_mask
+
+CPU = torch.device("cpu")
+
+
+def kept(mask, grid):
+    return mask.keep(grid.whole(), CPU).expand(grid.shape)
+
+
+@pytest.mark.parametrize(("queries", "keys", "name"), MASKS)
+def test_a_mask_keeps_what_its_rule_says(queries, keys, name):
+    mask, sees = masks(queries, keys)[name]
+    grid = Grid(BATCH, HEADS, queries, keys)
+    if mask is not None:
+        as_mask(mask).check(grid)
+        assert torch.equal(kept(as_mask(mask), grid), matrix(sees, *grid.shape))
+
+
+@pytest.mark.parametrize(("queries", "keys", "name"), MASKS)
+def test_a_mask_without_rows_for_queries_treats_them_alike(queries, keys, name):
+    mask, grid = as_mask(masks(queries, keys)[name][0]), Grid(BATCH, HEADS, queries, keys)
+    if mask is not None and not mask.per_query:
+        whole = kept(mask, grid)
+        assert mask.keep(grid.whole(), CPU).shape[2] == 1
+        assert torch.equal(whole, whole[:, :, :1].expand(grid.shape))
+
+
+GRIDS = [Grid(2, 3, 5, 11), Grid(2, 3, 11, 11), Grid(2, 3, 11, 5), Grid(2, 3, 1, 7), Grid(2, 3, 4, 0), Grid(2, 3, 0, 4)]
+
+
+@st.composite
+def masks_on(draw, grid):
+    """Any mask that fits a grid, joined from up to about eight."""
+
+    def tensor(*shape):
+        seed = draw(st.integers(0, 99))
+        return torch.rand(shape, generator=torch.Generator().manual_seed(seed)) < draw(st.sampled_from([0.1, 0.5, 0.9]))
+
+    offset = st.none() | st.integers(-13, 13)
+    n_items = draw(st.sampled_from([1, grid.batch]))
+    lengths = st.lists(st.integers(0, grid.keys), min_size=n_items, max_size=n_items).map(torch.tensor)
+    kinds = [
+        st.builds(Causal, offset),
+        st.builds(Window, st.integers(0, 5), st.integers(0, 5), offset),
+        st.builds(Padding, lengths),
+        st.builds(Keep, st.just(tensor(grid.batch, 1, grid.queries, grid.keys))),
+        st.builds(Keep, st.just(tensor(grid.keys))),
+        st.builds(Keep, st.just(tensor(grid.queries, 1))),
+    ]
+    if grid.queries <= grid.keys:
+        ids = st.lists(st.integers(-2, 2), min_size=grid.keys, max_size=grid.keys)
+        kinds.append(ids.map(lambda ids: Documents(torch.tensor(ids, dtype=torch.int64))))
+    mask = st.recursive(
+        st.one_of(kinds),
+        lambda part: (
+            st.builds(lambda a, b: a & b, part, part)
+            | st.builds(lambda a, b: a | b, part, part)
+            | part.map(lambda a: ~a)
+        ),
+        max_leaves=8,
+    )
+    return draw(mask)
+
+
+grids_and_masks = st.sampled_from(GRIDS).flatmap(lambda grid: st.tuples(st.just(grid), masks_on(grid)))
+
+
+@given(grids_and_masks, st.data())
+def test_a_reach_never_leaves_out_a_kept_key(grid_and_mask, data):
+    grid, mask = grid_and_mask
+    start = data.draw(st.integers(0, grid.queries))
+    queries = range(start, data.draw(st.integers(start, grid.queries)))
+    reach = mask.reach(grid, queries)
+    outside = [key for key in range(grid.keys) if key not in reach]
+    assert not bool(kept(mask, grid)[:, :, queries.start : queries.stop, outside].any())
+    assert len(reach) == 0 or (reach.start >= 0 and reach.stop <= grid.keys)
+
+
+@pytest.mark.parametrize(
+    ("mask", "queries", "reach"),
+    [
+        (Causal(), range(0, 3), range(0, 9)),
+        (Causal(0), range(2, 3), range(0, 3)),
+        (Causal(-3), range(0, 3), range(0, 0)),
+        (Window(1, 2), range(1, 3), range(6, 11)),
+        (Window(1, 0, offset=0), range(3, 5), range(2, 5)),
+        (Causal(0) & Window(1, 9, offset=0), range(3, 5), range(2, 5)),
+        (Window(0, 0, offset=0) | Window(0, 0, offset=4), range(1, 2), range(1, 6)),
+        (Padding(torch.tensor([1])), range(1, 2), range(0, 11)),
+        (~Causal(0), range(1, 2), range(0, 11)),
+    ],
+    ids=repr,
+)
+def test_a_reach_is_no_wider_than_it_must_be(mask, queries, reach):
+    assert mask.reach(Grid(1, 1, 5, 11), queries) == reach
+
+
+@given(grids_and_masks, st.data())
+def test_a_tile_of_a_mask_is_that_tile_of_the_whole(grid_and_mask, data):
+    grid, mask = grid_and_mask
+    positions, chosen = [], []
+    for size in grid.shape:
+        start, step = data.draw(st.integers(0, size)), data.draw(st.integers(1, 3))
+        spaced = range(start, data.draw(st.integers(start, size)), step)
+        listed = torch.tensor(
+            data.draw(st.lists(st.integers(0, size - 1), max_size=4)) if size else [], dtype=torch.int64
+        )
+        positions.append(data.draw(st.sampled_from([spaced, listed])))
+        chosen.append(torch.as_tensor(list(positions[-1]), dtype=torch.int64))
+    tile = grid.whole().part(*positions)
+    part = mask.keep(tile, CPU).expand(tile.shape)
+    assert torch.equal(part, kept(mask, grid)[torch.meshgrid(*chosen, indexing="ij")])
+
+
+@given(st.sampled_from(GRIDS).flatmap(lambda grid: st.tuples(st.just(grid), masks_on(grid), masks_on(grid))))
+def test_masks_obey_the_laws_of_logic(drawn):
+    grid, left, right = drawn
+    assert torch.equal(kept(~~left, grid), kept(left, grid))
+    assert torch.equal(kept(~(left & right), grid), kept(~left | ~right, grid))
+    assert torch.equal(kept(~(left | right), grid), kept(~left & ~right, grid))
+    assert torch.equal(kept(left & right, grid), kept(right & left, grid))
+    assert not bool(kept(left & ~left, grid).any())
+    assert bool(kept(left | ~left, grid).all())
+    assert torch.equal(kept(left & (left | right), grid), kept(left, grid))
+
+
+@given(st.integers(0, 5), st.integers(0, 5))
+def test_a_window_is_two_causal_masks(before, after):
+    grid = Grid(1, 1, 7, 11)
+    own = 11 - 7
+    assert torch.equal(kept(Window(before, after), grid), kept(Causal(own + after) & ~Causal(own - before - 1), grid))
+
+
+def test_queries_are_the_last_tokens_by_hand():
+    assert kept(Causal(), Grid(1, 1, 2, 4))[0, 0].int().tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
+    assert kept(Causal(0), Grid(1, 1, 2, 4))[0, 0].int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0]]
+    assert kept(Causal(), Grid(1, 1, 3, 2))[0, 0].int().tolist() == [[0, 0], [1, 0], [1, 1]]
+    assert kept(Window(1, 0), Grid(1, 1, 2, 4))[0, 0].int().tolist() == [[0, 1, 1, 0], [0, 0, 1, 1]]
+    assert kept(Window(0, 1, offset=0), Grid(1, 1, 2, 4))[0, 0].int().tolist() == [[1, 1, 0, 0], [0, 1, 1, 0]]
+    assert kept(Documents(torch.tensor([5, 5, 2, 2])), Grid(1, 1, 2, 4))[0, 0].int().tolist() == [[0, 0, 1, 1]] * 2
+    assert kept(Padding(torch.tensor([1, 0])), Grid(2, 1, 1, 2)).flatten().int().tolist() == [1, 0, 0, 0]
+
+
+def test_masks_introduce_themselves():
+    padding = Padding(torch.tensor([3, 5]))
+    joined = (Causal(offset=0) & ~padding) | Keep(torch.ones(5, 7, dtype=torch.bool))
+    assert repr(joined) == "((Causal(offset=0) & ~Padding(lengths=<int64 [2]>)) | Keep(tensor=<bool [5, 7]>))"
+    assert repr(Causal()) == "Causal()"
+    assert repr(Window(3, 0, offset=2)) == "Window(before=3, after=0, offset=2)"
+    assert repr(Documents(torch.zeros(2, 7, dtype=torch.int64))) == "Documents(ids=<int64 [2, 7]>)"
+
+
+def test_the_demo_draws_every_kind(capsys):
+    runpy.run_path(regard.attention.masks.__file__, run_name="__main__")
+    drawn = capsys.readouterr().out.splitlines()
+    assert [line for line in drawn if not line.startswith("    ")] == [
+        "Causal()",
+        "Window(before=2, after=1)",
+        "Padding(lengths=<int64 [1]>)",
+        "Documents(ids=<int64 [8]>)",
+        "(Causal() & Documents(ids=<int64 [8]>))",
+        "~Causal()",
+    ]
+    assert drawn[3] == "    ● ● ● · · · · ·"
+    assert drawn[-6] == "    · · · ● ● ● ● ●"
+    assert len(drawn) == 6 * 9
+
+
+# Refusals
+
+
+def refusal(kind, call):
+    with pytest.raises(kind) as raised:
+        call()
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(("before", "after"), [(-1, 0), (2, -3)])
+def test_a_negative_window_is_refused(before, after):
+    assert refusal(ValueError, lambda: Window(before, after)) == (
+        f"Window(before={before}, after={after}) counts tokens on each side of the query, so neither may be negative; "
+        "use 0 for a side that is not seen."
+    )
+
+
+@pytest.mark.parametrize("joined", [lambda m: m, lambda m: ~m, lambda m: m & Causal(), lambda m: Causal() | m])
+def test_a_mask_that_does_not_fit_is_refused_however_it_is_joined(joined):
+    grid = Grid(2, 3, 5, 7)
+    assert refusal(ValueError, lambda: joined(Padding(torch.tensor([1, 2, 3]))).check(grid)) == (
+        "Padding was given 3 lengths for a batch of 2; give one for each item."
+    )
+    for shape in [(5,), (3, 7), (1, 1, 7)]:
+        assert refusal(ValueError, lambda shape=shape: joined(Documents(torch.zeros(shape).long())).check(grid)) == (
+            f"Documents was given ids of shape {list(shape)}; with batch=2, heads=3, queries=5, keys=7 it takes [7] "
+            "or [2, 7], the document of each key."
+        )
+    assert refusal(ValueError, lambda: joined(Documents(torch.zeros(5).long())).check(Grid(2, 3, 7, 5))) == (
+        "Documents takes the queries to be the last of the tokens, but there are 7 queries and only 5 keys; "
+        "use Keep with a boolean tensor instead."
+    )
+    for shape in [(5,), (7, 5), (2, 1, 7), (1, 2, 1, 5, 7)]:
+        assert refusal(ValueError, lambda shape=shape: joined(Keep(torch.ones(shape).bool())).check(grid)) == (
+            f"mask of shape {list(shape)} does not broadcast to [2, 3, 5, 7] (batch, heads, queries, keys); "
+            "every axis must have that size or 1."
+        )
+
+
+def test_what_is_no_mask_is_refused():
+    assert as_mask(None) is None
+    assert as_mask(causal := Causal()) is causal
+    assert isinstance(as_mask(torch.ones(3).bool()), Keep)
+    for dtype in (torch.float32, torch.int64):
+        assert refusal(TypeError, lambda dtype=dtype: as_mask(torch.ones(3, dtype=dtype))) == (
+            f"mask has dtype {dtype}; a mask is boolean, True = may attend. "
+            "Numbers to be added to the scores are a bias: score=ScaledDot(bias=…)."
+        )
+
+
+@pytest.mark.usefixtures("unhooked")
+@pytest.mark.parametrize(("mask", "kind"), [(True, "bool"), ([[True]], "list"), ("causal", "str")])
+def test_what_is_no_tensor_is_refused(mask, kind):
+    assert refusal(TypeError, lambda: attend(*torch.zeros(3, 1, 1, 2, 3), mask=mask)) == (
+        f"mask is a {kind}; it takes a Mask such as Causal(), a boolean tensor (True = may attend) or None."
+    )

@@ -1,0 +1,86 @@
+"""Softmax: by hand, its limits, rows that see nothing, and what is refused."""
+
+import math
+
+import pytest
+import torch
+from oracle import near
+
+from regard import Softmax
+from regard.attention.grid import Grid
+
+GRID = Grid(1, 2, 1, 3)
+SCORES = torch.tensor([0.0, math.log(2), math.log(5)], dtype=torch.float64).expand(1, 2, 1, 3)
+
+
+def weights(normalise, keep=None, scores=SCORES):
+    keep = None if keep is None else torch.tensor(keep)[None, None, None]
+    return normalise(scores, keep, GRID.whole())
+
+
+def numbers(*rows):
+    return torch.tensor(rows, dtype=torch.float64)[None, :, None]
+
+
+def test_by_hand():
+    near(weights(Softmax()), numbers([1 / 8, 2 / 8, 5 / 8], [1 / 8, 2 / 8, 5 / 8]))
+    near(weights(Softmax(temperature=0.5)), numbers([1 / 30, 4 / 30, 25 / 30], [1 / 30, 4 / 30, 25 / 30]))
+    near(weights(Softmax(), [True, True, False]), numbers([1 / 3, 2 / 3, 0], [1 / 3, 2 / 3, 0]))
+    sinks = torch.tensor([0.0, math.log(8)], dtype=torch.float64)
+    near(weights(Softmax(sinks=sinks)), numbers([1 / 9, 2 / 9, 5 / 9], [1 / 16, 2 / 16, 5 / 16]))
+
+
+def test_temperature_0_gives_all_to_the_largest_and_ties_share():
+    near(weights(Softmax(temperature=0.0)), numbers([0, 0, 1], [0, 0, 1]))
+    near(weights(Softmax(temperature=0.0), [True, True, False]), numbers([0, 1, 0], [0, 1, 0]))
+    tied = torch.tensor([4.0, -1.0, 4.0], dtype=torch.float64).expand(1, 2, 1, 3)
+    near(weights(Softmax(temperature=0.0), scores=tied), numbers([0.5, 0, 0.5], [0.5, 0, 0.5]))
+    near(
+        weights(Softmax(temperature=0.0, sinks=torch.tensor([4.0, 5.0])), scores=tied),
+        numbers([1 / 3, 0, 1 / 3], [0, 0, 0]),
+    )
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("sinks", [None, torch.tensor([0.3, -0.7])])
+def test_a_row_that_sees_nothing_is_0_and_nan_is_nan(temperature, sinks):
+    normalise = Softmax(temperature=temperature, sinks=sinks)
+    assert bool((weights(normalise, [False] * 3) == 0).all())
+    broken = SCORES.clone()
+    broken[0, 1, 0, 2] = math.nan
+    assert weights(normalise, scores=broken).isnan().all(dim=-1).tolist() == [[[False], [True]]]
+    # a mask that keeps the NaN away keeps the row
+    assert not bool(weights(normalise, [True, True, False], broken).isnan().any())
+
+
+def test_scores_too_large_for_an_exponential_are_no_trouble():
+    large = torch.tensor([9e4, -9e4, 9e4], dtype=torch.float64).expand(1, 2, 1, 3)
+    near(weights(Softmax(), scores=large), numbers([0.5, 0, 0.5], [0.5, 0, 0.5]))
+
+
+def test_a_tile_has_its_own_sinks():
+    normalise = Softmax(sinks=torch.tensor([0.3, -0.7], dtype=torch.float64))
+    second = normalise(SCORES[:, 1:], None, GRID.whole().part(heads=range(1, 2)))
+    near(second, weights(normalise)[:, 1:])
+
+
+def test_it_introduces_itself():
+    assert repr(Softmax()) == "Softmax()"
+    assert repr(Softmax(temperature=0.5, sinks=torch.zeros(2))) == "Softmax(temperature=0.5, sinks=<float32 [2]>)"
+
+
+@pytest.mark.parametrize("temperature", [-0.5, math.inf, -math.inf, math.nan])
+def test_a_temperature_that_is_none_is_refused(temperature):
+    with pytest.raises(ValueError) as raised:
+        Softmax(temperature=temperature)
+    assert str(raised.value) == (
+        f"temperature={temperature} divides the scores, so it must be 0 (all weight on the largest) or above."
+    )
+
+
+@pytest.mark.usefixtures("unhooked")
+@pytest.mark.parametrize("shape", [(3,), (1,), (2, 1), ()])
+def test_sinks_that_do_not_fit_are_refused(shape):
+    with pytest.raises(ValueError) as raised:
+        Softmax(sinks=torch.zeros(shape)).check(GRID)
+    assert str(raised.value) == f"sinks of shape {list(shape)} with 2 heads; give one number for each head."

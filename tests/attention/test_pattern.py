@@ -1,0 +1,464 @@
+"""The pattern: each part equals that part of the whole, each statistic the one in float64; nothing is built unseen."""
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import BATCH, D_KEY, D_VALUE, HALF, HEADS, KEY_HEADS, correct, eager, masks, matrix, near
+from torch.testing import assert_close
+
+import regard.attention.pattern as pattern_module
+from regard import Causal, Pattern, ScaledDot, Softmax, Window, attend
+from regard.attention.backends.reference import reference
+from regard.attention.grid import Grid
+
+QUERIES, KEYS = 11, 19
+SINKS = torch.linspace(-2, 3, HEADS, dtype=torch.float64)
+SEEN = ["none", "causal", "causal behind", "window", "padding alone", "keep", "keep nothing", "of all kinds"]
+
+
+def inputs(dtype):
+    """Query, key and value, always the same."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = (BATCH, HEADS, QUERIES, D_KEY), (BATCH, KEY_HEADS, KEYS, D_KEY), (BATCH, KEY_HEADS, KEYS, D_VALUE)
+    return [torch.randn(shape, generator=generator, dtype=dtype) for shape in shapes]
+
+
+@cache
+def truth_and_control(name, dtype, temperature, sinks):
+    """The weights of the inputs under a mask of the oracle's, by the reference and by plain torch."""
+    formula = {"keep": matrix(masks(QUERIES, KEYS)[name][1], BATCH, HEADS, QUERIES, KEYS), "temperature": temperature}
+    formula |= {"sinks": SINKS if sinks else None}
+    return reference(*inputs(dtype), **formula)[1], eager(*inputs(dtype), **formula)[1]
+
+
+def seen(name, dtype=torch.float64, temperature=1.0, sinks=False):
+    """A pattern under a mask of the oracle's, and its weights by the reference and by plain torch."""
+    normalise = Softmax(temperature=temperature, sinks=SINKS if sinks else None)
+    pattern = attend(*inputs(dtype), mask=masks(QUERIES, KEYS)[name][0], normalise=normalise).pattern
+    return pattern, *truth_and_control(name, dtype, temperature, sinks)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of three queries, of which 11 fill no whole number."""
+    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", 3 * BATCH * HEADS * KEYS)
+
+
+# Parts
+
+INDICES = [
+    0,
+    -1,
+    (1, 4),
+    (1, -2, 10),
+    (0, 3, 7, 18),
+    (-2, -6, -11, -19),
+    ...,
+    (..., 2),
+    (1, ..., 2),
+    (..., 5, 3),
+    (0, 1, 2, 3, ...),
+    slice(None),
+    (slice(1, None), slice(None, None, 2), slice(-5, -1), slice(3, 17, 5)),
+    (0, slice(2, 2)),
+    (slice(None), slice(5, 1)),
+    (0, 0, slice(9, 3)),
+    (0, 0, 0, slice(9, 3)),
+    (1, 2, slice(0, 100), slice(-100, 4)),
+    [1],
+    [1, 0, 1, -1],
+    (0, [5, 0, 5]),
+    (slice(None), 2, [10, -11, 3]),
+    (..., [18, 0, 3]),
+    (1, 3, 2, [4, 4, -1]),
+    (1, [2, 3], 2, slice(None, 3)),
+    (0, 0, []),
+    (0, 0, torch.tensor([2, 9])),
+    (0, torch.tensor([], dtype=torch.int64), 3),
+    (),
+]
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("name", ["none", "causal", "of all kinds"])
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_a_part_is_that_part_of_the_whole(index, name):
+    pattern, truth, _ = seen(name)
+    assert pattern.shape == truth.shape
+    near(pattern[index], truth[index])
+    entries = index if isinstance(index, tuple) else (index,)
+    near(pattern.scores(*entries), pattern.scores()[index])
+
+
+@st.composite
+def indices(draw):
+    entries, listed = [], False
+    for size in (BATCH, HEADS, QUERIES, KEYS)[: draw(st.integers(0, 4))]:
+        kinds = ["int", "slice"] + ["list"] * (not listed)
+        kind = draw(st.sampled_from(kinds))
+        positions = st.integers(-size, size - 1)
+        if kind == "int":
+            entries.append(draw(positions))
+        elif kind == "slice":
+            bound = st.none() | st.integers(-size - 2, size + 2)
+            entries.append(slice(draw(bound), draw(bound), draw(st.none() | st.integers(1, 4))))
+        else:
+            entries.append(draw(st.lists(positions, max_size=5)))
+            listed = True
+    return tuple(entries)
+
+
+@given(indices())
+def test_any_part_is_that_part_of_the_whole(index):
+    generator = torch.Generator().manual_seed(1)
+    query, key = (
+        torch.randn(BATCH, heads, n, D_KEY, generator=generator, dtype=torch.float64)
+        for heads, n in ((HEADS, QUERIES), (KEY_HEADS, KEYS))
+    )
+    bias = torch.randn(HEADS, 1, KEYS, generator=generator, dtype=torch.float64)
+    for mask in (None, Causal(), masks(QUERIES, KEYS)["documents by item"][0]):
+        pattern = attend(query, key, key, mask=mask, score=ScaledDot(bias=bias)).pattern
+        near(pattern[index], pattern.dense()[index])
+
+
+# Statistics
+
+
+def entropies(weights):
+    return -torch.xlogy(weights, weights).sum(dim=-1)
+
+
+def pooled(weights, rows, columns, reduce):
+    """A map by a plain loop over its cells."""
+    queries, keys = weights.shape[2:]
+    row = torch.tensor([i * rows // queries for i in range(queries)])
+    column = torch.tensor([j * columns // keys for j in range(keys)])
+    cells = torch.empty(*weights.shape[:2], rows, columns, dtype=weights.dtype)
+    for r in range(rows):
+        for c in range(columns):
+            cell = weights[:, :, row == r][..., column == c].flatten(2)
+            cells[:, :, r, c] = {"mean": cell.mean, "sum": cell.sum, "max": cell.amax}[reduce](dim=2)
+    return cells
+
+
+STATISTICS = {
+    "received": (lambda pattern: pattern.received(), lambda weights: weights.sum(dim=2)),
+    "entropy": (lambda pattern: pattern.entropy(), entropies),
+    "top": (lambda pattern: pattern.top(5).weights, lambda weights: weights.sort(descending=True).values[..., :5]),
+    "mean": (lambda pattern: pattern.pooled(3, 5), lambda weights: pooled(weights, 3, 5, "mean")),
+    "max": (lambda pattern: pattern.pooled(3, 5, "max"), lambda weights: pooled(weights, 3, 5, "max")),
+    "sum": (lambda pattern: pattern.pooled(3, 5, "sum"), lambda weights: pooled(weights, 3, 5, "sum")),
+    "map of all": (lambda pattern: pattern.pooled(QUERIES, KEYS), lambda weights: weights),
+    "map of one": (lambda pattern: pattern.pooled(1, 1), lambda weights: weights.mean(dim=(2, 3), keepdim=True)),
+}
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("name", SEEN)
+def test_every_statistic_is_the_one_of_the_reference(name):
+    for options in ({}, {"temperature": 0.4}, {"sinks": True}):
+        pattern, truth, _ = seen(name, **options)
+        for found, expected in STATISTICS.values():
+            near(found(pattern), expected(truth))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALF])
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_statistics_are_as_right_as_rounding_allows(statistic, dtype):
+    found, expected = STATISTICS[statistic]
+    pattern, truth, control = seen("of all kinds", dtype)
+    assert found(pattern).dtype == torch.float32
+    correct(found(pattern), expected(truth), expected(control))
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("name", SEEN)
+def test_top_keys_hold_the_top_weights_and_are_visible(name):
+    pattern, truth, _ = seen(name)
+    keep = matrix(masks(QUERIES, KEYS)[name][1], BATCH, HEADS, QUERIES, KEYS)
+    top = pattern.top(KEYS)
+    for place in np.ndindex(BATCH, HEADS, QUERIES):
+        keys, weights = top.keys[place].tolist(), top.weights[place]
+        visible = keep[place].nonzero()[:, 0].tolist()
+        assert sorted(keys[: len(visible)]) == visible
+        near(weights[: len(visible)], truth[place][keys[: len(visible)]])
+        assert keys[len(visible) :] == [-1] * (KEYS - len(visible))
+        assert weights[len(visible) :].tolist() == [0.0] * (KEYS - len(visible))
+        assert weights.tolist() == sorted(weights.tolist(), reverse=True)
+
+
+def test_a_key_that_a_bias_of_minus_infinity_bars_is_no_top_key(normal):
+    bias = torch.tensor([0.0, -math.inf, 0.0])
+    top = attend(normal(1, 1, 2, 5), normal(1, 1, 3, 5), normal(1, 1, 3, 5), score=ScaledDot(bias=bias)).pattern.top(3)
+    assert top.keys[0, 0].sort().values.tolist() == [[-1, 0, 2]] * 2
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("name", SEEN)
+def test_what_the_weights_do_to_other_vectors(normal, name):
+    pattern, truth, _ = seen(name)
+    for heads in (1, KEY_HEADS, HEADS):
+        values = normal(BATCH, heads, KEYS, 5, dtype=torch.float64)
+        near(pattern.apply(values), truth @ values.repeat_interleave(HEADS // heads, 1))
+    near(
+        pattern.apply(values[:1]),
+        truth @ values[:1],
+    )
+    for shape in [(BATCH, HEADS, QUERIES), (1, HEADS, QUERIES), (1, 1, QUERIES)]:
+        vector = normal(*shape, dtype=torch.float64)
+        near(pattern.back(vector), (vector.expand(BATCH, HEADS, QUERIES)[:, :, None] @ truth)[:, :, 0])
+
+
+@pytest.mark.parametrize("dtype", HALF)
+def test_half_vectors_are_read_in_their_own_type(normal, dtype):
+    pattern, truth, control = seen("causal", dtype)
+    values = normal(BATCH, HEADS, KEYS, 5, dtype=dtype)
+    assert pattern.apply(values).dtype == dtype
+    correct(pattern.apply(values), truth @ values.double(), control @ values)
+    vector = normal(BATCH, HEADS, QUERIES, dtype=dtype)
+    assert pattern.back(vector).dtype == torch.float32
+    correct(
+        pattern.back(vector), (vector.double()[:, :, None] @ truth)[:, :, 0], (vector[:, :, None] @ control)[:, :, 0]
+    )
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("name", SEEN)
+def test_a_summary_is_its_statistics_in_one_pass(name, monkeypatch):
+    pattern, *_ = seen(name)
+    nothing = pattern.summary()
+    assert (nothing.received, nothing.entropy, nothing.top, nothing.pooled) == (None, None, None, None)
+    expected = pattern.received(), pattern.entropy(), pattern.top(3), pattern.pooled(2, 7, "max")
+    passes, blocks = [], Pattern.blocks
+    monkeypatch.setattr(Pattern, "blocks", lambda self: passes.append(1) or blocks(self))
+    summary = pattern.summary(received=True, entropy=True, top=3, pooled=(2, 7))
+    assert len(passes) == 1
+    assert torch.equal(summary.received, expected[0])
+    assert torch.equal(summary.entropy, expected[1])
+    assert torch.equal(summary.top.weights, expected[2].weights)
+    assert torch.equal(summary.top.keys, expected[2].keys)
+    assert torch.equal(summary.pooled, pattern.pooled(2, 7))
+    assert pattern.summary(entropy=True).received is None
+
+
+# Laws
+
+
+@given(st.integers(0, 999), st.sampled_from(list(masks(QUERIES, KEYS))))
+def test_attention_is_conserved(seed, name):
+    generator = torch.Generator().manual_seed(seed)
+    query, key = (
+        3 * torch.randn(BATCH, heads, n, D_KEY, generator=generator, dtype=torch.float64)
+        for heads, n in ((HEADS, QUERIES), (KEY_HEADS, KEYS))
+    )
+    mask, sees = masks(QUERIES, KEYS)[name]
+    visible = matrix(sees, BATCH, HEADS, QUERIES, KEYS).sum(dim=-1)
+    pattern, live = attend(query, key, key, mask=mask).pattern, (visible > 0).double()
+    near(pattern.dense().sum(dim=-1), live)
+    near(pattern.received().sum(dim=-1), live.sum(dim=-1))
+    near(pattern.back(torch.ones(1, 1, QUERIES)), pattern.received())
+    near(pattern.apply(torch.ones(1, 1, KEYS, 1, dtype=torch.float64))[..., 0], live)
+    near(pattern.pooled(3, 5, "sum").sum(dim=(2, 3)), live.sum(dim=-1))
+    near(pattern.top(KEYS).weights.sum(dim=-1), live)
+    entropy = pattern.entropy()
+    assert bool((entropy >= 0).all())
+    assert bool((entropy <= visible.clamp_min(1).log() + 1e-12).all())  # rounding of a sum of 19 logarithms
+    sunk = attend(query, key, key, mask=mask, normalise=Softmax(sinks=torch.zeros(HEADS))).pattern.dense().sum(dim=-1)
+    assert bool((sunk <= live + 1e-12).all())
+    assert bool((sunk[live == 0] == 0).all())
+
+
+def everything(pattern):
+    """All that a pattern tells, as tensors."""
+    top = pattern.top(7)
+    return [
+        pattern.dense(), pattern[1, 2:, ::3, 4:], pattern.received(), pattern.entropy(), top.weights, top.keys,
+        pattern.pooled(3, 5), pattern.pooled(3, 5, "max"), pattern.apply(pattern.value),
+        pattern.back(torch.ones(1, 1, QUERIES)),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["none", "causal", "documents by item", "of all kinds"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rows", [0, 1, 2, 5, 11])
+def test_the_size_of_a_block_does_not_matter(monkeypatch, name, dtype, rows):
+    pattern, *_ = seen(name, dtype)
+    whole = everything(pattern)
+    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", rows * BATCH * HEADS * KEYS)
+    for found, expected in zip(everything(pattern), whole, strict=True):
+        assert_close(found, expected)
+
+
+def test_the_number_of_threads_does_not_matter(normal):
+    query, key, value = normal(2, 6, 257, 67), normal(2, 3, 263, 67), normal(2, 3, 263, 67)
+    pattern, threads, received = attend(query, key, value, mask=Causal()).pattern, torch.get_num_threads(), {}
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            received[count] = pattern.received()
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(received[1], received[2])
+
+
+# The stages
+
+
+@pytest.mark.parametrize("name", ["none", "causal behind", "of all kinds"])
+@pytest.mark.parametrize("query", [4, -1, slice(2, 9, 3), slice(None), slice(9, 3)])
+def test_steps_are_the_formula_one_stage_after_the_other(normal, name, query):
+    queries = normal(BATCH, HEADS, QUERIES, D_KEY, dtype=torch.float64)
+    key, value = (normal(BATCH, KEY_HEADS, KEYS, width, dtype=torch.float64) for width in (D_KEY, D_VALUE))
+    bias = normal(QUERIES, KEYS, dtype=torch.float64)
+    mask, sees = masks(QUERIES, KEYS)[name]
+    keep = matrix(sees, BATCH, HEADS, QUERIES, KEYS)
+    score, normalise = ScaledDot(softcap=2.3, bias=bias), Softmax(temperature=1.9)
+    attended = attend(queries, key, value, mask=mask, score=score, normalise=normalise)
+    steps = attended.pattern.steps(1, 4, query)
+    rows, keys, values = queries[1, 4, query], key[1, 2], value[1, 2]
+    products = rows @ keys.mT
+    scores = 2.3 * torch.tanh(products / math.sqrt(D_KEY) / 2.3) + bias[query]
+    near(steps.query, rows)
+    near(steps.key, keys)
+    near(steps.value, values)
+    near(steps.products, products)
+    near(steps.scores, scores)
+    near(steps.masked, scores.masked_fill(~keep[1, 4, query], -math.inf))
+    near(steps.weights, attended.pattern[1, 4, query])
+    near(steps.weighted_values, steps.weights[..., None] * values)
+    near(steps.context, attended.context[1, 4, query])
+    near(steps.context, steps.weighted_values.sum(dim=-2))
+
+
+# What it is
+
+
+def test_it_introduces_itself(normal):
+    query, key = normal(2, 6, 5, 11), normal(1, 3, 7, 11)
+    pattern = attend(query, key, key).pattern
+    assert repr(pattern) == "Pattern(batch=2, heads=6, queries=5, keys=7)"
+    assert pattern.shape == torch.Size([2, 6, 5, 7])
+    assert (pattern.n_heads, pattern.ndim, len(pattern)) == (6, 4, 2)
+    assert (pattern.dtype, pattern.device) == (torch.float32, torch.device("cpu"))
+    score, normalise = ScaledDot(bias=torch.zeros(7)), Softmax(temperature=2.0)
+    assert repr(attend(query, key, key, mask=Window(1, 0), score=score, normalise=normalise).pattern) == (
+        "Pattern(batch=2, heads=6, queries=5, keys=7, mask=Window(before=1, after=0), "
+        "score=ScaledDot(bias=<float32 [7]>), normalise=Softmax(temperature=2.0))"
+    )
+    assert attend(query.double(), key.double(), key.double()).pattern.dtype == torch.float64
+    assert attend(query.half(), key.half(), key.half()).pattern.dtype == torch.float32
+
+
+def test_it_is_a_tensor_to_whom_it_takes_for_one():
+    pattern, *_ = seen("causal")
+    weights = pattern.dense()
+    assert np.array_equal(np.asarray(pattern), weights.numpy())
+    assert np.asarray(pattern, dtype=np.float32).dtype == np.float32
+    assert np.array_equal(np.array(pattern), weights.numpy())
+    assert torch.equal(torch.stack([pattern, pattern]), torch.stack([weights, weights]))
+    assert torch.equal(torch.cat((pattern, weights)), torch.cat((weights, weights)))
+    assert torch.equal(torch.mean(input=pattern, dim=1), weights.mean(dim=1))
+    assert torch.equal(pattern.mean(), weights.mean())
+    assert torch.equal(pattern[:1].squeeze(0), weights[0])
+    assert torch.equal(pattern.squeeze(0), weights.squeeze(0))
+    assert torch.equal(weights * pattern, weights * weights)
+    assert_close(torch.einsum("bhqk,bhqk->bhq", [pattern, weights]), weights.square().sum(dim=-1))
+    assert torch.equal(pattern, weights)
+    assert torch.equal(weights, pattern)
+    assert pattern.requires_grad is False
+
+
+def test_it_is_a_numpy_array_with_gradients_too(normal):
+    query = normal(1, 2, 5, 3).requires_grad_()
+    pattern = attend(query, query, query).pattern
+    assert pattern[0].requires_grad
+    assert np.array_equal(np.asarray(pattern), pattern.dense().detach().numpy())
+
+
+def test_what_no_tensor_has_it_has_not():
+    pattern, *_ = seen("none")
+    for name in ("weight", "_private"):
+        with pytest.raises(AttributeError) as raised:
+            getattr(pattern, name)
+        assert str(raised.value) == f"Pattern has no attribute {name!r}"
+
+
+def test_all_of_a_large_pattern_is_refused():
+    long = torch.zeros(1, 1, 1, 5).expand(1, 2, 65_537, 5)  # no memory: one row stands for all
+    pattern = attend(long[:, :, :1], long, long, mask=Causal()).pattern
+    assert pattern.dense().shape == (1, 2, 1, 65_537)
+    pattern = Pattern(long, long, long, Grid(1, 2, 65_537, 65_537), mask=Causal())
+    for build in (pattern.dense, lambda: np.asarray(pattern), lambda: torch.stack([pattern]), lambda: pattern.mean()):
+        with pytest.raises(ValueError) as raised:
+            build()
+        assert str(raised.value) == (
+            "all weights of Pattern(batch=1, heads=2, queries=65537, keys=65537, mask=Causal()) take 32.0 GiB, "
+            "past the limit of 4.0 GiB; ask for a part (pattern[batch, head, query]), .top(8), .received() or "
+            ".pooled(512, 512), or allow it with dense(max_bytes=34360786952)."
+        )
+    near(pattern[0, 1, 3, :5].double(), torch.tensor([1 / 4] * 4 + [0], dtype=torch.float64))
+
+
+def test_the_limit_of_dense_can_be_set():
+    pattern, truth, _ = seen("none", torch.float32)
+    size = 4 * truth.numel()
+    assert pattern.dense(max_bytes=size).shape == truth.shape
+    with pytest.raises(ValueError) as raised:
+        pattern.dense(max_bytes=size - 1)
+    assert str(raised.value) == (
+        "all weights of Pattern(batch=2, heads=6, queries=11, keys=19) take 0.0 GiB, past the limit of 0.0 GiB; "
+        "ask for a part (pattern[batch, head, query]), .top(8), .received() or .pooled(512, 512), "
+        f"or allow it with dense(max_bytes={size})."
+    )
+
+
+# What it was computed from
+
+
+@pytest.mark.parametrize("changed", ["query", "key", "value"])
+def test_a_pattern_of_changed_tensors_is_refused(normal, changed):
+    tensors = {"query": normal(1, 2, 5, 3), "key": normal(1, 2, 7, 3), "value": normal(1, 2, 7, 3)}
+    pattern = attend(**tensors).pattern
+    whole = pattern.dense()
+    assert torch.equal(pattern.dense(), whole)
+    tensors[changed].mul_(2)
+    looks = [
+        lambda: pattern[0], pattern.dense, pattern.scores, pattern.received, pattern.entropy, lambda: pattern.top(1),
+        lambda: pattern.pooled(1, 1), lambda: pattern.steps(0, 0), lambda: pattern.summary(entropy=True),
+        lambda: pattern.apply(tensors["value"]), lambda: pattern.back(torch.ones(1, 1, 5)), lambda: np.asarray(pattern),
+    ]  # fmt: skip
+    for look in looks:
+        with pytest.raises(ValueError) as raised:
+            look()
+        assert str(raised.value) == (
+            "query, key or value was changed in place after attend(), so this pattern would not be the one that "
+            "was used; clone the tensor before you change it."
+        )
+
+
+@pytest.mark.parametrize("score", [ScaledDot(), ScaledDot(softcap=2.3)], ids=repr)
+def test_tensors_of_inference_mode_have_patterns(normal, score):
+    expected = attend(*(tensors := (normal(2, 6, 5, 11), normal(2, 3, 7, 11), normal(2, 3, 7, 13))), score=score)
+    with torch.inference_mode():
+        inside = attend(*(tensor.clone() for tensor in tensors), score=score)
+        assert_close(inside.pattern.dense(), expected.pattern.dense())
+    for seen in (inside, attend(*(inside.pattern.query, inside.pattern.key, inside.pattern.value), score=score)):
+        assert_close(seen.context, expected.context)
+        assert_close(seen.pattern.dense(), expected.pattern.dense())
+        assert_close(seen.pattern.received(), expected.pattern.received())
+        assert_close(seen.pattern.apply(tensors[2]), expected.context)
+
+
+def test_statistics_carry_no_gradients_but_parts_do(normal):
+    query = normal(1, 2, 5, 3).requires_grad_()
+    pattern = attend(query, query, query).pattern
+    assert not pattern.received().requires_grad
+    assert not pattern.summary(entropy=True).entropy.requires_grad
+    assert pattern[0, 0].requires_grad
+    assert pattern.apply(query).requires_grad
+    assert pattern.back(torch.ones(1, 1, 5)).requires_grad

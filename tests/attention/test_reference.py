@@ -1,0 +1,76 @@
+"""The oracle itself: a plain loop against torch's own attention in float64, and against sums done by hand."""
+
+import math
+
+import pytest
+import torch
+from oracle import BATCH, D_KEY, D_VALUE, HEADS, KEY_HEADS, MASKS, SIZES, eager, masks, matrix, near
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+from regard.attention.backends.reference import reference
+
+
+@pytest.fixture
+def inputs(normal):
+    def draw(queries, keys):
+        query = normal(BATCH, HEADS, queries, D_KEY, dtype=torch.float64)
+        key = normal(BATCH, KEY_HEADS, keys, D_KEY, dtype=torch.float64)
+        return query, key, normal(BATCH, KEY_HEADS, keys, D_VALUE, dtype=torch.float64)
+
+    return draw
+
+
+@pytest.mark.parametrize(("queries", "keys", "name"), MASKS)
+def test_the_oracle_is_torchs_math(inputs, queries, keys, name):
+    query, key, value = inputs(queries, keys)
+    keep = matrix(masks(queries, keys)[name][1], BATCH, HEADS, queries, keys)
+    context, weights = reference(query, key, value, keep=keep)
+    group, identity = HEADS // KEY_HEADS, torch.eye(keys, dtype=torch.float64).expand(BATCH, KEY_HEADS, keys, keys)
+    with sdpa_kernel(SDPBackend.MATH):
+        near(context, scaled_dot_product_attention(query, key, value, keep, enable_gqa=group > 1))
+        near(weights, scaled_dot_product_attention(query, key, identity, keep, enable_gqa=group > 1))
+
+
+@pytest.mark.parametrize(("queries", "keys"), SIZES)
+@pytest.mark.parametrize("scale", [None, 0.3, -0.3])
+def test_bias_and_scale_are_torchs(inputs, normal, queries, keys, scale):
+    query, key, value = inputs(queries, keys)
+    bias = normal(BATCH, HEADS, queries, keys, dtype=torch.float64)
+    with sdpa_kernel(SDPBackend.MATH):
+        truth = scaled_dot_product_attention(query, key, value, bias, scale=scale, enable_gqa=True)
+    near(reference(query, key, value, bias=bias, scale=scale)[0], truth)
+
+
+@pytest.mark.parametrize(
+    "options", [{"softcap": 0.7}, {"temperature": 0.3}, {"sinks": torch.linspace(-2, 2, HEADS, dtype=torch.float64)}]
+)
+def test_what_torch_has_not_is_the_formula_in_plain_torch(inputs, options):
+    query, key, value = inputs(5, 17)
+    for found, expected in zip(
+        reference(query, key, value, **options), eager(query, key, value, **options), strict=True
+    ):
+        near(found, expected)
+
+
+def test_by_hand():
+    one = torch.ones(1, 1, 1, 1, dtype=torch.float64)
+    key = torch.tensor([0.0, math.log(3.0)], dtype=torch.float64).reshape(1, 1, 2, 1)
+    value = torch.tensor([8.0, 4.0]).reshape(1, 1, 2, 1)
+    context, weights = reference(one, key, value)
+    near(weights.flatten(), torch.tensor([1 / 4, 3 / 4], dtype=torch.float64))
+    near(context.flatten(), torch.tensor([5.0], dtype=torch.float64))
+    near(
+        reference(one, key, value, sinks=torch.zeros(1))[1].flatten(),
+        torch.tensor([1 / 5, 3 / 5], dtype=torch.float64),
+    )
+    near(
+        reference(one, key, value, temperature=0.5)[1].flatten(),
+        torch.tensor([1 / 10, 9 / 10], dtype=torch.float64),
+    )
+    assert reference(one, key, value, temperature=0.0)[1].flatten().tolist() == [0.0, 1.0]
+    assert reference(one, key[:, :, [1, 0, 1]], value[:, :, [1, 0, 1]], temperature=0.0)[1].flatten().tolist() == [
+        0.5,
+        0,
+        0.5,
+    ]

@@ -1,0 +1,89 @@
+"""Scores: the formula by hand, tile by tile, and what is refused."""
+
+import math
+
+import pytest
+import torch
+from oracle import near
+
+from regard import Dot, ScaledDot
+from regard.attention.grid import Grid
+from regard.attention.scores.score import Score
+
+GRID = Grid(2, 3, 5, 7)
+
+
+@pytest.fixture
+def rows(normal):
+    return normal(2, 3, 5, 11, dtype=torch.float64), normal(2, 3, 7, 11, dtype=torch.float64)
+
+
+def test_by_hand(rows):
+    query, key = rows
+    for b, h, i, j in [(0, 0, 0, 0), (1, 2, 4, 6), (0, 1, 3, 2)]:
+        product = sum(float(x * y) for x, y in zip(query[b, h, i], key[b, h, j], strict=True))
+        bias = torch.zeros(GRID.shape, dtype=torch.float64)
+        bias[b, h, i, j] = 0.7
+        expected = {
+            Dot(): product,
+            ScaledDot(): product / math.sqrt(11),
+            ScaledDot(scale=-0.3): -0.3 * product,
+            ScaledDot(softcap=1.3): 1.3 * math.tanh(product / math.sqrt(11) / 1.3),
+            ScaledDot(scale=2.0, softcap=1.3, bias=bias): 1.3 * math.tanh(2 * product / 1.3) + 0.7,
+        }
+        for score, number in expected.items():
+            found = score(query, key, GRID.whole())[b, h, i, j]
+            near(found, torch.tensor(number, dtype=torch.float64))
+
+
+def test_a_softcap_bounds_and_keeps_the_order(rows):
+    query, key = rows
+    plain, capped = ScaledDot()(query, key, GRID.whole()), ScaledDot(softcap=0.9)(query, key, GRID.whole())
+    assert bool((capped.abs() < 0.9).all())
+    assert torch.equal(plain.argsort(), capped.argsort())
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (7,), (5, 7), (5, 1), (3, 1, 7), (2, 1, 5, 7), (2, 3, 5, 7)])
+def test_a_tile_has_its_own_part_of_the_bias(rows, normal, shape):
+    query, key = rows
+    bias = normal(*shape, dtype=torch.float64)
+    score = ScaledDot(bias=bias)
+    score.check(GRID)
+    tile = GRID.whole().part(batch=range(1, 2), heads=torch.tensor([2, 0]), queries=range(0, 5, 2), keys=range(3, 6))
+    part = score(query[1:, [2, 0], ::2], key[1:, [2, 0], 3:6], tile)
+    whole = ScaledDot()(query, key, GRID.whole()) + bias
+    near(part, whole[1:, [2, 0], ::2, 3:6])
+
+
+def test_a_bias_takes_the_type_of_the_query(normal):
+    bias = normal(5, 7)
+    assert ScaledDot(bias=bias).of_type(normal(2).half()).bias.dtype == torch.float16
+    assert ScaledDot(bias=bias).of_type(normal(2)).bias is bias
+    plain = ScaledDot(scale=0.5)
+    assert plain.of_type(normal(2).half()) is plain
+
+
+def test_scores_introduce_themselves():
+    assert isinstance(ScaledDot(), Score)
+    assert repr(ScaledDot()) == "ScaledDot()"
+    assert repr(Dot()) == "ScaledDot(scale=1.0)"
+    assert (
+        repr(ScaledDot(softcap=30.0, bias=torch.zeros(3, 1, 7))) == "ScaledDot(softcap=30.0, bias=<float32 [3, 1, 7]>)"
+    )
+
+
+@pytest.mark.parametrize("softcap", [0.0, -1.5, math.nan])
+def test_a_softcap_that_bounds_nothing_is_refused(softcap):
+    with pytest.raises(ValueError) as raised:
+        ScaledDot(softcap=softcap)
+    assert str(raised.value) == f"softcap={softcap} bounds the scores to ±softcap, so it must be above 0."
+
+
+@pytest.mark.parametrize("shape", [(5,), (7, 5), (2, 1, 7), (1, 2, 3, 5, 7), (0,)])
+def test_a_bias_that_does_not_fit_is_refused(shape):
+    with pytest.raises(ValueError) as raised:
+        ScaledDot(bias=torch.zeros(shape)).check(GRID)
+    assert str(raised.value) == (
+        f"bias of shape {list(shape)} does not broadcast to [2, 3, 5, 7] (batch, heads, queries, keys); "
+        "every axis must have that size or 1."
+    )

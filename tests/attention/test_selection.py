@@ -1,0 +1,82 @@
+"""Indices of a pattern: what is refused, and in which words. That parts are right is shown with the pattern."""
+
+import pytest
+import torch
+
+from regard.attention.grid import Grid
+from regard.attention.selection import Selection
+
+GRID = Grid(2, 3, 5, 7)
+
+
+def test_an_index_names_a_tile_and_the_axes_that_fall_away():
+    selection = Selection.of((1, ..., slice(1, None, 2), [6, 0]), GRID)
+    assert selection.tile.batch == range(1, 2)
+    assert selection.tile.heads == range(3)
+    assert selection.tile.queries == range(1, 5, 2)
+    assert selection.tile.keys.tolist() == [6, 0]
+    assert selection.dropped == (0,)
+    assert selection.squeezed(torch.zeros(1, 3, 2, 2)).shape == (3, 2, 2)
+    assert Selection.of((..., -1, -7), GRID).tile.axes == (range(2), range(3), range(4, 5), range(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("index", "kind", "message"),
+    [
+        (2, IndexError, "batch 2 is not one of 2; they are counted from 0 to 1."),
+        ((0, -4), IndexError, "head -4 is not one of 3; they are counted from 0 to 2."),
+        ((0, 0, 5), IndexError, "query 5 is not one of 5; they are counted from 0 to 4."),
+        ((..., [0, 7]), IndexError, "key 7 is not one of 7; they are counted from 0 to 6."),
+        (
+            (0, 0, 0, 0, 0),
+            IndexError,
+            "a pattern has four axes (batch, head, query, key); got 5 indices: (0, 0, 0, 0, 0).",
+        ),
+        (
+            (..., 0, ...),
+            IndexError,
+            "a pattern has four axes (batch, head, query, key); got 3 indices: (Ellipsis, 0, Ellipsis).",
+        ),
+        (
+            ([0], [1]),
+            TypeError,
+            "a pattern takes one list of positions in an index, not several (([0], [1])); "
+            "use slices for the other axes, or index pattern.dense().",
+        ),
+        (
+            True,
+            TypeError,
+            "a pattern is not indexed by booleans (batch=True); give positions, e.g. flags.nonzero().",
+        ),
+        (
+            (0, [True, False, True]),
+            TypeError,
+            "a pattern is not indexed by booleans (head=[True, False, True]); give positions, e.g. flags.nonzero().",
+        ),
+        (
+            torch.tensor([True, False]),
+            TypeError,
+            "a pattern is not indexed by booleans (batch=tensor([ True, False])); "
+            "give positions, e.g. flags.nonzero().",
+        ),
+        (
+            (0, 0, slice(None, None, -1)),
+            TypeError,
+            "a pattern takes slices that go forward; got slice(None, None, -1) for the query.",
+        ),
+        ("it", TypeError, "'it' names no batch; a pattern takes ints, slices and lists of positions."),
+        ((0, None), TypeError, "None names no head; a pattern takes ints, slices and lists of positions."),
+        ((0, 0, 1.0), TypeError, "1.0 names no query; a pattern takes ints, slices and lists of positions."),
+        ((0, 0, [1.5]), TypeError, "[1.5] names no query; a pattern takes ints, slices and lists of positions."),
+        (
+            (0, 0, 0, [[1], [2]]),
+            TypeError,
+            "[[1], [2]] names no key; a pattern takes ints, slices and lists of positions.",
+        ),
+    ],
+    ids=str,
+)
+def test_what_names_no_part_is_refused(index, kind, message):
+    with pytest.raises(kind) as raised:
+        Selection.of(index, GRID)
+    assert str(raised.value) == message

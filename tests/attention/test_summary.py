@@ -1,0 +1,77 @@
+"""Statistics gathered block by block: by hand, in any order of blocks, and what is refused."""
+
+import math
+
+import pytest
+import torch
+from oracle import near
+
+from regard.attention.grid import Grid, spans
+from regard.attention.summary import Block, Entropy, Pooled, Received, Strongest, gather
+
+GRID = Grid(1, 1, 3, 4)
+WEIGHTS = torch.tensor([[[[0.5, 0.5, 0, 0], [0, 1, 0, 0], [0.25, 0.25, 0.25, 0.25]]]], dtype=torch.float64)
+LIKE = torch.empty((), dtype=torch.float64)
+
+
+def blocks(size=2, keep=None):
+    for queries in spans(3, size):
+        part = slice(queries.start, queries.stop)
+        yield Block(GRID.whole().part(queries=queries), WEIGHTS[:, :, part], None if keep is None else keep[:, :, part])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_by_hand(size):
+    received, entropy, strongest = Received(GRID, LIKE), Entropy(GRID, LIKE), Strongest(GRID, LIKE, 2)
+    mean, largest, total = (Pooled(GRID, LIKE, 2, 3, reduce) for reduce in ("mean", "max", "sum"))
+    gather(blocks(size), [received, entropy, strongest, mean, largest, total])
+    assert received.value()[0, 0].tolist() == [0.75, 1.75, 0.25, 0.25]
+    near(entropy.value()[0, 0], torch.tensor([math.log(2), 0, math.log(4)], dtype=torch.float64))
+    assert strongest.value().weights[0, 0].tolist() == [[0.5, 0.5], [1, 0], [0.25, 0.25]]
+    assert strongest.value().keys[0, 0, 1, 0] == 1
+    # rows: queries 0 and 1, query 2; columns: keys 0 and 1, key 2, key 3
+    assert total.value()[0, 0].tolist() == [[2, 0, 0], [0.5, 0.25, 0.25]]
+    assert mean.value()[0, 0].tolist() == [[0.5, 0, 0], [0.25, 0.25, 0.25]]
+    assert largest.value()[0, 0].tolist() == [[1, 0, 0], [0.25, 0.25, 0.25]]
+
+
+def test_masked_keys_are_no_strongest_keys():
+    strongest = Strongest(GRID, LIKE, 3)
+    gather(blocks(keep=WEIGHTS > 0), [strongest])
+    assert strongest.value().weights[0, 0].tolist() == [[0.5, 0.5, 0], [1, 0, 0], [0.25, 0.25, 0.25]]
+    assert [sorted(keys) for keys in strongest.value().keys[0, 0, :2].tolist()] == [[-1, 0, 1], [-1, -1, 1]]
+
+
+def test_a_weight_of_0_that_the_mask_keeps_is_a_strongest_key():
+    strongest = Strongest(GRID, LIKE, 4)
+    gather(blocks(), [strongest])
+    assert [sorted(keys) for keys in strongest.value().keys[0, 0].tolist()] == [[0, 1, 2, 3]] * 3
+
+
+@pytest.mark.parametrize("reduce", ["mean", "max", "sum"])
+def test_nan_shows_in_every_statistic(reduce):
+    block = Block(GRID.whole(), WEIGHTS.clone(), None)
+    block.weights[0, 0, 1, 3] = math.nan
+    statistics = Received(GRID, LIKE), Entropy(GRID, LIKE), Strongest(GRID, LIKE, 1), Pooled(GRID, LIKE, 3, 4, reduce)
+    gather([block], statistics)
+    received, entropy, strongest, pooled = (statistic.value() for statistic in statistics)
+    assert received[0, 0].isnan().tolist() == [False, False, False, True]
+    assert entropy[0, 0].isnan().tolist() == [False, True, False]
+    assert strongest.weights[0, 0, :, 0].isnan().tolist() == [False, True, False]
+    assert pooled[0, 0].isnan().nonzero().tolist() == [[1, 3]]
+
+
+@pytest.mark.parametrize("n", [0, -1, 5])
+def test_more_keys_than_there_are_is_refused(n):
+    with pytest.raises(ValueError) as raised:
+        Strongest(GRID, LIKE, n)
+    assert str(raised.value) == f"top={n} of 4 keys; ask for 1 to 4."
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4, 4), (3, 5), (0, 1), (1, 0)])
+def test_a_map_finer_than_the_pattern_is_refused(rows, columns):
+    with pytest.raises(ValueError) as raised:
+        Pooled(GRID, LIKE, rows, columns)
+    assert str(raised.value) == (
+        f"a map of {rows} x {columns} cells does not fit over 3 queries x 4 keys; ask for at most 3 x 4."
+    )

@@ -1,0 +1,53 @@
+"""The command line as a user meets it: help, version, and one line for bad input."""
+
+import os
+import signal
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "regard.cli.main"]
+
+
+def run(*arguments, **options):
+    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "HF_HUB_OFFLINE": "1"}
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, env=environment, **options)
+
+
+def test_version():
+    assert run("--version").stdout == f"regard {version('regard')}\n"
+
+
+def test_help_names_every_verb():
+    text = run("--help").stdout
+    assert all(verb in text for verb in ("look", "explain", "demo"))
+
+
+@pytest.mark.parametrize("verb", ["look", "explain", "demo"])
+def test_every_verb_has_help_with_an_example(verb):
+    done = run(verb, "--help")
+    assert done.returncode == 0
+    assert f"      regard {verb}" in done.stdout or f"   regard {verb}" in done.stdout
+
+
+def test_bad_input_is_one_line_and_status_2():
+    done = run("look", "")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "regard: the text is empty; give at least one word to look at.\n"
+
+
+def test_ctrl_c_stops_cleanly(tmp_path):
+    """The signal comes while the verb waits for its text."""
+    program = subprocess.Popen(
+        [*COMMAND, "look", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    try:
+        program.wait(timeout=3)
+    except subprocess.TimeoutExpired:
+        program.send_signal(signal.SIGINT)
+    _, said = program.communicate(timeout=60)
+    assert program.returncode == 130
+    assert said == "regard: stopped\n"
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,97 @@
+"""What the documents show is what happens: every code block of the README and of CONTRIBUTING runs here."""
+
+import doctest
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(document: str, *languages: str) -> list[str]:
+    """The code blocks of a document, of all languages or of some."""
+    found = BLOCK.findall((ROOT / document).read_text())
+    return [code for language, code in found if not languages or language in languages]
+
+
+def run(command: str, folder: Path) -> str:
+    """What a command line prints, in 80 columns without colour."""
+    words = shlex.split(command)
+    words = [sys.executable, "-m", "regard.cli.main", *words[1:]] if words[0] == "regard" else words
+    environment = os.environ | {
+        "COLUMNS": "80",
+        "NO_COLOR": "1",
+        "PYTHONPATH": str(ROOT / "src"),
+        "HF_HUB_OFFLINE": "1",
+    }
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_block_is_of_a_kind_that_is_run():
+    kinds = {
+        language
+        for document in ("README.md", "CONTRIBUTING.md")
+        for language, _ in BLOCK.findall((ROOT / document).read_text())
+    }
+    assert kinds <= {"bash", "console", "pycon", "python"}
+
+
+def test_python_sessions_of_the_readme_print_what_they_show():
+    parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    scope: dict[str, object] = {}
+    sessions = blocks("README.md", "pycon")
+    assert sessions
+    for session in sessions:
+        example = parser.get_doctest(session, scope, "README.md", "README.md", 0)
+        runner.run(example, clear_globs=False)
+        scope.update(example.globs)
+    assert runner.summarize(verbose=False).failed == 0
+
+
+def test_python_blocks_run_one_after_the_other():
+    for document in ("README.md", "CONTRIBUTING.md"):
+        scope: dict[str, object] = {"__name__": "__document__"}
+        for code in blocks(document, "python"):
+            exec(compile(code, document, "exec", dont_inherit=True), scope)
+
+
+@pytest.mark.parametrize("block", blocks("README.md", "console"))
+def test_commands_of_the_readme_print_what_they_show(block, tmp_path):
+    for part in block.split("$ ")[1:]:
+        command, _, expected = part.partition("\n")
+        printed = [line.rstrip() for line in run(command, tmp_path).strip().splitlines()]
+        shown = [line.rstrip() for line in expected.strip().splitlines()]
+        if "…" in shown:  # the middle is left out
+            cut = shown.index("…")
+            tail = shown[cut + 1 :]
+            assert printed[:cut] == shown[:cut]
+            assert printed[len(printed) - len(tail) :] == tail
+        else:
+            assert printed == shown
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine to ask")
+def test_make_knows_the_commands_that_the_documents_name():
+    for document in ("README.md", "CONTRIBUTING.md"):
+        for line in "".join(blocks(document, "bash")).splitlines():
+            if line.startswith("make "):
+                subprocess.run([*shlex.split(line), "--dry-run"], cwd=ROOT, check=True, capture_output=True)
+
+
+def test_the_korean_readme_has_the_same_code():
+    assert blocks("README.ko.md") == blocks("README.md")
+
+
+def test_the_pictures_and_files_that_the_documents_name_are_there():
+    for document in ("README.md", "README.ko.md", "CONTRIBUTING.md"):
+        for target in re.findall(r"\]\((?!https?:|#)([^)]+)\)", (ROOT / document).read_text()):
+            assert (ROOT / target).exists(), f"{document} names {target}"

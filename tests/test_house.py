@@ -1,0 +1,194 @@
+"""The house: which room may import from which, that every module says what it is, that messages have their spaces."""
+
+import ast
+import subprocess
+import sys
+import tokenize
+from io import StringIO
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[1] / "src"
+FILES = sorted((SRC / "regard").rglob("*.py"))
+NAMES = [str(path.relative_to(SRC)) for path in FILES]
+
+MAY_IMPORT = {
+    "attention": {"attention"},
+    "tracing": {"attention", "tracing", "examples", "errors"},
+    "views": {"attention", "tracing", "views", "errors"},
+    "cli": {"attention", "tracing", "views", "cli", "errors", "examples", "regard"},
+    "errors": set(),
+    "examples": {"examples", "errors"},
+    "regard": {"attention", "tracing", "views", "errors", "regard"},
+}
+"""Room by room. `regard` is the package's own front, `regard/__init__.py`, which imports each name when it is used."""
+
+DOORS = {("regard/tracing/trace.py", "views")}
+"""Arrows that point backwards, inside functions only: a trace's own methods show it."""
+
+
+def room_of(module: str) -> str:
+    """The room that a module of ours, e.g. regard.attention.attend, lies in."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "regard"
+
+
+def imports(tree: ast.AST, module: str, inside: bool = False) -> list[tuple[str, bool]]:
+    """Every module that is imported, and whether inside a function."""
+    found = []
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, inside) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(module.split(".")[: -node.level]) if node.level else ""
+            source = ".".join(filter(None, [base, node.module]))
+            # `from regard import tracing` names a room; `from regard import attend` goes through the front
+            rooms = [a.name for a in node.names if source == "regard" and a.name in MAY_IMPORT]
+            found += [(f"regard.{room}", inside) for room in rooms] or [(source, inside)]
+        found += imports(node, module, inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
+    return found
+
+
+def wrong_arrows(name: str, text: str) -> list[str]:
+    """The imports of a file that the house does not allow."""
+    module = name.removesuffix(".py").replace("/", ".")
+    room = room_of(module.removesuffix(".__init__"))
+    wrong = []
+    for imported, inside in imports(ast.parse(text), module):
+        if imported.split(".")[0] != "regard":
+            continue
+        to = room_of(imported)
+        if to not in MAY_IMPORT.get(room, set()) and not (inside and (name, to) in DOORS):
+            wrong.append(f"{name} imports {imported}")
+    return wrong
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_imports_point_one_way(name):
+    assert wrong_arrows(name, (SRC / name).read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wrong"),
+    [
+        ("regard/attention/a.py", "from regard.tracing.trace import Trace", ["regard.tracing.trace"]),
+        ("regard/attention/a.py", "def f():\n    import regard.views.page", ["regard.views.page"]),
+        ("regard/attention/a.py", "from regard import attend", ["regard"]),
+        ("regard/attention/a.py", "from ..errors import InputError", ["regard.errors"]),
+        ("regard/attention/backends/a.py", "from ..grid import Grid\nfrom ... import views", ["regard.views"]),
+        ("regard/views/a.py", "from regard import cli, tracing", ["regard.cli"]),
+        ("regard/tracing/trace.py", "from regard.views import x\ndef f():\n    import regard.views", ["regard.views"]),
+        ("regard/tracing/head.py", "def f():\n    from regard.views import y", ["regard.views"]),
+        ("regard/cellar/a.py", "import regard.attention.grid", ["regard.attention.grid"]),
+        ("regard/errors.py", "import torch", []),
+    ],
+)  # fmt: skip
+def test_a_wrong_arrow_is_seen(name, text, wrong):
+    assert wrong_arrows(name, text) == [f"{name} imports {module}" for module in wrong]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_transformers_is_imported_only_when_it_is_used(name):
+    tree = ast.parse((SRC / name).read_text())
+    checked_only = [
+        child for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for child in ast.walk(node)
+    ]  # fmt: skip
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom) and node not in checked_only:
+            modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            if any(module.split(".")[0] == "transformers" for module in modules):
+                assert not name.startswith("regard/attention/")
+                assert node not in tree.body, f"{name} imports transformers before it is used"
+
+
+def test_importing_regard_brings_no_torch():
+    code = "import regard, sys; print(sorted({'torch', 'transformers', 'numpy', 'matplotlib'} & set(sys.modules)))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_module_says_what_it_is(name):
+    assert ast.get_docstring(ast.parse((SRC / name).read_text()))
+
+
+# Messages
+
+
+def literals(text: str) -> list[tuple[tuple[int, int], str]]:
+    """Every string literal of a file with where it starts; other tokens as empty, so that neighbours are neighbours."""
+    lines = text.splitlines(keepends=True)
+    starts = {getattr(tokenize, name) for name in ("FSTRING_START", "TSTRING_START") if hasattr(tokenize, name)}
+    ends = {getattr(tokenize, name) for name in ("FSTRING_END", "TSTRING_END") if hasattr(tokenize, name)}
+    found, depth, start = [], 0, (0, 0)
+    for token in tokenize.generate_tokens(StringIO(text).readline):
+        if token.type in starts:
+            start, depth = (start if depth else token.start), depth + 1
+        elif token.type in ends:
+            depth -= 1
+            if depth == 0:
+                found.append((start, between(lines, start, token.end)))
+        elif depth == 0 and token.type == tokenize.STRING:
+            found.append((token.start, token.string))
+        elif depth == 0 and token.type not in (tokenize.NL, tokenize.COMMENT):
+            found.append((token.start, ""))
+    return found
+
+
+def between(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> str:
+    """The text from one place to another, each a line counted from 1 and a column counted from 0."""
+    if start[0] == end[0]:
+        return lines[start[0] - 1][start[1] : end[1]]
+    return "".join([lines[start[0] - 1][start[1] :], *lines[start[0] : end[0] - 1], lines[end[0] - 1][: end[1]]])
+
+
+def content(literal: str) -> str:
+    """What stands between the quotes of a literal."""
+    quoted = literal.lstrip("bBfFrRtTuU")
+    quotes = 3 if quoted[:3] in ('"""', "'''") else 1
+    return quoted[quotes:-quotes]
+
+
+def meeting_without_a_space(text: str) -> list[str]:
+    """Neighbouring literals of raise statements where the words of one run into the other's."""
+    raised = {
+        line for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Raise)
+        for line in range(node.lineno, node.end_lineno + 1)
+    }  # fmt: skip
+    return [
+        f"line {start[0]}: {left} {right}"
+        for (start, left), (_, right) in pairwise(literals(text))
+        if start[0] in raised
+        and content(left)
+        and content(right)
+        and not content(left).endswith((" ", "\n", "\\n"))
+        and not content(right).startswith((" ", "\n", "\\n"))
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_words_of_a_message_run_together(name):
+    assert meeting_without_a_space((SRC / name).read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "wrong"),
+    [
+        ('"one"\n    "two"', 1),
+        ('"one "\n    "two"', 0),
+        ('"one"\n    " two"', 0),
+        ('f"one {x}"\n    f"{y} two"', 1),
+        ('f"one {x["a"]} "  # a comment\n    "two"' if sys.version_info >= (3, 12) else 'f"one {x} "\n    "two"', 0),
+        ("'one;'\n\n    f'''two'''", 1),
+        ('"one\\n"\n    "two"', 0),
+        ('"one", "two"', 0),
+        ('"one" + x + "two"', 0),
+        ('"one"\n    "two "\n    "three"\n    "four"', 2),
+    ],
+)
+def test_words_that_run_together_are_seen(message, wrong):
+    assert len(meeting_without_a_space(f"def f():\n  raise ValueError(\n    {message}\n  )\n")) == wrong
+    assert meeting_without_a_space(f"x = [\n    {message}\n]\n") == []

@@ -1,0 +1,49 @@
+"""What a bare `import regard` brings, and what it offers."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import regard
+
+HEAVY = ("torch", "transformers", "matplotlib", "numpy", "jaxtyping")
+
+
+def loaded_by(program):
+    """Which of the heavy packages a program has imported at its end."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}\nimport sys; print([name for name in {HEAVY} if name in sys.modules])"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return ast.literal_eval(done.stdout.splitlines()[-1])
+
+
+def test_import_brings_nothing_heavy():
+    assert loaded_by("import regard") == []
+
+
+def test_the_command_line_brings_nothing_heavy_until_a_verb_runs():
+    assert loaded_by("import regard.cli.main") == []
+
+
+def test_a_name_brings_torch_but_not_transformers():
+    assert "torch" in loaded_by("import regard; regard.attend")
+    assert "transformers" not in loaded_by("import regard; regard.attend; regard.install; regard.trace")
+
+
+def test_every_name_of_the_stub_is_there_and_public():
+    stub = ast.parse((Path(regard.__file__).parent / "__init__.pyi").read_text())
+    names = {alias.name for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert names == set(regard.__all__)
+    assert all(getattr(regard, name).__module__.startswith("regard.") for name in names)
+
+
+def test_an_unknown_name_is_refused():
+    with pytest.raises(AttributeError) as refusal:
+        _ = regard.attned
+    assert "attned" in str(refusal.value)

@@ -1,0 +1,184 @@
+"""One head of a model as numbers: x W + b is what the head got, and working it out gives the head's own weights."""
+
+import copy
+
+import pytest
+import torch
+import transformers
+from torch import nn
+from torch.testing import assert_close
+
+import regard
+from regard import InputError
+from regard.tracing.model_head import model_numbers
+from regard.tracing.worked import work_out
+
+SNAKE = "The snake is very dangerous because it has a venom."
+VOCABULARY = {"vocab_size": 30_522, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+SIZES = {"hidden_size": 24, "intermediate_size": 37, "num_hidden_layers": 2, "num_attention_heads": 6} | VOCABULARY
+GROUPED = SIZES | {"num_key_value_heads": 2, "max_position_embeddings": 64}
+TWO = {
+    "d_model": 24, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 6,
+    "encoder_ffn_dim": 37, "decoder_ffn_dim": 37, "max_position_embeddings": 64, "decoder_start_token_id": 0,
+} | VOCABULARY  # fmt: skip
+
+PROJECTED = {
+    "bert": transformers.BertConfig(**SIZES),
+    "distilbert": transformers.DistilBertConfig(vocab_size=30_522, dim=24, hidden_dim=37, n_layers=2, n_heads=6),
+    "gpt2, whose three projections are one Conv1D": transformers.GPT2Config(
+        n_positions=64, n_embd=24, n_layer=2, n_head=6, **VOCABULARY
+    ),
+}
+DIRECT = {
+    "llama with rotary positions": transformers.LlamaConfig(**GROUPED),
+    "qwen 3 with normed queries": transformers.Qwen3Config(**GROUPED, head_dim=4),
+    "gpt-oss with sinks": transformers.GptOssConfig(
+        **GROUPED | {"intermediate_size": 40}, head_dim=4, sliding_window=3, num_local_experts=4
+    ),
+    "gemma 2 with a softcap": transformers.Gemma2Config(**GROUPED, head_dim=4, attn_logit_softcapping=2.0),
+    "gpt-neox, whose heads lie one after another": transformers.GPTNeoXConfig(**SIZES, max_position_embeddings=64),
+}
+TRANSLATORS = {
+    "marian": transformers.MarianConfig(**TWO),
+    "t5 with a position bias": transformers.T5Config(
+        d_model=24, d_kv=4, d_ff=37, num_layers=2, num_heads=6, decoder_start_token_id=0, **VOCABULARY
+    ),
+}
+
+
+def random_model(kind, config):
+    """A random model whose attention is sharp."""
+    torch.manual_seed(0)
+    model = kind.from_config(copy.deepcopy(config)).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.ndim > 1 or name.endswith(("sinks", "bias")):
+                parameter.normal_(std=0.4)
+    return model
+
+
+def assert_equal_to_the_head(numbers, model, name, tokenizer, target=None):
+    """Worked out, the numbers give the weights and the context that the model's own head had."""
+    head = regard.trace(model, SNAKE, target=target, tokenizer=tokenizer)[name]
+    worked = work_out(numbers)
+    with torch.no_grad():
+        steps = head.pattern.steps(0, head.head)
+    assert_close(worked["weights"].matrix, steps.weights.double(), atol=5e-6, rtol=1e-4)
+    for stage, part in (("Q", steps.query), ("K", steps.key), ("V", steps.value), ("context", steps.context)):
+        assert_close(worked[stage].matrix, part.double(), atol=1e-5, rtol=1e-4)
+    assert float(steps.weights.max()) > 2 / len(head.keys), "the test's attention is too flat to show a mistake"
+
+
+def test_minilms_head_that_finds_the_snake(minilm, snake):
+    numbers, query = model_numbers(None, SNAKE, head="L3H1", token="it")
+    assert list(numbers.matrices) == ["x", "W_q", "b_q", "W_k", "b_k", "W_v", "b_v"]
+    assert (numbers.title, numbers.notes, query) == ("MiniLM · L3H1", (), 7)
+    attention = minilm.model.encoder.layer[3].attention.self
+    assert torch.equal(numbers.matrices["W_q"], attention.query.weight[32:64].T.double())
+    assert torch.equal(numbers.matrices["b_v"], attention.value.bias[None, 32:64].double())
+    head = snake["L3H1"].pattern
+    query_rows = numbers.matrices["x"] @ numbers.matrices["W_q"] + numbers.matrices["b_q"]
+    assert_close(query_rows, head.query[0, 1].double(), atol=1e-5, rtol=1e-5)
+    worked = work_out(numbers, query)
+    assert f"{worked['weights'].matrix[7, 2]:.3f}" == "0.674"
+    assert worked["scores"].formula == "products / √d_k, d_k = 32"
+    assert_equal_to_the_head(numbers, minilm.model, "L3H1", minilm.tokenizer)
+
+
+@pytest.mark.parametrize("name", PROJECTED)
+def test_x_and_the_parameters_are_found(name, minilm):
+    model = random_model(transformers.AutoModel, PROJECTED[name])
+    for head in ("L0H0", "L1H4"):
+        numbers, _ = model_numbers(model, SNAKE, head=head, tokenizer=minilm.tokenizer)
+        assert numbers.notes == ()
+        assert numbers.matrices["x"].shape == (13, 24)
+        assert numbers.matrices["W_k"].shape == (24, 4)
+        assert_equal_to_the_head(numbers, model, head, minilm.tokenizer)
+
+
+@pytest.mark.parametrize("name", DIRECT)
+def test_where_no_product_is_the_query_it_starts_from_q_k_and_v_and_says_so(name, minilm):
+    model = random_model(transformers.AutoModelForCausalLM, DIRECT[name])
+    numbers, _ = model_numbers(model, SNAKE, head="L1H4", tokenizer=minilm.tokenizer)
+    assert list(numbers.matrices) == ["Q", "K", "V"]
+    assert numbers.notes == (
+        "Q and K are not plain products x W here (positions or norms come in between), "
+        "so the numbers start from Q, K and V as the attention got them.",
+    )
+    assert_equal_to_the_head(numbers, model, "L1H4", minilm.tokenizer)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+@pytest.mark.parametrize("name", TRANSLATORS)
+def test_translators(name, kind, minilm):
+    model = random_model(transformers.AutoModelForSeq2SeqLM, TRANSLATORS[name])
+    how = {"target": "it has a venom", "tokenizer": minilm.tokenizer}
+    numbers, _ = model_numbers(model, SNAKE, head=f"{kind} L1H3", **how)
+    assert numbers.notes == ()
+    assert ("memory" in numbers.matrices) == (kind == "cross")
+    assert (len(numbers.queries), len(numbers.keys)) == {"encoder": (13, 13), "decoder": (6, 6), "cross": (6, 13)}[kind]
+    assert_equal_to_the_head(numbers, model, f"{kind} L1H3", **how)
+
+
+def test_a_layer_that_does_more_than_multiply_is_not_taken_for_one(minilm):
+    """Its output is the query, but its parameters alone do not give it (as with an adapter around a layer)."""
+
+    class Adapted(nn.Linear):
+        def forward(self, x):
+            return super().forward(x) * 2
+
+    model = random_model(transformers.AutoModel, PROJECTED["bert"])
+    attention = model.encoder.layer[1].attention.self
+    adapted = Adapted(24, 24)
+    adapted.load_state_dict(attention.query.state_dict())
+    attention.query = adapted
+    numbers, _ = model_numbers(model, SNAKE, head="L1H2", tokenizer=minilm.tokenizer)
+    assert list(numbers.matrices) == ["Q", "K", "V"]
+    assert numbers.notes[0].startswith("Q is not a plain product x W here")
+    assert_equal_to_the_head(numbers, model, "L1H2", minilm.tokenizer)
+
+
+def test_keys_and_values_from_different_inputs_start_from_q_k_and_v(minilm):
+    model = random_model(transformers.AutoModel, PROJECTED["bert"])
+    value = model.encoder.layer[1].attention.self.value
+    value.register_forward_pre_hook(lambda module, inputs: (inputs[0] + 1,))
+    numbers, _ = model_numbers(model, SNAKE, head="L1H2", tokenizer=minilm.tokenizer)
+    assert numbers.notes == (
+        "K and V come from different inputs here, so the numbers start from Q, K and V as the attention got them.",
+    )
+
+
+def test_half_precision_is_allowed_its_rounding(minilm):
+    model = random_model(transformers.AutoModel, PROJECTED["bert"]).to(torch.bfloat16)
+    numbers, _ = model_numbers(model, SNAKE, head="L1H2", tokenizer=minilm.tokenizer)
+    assert numbers.notes == ()
+    assert "W_q" in numbers.matrices
+
+
+def test_the_model_is_left_as_it_was(minilm):
+    def hooks():
+        return [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in minilm.model.modules()]
+
+    before = hooks()
+    model_numbers(minilm.model, SNAKE, head="L3H1", tokenizer=minilm.tokenizer)
+    with pytest.raises(InputError):
+        model_numbers(minilm.model, "", tokenizer=minilm.tokenizer)
+    assert hooks() == before
+    assert minilm.model.config._attn_implementation == "sdpa"
+
+
+def test_without_a_head_the_most_telling_one_is_taken(minilm, snake):
+    from regard.tracing.focus import focus_on
+
+    focus = focus_on(snake, "it")
+    numbers, query = model_numbers(minilm.model, SNAKE, token="it", tokenizer=minilm.tokenizer)
+    assert numbers.title == f"MiniLM · {focus.head.name}"
+    assert query == focus.query == 7
+
+
+def test_a_head_that_is_not_there_is_refused(minilm):
+    with pytest.raises(InputError) as refusal:
+        model_numbers(minilm.model, SNAKE, head="L9H1", tokenizer=minilm.tokenizer)
+    assert str(refusal.value) == (
+        "no head 'L9H1'; heads are named like L3H1 and run from L0H0 to L5H11; nearest: L5H1, L5H0, L5H2."
+    )

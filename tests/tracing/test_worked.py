@@ -1,0 +1,324 @@
+"""Attention by hand against numpy written out, torch's own softmax, and the numbers of the classroom."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from regard import Causal, InputError, Keep, ScaledDot, Softmax, examples
+from regard.tracing.tokens import Token
+from regard.tracing.worked import as_json, example, work_out
+from regard.tracing.worked_numbers import Numbers
+
+X = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1]], dtype=float)
+W_Q = np.array([[1, 0, 1], [1, 0, 0], [0, 0, 1], [0, 1, 1]], dtype=float)
+W_K = np.array([[0, 0, 1], [1, 1, 0], [0, 1, 0], [1, 1, 0]], dtype=float)
+W_V = np.array([[0, 2, 0], [0, 3, 0], [1, 0, 3], [1, 1, 0]], dtype=float)
+
+
+def softmax(scores):
+    """Row by row, as in any textbook."""
+    exponentials = np.exp(scores)
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def direct(query, key, value, **choices):
+    return Numbers(title="direct", matrices={"Q": query, "K": key, "V": value}, **choices)
+
+
+def named(*texts):
+    return tuple(Token(text=text, piece=text) for text in texts)
+
+
+# The numbers of systems.md, S4 and S5
+
+
+def test_self_attention_comes_out_as_in_the_articles():
+    worked = example("self-attention")
+    assert worked["products"].matrix.tolist() == [[2, 4, 4], [4, 16, 12], [4, 12, 10]]
+    assert [[f"{weight:.4e}" for weight in row] for row in worked["weights"].matrix.tolist()] == [
+        ["1.3613e-01", "4.3194e-01", "4.3194e-01"],
+        ["8.9045e-04", "9.0884e-01", "9.0267e-02"],
+        ["7.4449e-03", "7.5471e-01", "2.3785e-01"],
+    ]
+    assert [[f"{number:.4f}" for number in row] for row in worked["context"].matrix.tolist()] == [
+        ["1.8639", "6.3194", "1.7042"],
+        ["1.9991", "7.8141", "0.2735"],
+        ["1.9926", "7.4796", "0.7359"],
+    ]
+
+
+def test_self_attention_has_every_stage_with_its_formula_and_shape():
+    assert [(stage.name, stage.formula, stage.shape) for stage in example("self-attention").stages] == [
+        ("x", "", "3 tokens × 4"),
+        ("W_q", "", "4 × 3"),
+        ("W_k", "", "4 × 3"),
+        ("W_v", "", "4 × 3"),
+        ("Q", "x W_q", "3 tokens × 3"),
+        ("K", "x W_k", "3 tokens × 3"),
+        ("V", "x W_v", "3 tokens × 3"),
+        ("products", "Q Kᵀ", "3 tokens × 3 tokens"),
+        ("scores", "products / √d_k, d_k = 3", "3 tokens × 3 tokens"),
+        ("weights", "softmax(scores), row by row", "3 tokens × 3 tokens"),
+        ("context", "weights V", "3 tokens × 3"),
+    ]
+
+
+def test_every_stage_is_what_numpy_makes_of_it():
+    worked = example("self-attention")
+    query, key, value = X @ W_Q, X @ W_K, X @ W_V
+    scores = query @ key.T / np.sqrt(3)
+    expected = {
+        "x": X, "W_q": W_Q, "W_k": W_K, "W_v": W_V, "Q": query, "K": key, "V": value,
+        "products": query @ key.T, "scores": scores, "weights": softmax(scores), "context": softmax(scores) @ value,
+    }  # fmt: skip
+    assert {stage.name for stage in worked.stages} == set(expected)
+    for name, matrix in expected.items():
+        assert_close(worked[name].matrix, torch.from_numpy(matrix), rtol=1e-14, atol=1e-14)
+
+
+def test_causal_hides_what_comes_later():
+    worked = example("causal")
+    scores = X @ W_Q @ (X @ W_K).T / np.sqrt(3)
+    masked = np.where(np.tri(3, dtype=bool), scores, -np.inf)
+    assert_close(worked["masked"].matrix, torch.from_numpy(masked))
+    assert worked["masked"].formula == "scores, −∞ where not allowed"
+    assert worked["weights"].formula == "softmax(masked), row by row"
+    assert_close(worked["weights"].matrix, torch.from_numpy(softmax(masked)))
+    assert worked["weights"].matrix[0].tolist() == [1, 0, 0]
+    assert_close(worked["context"].matrix, torch.from_numpy(softmax(masked) @ X @ W_V))
+
+
+def test_one_word_scores_itself_at_one_and_a_half_and_four_words_have_twelve_vectors():
+    worked = example("one-word", "I")
+    assert worked["x"].matrix[0].tolist() == [1, 1, 1, 1]
+    assert worked["scores"].matrix[0, 0] == 1.5
+    assert sum(len(worked[name].matrix) for name in "QKV") == 12
+    assert worked["Q"].section == "Queries, keys and values: 4 tokens × 3 roles = 12 vectors"
+
+
+def test_multi_head_splits_4_x_8_over_four_heads():
+    worked = example("multi-head")
+    assert worked["Q"].matrix.shape == (4, 8)
+    assert [worked[f"context_{head}"].matrix.shape for head in (1, 2, 3, 4)] == [(4, 2)] * 4
+    assert worked["concatenated"].matrix.shape == (4, 8)
+    assert worked["output"].matrix.shape == (4, 8)
+    assert worked["concatenated"].formula == "[context_1, …, context_4]"
+    assert worked["Q_2"].formula == "columns 3–4 of Q"
+    assert worked["weights_3"].formula == "softmax(scores_3), row by row"
+
+
+def test_two_tokens_and_eight_heads_give_2_x_24():
+    worked = example("two-tokens-eight-heads")
+    assert [worked[f"context_{head}"].matrix.shape for head in range(1, 9)] == [(2, 3)] * 8
+    assert worked["concatenated"].matrix.shape == (2, 24)
+    assert worked["W_o"].matrix.shape == (24, 3)
+    assert worked["output"].matrix.shape == (2, 3)
+
+
+@pytest.mark.parametrize(("name", "n_heads"), [("multi-head", 4), ("two-tokens-eight-heads", 8)])
+def test_heads_are_what_numpy_makes_of_their_columns(name, n_heads):
+    worked = example(name)
+    given = {stage.name: stage.matrix.numpy() for stage in worked.stages if not stage.formula}
+    contexts = []
+    for head in range(n_heads):
+        query, key, value = (
+            np.split(given["x"] @ given[f"W_{letter}"], n_heads, axis=1)[head] for letter in ("q", "k", "v")
+        )
+        contexts.append(softmax(query @ key.T / np.sqrt(query.shape[1])) @ value)
+    together = np.concatenate(contexts, axis=1)
+    assert_close(worked["concatenated"].matrix, torch.from_numpy(together))
+    assert_close(worked["output"].matrix, torch.from_numpy(together @ given["W_o"]))
+
+
+def test_cross_is_one_step_of_a_recurrent_translator():
+    worked = example("cross")
+    states = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1]], dtype=float)
+    scores = states @ np.array([1.0, 0, 2])
+    assert worked["scores"].matrix.tolist() == [scores.tolist()]
+    assert worked["scores"].formula == "products, not scaled"
+    assert_close(worked["context"].matrix[0], torch.from_numpy(softmax(scores) @ states))
+    assert worked["weights"].rows == ("s_t",)
+    assert worked["weights"].columns == ("I", "am", "a", "student")
+
+
+@pytest.mark.parametrize("name", examples.names())
+def test_every_example_sums_to_one_row_by_row(name):
+    weights = example(name).weights
+    assert_close(weights.sum(dim=-1), torch.ones(weights.shape[:2], dtype=torch.float64))
+
+
+# Each choice, against torch
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("mask", [None, Causal(), Keep(torch.tensor([[1, 0, 1], [0, 1, 1], [1, 1, 1]]).bool())])
+def test_temperature_and_mask_are_torchs_softmax(normal, temperature, mask):
+    query, key, value = (normal(3, width, dtype=torch.float64) for width in (5, 5, 7))
+    worked = work_out(direct(query, key, value, mask=mask, normalise=Softmax(temperature=temperature)))
+    scores = query @ key.T / math.sqrt(5)
+    if isinstance(mask, Causal):
+        scores = scores.masked_fill(~torch.ones(3, 3).tril().bool(), -math.inf)
+    elif mask is not None:
+        scores = scores.masked_fill(~mask.tensor, -math.inf)
+    assert_close(worked["weights"].matrix, torch.softmax(scores / temperature, dim=-1))
+    assert_close(worked["context"].matrix, torch.softmax(scores / temperature, dim=-1) @ value)
+    names = [stage.name for stage in worked.stages]
+    assert ("tempered" in names) == (temperature != 1)
+    assert ("masked" in names) == (mask is not None)
+    if temperature != 1:
+        assert_close(worked["tempered"].matrix, scores / temperature)
+
+
+def test_temperature_0_gives_all_to_the_largest_and_ties_share():
+    query, key = torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0], [2.0, 5.0], [1.0, 0.0]])
+    worked = work_out(direct(query, key, key, normalise=Softmax(temperature=0.0)))
+    assert worked["weights"].matrix.tolist() == [[0.5, 0.5, 0]]
+    assert worked["weights"].formula == "all on the largest of scores"
+    assert "tempered" not in [stage.name for stage in worked.stages]
+
+
+def test_a_scale_a_softcap_and_a_bias(normal):
+    query, key, value, bias = (normal(3, width, dtype=torch.float64) for width in (5, 5, 7, 3))
+    worked = work_out(direct(query, key, value, score=ScaledDot(scale=0.3, softcap=2.0, bias=bias)))
+    scores = 2 * torch.tanh(query @ key.T * 0.3 / 2) + bias
+    assert_close(worked["scores"].matrix, scores)
+    assert_close(worked["weights"].matrix, torch.softmax(scores, dim=-1))
+    assert worked["scores"].formula == "2 · tanh(products · 0.3 / 2) + bias"
+    assert_close(worked["bias"].matrix, bias)
+
+
+def test_the_articles_class_that_scales_by_d_model_is_a_scale(normal):
+    query, key, value = (normal(3, 8, dtype=torch.float64) for _ in range(3))
+    worked = work_out(direct(query, key, value, n_heads=4, score=ScaledDot(scale=8**-0.5)))
+    assert_close(worked["scores_2"].matrix, query[:, 2:4] @ key[:, 2:4].T / math.sqrt(8))
+    assert worked["scores_2"].formula == "products_2 · 0.3536"
+
+
+def test_memory_and_biases(normal):
+    matrices = {
+        "x": normal(3, 5, dtype=torch.float64), "memory": normal(7, 11, dtype=torch.float64),
+        "W_q": normal(5, 2, dtype=torch.float64), "W_k": normal(11, 2, dtype=torch.float64),
+        "W_v": normal(11, 13, dtype=torch.float64), "b_q": normal(1, 2, dtype=torch.float64),
+        "b_k": normal(1, 2, dtype=torch.float64), "b_v": normal(1, 13, dtype=torch.float64),
+    }  # fmt: skip
+    worked = work_out(Numbers(title="", matrices=matrices))
+    key = matrices["memory"] @ matrices["W_k"] + matrices["b_k"]
+    value = matrices["memory"] @ matrices["W_v"] + matrices["b_v"]
+    scores = (matrices["x"] @ matrices["W_q"] + matrices["b_q"]) @ key.T / math.sqrt(2)
+    assert_close(worked["context"].matrix, torch.softmax(scores, dim=-1) @ value)
+    assert worked["K"].formula == "memory W_k + b_k"
+    assert worked["K"].rows == ("m1", "m2", "m3", "m4", "m5", "m6", "m7")
+    assert worked["Q"].section == "Queries, keys and values"
+
+
+def test_a_query_that_sees_nothing_reads_nothing_and_is_named(normal):
+    query, key, value = (normal(2, 3, dtype=torch.float64) for _ in range(3))
+    worked = work_out(direct(query, key, value, mask=Keep(torch.tensor([[False, False], [True, True]]))))
+    assert worked["masked"].matrix[0].tolist() == [-math.inf, -math.inf]
+    assert worked["weights"].matrix[0].tolist() == [0, 0]
+    assert worked["context"].matrix[0].tolist() == [0, 0, 0]
+    assert worked.notes == ("x1 may look at no key: its weights and its context are 0.",)
+
+
+def test_a_sink_takes_weight_and_is_named():
+    query = key = value = torch.tensor([[1.0], [2.0]], dtype=torch.float64)
+    worked = work_out(direct(query, key, value, normalise=Softmax(sinks=torch.tensor([0.5], dtype=torch.float64))))
+    row = softmax(np.array([1.0, 2.0, 0.5]))
+    assert_close(worked["weights"].matrix[0], torch.from_numpy(row[:2]))
+    assert worked["weights"].formula == "softmax(scores and a sink), row by row"
+    assert worked.notes == ("A sink of 0.5000 takes part in each softmax and gives no value.",)
+
+
+# The token of interest
+
+
+def test_the_weighted_values_add_up_to_the_context():
+    worked = example("self-attention", "x2")
+    weights, value = worked["weights"].matrix, worked["V"].matrix
+    stage = worked["weighted values"]
+    assert_close(stage.matrix, weights[1][:, None] * value)
+    assert_close(stage.matrix.sum(dim=0), worked["context"].matrix[1])
+    assert (stage.formula, stage.summed, stage.rows) == ("weights of x2 · rows of V", True, ("x1", "x2", "x3"))
+    assert [stage.name for stage in worked.stages if stage.marked == 1] == [
+        "x", "Q", "products", "scores", "weights", "context",
+    ]  # fmt: skip
+    assert worked.strongest == (1, 2, 0)
+
+
+def test_each_head_has_its_weighted_values():
+    worked = example("multi-head", "x3")
+    for head in (1, 2, 3, 4):
+        assert_close(worked[f"weighted values_{head}"].matrix.sum(dim=0), worked[f"context_{head}"].matrix[2])
+
+
+def test_without_a_token_nothing_is_marked():
+    worked = example("self-attention")
+    assert worked.query is None
+    assert worked.strongest == ()
+    assert {stage.marked for stage in worked.stages} == {None}
+
+
+def test_a_token_that_is_not_there_is_refused():
+    with pytest.raises(InputError) as refusal:
+        example("one-word", "stduent")
+    assert str(refusal.value) == "no token 'stduent' in the text; nearest: student."
+
+
+# To ask and to keep
+
+
+def test_a_stage_that_is_not_there_is_refused():
+    with pytest.raises(InputError) as refusal:
+        example("self-attention")["weigths"]
+    assert str(refusal.value) == "no stage 'weigths'; nearest: weights."
+
+
+def test_they_introduce_themselves():
+    worked = example("multi-head")
+    assert repr(worked) == (
+        "Worked('Multi-head attention: 4 x 8 split over four heads', queries=4, keys=4, heads=4, stages=38)"
+    )
+    assert repr(worked["scores_1"]) == "Stage(scores_1 = products_1 / √d_k, d_k = 2, 4 tokens × 4 tokens)"
+
+
+def test_json_has_every_number_with_all_its_digits():
+    worked = example("causal", "x2")
+    facts = json.loads(as_json(worked))
+    assert [stage["name"] for stage in facts["stages"]] == [stage.name for stage in worked.stages]
+    for told, stage in zip(facts["stages"], worked.stages, strict=True):
+        again = torch.tensor(
+            [[-math.inf if n is None else n for n in row] for row in told["matrix"]], dtype=torch.float64
+        )
+        assert torch.equal(again, stage.matrix)
+        assert told["shape"] == list(stage.matrix.shape)
+        assert (told["formula"], told["rows"]) == (stage.formula, list(stage.rows))
+    assert facts["query"] == 1
+    assert facts["queries"] == facts["keys"] == ["x1", "x2", "x3"]
+    assert None in facts["stages"][9]["matrix"][0]
+
+
+def test_products_past_what_a_float64_holds_are_refused():
+    huge = torch.tensor([[1e200]], dtype=torch.float64)
+    with pytest.raises(InputError) as refusal:
+        work_out(direct(huge, huge, huge))
+    assert str(refusal.value) == (
+        "products = Q Kᵀ is too large to compute with these numbers (a float64 ends at 1.8e308); make them smaller."
+    )
+
+
+def test_a_bias_of_minus_infinity_bars_a_key(normal):
+    query, key, value = (normal(2, 3, dtype=torch.float64) for _ in range(3))
+    bias = torch.tensor([[0.0, -math.inf], [0.0, 0.0]], dtype=torch.float64)
+    worked = work_out(direct(query, key, value, score=ScaledDot(bias=bias)))
+    assert worked["weights"].matrix[0].tolist() == [1, 0]
+
+
+def test_tokens_name_the_rows(normal):
+    query = normal(2, 3)
+    worked = work_out(direct(query, query, query, tokens=named("snake", "it")), token="it")
+    assert worked["products"].rows == worked["products"].columns == ("snake", "it")
+    assert worked.query == 1

@@ -1,0 +1,141 @@
+"""Whether numbers fit together: every refusal's whole text."""
+
+import pytest
+import torch
+
+from regard import Causal, InputError, Keep
+from regard.tracing.tokens import Token
+from regard.tracing.worked_numbers import Numbers, counted, listed
+
+CHOOSE = "give x with W_q, W_k and W_v, or Q, K and V themselves"
+
+
+def zeros(**sizes):
+    return {name: torch.zeros(size) for name, size in sizes.items()}
+
+
+def named(count):
+    return tuple(Token(text=str(n), piece=str(n)) for n in range(count))
+
+
+PROJECTED = {"x": (3, 4), "W_q": (4, 2), "W_k": (4, 2), "W_v": (4, 6)}
+DIRECT = {"Q": (3, 2), "K": (3, 2), "V": (3, 6)}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        (
+            {"x": (3, 3), "W_q": (4, 4), "W_k": (4, 4), "W_v": (4, 4)},
+            "W_q is 4 x 4, but x is 3 x 3: W_q must have 3 rows, one for each number of a token's embedding "
+            "(3 x 4 would fit).",
+        ),
+        (
+            PROJECTED | {"W_k": (5, 2)},
+            "W_k is 5 x 2, but x is 3 x 4: W_k must have 4 rows, one for each number of a token's embedding "
+            "(4 x 2 would fit).",
+        ),
+        (
+            PROJECTED | {"memory": (7, 1)},
+            "W_k is 4 x 2, but memory is 7 x 1: W_k must have 1 row, one for each number of a token's embedding "
+            "(1 x 2 would fit).",
+        ),
+        (
+            PROJECTED | {"W_k": (4, 3)},
+            "W_k is 4 x 3, but W_q is 4 x 2: W_k must have 2 columns, so that each query can be multiplied with each "
+            "key (4 x 2 would fit).",
+        ),
+        (
+            PROJECTED | {"b_v": (1, 5)},
+            "b_v is 1 x 5, but W_v is 4 x 6: b_v must have 6 columns, one for each column of W_v (1 x 6 would fit).",
+        ),
+        (
+            PROJECTED | {"W_o": (5, 4)},
+            "W_o is 5 x 4, but the context is 3 x 6: W_o must have 6 rows, one for each number of a context "
+            "(6 x 4 would fit).",
+        ),
+        (
+            DIRECT | {"K": (3, 4)},
+            "K is 3 x 4, but Q is 3 x 2: K must have 2 columns, so that each query can be multiplied with each key "
+            "(3 x 2 would fit).",
+        ),
+        (
+            DIRECT | {"V": (2, 6)},
+            "V is 2 x 6, but K is 3 x 2: V must have 3 rows, one for each key (3 x 6 would fit).",
+        ),
+        ({"x": (3, 4), "W_v": (4, 2)}, f"W_q and W_k are missing; {CHOOSE}."),
+        ({"Q": (3, 4), "K": (3, 4)}, f"V is missing; {CHOOSE}."),
+        ({}, f"x, W_q, W_k and W_v are missing; {CHOOSE}."),
+        (DIRECT | {"x": (3, 2)}, f"Q, K and V are given and so is x; {CHOOSE}, not both."),
+        (PROJECTED | {"V": (3, 2)}, f"V is given and so are x, W_q, W_k and W_v; {CHOOSE}, not both."),
+    ],
+)  # fmt: skip
+def test_matrices_that_do_not_fit_are_refused(sizes, message):
+    with pytest.raises(InputError) as refusal:
+        Numbers(title="", matrices=zeros(**sizes))
+    assert str(refusal.value) == message
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        (
+            {"n_heads": 3},
+            "n_heads = 3 does not split Q's 2 columns and V's 6 columns into equal parts; head counts that do: 1, 2.",
+        ),
+        ({"tokens": named(2)}, "tokens has 2 names, but Q has 3 rows; give one name for each row."),
+        ({"memory_tokens": named(1)}, "memory_tokens has 1 name, but K has 3 rows; give one name for each row."),
+        (
+            {"mask": Keep(torch.ones(2, 3).bool())},
+            "mask is 2 x 3, but there are 3 queries and 3 keys: it must be 3 x 3, one row for each query.",
+        ),
+        (
+            {"mask": Causal(), "memory_tokens": named(3)},
+            "a causal mask needs queries and keys to be the same tokens, in one order, and here the keys are other "
+            "tokens; leave the mask out, or give one as a matrix of true and false.",
+        ),
+    ],
+)
+def test_choices_that_do_not_fit_are_refused(choices, message):
+    with pytest.raises(InputError) as refusal:
+        Numbers(title="", matrices=zeros(**DIRECT), **choices)
+    assert str(refusal.value) == message
+
+
+def test_names_for_a_memory_that_is_not_there_are_refused():
+    with pytest.raises(InputError) as refusal:
+        Numbers(title="", matrices=zeros(**PROJECTED), memory_tokens=named(3))
+    assert str(refusal.value) == (
+        "memory_tokens names the rows of memory, but there is no memory; give it, or leave them out."
+    )
+
+
+@pytest.mark.parametrize("temperature", [-0.5, float("inf"), float("nan")])
+def test_a_temperature_below_0_is_refused(temperature):
+    with pytest.raises(InputError) as refusal:
+        Numbers(title="", matrices=zeros(**DIRECT)).changed(temperature=temperature)
+    assert str(refusal.value) == (
+        f"temperature = {temperature:g} divides the scores; it must be 0 (all weight on the largest) or above."
+    )
+
+
+def test_changes_keep_the_rest():
+    keep = Keep(torch.ones(3, 3).bool())
+    changed = Numbers(title="t", matrices=zeros(**DIRECT), mask=keep).changed(temperature=2.0, causal=True)
+    assert changed.normalise.temperature == 2.0
+    assert repr(changed.mask) == f"({keep!r} & Causal())"
+    assert changed.title == "t"
+    again = changed.changed()
+    assert (again.normalise, again.mask) == (changed.normalise, changed.mask)
+
+
+def test_tokens_have_names_where_none_are_given():
+    numbers = Numbers(title="", matrices=zeros(Q=(2, 2), K=(3, 2), V=(3, 2)))
+    assert [token.text for token in numbers.queries] == ["x1", "x2"]
+    assert [token.text for token in numbers.keys] == ["m1", "m2", "m3"]
+    assert Numbers(title="", matrices=zeros(**DIRECT)).keys == Numbers(title="", matrices=zeros(**DIRECT)).queries
+
+
+def test_words():
+    assert [counted(1, "column"), counted(2, "query"), counted(2, "key")] == ["1 column", "2 queries", "2 keys"]
+    assert [listed(["Q"]), listed(["Q", "K"]), listed(["Q", "K", "V"])] == ["Q", "Q and K", "Q, K and V"]

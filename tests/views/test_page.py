@@ -1,0 +1,288 @@
+"""The page as a file: what is embedded, how exactly, and that nothing in it can come out as markup."""
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from regard import Causal, Keep, Trace, attend
+from regard.errors import InputError
+from regard.tracing.focus import focus_on
+from regard.tracing.tokens import Token
+from regard.views.page import SCRIPTS, page, source, write_page
+from regard.views.page import weights as embedding
+
+MARKUP = "A </script><script>alert(1)</script> & <!-- <b>bold</b> \u2028 $title"
+
+
+class Parts(HTMLParser):
+    """What a browser finds in a page: its elements with their attributes, and the text in each script and style."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.inside: list[str] = []
+        self.open = False
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self.inside.append("")
+        self.open = True
+
+    def handle_endtag(self, tag: str) -> None:
+        self.open = False
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.inside[-1] += data
+
+    def named(self, name: str) -> str:
+        """The text in the element with an id."""
+        (text,) = (text for (_, at), text in zip(self.elements, self.inside, strict=True) if at.get("id") == name)
+        return text
+
+    def of(self, tag: str) -> list[tuple[dict[str, str | None], str]]:
+        """The attributes and texts of all elements of a kind."""
+        return [(at, text) for (have, at), text in zip(self.elements, self.inside, strict=True) if have == tag]
+
+
+def described(html: str) -> dict[str, Any]:
+    return json.loads(Parts(html).named("trace"))
+
+
+def inflated(parts: Parts, name: str) -> np.ndarray:
+    return np.frombuffer(zlib.decompress(base64.b64decode(parts.named(name))), np.uint8)
+
+
+def weights_in(html: str) -> dict[tuple[str, int], np.ndarray]:
+    """The weights [heads queries keys] of every layer, read from the page as its script reads them."""
+    parts = Parts(html)
+    about = json.loads(parts.named("trace"))
+    found = {}
+    for kind, has in about["kinds"].items():
+        shape = len(about[has["keys"]]), len(about[has["queries"]])
+        for layer in has["layers"]:
+            high, low = inflated(parts, layer["weights"]).reshape(2, -1).astype(int)
+            units = (high * 256 + low).reshape(layer["heads"], *shape)
+            found[kind, layer["layer"]] = units.transpose(0, 2, 1) / about["units"]
+    return found
+
+
+@pytest.fixture
+def translated() -> Trace:
+    """An encoder-decoder's trace, with source and target of different lengths."""
+    generator = torch.Generator().manual_seed(0)
+    source, target = (
+        tuple(Token(t, t) for t in text.split()) for text in ("the cat sat on it", "le chat est assis là !")
+    )
+
+    def step(queries: int, keys: int, mask: Causal | None = None) -> Any:
+        return attend(*(torch.randn(1, 3, n, 7, generator=generator) for n in (queries, keys, keys)), mask=mask)
+
+    n, m = len(source), len(target)
+    steps = {"encoder": {0: step(n, n)}, "decoder": {0: step(m, m, Causal())}, "cross": {0: step(m, n), 1: step(m, n)}}
+    return Trace("toy", "the cat sat on it", "le chat est assis là !", source, target, steps)
+
+
+def test_every_weight_is_in_the_page_to_four_decimals(snake: Trace) -> None:
+    found = weights_in(page(snake, focus_on(snake)))
+    assert set(found) == {("encoder", layer) for layer in range(6)}
+    for (_, layer), weights in found.items():
+        exact = snake.encoder[layer].dense()[0].double().numpy()
+        assert np.abs(weights - exact).max() <= 0.00005
+
+
+def test_every_kind_of_attention_is_in_the_page_with_its_own_tokens(translated: Trace) -> None:
+    html = page(translated, focus_on(translated))
+    found = weights_in(html)
+    assert {name: weights.shape for name, weights in found.items()} == {
+        ("encoder", 0): (3, 5, 5),
+        ("decoder", 0): (3, 6, 6),
+        ("cross", 0): (3, 6, 5),
+        ("cross", 1): (3, 6, 5),
+    }
+    for (kind, layer), weights in found.items():
+        exact = getattr(translated, kind)[layer].dense()[0].double().numpy()
+        assert np.abs(weights - exact).max() <= 0.00005
+    assert described(html)["focus"]["kind"] == "cross"
+
+
+@pytest.mark.parametrize("step", embedding.SMALL_STEPS)
+def test_small_weights_are_off_by_half_their_step_at_most_and_others_by_half_a_unit(
+    handmade: Callable[..., Trace], step: int
+) -> None:
+    pattern = handmade(" ".join("abcdefghijklmnopqrstuvw"), n_layers=1).encoder[0]
+    exact = pattern.dense()[0].double().numpy()
+    error = np.abs(embedding.rounded(pattern, step, "layer 0") / embedding.UNITS - exact)
+    small = exact < 0.01
+    assert small.any()
+    assert not small.all()
+    assert error[small].max() <= step / 2 / embedding.UNITS
+    assert error[~small].max() <= 0.00005
+
+
+def test_a_page_that_would_be_too_large_takes_the_finest_step_that_fits_and_says_so(
+    handmade: Callable[..., Trace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = handmade(" ".join("abcdefghijklmnopqrstuvw"))
+    size = {}
+    for step in embedding.SMALL_STEPS:
+        blocks = [embedding.packed(embedding.rounded(p, step, "")) for p in trace.encoder.values()]
+        size[step] = sum(map(len, blocks))
+    assert sorted(size.values(), reverse=True) == list(size.values())
+    for step in embedding.SMALL_STEPS:
+        monkeypatch.setattr(embedding, "PAGE_BYTES", size[step])
+        assert described(page(trace, focus_on(trace)))["small"] == {"below": 100, "step": step}
+    monkeypatch.setattr(embedding, "PAGE_BYTES", 0)
+    assert described(page(trace, focus_on(trace)))["small"] == {"below": 100, "step": 50}
+
+
+def test_a_mask_is_embedded_once_and_says_which_weights_are_impossible(handmade: Callable[..., Trace]) -> None:
+    trace = handmade("a b c d e", mask=Causal(), kind="decoder")
+    parts = Parts(page(trace, focus_on(trace)))
+    first, second = json.loads(parts.named("trace"))["kinds"]["decoder"]["layers"]
+    assert (first["mask"], first["masks"]) == (second["mask"], second["masks"])
+    assert first["masks"] == 1
+    keep = np.unpackbits(inflated(parts, first["mask"]))[:25].reshape(5, 5)
+    assert (keep == np.tril(np.ones((5, 5)))).all()
+
+
+def test_a_mask_for_each_head_keeps_its_heads(handmade: Callable[..., Trace]) -> None:
+    allowed = torch.rand(1, 3, 5, 5, generator=torch.Generator().manual_seed(2)) < 0.7
+    trace = handmade("a b c d e", n_layers=1, mask=Keep(allowed))
+    parts = Parts(page(trace, focus_on(trace)))
+    (layer,) = json.loads(parts.named("trace"))["kinds"]["encoder"]["layers"]
+    assert layer["masks"] == 3
+    assert (np.unpackbits(inflated(parts, layer["mask"]))[:75].reshape(3, 5, 5) == allowed[0].numpy()).all()
+
+
+def test_a_mask_that_masks_nothing_is_none(handmade: Callable[..., Trace]) -> None:
+    trace = handmade("a b c", n_layers=1, mask=Keep(torch.ones(1, 1, 1, 3, dtype=torch.bool)))
+    (layer,) = described(page(trace, focus_on(trace)))["kinds"]["encoder"]["layers"]
+    assert (layer["mask"], layer["masks"]) == (None, 0)
+
+
+def test_the_page_opens_on_what_was_asked_for(snake: Trace, tmp_path: Path) -> None:
+    path = write_page(snake, tmp_path / "snake.html", token="it", head="L3H1")
+    assert path == tmp_path / "snake.html"
+    assert described(path.read_text())["focus"] == {"kind": "encoder", "layer": 3, "head": 1, "query": 7}
+
+
+def test_markup_in_the_text_stays_text(handmade: Callable[..., Trace]) -> None:
+    trace = handmade(MARKUP)
+    parts, plain = Parts(page(trace, focus_on(trace))), Parts(page(handmade("a b"), focus_on(handmade("a b"))))
+    assert [tag for tag, _ in parts.elements] == [tag for tag, _ in plain.elements]
+    about = json.loads(parts.named("trace"))
+    assert about["text"] == MARKUP
+    assert [token["text"] for token in about["source"]] == MARKUP.split()
+    assert not set(parts.named("trace")) & set("<>&\u2028\u2029")
+    (title,) = parts.of("title")
+    assert title[1] == f"{' '.join(MARKUP.split())[:59]}… · regard"
+
+
+def test_nothing_in_the_page_comes_from_outside(snake: Trace) -> None:
+    html = page(snake, focus_on(snake))
+    assert re.findall(r"https?:|url\(|@import|\bimport\b|\bfetch\(|XMLHttpRequest|WebSocket", html) == []
+    assert [at for _, at in Parts(html).elements if {"src", "href", "srcset", "action", "data"} & set(at)] == []
+
+
+def test_the_policy_allows_the_page_s_own_script_and_style_and_nothing_else(snake: Trace) -> None:
+    parts = Parts(page(snake, focus_on(snake)))
+    (script,) = [text for at, text in parts.of("script") if at["type"] == "module"]
+    ((_, style),) = parts.of("style")
+    (policy,) = [at["content"] for at, _ in parts.of("meta") if at.get("http-equiv") == "Content-Security-Policy"]
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style)]
+    assert policy == (
+        f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def test_the_script_never_writes_markup() -> None:
+    script = "".join(source(f"script/{part}.js") for part in SCRIPTS)
+    assert re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", script) == []
+
+
+def test_without_javascript_the_page_says_what_is_missing(snake: Trace) -> None:
+    html = page(snake, focus_on(snake))
+    assert (
+        '<noscript><p class="notice">This page draws its weights with JavaScript, and JavaScript is switched off'
+        in html
+    )
+
+
+def test_the_snake_s_page_is_small_enough_to_mail(snake: Trace) -> None:
+    assert len(page(snake, focus_on(snake)).encode()) < 150_000
+
+
+def test_more_weights_than_a_page_takes_are_refused(
+    handmade: Callable[..., Trace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedding, "MAX_WEIGHTS", 2_000)
+    trace = handmade(" ".join("abcdefghijklmnopqrs"))
+    with pytest.raises(InputError) as error:
+        page(trace, focus_on(trace))
+    assert str(error.value) == (
+        "the trace has 2,166 weights, more than the 2,000 that one page takes; "
+        "trace fewer layers (layers=…) or a shorter text."
+    )
+
+
+def test_nan_is_refused_and_never_written_as_a_number(handmade: Callable[..., Trace]) -> None:
+    trace = handmade("a b c")
+    trace.encoder[1].query.data[0, 0, 0, 0] = torch.nan
+    with pytest.raises(InputError) as error:
+        page(trace, focus_on(trace, token="b", head="L0H0"))
+    assert str(error.value) == (
+        "encoder layer 1 has NaN among its weights, and a page shows numbers only; mend the model's parameters."
+    )
+
+
+def test_a_folder_that_is_not_there_is_named(handmade: Callable[..., Trace], tmp_path: Path) -> None:
+    path = tmp_path / "none" / "page.html"
+    with pytest.raises(InputError) as error:
+        write_page(handmade("a b c"), path)
+    assert str(error.value) == (
+        f"cannot write {path}: there is no folder {path.parent}; make it first or name another file."
+    )
+
+
+def test_a_folder_is_no_page(handmade: Callable[..., Trace], tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        write_page(handmade("a b c"), tmp_path)
+    assert str(error.value) == f"cannot write {tmp_path}: it is a folder; name a file in it."
+
+
+def test_a_page_that_cannot_be_written_leaves_the_old_one_whole(
+    handmade: Callable[..., Trace], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "page.html"
+    path.write_text("the old page")
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(InputError) as error:
+        write_page(handmade("a b c"), path)
+    assert str(error.value) == f"cannot write {path}: no space left on device; name another file."
+    assert path.read_text() == "the old page"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_head_that_is_not_there_leaves_no_file(handmade: Callable[..., Trace], tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        write_page(handmade("a b c"), tmp_path / "page.html", head="L0H7")
+    assert str(error.value) == (
+        "no head 'L0H7'; heads are named like L3H1 and run from L0H0 to L1H2; nearest: L0H2, L0H1, L0H0."
+    )
+    assert list(tmp_path.iterdir()) == []
