@@ -567,3 +567,22 @@ def test_a_chance_that_is_none_is_refused(dropout):
 )
 def test_a_choice_that_does_not_fit_is_refused(options, kind, message):
     assert refusal(kind, lambda: attend(QUERY, KEY, VALUE, **options)) == message
+
+
+@pytest.mark.parametrize(
+    ("stage", "message"),
+    [
+        ({"score": "dot"}, "score is 'dot'; it takes an object such as ScaledDot()."),
+        ({"normalise": torch.softmax}, f"normalise is {torch.softmax!r}; it takes an object such as Softmax()."),
+    ],
+)
+def test_a_stage_that_is_no_object_is_refused(normal, unhooked, stage, message):
+    with pytest.raises(TypeError) as raised:
+        attend(normal(1, 1, 2, 3), normal(1, 1, 5, 3), normal(1, 1, 5, 3), **stage)
+    assert str(raised.value) == message
+
+
+def test_vectors_without_numbers_are_refused(normal):
+    with pytest.raises(ValueError) as raised:
+        attend(normal(1, 1, 2, 0), normal(1, 1, 5, 0), normal(1, 1, 5, 3))
+    assert str(raised.value) == "query has width 0; a query needs at least one number to be matched with keys."

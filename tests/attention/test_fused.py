@@ -12,6 +12,7 @@ import regard.attention.backends.fused as fused_backend
 from regard import Causal, Documents, Keep, Padding, ScaledDot, Softmax, Window, attend
 from regard.attention.backends.fused import why_not
 from regard.attention.pattern import Pattern
+from regard.attention.scores.score import Score
 
 
 class Largest(TorchDispatchMode):
@@ -167,14 +168,11 @@ def test_it_says_what_it_cannot_do_and_another_does_it(normal, score, normalise,
     assert attend(query, query, query, score=score, normalise=normalise).backend == ("tiled" if reason else "fused")
 
 
-class Distance:
+class Distance(Score):
     """Another score: minus the squared distance of query and key."""
 
     def __call__(self, query, key, tile):
         return -torch.cdist(query, key).square()
-
-    def check(self, grid):
-        pass
 
 
 def test_another_score_needs_no_change_of_ours(normal):

@@ -12,7 +12,7 @@ from oracle import BATCH, D_KEY, D_VALUE, HALF, HEADS, KEY_HEADS, correct, eager
 from torch.testing import assert_close
 
 import regard.attention.pattern as pattern_module
-from regard import Causal, Pattern, ScaledDot, Softmax, Window, attend
+from regard import Causal, Keep, Padding, Pattern, ScaledDot, Softmax, Window, attend
 from regard.attention.backends.reference import reference
 from regard.attention.grid import Grid
 
@@ -436,9 +436,36 @@ def test_a_pattern_of_changed_tensors_is_refused(normal, changed):
         with pytest.raises(ValueError) as raised:
             look()
         assert str(raised.value) == (
-            "query, key or value was changed in place after attend(), so this pattern would not be the one that "
-            "was used; clone the tensor before you change it."
+            "a tensor that was given to attend() has been changed in place since, so this pattern would not be the "
+            "one that was used; clone the tensor before you change it."
         )
+
+
+@pytest.mark.parametrize("changed", ["bias", "sinks", "mask", "joined"])
+def test_a_pattern_of_changed_parts_is_refused(normal, changed):
+    tensors = {"bias": normal(2, 5, 7), "sinks": normal(2), "mask": normal(5, 7) > 0, "joined": torch.tensor([3])}
+    seen = attend(
+        *(normal(1, 2, n, 3) for n in (5, 7, 7)),
+        score=ScaledDot(bias=tensors["bias"]),
+        mask=Keep(tensors["mask"]) & (~Causal() | Padding(tensors["joined"])),
+        normalise=Softmax(sinks=tensors["sinks"]),
+    )
+    assert seen.pattern[0, 0, 0].shape == (7,)
+    tensors[changed].copy_(tensors[changed])
+    with pytest.raises(ValueError) as raised:
+        seen.pattern[0, 0, 0]
+    assert str(raised.value).startswith("a tensor that was given to attend() has been changed in place since")
+
+
+def test_operators_work_through_dense(normal):
+    pattern, *_ = seen("none", torch.float32)
+    dense = pattern.dense()
+    assert torch.equal(pattern * 2, dense * 2)
+    assert torch.equal(1 - pattern, 1 - dense)
+    assert torch.equal(pattern > 0.25, dense > 0.25)
+    assert torch.equal(pattern @ dense.mT, dense @ dense.mT)
+    assert torch.equal(pattern + pattern, 2 * dense)
+    assert torch.equal(-pattern, -dense)
 
 
 @pytest.mark.parametrize("score", [ScaledDot(), ScaledDot(softcap=2.3)], ids=repr)

@@ -72,11 +72,22 @@ def test_scores_introduce_themselves():
     )
 
 
-@pytest.mark.parametrize("softcap", [0.0, -1.5, math.nan])
+@pytest.mark.parametrize("softcap", [0.0, -1.5, math.nan, math.inf])
 def test_a_softcap_that_bounds_nothing_is_refused(softcap):
     with pytest.raises(ValueError) as raised:
         ScaledDot(softcap=softcap)
-    assert str(raised.value) == f"softcap={softcap} bounds the scores to ±softcap, so it must be above 0."
+    assert str(raised.value) == (
+        f"softcap={softcap} bounds the scores to ±softcap, so it must be above 0 and finite; None = no bound."
+    )
+
+
+def test_a_boolean_bias_is_refused(unhooked):
+    with pytest.raises(TypeError) as raised:
+        ScaledDot(bias=torch.ones(3, dtype=torch.bool))
+    assert str(raised.value) == (
+        "bias has dtype torch.bool; a bias is floating-point numbers that are added to the scores. "
+        "What a query may attend to is a mask: mask=…."
+    )
 
 
 @pytest.mark.parametrize("shape", [(5,), (7, 5), (2, 1, 7), (1, 2, 3, 5, 7), (0,)])

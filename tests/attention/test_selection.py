@@ -1,5 +1,6 @@
 """Indices of a pattern: what is refused, and in which words. That parts are right is shown with the pattern."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -80,3 +81,14 @@ def test_what_names_no_part_is_refused(index, kind, message):
     with pytest.raises(kind) as raised:
         Selection.of(index, GRID)
     assert str(raised.value) == message
+
+
+def test_numbers_of_numpy_and_tensors_without_axes_are_ints():
+    for entry in (torch.tensor(2), np.int64(2), np.array(2)):
+        selection = Selection.of((0, 1, entry), Grid(2, 3, 5, 7))
+        assert selection.tile.shape == (1, 1, 1, 7)
+        assert selection.dropped == (0, 1, 2)
+    for entry in (torch.tensor(2.0), np.float64(2.0)):
+        with pytest.raises(TypeError) as raised:
+            Selection.of(entry, Grid(2, 3, 5, 7))
+        assert str(raised.value) == f"{entry!r} names no batch; a pattern takes ints, slices and lists of positions."

@@ -10,7 +10,6 @@ Source: Vaswani et al. 2017, equation 1.
 
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -60,7 +59,7 @@ def attend(
 
     Raises:
         ValueError: shapes, types or devices that do not fit together.
-        TypeError: a mask that is not boolean.
+        TypeError: a mask that is not boolean; a score or normaliser that is none.
 
     >>> import torch
     >>> from regard import attend, Causal
@@ -71,11 +70,12 @@ def attend(
     """
     grid = checked(query, key, value, dropout)
     mask = as_mask(mask)
+    checked_kind("score", score, Score, ScaledDot())
+    checked_kind("normalise", normalise, Softmax, Softmax())
     for part in (score, mask, normalise):
         if part is not None:
             part.check(grid)
-    if isinstance(score, ScaledDot):
-        score = score.of_type(query)
+    score = score.of_type(query)
     pattern = Pattern(query, key, value, grid, score, mask, normalise)
     if isinstance(score, ScaledDot) and why_not(score, normalise) is None:
         context = fused(query, key, value, grid, score, mask, normalise, dropout)
@@ -98,6 +98,8 @@ def checked(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Grid:
         if len({getattr(tensor, what) for tensor in named.values()}) > 1:
             have = ", ".join(f"{name} {getattr(tensor, what)}" for name, tensor in named.items())
             raise ValueError(f"query, key and value must share one {what}: {have}; convert them with .to(…).")
+    if query.shape[3] == 0:
+        raise ValueError("query has width 0; a query needs at least one number to be matched with keys.")
     if query.shape[3] != key.shape[3]:
         raise ValueError(
             f"query has width {query.shape[3]} and key has width {key.shape[3]}; "
@@ -118,9 +120,17 @@ def checked(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Grid:
         have = ", ".join(f"{name} {tensor.shape[0]}" for name, tensor in named.items())
         raise ValueError(f"batch sizes do not fit together: {have}; each must be the same or 1.")
     if not 0 <= dropout < 1:
-        raise ValueError(f"dropout={dropout} is the chance that a weight is dropped; it must be at least 0 and below 1.")
+        raise ValueError(
+            f"dropout={dropout} is the chance that a weight is dropped; it must be at least 0 and below 1."
+        )
     batch = next(iter(batches - {1}), 1)
     return Grid(batch, query.shape[1], query.shape[2], key.shape[2])
+
+
+def checked_kind(name: str, given: object, kind: type, example: object) -> None:
+    """Refuse a stage of attention that is not the object it should be."""
+    if not isinstance(given, kind):
+        raise TypeError(f"{name} is {given!r}; it takes an object such as {example!r}.")
 
 
 def divisors(number: int) -> list[int]:

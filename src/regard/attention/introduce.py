@@ -1,6 +1,7 @@
-"""How the parts of attention introduce themselves: by their kind and by whatever is not its default."""
+"""What the parts of attention (masks, scores, normalisers) are made of, and how they introduce themselves."""
 
-from dataclasses import MISSING, Field, fields
+from collections.abc import Iterator
+from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
 from torch import Tensor
@@ -24,4 +25,15 @@ def is_default(field: Field[Any], value: object) -> bool:
 
 def brief(value: object) -> str:
     """A value, tensors by dtype and shape."""
-    return f"<{str(value.dtype).removeprefix('torch.')} {list(value.shape)}>" if isinstance(value, Tensor) else repr(value)
+    if isinstance(value, Tensor):
+        return f"<{str(value.dtype).removeprefix('torch.')} {list(value.shape)}>"
+    return repr(value)
+
+
+def tensors_in(part: Any) -> Iterator[Tensor]:
+    """Every tensor that a part holds, in itself or in the parts that it joins."""
+    if isinstance(part, Tensor):
+        yield part
+    elif is_dataclass(part):
+        for field in fields(part):
+            yield from tensors_in(getattr(part, field.name))

@@ -36,7 +36,7 @@ class Mask(ABC):
         """Keys outside this range are kept from all of these queries; inside it some may be too."""
         return range(grid.keys)
 
-    def check(self, grid: Grid) -> None:
+    def check(self, grid: Grid) -> None:  # noqa: B027 (most masks fit every grid)
         """Raise ValueError, naming what would fit, if this mask does not fit the grid."""
 
     def __and__(self, other: "Mask") -> "Mask":
@@ -292,7 +292,8 @@ def as_mask(mask: Mask | Tensor | None) -> Mask | None:
         return mask
     if not isinstance(mask, Tensor):
         raise TypeError(
-            f"mask is a {type(mask).__name__}; it takes a Mask such as Causal(), a boolean tensor (True = may attend) or None."
+            f"mask is a {type(mask).__name__}; it takes a Mask such as Causal(), a boolean tensor "
+            "(True = may attend) or None."
         )
     if mask.dtype != torch.bool:
         raise TypeError(

@@ -39,7 +39,8 @@ class Softmax:
     def __post_init__(self) -> None:
         if not self.temperature >= 0 or math.isinf(self.temperature):
             raise ValueError(
-                f"temperature={self.temperature} divides the scores, so it must be 0 (all weight on the largest) or above."
+                f"temperature={self.temperature} divides the scores, so it must be 0 "
+                "(all weight on the largest) or above."
             )
 
     def __call__(self, scores: Rows, keep: Bool[Tensor, "#batch #heads #queries #keys"] | None, tile: Tile) -> Rows:

@@ -8,9 +8,8 @@ input is.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
@@ -18,6 +17,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from regard.attention.grid import Grid, Positions, Tile, numbers, spans, take
+from regard.attention.introduce import tensors_in
 from regard.attention.masks import Mask
 from regard.attention.normalise import Softmax
 from regard.attention.scores.dot import ScaledDot
@@ -36,6 +36,7 @@ from regard.attention.summary import (
     Top,
     gather,
 )
+from regard.attention.through_dense import ThroughDense
 
 AnyStatistic = TypeVar("AnyStatistic", bound=Statistic)
 
@@ -47,12 +48,12 @@ DENSE_BYTES = 2**32
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Pattern:
+class Pattern(ThroughDense):
     """The weights [batch heads queries keys] of one attention step, computed when and where they are asked for.
 
     Indexing takes what indexing a tensor takes: ints, slices, `...` and one list of positions. The result
-    carries gradients where query and key do. numpy.asarray(pattern), torch functions and the methods of a tensor work
-    too, through `dense()`.
+    carries gradients where query and key do. numpy.asarray(pattern), torch functions, operators and the methods of a
+    tensor work too, through `dense()`.
 
     >>> import torch
     >>> from regard import attend, Causal
@@ -67,9 +68,9 @@ class Pattern:
     key: Float[Tensor, "key_batch key_heads keys d_key"]
     value: Float[Tensor, "value_batch key_heads keys d_value"]
     grid: Grid
-    score: Score = ScaledDot()
+    score: Score = ScaledDot()  # noqa: RUF009 (frozen)
     mask: Mask | None = None
-    normalise: Softmax = Softmax()
+    normalise: Softmax = Softmax()  # noqa: RUF009 (frozen)
     versions: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -107,7 +108,8 @@ class Pattern:
 
     def __repr__(self) -> str:
         parts = {"mask": self.mask, "score": self.score, "normalise": self.normalise}
-        given = [f"{name}={part!r}" for name, part in parts.items() if repr(part) not in ("None", "ScaledDot()", "Softmax()")]
+        defaults = "None", "ScaledDot()", "Softmax()"
+        given = [f"{name}={part!r}" for name, part in parts.items() if repr(part) not in defaults]
         return f"Pattern({', '.join([str(self.grid), *given])})"
 
     # A part of it, all of it, and the stages before it
@@ -125,7 +127,8 @@ class Pattern:
         size = self.shape.numel() * self.dtype.itemsize
         if size > max_bytes:
             raise ValueError(
-                f"all weights of {self!r} take {size / 2**30:,.1f} GiB, past the limit of {max_bytes / 2**30:,.1f} GiB; "
+                f"all weights of {self!r} take {size / 2**30:,.1f} GiB, "
+                f"past the limit of {max_bytes / 2**30:,.1f} GiB; "
                 "ask for a part (pattern[batch, head, query]), .top(8), .received() or .pooled(512, 512), "
                 f"or allow it with dense(max_bytes={size})."
             )
@@ -255,17 +258,15 @@ class Pattern:
         return self.normalise(self._scores(tile), keep, tile), keep
 
     def _keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        keep = None if self.mask is None else self.mask.keep(tile, self.device)
-        if not isinstance(self.score, ScaledDot) or self.score.bias is None:
-            return keep
-        seen = tile.select(self.score.bias) != -torch.inf  # the kernel takes such a bias for a mask, and NaN for NaN
-        return seen if keep is None else keep & seen
+        by_mask = None if self.mask is None else self.mask.keep(tile, self.device)
+        by_score = self.score.keep(tile)
+        return by_mask if by_score is None else by_score if by_mask is None else by_mask & by_score
 
     def _scores(self, tile: Tile) -> Float[Tensor, "batch heads queries keys"]:
         if self._versions() != self.versions:
             raise ValueError(
-                "query, key or value was changed in place after attend(), so this pattern would not be the one that "
-                "was used; clone the tensor before you change it."
+                "a tensor that was given to attend() has been changed in place since, so this pattern would not be the "
+                "one that was used; clone the tensor before you change it."
             )
         query, key = self._rows(self.query, tile, tile.queries), self._rows(self.key, tile, tile.keys)
         return self.score(query, key, tile)
@@ -286,27 +287,6 @@ class Pattern:
 
     def _versions(self) -> tuple[int, ...]:
         """How often each tensor was changed in place; inference tensors do not count it."""
-        return tuple(t._version for t in (self.query, self.key, self.value) if not t.is_inference())
-
-    # As a tensor
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return np.asarray(self.dense().detach().cpu(), dtype=dtype)
-
-    @classmethod
-    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return function(*dense(args), **dense(kwargs or {}))
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or not hasattr(Tensor, name):
-            raise AttributeError(f"Pattern has no attribute {name!r}")
-        return getattr(self.dense(), name)
-
-
-def dense(value: Any) -> Any:
-    """The arguments of a torch function with each pattern in them made dense."""
-    if isinstance(value, Pattern):
-        return value.dense()
-    if isinstance(value, tuple | list):
-        return type(value)(map(dense, value))
-    return {key: dense(item) for key, item in value.items()} if isinstance(value, dict) else value
+        parts = (self.score, self.mask, self.normalise)
+        tensors = (self.query, self.key, self.value, *(tensor for part in parts for tensor in tensors_in(part)))
+        return tuple(tensor._version for tensor in tensors if not tensor.is_inference())

@@ -1,5 +1,6 @@
 """Which part of a pattern an index names: what you would write to index a tensor, turned into a tile of the grid."""
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +31,7 @@ class Selection:
             IndexError: a position outside the grid, or too many of them.
             TypeError: something that names no positions, or more than one list.
         """
-        entries = complete(index if isinstance(index, tuple) else (index,))
+        entries = [as_int(entry) for entry in complete(index if isinstance(index, tuple) else (index,))]
         if sum(not isinstance(entry, int | slice) for entry in entries) > 1:
             raise TypeError(
                 f"a pattern takes one list of positions in an index, not several ({index!r}); "
@@ -55,11 +56,21 @@ def complete(entries: tuple[Any, ...]) -> list[Any]:
     return [*entries[:gap], *[slice(None)] * (4 - given), *entries[gap + 1 :]]
 
 
+def as_int(entry: Any) -> Any:
+    """An entry that stands for one whole number (a tensor without axes, a number of numpy's) as an int."""
+    single = getattr(entry, "ndim", None) == 0 and not isinstance(entry, bool)
+    if single and "bool" not in str(entry.dtype) and "float" not in str(entry.dtype):
+        return operator.index(entry)
+    return entry
+
+
 def place(entry: Any, axis: str, size: int) -> Positions:
     """The positions along one axis that one entry of an index names, from 0."""
     entries = torch.as_tensor(entry) if isinstance(entry, list | Tensor) else None
     if isinstance(entry, bool) or (entries is not None and entries.dtype == torch.bool):
-        raise TypeError(f"a pattern is not indexed by booleans ({axis}={entry!r}); give positions, e.g. flags.nonzero().")
+        raise TypeError(
+            f"a pattern is not indexed by booleans ({axis}={entry!r}); give positions, e.g. flags.nonzero()."
+        )
     if isinstance(entry, int):
         return range(inside(entry, axis, size), inside(entry, axis, size) + 1)
     if isinstance(entry, slice):

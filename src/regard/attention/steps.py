@@ -5,6 +5,8 @@
     masked     scores, with -∞ where the mask forbids
     weights    softmax(masked / temperature), row by row
     context    weights V, the sum of the weighted values
+
+`Pattern.steps` computes them for one head.
 """
 
 from dataclasses import dataclass

@@ -39,7 +39,7 @@ class Focus:
     @property
     def weights(self) -> list[float]:
         """How strongly it looks at each key."""
-        return self.head[self.query].tolist()
+        return self.head.row(self.query).tolist()
 
 
 @torch.no_grad()

@@ -50,12 +50,16 @@ class Head:
     def __getitem__(self, place: Place | tuple[Place, Place]) -> Float[Tensor, " keys"] | float:
         if isinstance(place, tuple):
             query, key = place
-            return float(self[query][find(key, self.keys)])
-        return self.pattern[0, self.head, find(place, self.queries)].detach()
+            return float(self.row(query)[find(key, self.keys)])
+        return self.row(place)
+
+    def row(self, query: Place) -> Float[Tensor, " keys"]:
+        """The weights with which one token looks at each key."""
+        return self.pattern[0, self.head, find(query, self.queries)].detach()
 
     def top(self, query: Place, n: int = 5) -> list[Look]:
         """The keys that one token looks at most, strongest first."""
-        weights, keys = self[query].topk(min(n, len(self.keys)))
+        weights, keys = self.row(query).topk(min(n, len(self.keys)))
         return [Look(w, k, self.keys[k]) for w, k in zip(weights.tolist(), keys.tolist(), strict=True) if w > 0]
 
     def __repr__(self) -> str:

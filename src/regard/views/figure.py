@@ -55,7 +55,7 @@ def figure(trace: Trace, focus: Focus) -> Figure:
     heads.draw(page, min(WIDTH - MARGIN - HEADS_WIDTH, MARGIN + pattern.width + 2 * BETWEEN), heads_top)
     area = page.area(MARGIN, bottom, WIDTH - 2 * MARGIN, CAPTION_LINE * len(caption))
     for line, words in enumerate(caption):
-        page.write(area, 0, CAPTION_LINE * line + 0.12, words, 8.5, color=FAINT)
+        page.write(area, 0.0, CAPTION_LINE * line + 0.12, words, 8.5, color=FAINT)
     return page.figure
 
 
@@ -64,11 +64,11 @@ def write_title(page: Page, trace: Trace, focus: Focus) -> None:
     head, fonts = focus.head, page.fonts
     axes = page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, TITLE)
     name = f"{head.kind} {head.name}" if len(trace.kinds) > 1 else head.name
-    model = fonts.shortened(trace.model, 15, WIDTH - 2 * MARGIN - fonts.width(f" {name}", 15), bold=True)
-    page.write(axes, 0, 0.16, model, 15, bold=True)
-    page.write(axes, fonts.width(f"{model} ", 15, bold=True), 0.16, name, 15)
+    model = fonts.shortened(trace.model, 15.0, WIDTH - 2 * MARGIN - fonts.width(f" {name}", 15.0), bold=True)
+    page.write(axes, 0.0, 0.16, model, 15.0, bold=True)
+    page.write(axes, fonts.width(f"{model} ", 15.0, bold=True), 0.16, name, 15.0)
     looks = head.top(focus.query, 1)
     words = [called(focus.query, head.queries), *(called(look.position, head.keys) for look in looks)]
     looking, *seen = (fonts.shortened(word, 10.5, 2.5) for word in words)
     found = f"looks most at “{seen[0]}” ({looks[0].weight:.3f})" if looks else "sees nothing"
-    page.write(axes, 0, 0.42, f"“{looking}” {found}", 10.5, color=FAINT)
+    page.write(axes, 0.0, 0.42, f"“{looking}” {found}", 10.5, color=FAINT)

@@ -1,6 +1,6 @@
 """The patterns of many heads side by side as one picture: all heads of a layer, or all layers × heads.
 
-Source: the grid of all heads, as in Vig 2019 (BertViz), figure 2.
+Source: the model view of Vig 2019 (BertViz).
 """
 
 import math
@@ -123,7 +123,7 @@ def heads_figure(trace: Trace, layer: int | None = None) -> Figure:
         name_tokens(page, axes, mosaic, side)
     area = page.area(MARGIN, bottom, ROOM, LINE * len(caption))
     for line, words in enumerate(caption):
-        page.write(area, 0, LINE * line + 0.12, words, 8.5, color=FAINT)
+        page.write(area, 0.0, LINE * line + 0.12, words, 8.5, color=FAINT)
     return page.figure
 
 
@@ -174,11 +174,11 @@ def notes(mosaic: Mosaic) -> list[str]:
 def write_title(page: Page, trace: Trace, heads: Sequence[Head], layer: int | None) -> None:
     """The model, and which heads there are."""
     axes = page.area(MARGIN, MARGIN, ROOM, TITLE)
-    page.write(axes, 0, 0.16, page.fonts.shortened(trace.model, 15, ROOM, bold=True), 15, bold=True)
+    page.write(axes, 0.0, 0.16, page.fonts.shortened(trace.model, 15.0, ROOM, bold=True), 15.0, bold=True)
     n_heads, n_layers = heads[0].pattern.n_heads, len(by_layer(heads))
     what = f"{counted(n_layers, 'layer')} × " if layer is None else f"layer {layer} · "
     text = f"{heads[0].kind} · {what}{counted(n_heads, 'head')} · {page.fonts.shortened(trace.text, 10.5, ROOM - 3)}"
-    page.write(axes, 0, 0.42, text, 10.5, color=FAINT)
+    page.write(axes, 0.0, 0.42, text, 10.5, color=FAINT)
 
 
 def counted(number: int, noun: str) -> str:
@@ -212,8 +212,8 @@ def number_grid(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
         y = mosaic.corner(place)[0] + rows / 2 + half_letter(7.5) / side
         page.write(axes, -0.07 / side, y, str(mosaic.heads[place].layer), 7.5, color=FAINT, ha="right")
     x, y = -0.3 / side, mosaic.shape[0] / 2
-    page.write(axes, mosaic.shape[1] / 2, -0.24 / side, "head", 8, color=FAINT, ha="center")
-    page.write(axes, x, y, "layer", 8, color=FAINT, ha="center", va="center", rotation=90)
+    page.write(axes, mosaic.shape[1] / 2, -0.24 / side, "head", 8.0, color=FAINT, ha="center")
+    page.write(axes, x, y, "layer", 8.0, color=FAINT, ha="center", va="center", rotation=90)
 
 
 def name_panels(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
@@ -241,5 +241,5 @@ def name_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
 
 def label_room(head: Head, fonts: Fonts) -> tuple[float, float]:
     """Room for tokens at the left and above, in inches."""
-    widths = [max(fonts.width(short(t, 8, fonts), 8) for t in tokens) for tokens in (head.queries, head.keys)]
+    widths = [max(fonts.width(short(t, 8.0, fonts), 8.0) for t in tokens) for tokens in (head.queries, head.keys)]
     return widths[0] + 0.1, widths[1] + 0.1

@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
@@ -68,7 +69,9 @@ class Page:
 
 def blank(height: float, fonts: Fonts) -> Page:
     """An empty white page of some height in inches."""
-    return Page(Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white"), fonts)
+    figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white")
+    FigureCanvasAgg(figure)  # a figure that can be drawn with no display and no pyplot
+    return Page(figure, fonts)
 
 
 def colours() -> Colormap:

@@ -132,20 +132,20 @@ class Drawing:
         rows, columns = self.weights.shape
         n_queries, n_keys = len(self.focus.head.queries), len(self.focus.head.keys)
         row = (self.focus.query + 0.5) * rows / n_queries
-        text = short(self.focus.token, 8, page.fonts)
-        page.write(axes, -0.08 / self.side, row + 0.04 / self.side, text, 8, bold=True, ha="right")
+        text = short(self.focus.token, 8.0, page.fonts)
+        page.write(axes, -0.08 / self.side, row + 0.04 / self.side, text, 8.0, bold=True, ha="right")
         strongest = sorted(look.position for look in self.focus.head.top(self.focus.query, 5))
         places = [(key + 0.5) * columns / n_keys for key in strongest]
-        for key, place, x in zip(strongest, places, spread(places, 0.15 / self.side, columns), strict=True):
+        for key, place, x in zip(strongest, places, spread(places, 0.15 / self.side, float(columns)), strict=True):
             leader = [0, -0.06 / self.side, -0.22 / self.side]
             axes.plot([place, place, x], leader, color=FAINT, linewidth=0.6, clip_on=False)
-            self._write_slanted(page, axes, (x, -0.25 / self.side), self.focus.head.keys[key], 8)
+            self._write_slanted(page, axes, (x, -0.25 / self.side), self.focus.head.keys[key], 8.0)
         for position in positions(n_keys):
             x = (position + 0.5) * columns / n_keys
-            page.write(axes, x, rows + 0.15 / self.side, str(position), 7, ha="center", color=FAINT)
+            page.write(axes, x, rows + 0.15 / self.side, str(position), 7.0, ha="center", color=FAINT)
         for position in positions(n_queries):
             y = (position + 0.5) * rows / n_queries
-            page.write(axes, columns + 0.06 / self.side, y + 0.035 / self.side, str(position), 7, color=FAINT)
+            page.write(axes, columns + 0.06 / self.side, y + 0.035 / self.side, str(position), 7.0, color=FAINT)
 
     def _write_slanted(self, page: Page, axes: Axes, place: tuple[float, float], token: Token, size: float) -> None:
         """A column's name, the middle of its letters rising from a place."""
@@ -168,7 +168,9 @@ def drawing(focus: Focus, fonts: Fonts, width: float, tallest: float) -> Drawing
 def margins(focus: Focus, fonts: Fonts, side: float) -> tuple[float, float, float, float]:
     """The room for labels at the left, top, right and bottom of a pattern, in inches."""
     if not named(focus):
-        longest = max(fonts.width(short(token, 8, fonts), 8, bold=True) for token in (focus.token, *looked_at(focus)))
+        longest = max(
+            fonts.width(short(token, 8.0, fonts), 8.0, bold=True) for token in (focus.token, *looked_at(focus))
+        )
         return longest + 0.12, longest * 0.71 + 0.4, 0.35, 0.22
     size = letters(side)
     left = max(fonts.width(short(token, size, fonts), size, bold=True) for token in focus.head.queries)

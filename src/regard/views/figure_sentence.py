@@ -101,7 +101,9 @@ class Sentence:
         boxes = {box.position: box for box in self.keys}
         for look in self.written:
             box = boxes[look.position]
-            page.write(axes, box.middle, self._top(box) + BOX + 0.14, f"{look.weight:.3f}", 8, color=BLUE, ha="center")
+            page.write(
+                axes, box.middle, self._top(box) + BOX + 0.14, f"{look.weight:.3f}", 8.0, color=BLUE, ha="center"
+            )
 
     def _draw_box(self, page: Page, axes: Axes, box: Box, weight: float, kept: bool) -> None:
         looking = box.position == self.focus.query and (box in self.queries or not self.queries)
@@ -158,7 +160,7 @@ class Sentence:
             return min(TALLEST, 0.28 + 0.17 * max(abs(start.middle - end.middle) for end in self.keys))
         if line == 0 and (self.queries or start.line > 0):
             return 0.0
-        return 0.55 if self.n_lines < 4 else 0.22
+        return 0.55 if self.n_lines < 4 else 0.3
 
     @property
     def _start(self) -> Box:
@@ -177,7 +179,7 @@ def sentence(focus: Focus, fonts: Fonts) -> Sentence:
     everything = (list(range(len(head.keys))), list(range(len(head.queries))) if other_text else [])
     near, own = dict.fromkeys(strongest, AROUND_KEY), {focus.query: AROUND_QUERY}
     if other_text:
-        parts = (around(near, len(head.keys)), around(own, len(head.queries)))
+        parts = (around(near or {0: AROUND_KEY}, len(head.keys)), around(own, len(head.queries)))
     else:
         parts = (around(near | own, len(head.keys)), [])
     one_line = [(size, 1, everything) for size in SIZES]
@@ -211,7 +213,7 @@ def boxes(
     for position in positions:
         text = tokens[position].text if position >= 0 else "…"
         text = fonts.shortened(text, size, ROOM - 2 * PAD)
-        widths = [fonts.width(text, size), fonts.width("0.000", 8) if position in written else 0.0]
+        widths = [fonts.width(text, size), fonts.width("0.000", 8.0) if position in written else 0.0]
         width = max(widths) + 2 * PAD
         joined = position > 0 and tokens[position].joined and placed and placed[-1].position == position - 1
         left = right + (0.0 if not placed else JOINT if joined else SPACE)

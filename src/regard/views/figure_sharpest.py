@@ -63,7 +63,7 @@ class Sharpest:
         n_heads, layers, side = self.focus.head.pattern.n_heads, self.layers, self.side
         text = page.area(left, top, self.room, self.above)
         for line, words in enumerate(self.title):
-            page.write(text, 0, LINE * line + 0.12, words, 8.5)
+            page.write(text, 0.0, LINE * line + 0.12, words, 8.5)
         axes = page.area(left + LEFT, top + self.above, n_heads * side, len(layers) * side)
         axes.set(xlim=(0, n_heads), ylim=(len(layers), 0))
         weights = {(head.layer, head.head): weight for head, _, weight in self.looks}
@@ -83,7 +83,7 @@ class Sharpest:
         axes = page.area(left, top, width, LINE * len(looks))
         for line, (head, key, weight) in enumerate(looks):
             y, bold = LINE * line + 0.12, head.name == self.focus.head.name
-            page.write(axes, 0, y, head.name, 8.5, bold=bold)
+            page.write(axes, 0.0, y, head.name, 8.5, bold=bold)
             word = page.fonts.shortened(called(key, head.keys), 8.5, width - 1.1, bold)
             page.write(axes, 0.62, y, word, 8.5, bold=bold)
             page.write(axes, width, y, f"{weight:.3f}", 8.5, bold=bold, color=BLUE, ha="right")
@@ -105,9 +105,9 @@ def number(page: Page, axes: Axes, n_heads: int, layers: list[int], side: float)
     """Layers down the left and heads along the top, as many numbers as have room."""
     step = next(step for step in STEPS if step * side >= 0.19)
     for head in range(0, n_heads, step):
-        page.write(axes, head + 0.5, -0.06 / side, str(head), 7, color=FAINT, ha="center")
+        page.write(axes, head + 0.5, -0.06 / side, str(head), 7.0, color=FAINT, ha="center")
     for row in range(0, len(layers), step):
-        page.write(axes, -0.06 / side, row + 0.5 + 0.035 / side, str(layers[row]), 7, color=FAINT, ha="right")
+        page.write(axes, -0.06 / side, row + 0.5 + 0.035 / side, str(layers[row]), 7.0, color=FAINT, ha="right")
     page.write(axes, n_heads / 2, -0.22 / side, "head", 7.5, color=FAINT, ha="center")
     x, y = -0.27 / side, len(layers) / 2
     page.write(axes, x, y, "layer", 7.5, color=FAINT, ha="center", va="center", rotation=90)
@@ -118,6 +118,6 @@ def draw_scale(page: Page, left: float, top: float) -> None:
     axes = page.area(left, top, 1.2, 0.1)
     shade(axes, np.linspace(0, 1, 121)[None], Normalize(0, 1), "scale")
     axes.add_patch(Rectangle((0, 0), 1.2, 0.1, **frame(EDGE, 0.5)))
-    for place, text in ((0, "0"), (0.6, "0.5"), (1.2, "1")):
-        page.write(axes, place, 0.24, text, 7, color=FAINT, ha="center")
-    page.write(axes, 1.32, 0.09, "weight", 7, color=FAINT)
+    for place, text in ((0.0, "0"), (0.6, "0.5"), (1.2, "1")):
+        page.write(axes, place, 0.24, text, 7.0, color=FAINT, ha="center")
+    page.write(axes, 1.32, 0.09, "weight", 7.0, color=FAINT)

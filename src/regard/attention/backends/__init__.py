@@ -3,4 +3,6 @@
     reference   loops in float64, written to be read; what the others are tested against
     fused       PyTorch's scaled_dot_product_attention, which never builds the queries × keys matrix
     tiled       `Pattern.apply`: blocks of queries, for what the fused kernel cannot express
+
+`attend` takes fused wherever it can express the call.
 """

@@ -10,15 +10,16 @@ import math
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.grid import Grid, Tile
 from regard.attention.introduce import introduce
+from regard.attention.scores.score import Score
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class ScaledDot:
+class ScaledDot(Score):
     """The dot product of query and key, scaled so that wide vectors do not push softmax where its gradient vanishes.
 
         scores = scale · query · key            and, where they are given,
@@ -32,6 +33,7 @@ class ScaledDot:
 
     Raises:
         ValueError: a softcap that is not above 0.
+        TypeError: a bias that is not of floating-point numbers.
 
     Source: Vaswani et al. 2017, equation 1; softcap: Gemma 2, 2024, section 2; bias: Raffel et al. 2020, section 2.1.
     """
@@ -41,8 +43,16 @@ class ScaledDot:
     bias: Float[Tensor, "*shape"] | None = None
 
     def __post_init__(self) -> None:
-        if self.softcap is not None and not self.softcap > 0:
-            raise ValueError(f"softcap={self.softcap} bounds the scores to ±softcap, so it must be above 0.")
+        if self.softcap is not None and not 0 < self.softcap < math.inf:
+            raise ValueError(
+                f"softcap={self.softcap} bounds the scores to ±softcap, so it must be above 0 and finite; "
+                "None = no bound."
+            )
+        if self.bias is not None and not self.bias.is_floating_point():
+            raise TypeError(
+                f"bias has dtype {self.bias.dtype}; a bias is floating-point numbers that are added to the scores. "
+                "What a query may attend to is a mask: mask=…."
+            )
 
     def factor(self, d_key: int) -> float:
         """What the products are multiplied by."""
@@ -61,6 +71,10 @@ class ScaledDot:
         if self.bias is not None:
             scores = scores + tile.select(self.bias).to(scores)
         return scores
+
+    def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
+        """False where the bias is -∞: the kernel takes it for a mask."""
+        return None if self.bias is None else tile.select(self.bias) != -torch.inf
 
     def of_type(self, query: Tensor) -> "ScaledDot":
         """The same score with its bias in the type and place of the query."""

@@ -1,0 +1,57 @@
+"""Standing in for a tensor: what a lazy object needs so that tools which expect the weights themselves still work."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+OPERATORS = (
+    "add radd sub rsub mul rmul truediv rtruediv matmul rmatmul pow rpow neg pos abs invert lt le gt ge and rand or ror"
+)
+"""Python's operators on tensors; `==` stays the identity of the object."""
+
+
+class ThroughDense:
+    """numpy.asarray, torch functions, operators and the methods of a tensor, all through `dense()`."""
+
+    __slots__ = ()
+
+    def dense(self) -> Tensor:
+        """The tensor that this object stands for."""
+        raise AssertionError("a class that stands in for a tensor says which")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self.dense().detach().cpu(), dtype=dtype)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return function(*densified(args), **densified(kwargs or {}))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(Tensor, name):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return getattr(self.dense(), name)
+
+
+def densified(value: Any) -> Any:
+    """The arguments of a torch function with each stand-in among them made dense."""
+    if isinstance(value, ThroughDense):
+        return value.dense()
+    if isinstance(value, tuple | list):
+        return type(value)(map(densified, value))
+    return {key: densified(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def through_dense(operator: str) -> Callable[..., Any]:
+    """One of Python's operators, done by the tensor."""
+
+    def apply(self: ThroughDense, *others: Any) -> Any:
+        return getattr(torch.Tensor, operator)(self.dense(), *densified(others))
+
+    return apply
+
+
+for _operator in (f"__{name}__" for name in OPERATORS.split()):
+    setattr(ThroughDense, _operator, through_dense(_operator))

@@ -1,0 +1,365 @@
+"""The picture of a trace: what is drawn is what the pattern says, and a file is whole, legible and always the same."""
+
+import io
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.colors import to_rgba
+from numpy.testing import assert_allclose
+
+from regard import Causal, InputError, Trace, attend
+from regard.tracing.focus import focus_on, sharpest
+from regard.tracing.tokens import Token
+from regard.views.figure import figure, write_figure
+from regard.views.figure_page import MASKED, colours
+from regard.views.figure_pattern import maps
+
+MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
+
+
+def drawn(trace, **chosen):
+    return figure(trace, focus_on(trace, **chosen))
+
+
+def part(picture, gid):
+    found = [artist for axes in picture.axes for artist in axes.get_children() if artist.get_gid() == gid]
+    assert len(found) == 1, f"{len(found)} parts are called {gid}"
+    return found[0]
+
+
+def texts(picture):
+    return [text.get_text() for axes in picture.axes for text in axes.texts]
+
+
+def caption(picture):
+    return " ".join(text.get_text() for text in picture.axes[-1].texts)
+
+
+def beside(picture):
+    """The names of rows and columns: what is written into the pattern's own area."""
+    return [text.get_text() for text in part(picture, "weights").axes.texts]
+
+
+def cross(n_source, n_target, mask=None):
+    source = tuple(Token(f"s{i}", f"s{i}") for i in range(n_source))
+    target = tuple(Token(f"t{i}", f"t{i}") for i in range(n_target))
+    generator = torch.Generator().manual_seed(3)
+    query = torch.randn(1, 2, n_target, 5, generator=generator)
+    key, value = torch.randn(2, 1, 2, n_source, 5, generator=generator)
+    steps = {"cross": {0: attend(query, key, value, mask=mask)}}
+    return Trace("m", " ".join(map(str, source)), " ".join(map(str, target)), source, target, steps)
+
+
+# The pattern
+
+
+def test_the_area_of_each_circle_is_its_weight(handmade):
+    trace = handmade("a b c d e f g")
+    picture = drawn(trace, token="c", head="L1H2")
+    circles = part(picture, "weights")
+    assert_allclose(circles.get_widths(), circles.get_heights())
+    columns, rows = (circles.get_offsets() - 0.5).astype(int).T
+    weights = trace["L1H2"].weights.numpy()[rows, columns]
+    assert_allclose((circles.get_widths() / circles.get_widths().max()) ** 2, weights / weights.max(), rtol=1e-5)
+    large = np.argwhere(trace["L1H2"].weights.numpy() >= 0.0005)
+    assert sorted(zip(rows, columns, strict=True)) == sorted(map(tuple, large))
+
+
+def test_a_circle_never_leaves_its_cell(handmade):
+    picture = drawn(handmade("a b c", mask=Causal(), kind="decoder"), token="b", head="L0H0")
+    circles = part(picture, "weights")
+    assert 0.9 < circles.get_widths().max() < 1  # the first token looks at itself alone, with weight 1
+    axes = circles.axes
+    assert [tuple(axes.get_xlim()), tuple(axes.get_ylim())] == [(0, 3), (3, 0)]
+
+
+def test_masked_cells_are_grey_and_have_no_circle(handmade):
+    trace = handmade("a b c d e", mask=Causal(), kind="decoder")
+    picture = drawn(trace, token="c", head="L0H1")
+    masked = part(picture, "masked")
+    corners = {tuple(path.vertices.min(axis=0).astype(int)) for path in masked.get_paths()}
+    assert corners == {(key, query) for query in range(5) for key in range(5) if key > query}
+    assert {tuple(colour) for colour in masked.get_facecolor()} == {to_rgba(MASKED)}
+    places = (part(picture, "weights").get_offsets() - 0.5).astype(int)
+    assert corners.isdisjoint(map(tuple, places))
+    assert "Grey: hidden by the mask." in caption(picture)
+
+
+def test_a_pattern_without_a_mask_has_no_grey(snake):
+    picture = drawn(snake, token="it", head="L3H1")
+    assert part(picture, "masked").get_paths() == []
+    assert "Grey" not in caption(picture)
+
+
+def test_every_row_and_column_bears_its_token(snake):
+    picture = drawn(snake, token="it", head="L3H1")
+    tokens = [token.text for token in snake.tokens]
+    assert beside(picture) == tokens + tokens
+
+
+def test_the_looking_tokens_row_is_outlined(snake):
+    picture = drawn(snake, token="it", head="L3H1")
+    row, side = part(picture, "chosen-row"), part(picture, "weights").axes
+    assert row.get_y() == pytest.approx(7, abs=0.1)
+    assert row.get_y() + row.get_height() == pytest.approx(8, abs=0.1)
+    assert [text.get_text() for text in side.texts if text.get_fontweight() == "bold"] == ["it"]
+
+
+def test_past_forty_tokens_weights_are_shades(handmade):
+    trace = handmade(" ".join(f"w{i}" for i in range(41)), mask=Causal(), kind="decoder")
+    image = part(drawn(trace, token="w17", head="L1H0"), "weights").get_array()
+    assert_allclose(image.data, trace["L1H0"].weights.numpy())
+    assert (image.mask == np.triu(np.ones((41, 41), bool), 1)).all()
+
+
+def test_past_sixty_tokens_only_the_tokens_in_question_are_named(handmade):
+    trace = handmade(" ".join(f"w{i}" for i in range(67)))
+    looked_at = sorted(look.position for look in trace["L1H0"].top("w17", 5))
+    names = [name for name in beside(drawn(trace, token="w17", head="L1H0")) if name.startswith("w")]
+    assert names == ["w17", *(f"w{key}" for key in looked_at)]
+
+
+def test_a_long_text_is_pooled_and_says_so(handmade):
+    trace = handmade(" ".join(f"w{i}" for i in range(300)), n_layers=1, mask=Causal(), kind="decoder")
+    picture = drawn(trace, token="w200", head="L0H1")
+    image = part(picture, "weights").get_array()
+    pooled = trace.decoder[0].pooled(256, 256, "max")[0, 1].numpy()
+    assert_allclose(image.data, pooled)
+    of = np.arange(300) * 256 // 300
+    seen = np.zeros((256, 256), bool)
+    np.logical_or.at(seen, (of[:, None], of[None]), np.tri(300, dtype=bool))
+    assert (image.mask == ~seen).all()
+    assert "300 × 300 weights pooled to 256 × 256 cells, each showing its largest" in caption(picture)
+
+
+def test_maps_go_through_blocks(handmade, monkeypatch):
+    pattern = handmade(" ".join(f"w{i}" for i in range(29)), mask=Causal(), kind="decoder").decoder[1]
+    whole, pooled = maps(pattern, [2, 0], most=11), pattern.pooled(11, 11, "max")[0, [2, 0]]
+    monkeypatch.setattr("regard.attention.pattern.BLOCK_WEIGHTS", 100)
+    blocks = maps(pattern, [2, 0], most=11)
+    assert_allclose(whole.weights, pooled)
+    assert_allclose(blocks.weights, pooled, rtol=1e-5)
+    assert (blocks.seen == whole.seen).all()
+
+
+# The text
+
+
+def test_the_tint_of_each_token_is_its_weight(handmade):
+    trace = handmade("a b c d e", mask=Causal(), kind="decoder")
+    picture = drawn(trace, token="c", head="L0H1")
+    for key, weight in enumerate(trace["L0H1"]["c"].tolist()):
+        colour = part(picture, f"key-{key}").get_facecolor()
+        assert_allclose(colour, colours()(weight) if key <= 2 else to_rgba(MASKED))
+
+
+def test_the_arcs_are_as_thick_as_the_row(handmade):
+    trace = handmade("a b c d e f g")
+    arcs = part(drawn(trace, token="c", head="L1H2"), "arcs")
+    row = trace["L1H2"]["c"].numpy()
+    assert_allclose(np.array(arcs.get_linewidths()) / sum(arcs.get_linewidths()), row / row.sum(), rtol=1e-5)
+    opacity = arcs.get_edgecolor()[:, 3]
+    assert (np.argsort(opacity) == np.argsort(row)).all()
+    assert opacity.max() <= 1
+
+
+def test_the_arcs_lead_from_the_token_to_each_key(handmade):
+    picture = drawn(handmade("a b c d e f g"), token="c", head="L1H2")
+    boxes = [part(picture, f"key-{key}") for key in range(7)]
+    middles = [box.get_x() + box.get_width() / 2 for box in boxes]
+    ends = np.array([path.vertices[[0, -1], 0] for path in part(picture, "arcs").get_paths()])
+    assert_allclose(ends[:, 0], middles[2])
+    assert_allclose(ends[:, 1], middles)
+
+
+def test_the_looking_token_alone_is_outlined(handmade):
+    picture = drawn(handmade("a b c d e"), token="d", head="L0H0")
+    outlined = [key for key in range(5) if part(picture, f"key-{key}").get_edgecolor()[3] > 0]
+    assert outlined == [3]
+
+
+def test_the_strongest_weights_are_written(snake):
+    picture = drawn(snake, token="it", head="L3H1")
+    written = texts(picture)
+    assert "0.674" in written
+    assert all(f"{look.weight:.3f}" in written for look in snake["L3H1"].top("it", 5))
+    assert "“it” looks most at “snake” (0.674)" in written
+
+
+def test_of_a_very_long_text_the_parts_in_question_are_shown_and_counted(handmade):
+    trace = handmade(" ".join(f"w{i}" for i in range(300)), n_layers=1)
+    picture = drawn(trace, token="w150", head="L0H0")
+    shown = [i for i in range(300) if any(a.get_gid() == f"key-{i}" for axes in picture.axes for a in axes.patches)]
+    assert {150, *(look.position for look in trace["L0H0"].top("w150", 5))} <= set(shown)
+    assert len(shown) < 100
+    note = f"Of the 300 tokens read, {len(shown)} are shown: those near “w150” and near its strongest keys."
+    assert note in caption(picture)
+    assert texts(picture).count("…") >= 2
+
+
+def test_a_text_of_a_hundred_tokens_is_shown_whole(handmade):
+    picture = drawn(handmade(" ".join(f"w{i}" for i in range(97)), n_layers=1), token="w50")
+    assert all(part(picture, f"key-{i}") for i in range(97))
+    assert "…" not in texts(picture)
+
+
+def test_across_two_texts_the_target_stands_over_the_source():
+    trace = cross(11, 7)
+    picture = drawn(trace, token="t3", head="L0H1")
+    queries, keys = ([part(picture, f"{side}-{i}") for i in range(n)] for side, n in (("query", 7), ("key", 11)))
+    assert max(box.get_y() for box in queries) < min(box.get_y() for box in keys)
+    assert [box.get_edgecolor()[3] > 0 for box in queries] == [i == 3 for i in range(7)]
+    for key, weight in enumerate(trace["L0H1"]["t3"].tolist()):
+        assert_allclose(keys[key].get_facecolor(), colours()(weight))
+    assert beside(picture) == [f"t{i}" for i in range(7)] + [f"s{i}" for i in range(11)]
+
+
+def test_across_two_long_texts_both_are_cut_and_say_so():
+    picture = drawn(cross(211, 199), token="t90")
+    assert "Of the 211 tokens read, " in caption(picture)
+    assert "Of the 199 tokens written, 19 are shown" in caption(picture)
+
+
+def test_a_blind_token_of_a_long_target_shows_where_the_source_begins():
+    nothing = torch.arange(199)[:, None] != 90
+    picture = drawn(cross(211, 199, mask=nothing), token="t90", head="L0H1")
+    assert "“t90” sees nothing" in texts(picture)
+    assert part(picture, "key-0").get_facecolor() == to_rgba(MASKED)
+    assert "Of the 211 tokens read, 5 are shown" in caption(picture)
+
+
+# All heads
+
+
+def test_every_heads_sharpest_look_is_a_cell_and_the_chosen_one_is_outlined(snake):
+    picture = drawn(snake, token="it", head="L3H1")
+    image = part(picture, "heads").get_array()
+    assert image.shape == (6, 12)
+    for head, _, weight in sharpest(snake.heads(), 7):
+        assert image[head.layer, head.head] == pytest.approx(weight)
+    assert part(picture, "chosen-head").get_xy() == (1, 3)
+    assert {"L0H2", "L3H1"} <= set(texts(picture))
+
+
+def test_layers_that_were_not_traced_have_no_row(snake):
+    some = Trace("m", snake.text, "", snake.source, (), {"encoder": {2: snake.attended["encoder"][2]}})
+    picture = drawn(some, token="it")
+    assert part(picture, "heads").get_array().shape == (1, 12)
+    assert "2" in texts(picture)
+
+
+# The page
+
+
+WORDS = ["a", "a b", "interdisciplinarity " * 23, " ".join(f"w{i}" for i in range(83)), "x" * 400 + " b"]
+
+
+@pytest.mark.parametrize("words", WORDS, ids=["one", "two", "long", "many", "endless"])
+def test_nothing_is_cut_off_at_the_edge(handmade, words):
+    picture = drawn(handmade(words, n_layers=3, n_heads=5))
+    picture.canvas.draw()
+    renderer = picture.canvas.get_renderer()
+    for text in (text for axes in picture.axes for text in axes.texts):
+        box = text.get_window_extent(renderer)
+        assert box.x0 >= 0, text
+        assert box.y0 >= 0, text
+        assert box.x1 <= picture.bbox.width, text
+        assert box.y1 <= picture.bbox.height, text
+
+
+def test_tokens_of_a_text_do_not_overlap(handmade):
+    picture = drawn(handmade(" ".join(["a", "interdisciplinarity", "b"] * 11), n_layers=1))
+    boxes = [part(picture, f"key-{i}") for i in range(33)]
+    for one, other in pairwise(boxes):
+        assert one.get_x() + one.get_width() <= other.get_x() or other.get_y() >= one.get_y() + one.get_height()
+
+
+def test_signs_are_drawn_as_they_stand(handmade, tmp_path):
+    trace = handmade(r"$x_1$ <script> $ \frac{} & %")
+    picture = drawn(trace, token="$x_1$", head="L0H0")
+    assert not any(text.get_parse_math() for axes in picture.axes for text in axes.texts)
+    assert beside(picture)[:6] == [r"$x_1$", "<script>", "$", r"\frac{}", "&", "%"]
+    assert b"<script" not in write_figure(trace, tmp_path / "a.svg", token="$x_1$").read_bytes()
+
+
+def test_a_model_with_a_long_name_keeps_its_head(handmade):
+    trace = handmade("a b")
+    long = Trace("m" * 200, trace.text, "", trace.source, (), trace.attended)
+    title = [text.get_text() for text in drawn(long, token="a", head="L0H1").axes[0].texts]
+    assert title[0].startswith("mmm")
+    assert title[0].endswith("m…")
+    assert title[1] == "L0H1"
+
+
+def test_a_token_that_sees_nothing_says_so(normal):
+    tokens = tuple(Token(word, word) for word in "abc")
+    blind = torch.tensor([[True, True, True], [False, False, False], [True, True, True]])
+    steps = {"encoder": {0: attend(normal(1, 2, 3, 5), normal(1, 2, 3, 5), normal(1, 2, 3, 5), mask=blind)}}
+    picture = drawn(Trace("m", "a b c", "", tokens, (), steps), token="b", head="L0H0")
+    assert "“b” sees nothing" in texts(picture)
+    assert all(to_rgba(MASKED) == part(picture, f"key-{key}").get_facecolor() for key in range(3))
+
+
+# The file
+
+
+@pytest.mark.parametrize("ending", MAGIC)
+def test_the_ending_names_the_kind_of_file(snake, tmp_path, ending):
+    path = write_figure(snake, tmp_path / f"snake{ending}", token="it", head="L3H1")
+    assert path.read_bytes().startswith(MAGIC[ending])
+    assert [path.name for path in tmp_path.iterdir()] == [f"snake{ending}"]
+
+
+def test_the_ending_may_be_in_capitals(handmade, tmp_path):
+    assert write_figure(handmade("a b"), tmp_path / "A.PNG").read_bytes().startswith(MAGIC[".png"])
+
+
+@pytest.mark.parametrize("ending", MAGIC)
+def test_the_same_trace_gives_the_same_bytes(handmade, tmp_path, ending):
+    trace = handmade("a b c d", mask=Causal(), kind="decoder")
+    one, other = (write_figure(trace, tmp_path / f"{name}{ending}").read_bytes() for name in "ab")
+    assert one == other
+    assert not any(word in one for word in (b"CreationDate", b"dc:date", b"Software"))
+
+
+def test_a_trace_can_write_itself(handmade, tmp_path):
+    assert handmade("a b c").figure(tmp_path / "a.svg").read_bytes().startswith(MAGIC[".svg"])
+
+
+@pytest.mark.parametrize("name", ["snake.jpg", "snake"])
+def test_another_ending(handmade, tmp_path, name):
+    with pytest.raises(InputError) as refusal:
+        write_figure(handmade("a b"), tmp_path / name)
+    message = f"cannot tell what kind of picture {tmp_path / name} is; its name must end in .png, .svg or .pdf."
+    assert str(refusal.value) == message
+    assert [path.name for path in tmp_path.iterdir()] == []
+
+
+def test_no_folder(handmade, tmp_path):
+    path = tmp_path / "none" / "a.png"
+    with pytest.raises(InputError) as refusal:
+        write_figure(handmade("a b"), path)
+    message = f"cannot write {path}: there is no folder {path.parent}; make it first or name another file."
+    assert str(refusal.value) == message
+    assert [path.name for path in tmp_path.iterdir()] == []
+
+
+def test_no_such_token_leaves_no_file(handmade, tmp_path):
+    with pytest.raises(InputError) as refusal:
+        write_figure(handmade("the snake"), tmp_path / "a.png", token="snakes")
+    assert str(refusal.value) == "no token 'snakes' in the text; nearest: snake."
+    assert [path.name for path in tmp_path.iterdir()] == []
+
+
+def test_a_picture_can_be_read_back_at_its_size(handmade, tmp_path):
+    from matplotlib.image import imread
+
+    trace = handmade("a b c")
+    pixels = imread(io.BytesIO(write_figure(trace, tmp_path / "a.png").read_bytes()))
+    width, height = figure(trace, focus_on(trace)).get_size_inches() * 200
+    assert pixels.shape[:2] == (pytest.approx(height, abs=1), pytest.approx(width, abs=1))
+    assert_allclose(pixels[0, 0, :3], 1.0)
+    assert math.isclose(pixels.min(), 0.0, abs_tol=0.2)

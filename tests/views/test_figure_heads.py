@@ -1,0 +1,100 @@
+"""All heads side by side: every cell is its weight, in its place."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from regard import Causal, InputError
+from regard.views.figure_heads import chosen_heads, heads_figure, mosaic_of, write_heads
+from regard.views.figure_page import MASKED, colours
+from regard.views.figure_pattern import SHADES
+
+
+def texts(picture):
+    return [text.get_text() for axes in picture.axes for text in axes.texts]
+
+
+def caption(picture):
+    return " ".join(text.get_text() for text in picture.axes[-1].texts)
+
+
+def image_of(picture):
+    return next(image for axes in picture.axes for image in axes.images if image.get_gid() == "patterns").get_array()
+
+
+@pytest.mark.parametrize("layer", [None, 1])
+def test_every_cell_is_the_colour_of_its_weight(handmade, layer):
+    trace = handmade("a b c d e", n_layers=2, n_heads=3, mask=Causal(), kind="decoder")
+    mosaic, image = mosaic_of(chosen_heads(trace, layer), layer is not None), image_of(heads_figure(trace, layer))
+    grey = [int(MASKED[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    free = np.ones(image.shape[:2], bool)
+    for place, head in enumerate(mosaic.heads):
+        top, left = mosaic.corner(place)
+        expected = colours()(SHADES(head.weights.numpy()))[..., :3]
+        expected[np.triu_indices(5, 1)] = grey
+        assert_allclose(image[top : top + 5, left : left + 5], expected, atol=1e-6)
+        free[top : top + 5, left : left + 5] = False
+    assert_allclose(image[free], 1.0)
+    assert len(mosaic.heads) == (6 if layer is None else 3)
+
+
+def test_layers_are_rows_and_heads_are_columns(handmade):
+    trace = handmade("a b c", n_layers=3, n_heads=5)
+    mosaic = mosaic_of(chosen_heads(trace, None), one_layer=False)
+    for place, head in enumerate(mosaic.heads):
+        top, left = mosaic.corner(place)
+        assert (top // (3 + mosaic.below), left // (3 + mosaic.between)) == (head.layer, head.head)
+    assert set("01234") <= set(texts(heads_figure(trace)))
+
+
+def test_the_heads_of_a_layer_bear_their_names_and_their_tokens(handmade):
+    written = texts(heads_figure(handmade("one two three", n_layers=2, n_heads=5), layer=1))
+    assert [text for text in written if text.startswith("L1")] == [f"L1H{head}" for head in range(5)]
+    assert written.count("two") == 5  # two rows of patterns at the left, three columns at the top
+    assert "encoder · layer 1 · 5 heads · one two three" in written
+
+
+def test_long_texts_are_pooled_and_say_so(handmade):
+    trace = handmade(" ".join(f"w{i}" for i in range(211)), n_layers=1, n_heads=23)
+    note = "In each, 211 × 211 weights pooled to 69 × 69 cells, each showing its largest."
+    assert note in caption(heads_figure(trace))
+    mosaic = mosaic_of(chosen_heads(trace, None), one_layer=False)
+    assert_allclose(mosaic.tiles[0].weights, trace.encoder[0].pooled(69, 69, "max")[0])
+
+
+def test_the_mask_is_mentioned_where_there_is_one(handmade):
+    assert "Grey: hidden by the mask." in caption(heads_figure(handmade("a b", mask=Causal(), kind="decoder")))
+    assert "Grey" not in caption(heads_figure(handmade("a b")))
+
+
+@pytest.mark.parametrize(("ending", "magic"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF-")])
+def test_files(snake, tmp_path, ending, magic):
+    one, other = (write_heads(snake, tmp_path / f"{name}{ending}").read_bytes() for name in "ab")
+    assert one.startswith(magic)
+    assert one == other
+
+
+def test_nothing_is_cut_off_at_the_edge(handmade):
+    for layer in (None, 0):
+        picture = heads_figure(handmade("interdisciplinarity " * 13, n_layers=2, n_heads=7), layer)
+        picture.canvas.draw()
+        for text in (text for axes in picture.axes for text in axes.texts):
+            box = text.get_window_extent(picture.canvas.get_renderer())
+            assert box.x0 >= 0, text
+            assert box.y0 >= 0, text
+            assert box.x1 <= picture.bbox.width, text
+            assert box.y1 <= picture.bbox.height, text
+
+
+def test_no_such_layer(handmade, tmp_path):
+    with pytest.raises(InputError) as refusal:
+        write_heads(handmade("a b", n_layers=3), tmp_path / "a.png", layer=7)
+    assert str(refusal.value) == "no layer 7 to draw: layers run from 0 to 2; nearest: 2."
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_ending(handmade, tmp_path):
+    with pytest.raises(InputError) as refusal:
+        write_heads(handmade("a b"), tmp_path / "a.gif")
+    message = f"cannot tell what kind of picture {tmp_path / 'a.gif'} is; its name must end in .png, .svg or .pdf."
+    assert str(refusal.value) == message

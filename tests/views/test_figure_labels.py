@@ -1,0 +1,108 @@
+"""Labels in any script: fonts that have the letters, else a box and the name of the font to install."""
+
+import warnings
+
+import pytest
+from matplotlib.font_manager import fontManager
+
+from regard.tracing.focus import focus_on
+from regard.tracing.tokens import Token
+from regard.views.figure import figure, write_figure
+from regard.views.labels import BASE, MISSING, Fonts, called, font_for, fonts_for
+
+KOREAN = "뱀은 독이 있다"
+
+
+@pytest.fixture
+def only_the_base_font(monkeypatch):
+    """As on a machine that has no font but matplotlib's own."""
+    monkeypatch.setattr(fontManager, "ttflist", [entry for entry in fontManager.ttflist if entry.name == BASE])
+
+
+def drawn_texts(trace):
+    return [text for axes in figure(trace, focus_on(trace)).axes for text in axes.texts]
+
+
+def test_english_needs_no_other_font():
+    assert fonts_for("The snake, “naïve” … → × ₁ Ελλάδα Москва") == Fonts((BASE,))
+
+
+@pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])
+def test_korean_is_drawn_or_the_font_to_install_is_named(handmade, tmp_path, ending):
+    trace = handmade(KOREAN)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        write_figure(trace, tmp_path / f"a{ending}")
+    written = [text.get_text() for text in drawn_texts(trace)]
+    fonts = fonts_for(KOREAN)
+    assert set(map(fonts.drawn, KOREAN.split())) <= set(written)
+    assert bool(fonts.missing) == any("install Noto Sans CJK KR" in text for text in written)
+
+
+def test_without_a_korean_font_the_letters_are_boxes_and_the_caption_says_what_to_install(
+    handmade, tmp_path, only_the_base_font
+):
+    trace = handmade(KOREAN)
+    write_figure(trace, tmp_path / "a.png")  # a warning of matplotlib's would be an error here
+    written = [text.get_text() for text in drawn_texts(trace)]
+    assert MISSING * 2 in written
+    fonts = fonts_for(KOREAN)
+    assert fonts.missing == set(KOREAN) - {" "}
+    first = ", ".join(f"U+{ord(letter):04X}" for letter in sorted(fonts.missing)[:3])
+    assert fonts.advice == (
+        f"□ stands for letters that no installed font has ({first} …); install Noto Sans CJK KR to see them."
+    )
+    assert fonts.advice in " ".join(written)
+
+
+def test_each_script_names_its_font():
+    assert [font_for(letter) for letter in "뱀かカ蛇กअ🐍⏎"] == [
+        "Noto Sans CJK KR",
+        "Noto Sans CJK JP",
+        "Noto Sans CJK JP",
+        "Noto Sans CJK SC",
+        "Noto Sans Thai",
+        "Noto Sans Devanagari",
+        "Noto Emoji",
+        "Noto Sans Symbols 2",
+    ]
+
+
+def test_one_missing_letter_is_one_line(only_the_base_font):
+    advice = "□ stands for letters that no installed font has (U+BC40); install Noto Sans CJK KR to see them."
+    assert fonts_for("a 뱀").advice == advice
+
+
+def test_control_and_format_signs_are_left_out():
+    fonts = fonts_for("a\u200b\u0007b\n")
+    assert fonts.drawn("a\u200b\u0007b\n") == "ab"
+    assert fonts.advice == ""
+
+
+def test_a_font_file_that_is_gone_is_passed_over(monkeypatch, tmp_path):
+    lost = [entry for entry in fontManager.ttflist if entry.name == BASE]
+    ghost = type(lost[0])(fname=str(tmp_path / "gone.ttf"), name="A Ghost", style="normal", weight=400)
+    monkeypatch.setattr(fontManager, "ttflist", [*lost, ghost])
+    assert fonts_for("뱀") == Fonts((BASE,), frozenset("뱀"))
+
+
+def test_shortening_keeps_as_much_as_fits():
+    fonts = Fonts((BASE,))
+    short = fonts.shortened("interdisciplinarity", 10.0, 0.8)
+    kept = short.removesuffix("…")
+    assert "interdisciplinarity".startswith(kept)
+    assert fonts.width(short, 10.0) <= 0.8 < fonts.width("interdisciplinarity"[: len(kept) + 1] + "…", 10.0)
+    assert fonts.shortened("a", 10.0, 0.8) == "a"
+
+
+def test_lines_hold_every_word_and_are_no_wider_than_told():
+    fonts, text = Fonts((BASE,)), "rows look, columns are looked at, " * 5
+    lines = fonts.lines(text, 9.0, 2.0)
+    assert " ".join(lines) == text.strip()
+    assert max(fonts.width(line, 9.0) for line in lines) <= 2.0
+    assert len(lines) > 1
+
+
+def test_one_of_several_is_called_by_its_number():
+    tokens = [Token(word, word) for word in ["it", "is", "it"]]
+    assert [called(position, tokens) for position in range(3)] == ["it:1", "is", "it:2"]
