@@ -51,6 +51,15 @@ def test_all_files(tmp_path):
     assert all(path.read_bytes().lower().startswith(starts[ending].lower()) for ending, path in paths.items())
 
 
+@pytest.mark.parametrize("options", [(), ("--layer", "3")])
+def test_every_heads_pattern_as_a_picture(tmp_path, options):
+    path = tmp_path / "heads.png"
+    result = look(SNAKE, *options, "--heads", str(path))
+    assert result.exit_code == 0, result.exception
+    assert result.stdout.endswith(f"\nwrote {path}\n")
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
 def test_json_has_every_weight(tmp_path, snake):
     path = tmp_path / "snake.json"
     look(SNAKE, "--token", "it", "--head", "L3H1", "--json", str(path))
@@ -98,6 +107,10 @@ def test_truncate():
         ([SNAKE, "--layer", "6"], "no layer 6 to look at: layers run from 0 to 5; nearest: 5."),
         ([SNAKE, "--target", "le serpent"], "BertModel reads one text, so it takes no target."),
         ([SNAKE, "--png", "a.svg"], "--png writes a PNG file; a.svg does not end in .png."),
+        (
+            [SNAKE, "--heads", "a.gif"],
+            "cannot tell what kind of picture a.gif is; its name must end in .png, .svg or .pdf.",
+        ),
         (
             [SNAKE, "--html", "none/a.html"],
             "cannot write none/a.html: there is no folder none; make it first or name another file.",

@@ -94,37 +94,40 @@ def checked(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Grid:
             )
         if not tensor.is_floating_point():
             raise ValueError(f"{name} has dtype {tensor.dtype}; attend takes floating-point numbers.")
-    for what in ("dtype", "device"):
-        if len({getattr(tensor, what) for tensor in named.values()}) > 1:
-            have = ", ".join(f"{name} {getattr(tensor, what)}" for name, tensor in named.items())
-            raise ValueError(f"query, key and value must share one {what}: {have}; convert them with .to(…).")
-    if query.shape[3] == 0:
+    if not query.dtype == key.dtype == value.dtype or not query.device == key.device == value.device:
+        what = "dtype" if query.device == key.device == value.device else "device"
+        have = ", ".join(f"{name} {getattr(tensor, what)}" for name, tensor in named.items())
+        raise ValueError(f"query, key and value must share one {what}: {have}; convert them with .to(…).")
+    (query_batch, heads, queries, d_query), (key_batch, key_heads, keys, d_key) = query.shape, key.shape
+    value_batch, value_heads, values, _ = value.shape
+    if d_query == 0:
         raise ValueError("query has width 0; a query needs at least one number to be matched with keys.")
-    if query.shape[3] != key.shape[3]:
+    if d_query != d_key:
         raise ValueError(
-            f"query has width {query.shape[3]} and key has width {key.shape[3]}; "
+            f"query has width {d_query} and key has width {d_key}; "
             "their product needs one width, so project them to the same d_key."
         )
-    if key.shape[1:3] != value.shape[1:3]:
+    if (key_heads, keys) != (value_heads, values):
         raise ValueError(
-            f"key has {key.shape[1]} heads of {key.shape[2]} tokens and value has {value.shape[1]} heads of "
-            f"{value.shape[2]} tokens; every key needs its value, so they must be the same."
+            f"key has {key_heads} heads of {keys} tokens and value has {value_heads} heads of "
+            f"{values} tokens; every key needs its value, so they must be the same."
         )
-    if key.shape[1] == 0 or query.shape[1] % key.shape[1]:
+    if key_heads == 0 or heads % key_heads:
         raise ValueError(
-            f"query has {query.shape[1]} heads and key has {key.shape[1]}; each key head serves a group of query "
-            f"heads, so it must be one of {divisors(query.shape[1])}."
+            f"query has {heads} heads and key has {key_heads}; each key head serves a group of query "
+            f"heads, so it must be one of {divisors(heads)}."
         )
-    batches = {tensor.shape[0] for tensor in named.values()}
-    if len(batches - {1}) > 1:
-        have = ", ".join(f"{name} {tensor.shape[0]}" for name, tensor in named.items())
-        raise ValueError(f"batch sizes do not fit together: {have}; each must be the same or 1.")
+    batches = {query_batch, key_batch, value_batch} - {1}
+    if len(batches) > 1:
+        raise ValueError(
+            f"batch sizes do not fit together: query {query_batch}, key {key_batch}, value {value_batch}; "
+            "each must be the same or 1."
+        )
     if not 0 <= dropout < 1:
         raise ValueError(
             f"dropout={dropout} is the chance that a weight is dropped; it must be at least 0 and below 1."
         )
-    batch = next(iter(batches - {1}), 1)
-    return Grid(batch, query.shape[1], query.shape[2], key.shape[2])
+    return Grid(batches.pop() if batches else 1, heads, queries, keys)
 
 
 def checked_kind(name: str, given: object, kind: type, example: object) -> None:

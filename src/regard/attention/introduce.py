@@ -1,7 +1,6 @@
 """What the parts of attention (masks, scores, normalisers) are made of, and how they introduce themselves."""
 
-from collections.abc import Iterator
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from torch import Tensor
@@ -30,10 +29,9 @@ def brief(value: object) -> str:
     return repr(value)
 
 
-def tensors_in(part: Any) -> Iterator[Tensor]:
+def tensors_in(part: object) -> tuple[Tensor, ...]:
     """Every tensor that a part holds, in itself or in the parts that it joins."""
     if isinstance(part, Tensor):
-        yield part
-    elif is_dataclass(part):
-        for field in fields(part):
-            yield from tensors_in(getattr(part, field.name))
+        return (part,)
+    names = getattr(part, "__dataclass_fields__", ())
+    return tuple(tensor for name in names for tensor in tensors_in(getattr(part, name)))

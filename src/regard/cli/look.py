@@ -30,6 +30,10 @@ def look(
     png: Annotated[Path | None, typer.Option("--png", help="Write a picture.")] = None,
     svg: Annotated[Path | None, typer.Option("--svg", help="Write a picture.")] = None,
     pdf: Annotated[Path | None, typer.Option("--pdf", help="Write a picture.")] = None,
+    heads: Annotated[
+        Path | None,
+        typer.Option("--heads", help="Write a picture of every head's pattern, or those of --layer: .png .svg .pdf."),
+    ] = None,
     json: Annotated[
         Path | None,
         typer.Option("--json", help="Write the weights: all of them, or those of --head or --layer."),
@@ -55,11 +59,15 @@ def look(
     from regard.views.files import writable
 
     pictures = {".png": png, ".svg": svg, ".pdf": pdf}
-    outputs = [path for path in (html, *pictures.values(), json) if path is not None]
+    outputs = [path for path in (html, *pictures.values(), heads, json) if path is not None]
     for output in outputs:
         writable(output)
     for ending, picture in pictures.items():
         named_for(picture, ending)
+    if heads:
+        from regard.views.figure_page import picture_path
+
+        picture_path(heads)
     text = sys.stdin.read() if text == "-" else text
     with working("reading the text"):
         from regard.tracing.focus import focus_on
@@ -80,11 +88,13 @@ def look(
         for picture in pictures.values():
             if picture:
                 seen.figure(picture, token=query, head=name)
+        if heads:
+            seen.heads_figure(heads, layer)
         if json:
             from regard.views.data import write_json
 
-            heads = [focus.head] if head else [h for h in seen.heads(focus.head.kind) if layer in (None, h.layer)]
-            write_json(seen, json, focus, heads)
+            chosen = [focus.head] if head else [h for h in seen.heads(focus.head.kind) if layer in (None, h.layer)]
+            write_json(seen, json, focus, chosen)
     if outputs:
         print()
     for output in outputs:

@@ -148,6 +148,12 @@ class Trace:
 
         return write_figure(self, Path(path), token=token, head=head)
 
+    def heads_figure(self, path: str | Path, layer: int | None = None) -> Path:
+        """Write the patterns of all heads side by side, or of those of one layer: PNG, SVG or PDF."""
+        from regard.views.figure_heads import write_heads
+
+        return write_heads(self, Path(path), layer)
+
     def _patterns(self, kind: str) -> dict[int, Pattern]:
         return {layer: step.pattern for layer, step in self.attended.get(kind, {}).items()}
 

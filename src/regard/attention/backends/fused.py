@@ -137,4 +137,4 @@ def same_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tenso
 
 def same_batch(grid: Grid, *tensors: Tensor) -> tuple[Tensor, ...]:
     """Let tensors of one batch item stand for the whole batch."""
-    return tuple(tensor.expand(grid.batch, -1, -1, -1) for tensor in tensors)
+    return tuple(t if len(t) == grid.batch else t.expand(grid.batch, -1, -1, -1) for t in tensors)
