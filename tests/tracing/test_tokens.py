@@ -42,6 +42,12 @@ def test_korean_letters_stand_alone(minilm):
     assert [token.text for token in tokens[1:-1]] == ["ㅂ", "ㅐ", "ㅁ", "ㅇ", "ㅣ"]
 
 
+def test_what_the_tokenizer_does_not_know_is_named_and_not_taken_for_added(minilm):
+    tokens = shown(minilm.tokenizer, "독이 있어서 [UNK]")
+    assert [token.text for token in tokens[-3:]] == ["[UNK:있어서]", "[UNK]", "[SEP]"]
+    assert [token.special for token in tokens[-3:]] == [False, True, True]
+
+
 def test_markup_is_text(minilm):
     tokens = shown(minilm.tokenizer, "a <script> b")
     assert [token.text for token in tokens[1:-1]] == ["a", "<", "script", ">", "b"]

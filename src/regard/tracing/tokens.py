@@ -11,7 +11,7 @@ class Token:
     """One token of a text.
 
     Attributes:
-        text: what to show for it.
+        text: what to show for it; "[UNK:뱀]" where the tokenizer does not know what stands in the text.
         piece: what the tokenizer calls it ("##nom", "Ġthe").
         joined: whether it goes on from the token before it without a space.
         special: whether the tokenizer added it ("[CLS]").
@@ -34,13 +34,15 @@ def tokens_of(tokenizer: Any, encoded: Any, text: str) -> tuple[Token, ...]:
     spans = [tuple(map(int, span)) for span in encoded["offset_mapping"][0]] if "offset_mapping" in encoded else None
     tokens = []
     for position, piece in enumerate(pieces):
-        if special[position]:
+        letters = own_letters(text, spans, position) if spans else None
+        unknown = ids[position] == tokenizer.unk_token_id and letters not in (None, piece)
+        if special[position] and not unknown:
             tokens.append(Token(text=piece, piece=piece, special=True))
             continue
-        letters = own_letters(text, spans, position) if spans else None
         after_a_word = position > 0 and not special[position - 1]
         joined = after_a_word and goes_on(piece, text, spans, position)
-        tokens.append(Token(visible(letters or legible(piece, tokenizer)), piece, joined))
+        shown = f"[UNK:{letters}]" if unknown else visible(letters or legible(piece, tokenizer))
+        tokens.append(Token(shown, piece, joined))
     return tuple(tokens)
 
 
