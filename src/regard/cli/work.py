@@ -12,6 +12,9 @@ def working(what: str) -> Iterator[None]:
 
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    if not console.is_terminal:
+        yield
+        return
+    with Progress(*columns, console=console, transient=True) as progress:
         progress.add_task(what, total=None)
         yield
