@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.options import HeadName, Model, Target, Token, Truncate
+
 if TYPE_CHECKING:
     from regard.tracing.worked_numbers import Numbers
 
@@ -20,26 +22,11 @@ def explain(
         str | None,
         typer.Option("--text", help="Work out a head of a model that reads this text."),
     ] = None,
-    head: Annotated[
-        str | None,
-        typer.Option("--head", help="The head, by layer and head counted from 0: L3H1.", show_default="a telling one"),
-    ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option("--token", "-t", help="Mark this token, and show what it reads; it:2 is the second `it`."),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", help="A Hugging Face model, by name or folder.", show_default="MiniLM"),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option("--target", help="The text on the decoder's side; for encoder-decoders only."),
-    ] = None,
-    truncate: Annotated[
-        bool,
-        typer.Option("--truncate", help="Read the beginning of a text that is too long for the model."),
-    ] = False,
+    head: HeadName = None,
+    token: Token = None,
+    model: Model = None,
+    target: Target = None,
+    truncate: Truncate = False,
     temperature: Annotated[
         float | None,
         typer.Option("--temperature", help="Divide the scores by this; 0 = all weight on the largest."),

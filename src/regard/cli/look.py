@@ -6,26 +6,16 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.options import HeadName, Model, Target, Token, Truncate
+
 
 def look(
     text: Annotated[str, typer.Argument(help="The text to look at; - reads it from standard input.")],
-    token: Annotated[
-        str | None,
-        typer.Option("--token", "-t", help="The token that looks: its text, or it:2 for the second `it`."),
-    ] = None,
-    head: Annotated[
-        str | None,
-        typer.Option("--head", help="The head to look into, by layer and head counted from 0: L3H1."),
-    ] = None,
+    token: Token = None,
+    head: HeadName = None,
     layer: Annotated[int | None, typer.Option("--layer", help="Look at the heads of this layer only.")] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", help="A Hugging Face model, by name or folder.", show_default="MiniLM"),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option("--target", help="The text on the decoder's side; for encoder-decoders only."),
-    ] = None,
+    model: Model = None,
+    target: Target = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with every head, for any browser.")] = None,
     png: Annotated[Path | None, typer.Option("--png", help="Write a picture.")] = None,
     svg: Annotated[Path | None, typer.Option("--svg", help="Write a picture.")] = None,
@@ -38,10 +28,7 @@ def look(
         Path | None,
         typer.Option("--json", help="Write the weights: all of them, or those of --head or --layer."),
     ] = None,
-    truncate: Annotated[
-        bool,
-        typer.Option("--truncate", help="Read the beginning of a text that is too long for the model."),
-    ] = False,
+    truncate: Truncate = False,
 ) -> None:
     """Run a model on a text and show who looks at whom.
 

@@ -1,0 +1,26 @@
+"""Options that several verbs have, said once."""
+
+from typing import Annotated
+
+import typer
+
+Token = Annotated[
+    str | None,
+    typer.Option("--token", "-t", help="The token that looks: its text, or it:2 for the second `it`."),
+]
+HeadName = Annotated[
+    str | None,
+    typer.Option("--head", help="The head, by layer and head counted from 0: L3H1.", show_default="a telling one"),
+]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", "-m", help="A Hugging Face model, by name or folder.", show_default="MiniLM"),
+]
+Target = Annotated[
+    str | None,
+    typer.Option("--target", help="The text on the decoder's side; for encoder-decoders only."),
+]
+Truncate = Annotated[
+    bool,
+    typer.Option("--truncate", help="Read the beginning of a text that is too long for the model."),
+]
