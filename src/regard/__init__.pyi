@@ -8,7 +8,7 @@ from .attention.masks import Padding as Padding
 from .attention.masks import Window as Window
 from .attention.multi_head import MultiHeadAttention as MultiHeadAttention
 from .attention.multi_head import MultiHeadRead as MultiHeadRead
-from .attention.normalise import Softmax as Softmax
+from .attention.normalise.softmax import Softmax as Softmax
 from .attention.pattern import Pattern as Pattern
 from .attention.positions import Rotary as Rotary
 from .attention.scores.dot import Dot as Dot

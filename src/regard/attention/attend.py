@@ -16,7 +16,8 @@ from torch import Tensor
 from regard.attention.backends.fused import fused, why_not
 from regard.attention.grid import Grid
 from regard.attention.masks import Mask, as_mask
-from regard.attention.normalise import Softmax
+from regard.attention.normalise.normaliser import Normaliser
+from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
@@ -44,7 +45,7 @@ def attend(
     *,
     score: Score = ScaledDot(),  # noqa: B008 (frozen)
     mask: Mask | Tensor | None = None,
-    normalise: Softmax = Softmax(),  # noqa: B008 (frozen)
+    normalise: Normaliser = Softmax(),  # noqa: B008 (frozen)
     dropout: float = 0.0,
 ) -> Attended:
     """Read the values with each query.
@@ -71,13 +72,13 @@ def attend(
     grid = checked(query, key, value, dropout)
     mask = as_mask(mask)
     checked_kind("score", score, Score, ScaledDot())
-    checked_kind("normalise", normalise, Softmax, Softmax())
+    checked_kind("normalise", normalise, Normaliser, Softmax())
     for part in (score, mask, normalise):
         if part is not None:
             part.check(grid)
     score = score.of_type(query)
     pattern = Pattern(query, key, value, grid, score, mask, normalise)
-    if isinstance(score, ScaledDot) and why_not(score, normalise) is None:
+    if isinstance(score, ScaledDot) and isinstance(normalise, Softmax) and why_not(score, normalise) is None:
         context = fused(query, key, value, grid, score, mask, normalise, dropout)
         return Attended(context=context, pattern=pattern, backend="fused")
     return Attended(context=pattern.apply(value, dropout), pattern=pattern, backend="tiled")

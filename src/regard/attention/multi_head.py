@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend, divisors
 from regard.attention.masks import Mask
-from regard.attention.normalise import Softmax
+from regard.attention.normalise.normaliser import Normaliser
+from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.positions import Rotary
 from regard.attention.scores.dot import ScaledDot
@@ -73,7 +74,7 @@ class MultiHeadAttention(nn.Module):
         *,
         n_key_heads: int | None = None,
         score: Score = ScaledDot(),  # noqa: B008 (frozen)
-        normalise: Softmax = Softmax(),  # noqa: B008 (frozen)
+        normalise: Normaliser = Softmax(),  # noqa: B008 (frozen)
         positions: Rotary | None = None,
         dropout: float = 0.0,
     ) -> None:

@@ -19,7 +19,8 @@ from torch.utils.checkpoint import checkpoint
 from regard.attention.grid import Grid, Positions, Tile, numbers, spans, take
 from regard.attention.introduce import tensors_in
 from regard.attention.masks import Mask
-from regard.attention.normalise import Softmax
+from regard.attention.normalise.normaliser import Normaliser
+from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
 from regard.attention.selection import Index, Selection
@@ -70,7 +71,7 @@ class Pattern(ThroughDense):
     grid: Grid
     score: Score = ScaledDot()  # noqa: RUF009 (frozen)
     mask: Mask | None = None
-    normalise: Softmax = Softmax()  # noqa: RUF009 (frozen)
+    normalise: Normaliser = Softmax()  # noqa: RUF009 (frozen)
     versions: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend
 from regard.attention.masks import Causal, Keep, Mask
-from regard.attention.normalise import Softmax
+from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
 from regard.errors import InputError

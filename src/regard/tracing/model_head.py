@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.masks import Keep, Mask
-from regard.attention.normalise import Softmax
+from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
 from regard.tracing.focus import Focus, focus_on
 from regard.tracing.head import Head, Place
@@ -235,7 +235,10 @@ def mask_of(head: Head) -> Mask | None:
 
 def normalise_of(head: Head) -> Softmax:
     """The head's own sink, where it has one."""
-    sinks = head.pattern.normalise.sinks
+    normalise = head.pattern.normalise
+    if not isinstance(normalise, Softmax):
+        raise TypeError(f"a head with {normalise!r} cannot be worked out; only softmax can.")
+    sinks = normalise.sinks
     return Softmax() if sinks is None else Softmax(sinks=sinks[[head.head]].detach().cpu().double())
 
 

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from regard import examples
 from regard.attention.masks import Causal, Keep, Mask
-from regard.attention.normalise import Softmax
+from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
 from regard.errors import InputError, nearest
 from regard.tracing.tokens import Token

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.masks import Causal, Keep, Mask
-from regard.attention.normalise import Softmax
+from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
 from regard.errors import InputError
 from regard.tracing.tokens import Token

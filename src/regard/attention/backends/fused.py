@@ -14,7 +14,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.attention.grid import Grid, Tile, spans
 from regard.attention.masks import Causal, Keep, Mask
-from regard.attention.normalise import Softmax
+from regard.attention.normalise.normaliser import Normaliser
+from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
 
@@ -26,12 +27,14 @@ REGISTER_NUMBERS = 16
 """Numbers of float32 that the widest vector register of a CPU holds (AVX-512)."""
 
 
-def why_not(score: Score, normalise: Softmax) -> str | None:
+def why_not(score: Score, normalise: Normaliser) -> str | None:
     """Why the fused kernel cannot express a call; None if it can."""
     if not isinstance(score, ScaledDot):
         return f"the fused kernel computes dot products, not {type(score).__name__}"
     if score.softcap is not None:
         return "the fused kernel has no softcap"
+    if not isinstance(normalise, Softmax):
+        return f"the fused kernel normalises by softmax, not {type(normalise).__name__}"
     if normalise.sinks is not None:
         return "the fused kernel has no sinks"
     if normalise.temperature == 0:

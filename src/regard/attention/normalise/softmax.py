@@ -1,25 +1,21 @@
-"""Normalisers: from the scores of one query to weights that say how much of each value it takes.
+"""Softmax: weights in proportion to the exponential of the scores.
 
-    weights = softmax(scores / temperature)         over the keys that the mask keeps
-
-A query that sees no key has weights 0: its row is set aside before the softmax, so that a NaN in the input still shows.
+weights = softmax(scores / temperature)         over the keys that the mask keeps
 """
 
 import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.grid import Grid, Tile
-from regard.attention.introduce import introduce
-
-Rows = Float[Tensor, "batch heads queries keys"]
+from regard.attention.normalise.normaliser import Normaliser, Rows
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Softmax:
+class Softmax(Normaliser):
     """Weights in proportion to the exponential of the scores; they sum to 1 for each query.
 
     Args:
@@ -43,23 +39,14 @@ class Softmax:
                 "(all weight on the largest) or above."
             )
 
-    def __call__(self, scores: Rows, keep: Bool[Tensor, "#batch #heads #queries #keys"] | None, tile: Tile) -> Rows:
-        """The weights of whole rows: each query of the tile over all of the grid's keys."""
-        n_keys = scores.shape[-1]
-        if self.sinks is not None:
-            sinks = tile.select(self.sinks[:, None, None]).to(scores).expand(*scores.shape[:-1], 1)
-            if keep is not None:
-                scores = scores.masked_fill(~keep, -math.inf)
-            return self._weights(torch.cat([scores, sinks], dim=-1))[..., :n_keys]
-        if keep is None:
-            return self._weights(scores)
-        blind = ~keep.any(dim=-1, keepdim=True)
-        scores = scores.masked_fill(~keep, -math.inf).masked_fill(blind, 0.0)
-        return self._weights(scores).masked_fill(blind, 0.0)
+    def weights(self, masked: Rows, tile: Tile) -> Rows:
+        """Softmax over the keys, and the sink where there is one."""
+        if self.sinks is None:
+            return self._softmax(masked)
+        sinks = tile.select(self.sinks[:, None, None]).to(masked).expand(*masked.shape[:-1], 1)
+        return self._softmax(torch.cat([masked, sinks], dim=-1))[..., :-1]
 
-    def _weights(self, scores: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows keys"]:
-        if scores.shape[-1] == 0:
-            return scores
+    def _softmax(self, scores: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows keys"]:
         if self.temperature == 0:
             largest = (scores == scores.amax(dim=-1, keepdim=True)).to(scores)
             return largest / largest.sum(dim=-1, keepdim=True)
@@ -71,6 +58,3 @@ class Softmax:
             raise ValueError(
                 f"sinks of shape {list(self.sinks.shape)} with {grid.heads} heads; give one number for each head."
             )
-
-    def __repr__(self) -> str:
-        return introduce(self)
