@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from regard import Causal, MultiHeadAttention, Padding, Rotary, ScaledDot, attend
+from regard import Causal, Keep, MultiHeadAttention, Padding, Rotary, ScaledDot, attend
 
 
 def torchs(d_model: int, n_heads: int) -> nn.MultiheadAttention:
@@ -91,6 +91,50 @@ def test_with_rotary_the_last_tokens_alone_read_as_they_do_among_all(normal):
     assert_close(last.output, whole.output[:, 5:])
 
 
+@pytest.mark.parametrize("steps", [[7], [1] * 7, [4, 1, 2]], ids=["prefill", "one by one", "mixed"])
+@pytest.mark.parametrize("positions", [None, Rotary()], ids=["no positions", "rotary"])
+def test_with_a_cache_tokens_read_as_they_do_all_at_once(normal, steps, positions):
+    module = MultiHeadAttention(d_model=24, n_heads=6, n_key_heads=2, positions=positions)
+    x, cache, seen = normal(3, 7, 24), None, 0
+    whole = module(x, mask=Causal())
+    for n_tokens in steps:
+        read = module(x[:, seen : seen + n_tokens], mask=Causal(), cache=cache)
+        cache, rows = read.cache, slice(seen, seen + n_tokens)
+        seen += n_tokens
+        assert cache.n_tokens == seen
+        assert_close(read.output, whole.output[:, rows])
+        assert_close(read.pattern.dense(), whole.pattern.dense()[:, :, rows, :seen])
+
+
+def test_with_a_cache_padding_on_the_left_changes_nothing(normal):
+    module = MultiHeadAttention(d_model=12, n_heads=2, positions=Rotary())
+    texts = [normal(1, n_tokens, 12) for n_tokens in (5, 3)]
+    alone = [module(text, mask=Causal()).output for text in texts]
+    x = torch.cat([torch.nn.functional.pad(text, (0, 0, 5 - text.shape[1], 0), value=9.0) for text in texts])
+    tokens = torch.arange(5) >= torch.tensor([0, 2])[:, None]
+    first = module(x[:, :4], mask=Causal() & Keep(tokens[:, None, None, :4]))
+    second = module(x[:, 4:], mask=Causal() & Keep(tokens[:, None, None]), cache=first.cache)
+    output = torch.cat([first.output, second.output], dim=1)
+    assert_close(output[0], alone[0][0])
+    assert_close(output[1, 2:], alone[1][0])
+
+
+def test_a_memory_prepared_once_is_read_like_the_memory_itself(normal):
+    module, memory = MultiHeadAttention(d_model=12, n_heads=3, positions=Rotary()), normal(2, 5, 12)
+    known = module.prepare(memory)
+    for n_queries in (1, 5, 7):
+        x = normal(2, n_queries, 12)
+        assert_close(module(x, known).output, module(x, memory).output)
+
+
+def test_queries_before_the_first_key_stand_at_negative_positions(normal):
+    module, x = MultiHeadAttention(d_model=8, n_heads=1, positions=Rotary()), normal(1, 5, 8)
+    read = module(x, x[:, 2:])  # the queries are taken to be the last tokens: the first key is the third of them
+    query = Rotary()(module.to_query(x)[:, None], torch.arange(-2, 3))
+    key = Rotary()(module.to_key(x[:, 2:])[:, None], torch.arange(3))
+    assert_close(read.pattern.dense(), (query @ key.mT / math.sqrt(8)).softmax(dim=-1))
+
+
 def test_shapes_of_the_article_with_4_heads(normal):
     query, key, value = (normal(1, 4, 4, 2) for _ in range(3))
     contexts = attend(query, key, value).context
@@ -134,6 +178,12 @@ def test_it_introduces_itself():
         (
             lambda: MultiHeadAttention(d_model=12, n_heads=6, n_key_heads=4),
             "n_heads=6 does not split evenly into groups for n_key_heads=4; head counts that divide it: [1, 2, 3, 6].",
+        ),
+        (
+            lambda: MultiHeadAttention(4, 2)(
+                torch.zeros(1, 2, 4), torch.zeros(1, 3, 4), cache=MultiHeadAttention(4, 2).prepare(torch.zeros(1, 2, 4))
+            ),
+            "got memory and cache; a cache holds the tokens before x, so self-attention alone takes it.",
         ),
         (
             lambda: MultiHeadAttention(d_model=9, n_heads=3, positions=Rotary())(torch.zeros(1, 2, 9)),

@@ -49,8 +49,10 @@ def test_check_finds_a_pattern_that_is_not_the_kernels(snake):
 
 def test_the_model_is_left_as_it_was(minilm):
     minilm.model.train()
+    minilm.model.pooler.eval()  # as one does with a part that is frozen
     regard.trace(minilm.model, SNAKE, tokenizer=minilm.tokenizer)
     assert minilm.model.training
+    assert not minilm.model.pooler.training
     assert minilm.model.config._attn_implementation == "sdpa"
     minilm.model.eval()
 

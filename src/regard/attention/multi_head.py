@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 from einops import rearrange
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend, divisors
@@ -25,16 +25,31 @@ from regard.attention.scores.score import Score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeyValue:
+    """Tokens as keys and values of each head, so that they are projected once and looked at many times."""
+
+    key: Float[Tensor, "batch key_heads keys d_head"]
+    value: Float[Tensor, "batch key_heads keys d_head"]
+
+    @property
+    def n_tokens(self) -> int:
+        """How many tokens there are."""
+        return self.key.shape[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MultiHeadRead:
     """What a multi-head attention gave, and how it looked.
 
     Attributes:
         output: the heads' contexts, joined and projected.
         attended: the contexts of the heads and their pattern.
+        cache: the keys and values that were looked at; the next tokens of the text take them as their cache.
     """
 
     output: Float[Tensor, "batch queries d_model"]
     attended: Attended
+    cache: KeyValue
 
     @property
     def pattern(self) -> Pattern:
@@ -133,37 +148,49 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "batch queries d_model"],
-        memory: Float[Tensor, "batch keys d_model"] | None = None,
+        memory: Float[Tensor, "batch keys d_model"] | KeyValue | None = None,
         *,
         mask: Mask | Tensor | None = None,
+        cache: KeyValue | None = None,
     ) -> MultiHeadRead:
         """Let the tokens of x look at those of memory, or at each other where there is none.
 
         Args:
-            mask: as for `attend`; it broadcasts to [batch heads queries keys].
+            memory: the tokens to look at, or, projected once by `prepare`, their keys and values.
+            mask: as for `attend`; it broadcasts to [batch heads queries keys], the keys of the cache included.
+            cache: keys and values of the tokens before x, as an earlier read of self-attention gave them.
+
+        Raises:
+            ValueError: memory and cache together: a cache is the past of x itself.
         """
-        memory = x if memory is None else memory
-        query = rearrange(
-            self.to_query(x), "batch tokens (heads d_head) -> batch heads tokens d_head", heads=self.n_heads
-        )
-        key, value = (
-            rearrange(kept, "batch tokens (heads d_head) -> batch heads tokens d_head", heads=self.n_key_heads)
-            for kept in (self.to_key(memory), self.to_value(memory))
-        )
+        if memory is not None and cache is not None:
+            raise ValueError(
+                "got memory and cache; a cache holds the tokens before x, so self-attention alone takes it."
+            )
+        known = memory if isinstance(memory, KeyValue) else self.prepare(x if memory is None else memory, cache)
+        query = split(self.to_query(x), self.n_heads)
         if self.positions is not None:
-            places = torch.arange(memory.shape[1], device=x.device)
-            query, key = self.positions(query, places[memory.shape[1] - x.shape[1] :]), self.positions(key, places)
+            query = self.positions(query, places(x.shape[1], known.n_tokens - x.shape[1], x.device))
         attended = attend(
             query,
-            key,
-            value,
+            known.key,
+            known.value,
             score=self.score,
             mask=mask,
             normalise=self.normalise,
             dropout=self.dropout if self.training else 0.0,
         )
         joined = rearrange(attended.context, "batch heads queries d_head -> batch queries (heads d_head)")
-        return MultiHeadRead(output=self.to_output(joined), attended=attended)
+        return MultiHeadRead(output=self.to_output(joined), attended=attended, cache=known)
+
+    def prepare(self, memory: Float[Tensor, "batch tokens d_model"], cache: KeyValue | None = None) -> KeyValue:
+        """The keys and values of some tokens, put behind those of a cache, to be looked at many times."""
+        key, value = split(self.to_key(memory), self.n_key_heads), split(self.to_value(memory), self.n_key_heads)
+        if self.positions is not None:
+            key = self.positions(key, places(memory.shape[1], 0 if cache is None else cache.n_tokens, memory.device))
+        if cache is None:
+            return KeyValue(key=key, value=value)
+        return KeyValue(key=torch.cat([cache.key, key], dim=2), value=torch.cat([cache.value, value], dim=2))
 
     def extra_repr(self) -> str:
         """Sizes and whatever is not its default."""
@@ -175,3 +202,13 @@ class MultiHeadAttention(nn.Module):
             f"{name}={part!r}" for name, part in parts.items() if repr(part) not in ("ScaledDot()", "Softmax()", "None")
         ]
         return ", ".join(given)
+
+
+def split(projected: Float[Tensor, "batch tokens width"], heads: int) -> Float[Tensor, "batch heads tokens d_head"]:
+    """Projected tokens as vectors of each head."""
+    return rearrange(projected, "batch tokens (heads d_head) -> batch heads tokens d_head", heads=heads)
+
+
+def places(n_tokens: int, first: int, device: torch.device) -> Int[Tensor, " tokens"]:
+    """The positions of consecutive tokens; those before position 0 are negative."""
+    return torch.arange(first, first + n_tokens, device=device)

@@ -62,7 +62,7 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
 def installed(model: "PreTrainedModel") -> Iterator[list[Attended]]:
     """Within this, the model attends through regard in evaluation mode; gives all that it attended, in order."""
     before = [(part.config, part.config._attn_implementation) for part in models_in(model)]
-    training = model.training
+    modes = [(module, module.training) for module in model.modules()]
     recorded: list[Attended] = []
     token = RECORDING.set(recorded)
     try:
@@ -70,7 +70,8 @@ def installed(model: "PreTrainedModel") -> Iterator[list[Attended]]:
         yield recorded
     finally:
         RECORDING.reset(token)
-        model.train(training)
+        for module, training in modes:
+            module.training = training
         for config, implementation in before:
             config._attn_implementation = implementation
 
