@@ -2,6 +2,7 @@
 
     MASKS     each mask beside the same rule in plain Python
     eager     the formula in plain torch, in the type of its input: how wrong rounding alone makes it
+    Largest   how large a tensor any operation makes
     correct   the rule for "right": at most twice as far from the truth as eager is
 
 Source of the rule: FlashAttention, tests/test_flash_attn.py ("at most twice the numerical error of a Pytorch
@@ -14,8 +15,9 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from regard.attention.masks import Causal, Documents, Keep, Mask, Padding, Window
+from regard.attention.masks import Causal, Chunked, Dilated, Documents, Global, Keep, Mask, Padding, Prefix, Window
 
 BATCH, HEADS, KEY_HEADS, D_KEY, D_VALUE = 2, 6, 3, 11, 13
 SIZES = [(11, 19), (19, 17), (1, 19), (3, 5)]
@@ -49,9 +51,29 @@ def masks(queries: int, keys: int) -> dict[str, tuple[Mask | Tensor | None, Sees
         "window": (Window(2, 1), lambda b, h, i, j: -2 <= j - (i + late) <= 1),
         "window before the start": (Window(1, 0, offset=-3), lambda b, h, i, j: -1 <= j - (i - 3) <= 0),
         "window past the end": (Window(1, 1, offset=keys - 2), lambda b, h, i, j: -1 <= j - (i + keys - 2) <= 1),
+        "prefix": (Prefix(4), lambda b, h, i, j: j < 4 or j <= i + late),
+        "prefix by item": (Prefix(torch.tensor([2, 13])), lambda b, h, i, j: j < [2, 13][b] or j <= i + late),
+        "prefix from the start": (Prefix(3, offset=0), lambda b, h, i, j: j < 3 or j <= i),
+        "dilated": (Dilated(7, 4, 3), lambda b, h, i, j: j - (i + late) in (-6, -3, 0, 3)),
+        "dilated before the start": (Dilated(5, 1, 2, offset=-3), lambda b, h, i, j: j - (i - 3) in (-4, -2, 0)),
+        "chunked": (Chunked(5), lambda b, h, i, j: {i + late, j} <= chunk_of_five(j)),
+        "chunked before the start": (Chunked(5, offset=-3), lambda b, h, i, j: {i - 3, j} <= chunk_of_five(j)),
+        "global": (Global([0, keys - 2]), lambda b, h, i, j: bool({0, keys - 2} & {i + late, j})),
+        "global from ahead": (Global([2], offset=1), lambda b, h, i, j: 2 in (i + 1, j)),
+        "longformer": (Window(2, 2) | Global([1]), lambda b, h, i, j: abs(i + late - j) <= 2 or 1 in (i + late, j)),
+        "llama 4": (Causal() & Chunked(5), lambda b, h, i, j: j <= i + late and {i + late, j} <= chunk_of_five(j)),
+        "sparse transformer": (
+            Causal() & Dilated(keys, keys, 4),
+            lambda b, h, i, j: j in range(i + late, -1, -4),
+        ),
         "padding": (padding, lambda b, h, i, j: j < lengths[b]),
         "padding alone": (Padding(torch.tensor([0, 4])), lambda b, h, i, j: j < [0, 4][b]),
         "padding for all": (Padding(torch.tensor([2])), lambda b, h, i, j: j < 2),
+        "padding on the left": (Padding(torch.tensor(lengths), side="left"), lambda b, h, i, j: keys - j <= lengths[b]),
+        "both ends padded": (
+            Causal() & Padding(torch.tensor([2, keys + 3]), side="left") & Padding(torch.tensor([keys - 1])),
+            lambda b, h, i, j: j <= i + late and keys - j <= [2, keys + 3][b] and j < keys - 1,
+        ),
         "keep": (Keep(full), lambda b, h, i, j: bool(full[b, h, i, j])),
         "keep by key": (torch.tensor(by_key), lambda b, h, i, j: by_key[j]),
         "keep by query": (torch.tensor(by_query)[:, None], lambda b, h, i, j: by_query[i]),
@@ -77,6 +99,16 @@ def masks(queries: int, keys: int) -> dict[str, tuple[Mask | Tensor | None, Sees
             lambda b, h, i, j: by_item[b][i + late] == by_item[b][j] and j <= i + late,
         )
     return every
+
+
+def chunk_of_five(position: int) -> set[int]:
+    """All positions of the chunk that a position lies in, found by walking to its borders."""
+    chunk = {position}
+    while min(chunk) % 5 != 0:
+        chunk.add(min(chunk) - 1)
+    while (max(chunk) + 1) % 5 != 0:
+        chunk.add(max(chunk) + 1)
+    return chunk
 
 
 MASKS = [(queries, keys, name) for queries, keys in SIZES for name in masks(queries, keys)]
@@ -138,3 +170,18 @@ def correct(found: Tensor, truth: Tensor, control: Tensor) -> None:
 def near(found: Tensor, truth: Tensor) -> None:
     """Fail unless both agree in float64 to 12 digits: more than a wrong formula gives, fewer than rounding spoils."""
     torch.testing.assert_close(found, truth, rtol=1e-12, atol=1e-12)
+
+
+class Largest(TorchDispatchMode):
+    """How many numbers the largest tensor holds in memory that any operation makes."""
+
+    def __init__(self):
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, tuple | list) else [result]:
+            if isinstance(tensor, torch.Tensor):
+                self.numbers = max(self.numbers, tensor.untyped_storage().nbytes() // tensor.itemsize)
+        return result

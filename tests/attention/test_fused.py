@@ -4,31 +4,14 @@ import math
 
 import pytest
 import torch
-from oracle import eager, matrix
+from oracle import Largest, eager, matrix
 from torch.testing import assert_close
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import regard.attention.backends.fused as fused_backend
 from regard import Causal, Documents, Keep, Padding, ScaledDot, Softmax, Window, attend
 from regard.attention.backends.fused import why_not
 from regard.attention.pattern import Pattern
 from regard.attention.scores.score import Score
-
-
-class Largest(TorchDispatchMode):
-    """How many numbers the largest tensor holds in memory that any operation makes."""
-
-    def __init__(self):
-        super().__init__()
-        self.numbers = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        result = function(*args, **(kwargs or {}))
-        for tensor in result if isinstance(result, tuple | list) else [result]:
-            if isinstance(tensor, torch.Tensor):
-                self.numbers = max(self.numbers, tensor.untyped_storage().nbytes() // tensor.itemsize)
-        return result
-
 
 LONG = 4099
 RULES = {

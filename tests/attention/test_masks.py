@@ -1,6 +1,8 @@
 """Masks: what each keeps, against the rule in plain Python; how they join; that a reach never leaves out a kept key."""
 
+import itertools
 import runpy
+from typing import get_args
 
 import pytest
 import torch
@@ -8,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import BATCH, HEADS, MASKS, masks, matrix
 
-import regard.attention.masks
-from regard import Causal, Documents, Keep, Padding, Window, attend
+from regard import Causal, Chunked, Dilated, Documents, Global, Keep, Padding, Prefix, Window, attend
 from regard.attention.grid import Grid
 from regard.attention.masks import as_mask
+from regard.attention.masks.padding import Side
 
 CPU = torch.device("cpu")
 
@@ -38,6 +40,14 @@ def test_a_mask_without_rows_for_queries_treats_them_alike(queries, keys, name):
         assert torch.equal(whole, whole[:, :, :1].expand(grid.shape))
 
 
+TIGHT = [
+    *("causal", "causal from the start", "causal ahead", "causal behind"),
+    *("window", "window before the start", "window past the end", "padding", "padding alone", "padding for all"),
+    *("padding on the left", "prefix", "prefix by item", "prefix from the start", "chunked"),
+    *("chunked before the start", "global", "longformer", "llama 4"),
+]
+"""Masks whose reach is the least range that has all keys that any item, head or query of a block keeps."""
+
 GRIDS = [Grid(2, 3, 5, 11), Grid(2, 3, 11, 11), Grid(2, 3, 11, 5), Grid(2, 3, 1, 7), Grid(2, 3, 4, 0), Grid(2, 3, 0, 4)]
 
 
@@ -52,14 +62,21 @@ def masks_on(draw, grid):
     offset = st.none() | st.integers(-13, 13)
     n_items = draw(st.sampled_from([1, grid.batch]))
     lengths = st.lists(st.integers(0, grid.keys), min_size=n_items, max_size=n_items).map(torch.tensor)
+    side, size = st.integers(0, 5), st.integers(1, 4)
     kinds = [
         st.builds(Causal, offset),
-        st.builds(Window, st.integers(0, 5), st.integers(0, 5), offset),
-        st.builds(Padding, lengths),
+        st.builds(Prefix, st.integers(0, 13) | lengths, offset),
+        st.builds(Window, side, side, offset),
+        st.builds(Dilated, side, side, size, offset),
+        st.builds(Chunked, size, offset),
+        st.builds(Padding, lengths, st.sampled_from(get_args(Side))),
         st.builds(Keep, st.just(tensor(grid.batch, 1, grid.queries, grid.keys))),
         st.builds(Keep, st.just(tensor(grid.keys))),
         st.builds(Keep, st.just(tensor(grid.queries, 1))),
     ]
+    if grid.keys > 0:
+        positions = st.lists(st.integers(0, grid.keys - 1), min_size=1, max_size=3)
+        kinds.append(st.builds(Global, positions, offset))
     if grid.queries <= grid.keys:
         ids = st.lists(st.integers(-2, 2), min_size=grid.keys, max_size=grid.keys)
         kinds.append(ids.map(lambda ids: Documents(torch.tensor(ids, dtype=torch.int64))))
@@ -99,13 +116,44 @@ def test_a_reach_never_leaves_out_a_kept_key(grid_and_mask, data):
         (Window(1, 0, offset=0), range(3, 5), range(2, 5)),
         (Causal(0) & Window(1, 9, offset=0), range(3, 5), range(2, 5)),
         (Window(0, 0, offset=0) | Window(0, 0, offset=4), range(1, 2), range(1, 6)),
-        (Padding(torch.tensor([1])), range(1, 2), range(0, 11)),
+        (Window(3, 0, offset=20), range(1, 2), range(11, 11)),
+        (Prefix(4), range(0, 1), range(0, 7)),
+        (Prefix(9), range(0, 1), range(0, 9)),
+        (Prefix(0, offset=-5), range(0, 5), range(0, 0)),
+        (Prefix(torch.tensor([1, 10])), range(0, 1), range(0, 10)),
+        (Prefix(torch.zeros(0, dtype=torch.int64)), range(0, 1), range(0, 7)),
+        (Prefix(torch.tensor([1, 10]).to("meta")), range(0, 1), range(0, 11)),
+        (Dilated(5, 3, 2), range(1, 2), range(3, 10)),
+        (Dilated(2, 2, 3), range(1, 3), range(7, 9)),
+        (Chunked(4), range(0, 2), range(4, 8)),
+        (Chunked(4), range(1, 3), range(4, 11)),
+        (Chunked(4, offset=-9), range(0, 5), range(0, 0)),
+        (Global([2, 4]), range(0, 5), range(2, 5)),
+        (Global([7, 2]), range(0, 1), range(2, 8)),
+        (Global([7, 2]), range(0, 2), range(0, 11)),
+        (Window(1, 1) | Global([0]), range(0, 1), range(0, 8)),
+        (Padding(torch.tensor([1, 4])), range(1, 2), range(0, 4)),
+        (Padding(torch.tensor([1, 4]), side="left"), range(1, 2), range(7, 11)),
+        (Padding(torch.tensor([1, 99]), side="left"), range(1, 2), range(0, 11)),
+        (Padding(torch.tensor([-1])), range(1, 2), range(0, 0)),
+        (Causal(0) & Padding(torch.tensor([3])), range(3, 4), range(0, 3)),
+        (~~Causal(0), range(1, 2), range(0, 2)),
         (~Causal(0), range(1, 2), range(0, 11)),
     ],
     ids=repr,
 )
 def test_a_reach_is_no_wider_than_it_must_be(mask, queries, reach):
     assert mask.reach(Grid(1, 1, 5, 11), queries) == reach
+
+
+@pytest.mark.parametrize(("queries", "keys", "name"), [case for case in MASKS if case[2] in TIGHT])
+def test_a_reach_ends_at_keys_that_are_kept(queries, keys, name):
+    mask, grid = masks(queries, keys)[name][0], Grid(BATCH, HEADS, queries, keys)
+    whole = kept(mask, grid)
+    for start, stop in itertools.combinations(range(queries + 1), 2):
+        reach = mask.reach(grid, range(start, stop))
+        seen = whole[:, :, start:stop].any(dim=2).any(dim=1).any(dim=0).nonzero().flatten().tolist()
+        assert len(reach) == 0 if not seen else reach == range(seen[0], seen[-1] + 1)
 
 
 @given(grids_and_masks, st.data())
@@ -128,7 +176,8 @@ def test_a_tile_of_a_mask_is_that_tile_of_the_whole(grid_and_mask, data):
 @given(st.sampled_from(GRIDS).flatmap(lambda grid: st.tuples(st.just(grid), masks_on(grid), masks_on(grid))))
 def test_masks_obey_the_laws_of_logic(drawn):
     grid, left, right = drawn
-    assert torch.equal(kept(~~left, grid), kept(left, grid))
+    assert ~~left == left
+    assert torch.equal(kept(~left, grid), ~kept(left, grid))
     assert torch.equal(kept(~(left & right), grid), kept(~left | ~right, grid))
     assert torch.equal(kept(~(left | right), grid), kept(~left & ~right, grid))
     assert torch.equal(kept(left & right, grid), kept(right & left, grid))
@@ -152,6 +201,12 @@ def test_queries_are_the_last_tokens_by_hand():
     assert kept(Window(0, 1, offset=0), Grid(1, 1, 2, 4))[0, 0].int().tolist() == [[1, 1, 0, 0], [0, 1, 1, 0]]
     assert kept(Documents(torch.tensor([5, 5, 2, 2])), Grid(1, 1, 2, 4))[0, 0].int().tolist() == [[0, 0, 1, 1]] * 2
     assert kept(Padding(torch.tensor([1, 0])), Grid(2, 1, 1, 2)).flatten().int().tolist() == [1, 0, 0, 0]
+    left = Padding(torch.tensor([1, 0]), side="left")
+    assert kept(left, Grid(2, 1, 1, 2)).flatten().int().tolist() == [0, 1, 0, 0]
+    assert kept(Prefix(3), Grid(1, 1, 3, 4))[0, 0].int().tolist() == [[1, 1, 1, 0], [1, 1, 1, 0], [1, 1, 1, 1]]
+    assert kept(Dilated(3, 0, 2), Grid(1, 1, 2, 5))[0, 0].int().tolist() == [[0, 1, 0, 1, 0], [0, 0, 1, 0, 1]]
+    assert kept(Chunked(2), Grid(1, 1, 2, 5))[0, 0].int().tolist() == [[0, 0, 1, 1, 0], [0, 0, 0, 0, 1]]
+    assert kept(Global([2]), Grid(1, 1, 3, 4))[0, 0].int().tolist() == [[0, 0, 1, 0], [1, 1, 1, 1], [0, 0, 1, 0]]
 
 
 def test_masks_introduce_themselves():
@@ -160,23 +215,35 @@ def test_masks_introduce_themselves():
     assert repr(joined) == "((Causal(offset=0) & ~Padding(lengths=<int64 [2]>)) | Keep(tensor=<bool [5, 7]>))"
     assert repr(Causal()) == "Causal()"
     assert repr(Window(3, 0, offset=2)) == "Window(before=3, after=0, offset=2)"
+    assert repr(Prefix(3)) == "Prefix(length=3)"
+    assert repr(Prefix(torch.tensor([3, 5]), offset=0)) == "Prefix(length=<int64 [2]>, offset=0)"
+    assert repr(Dilated(6, 0, step=2)) == "Dilated(before=6, after=0, step=2)"
+    assert repr(Chunked(4, offset=1)) == "Chunked(size=4, offset=1)"
+    assert repr(Global([0, 3])) == "Global(positions=(0, 3))"
+    assert repr(Padding(torch.tensor([3, 5]), side="left")) == "Padding(lengths=<int64 [2]>, side='left')"
     assert repr(Documents(torch.zeros(2, 7, dtype=torch.int64))) == "Documents(ids=<int64 [2, 7]>)"
 
 
 def test_the_demo_draws_every_kind(capsys):
-    runpy.run_path(regard.attention.masks.__file__, run_name="__main__")
+    runpy.run_module("regard.attention.masks", run_name="__main__")
     drawn = capsys.readouterr().out.splitlines()
     assert [line for line in drawn if not line.startswith("    ")] == [
         "Causal()",
+        "Prefix(length=3)",
         "Window(before=2, after=1)",
-        "Padding(lengths=<int64 [1]>)",
+        "Dilated(before=4, after=2, step=2)",
+        "Chunked(size=3)",
+        "Global(positions=(0, 5))",
         "Documents(ids=<int64 [8]>)",
+        "Padding(lengths=<int64 [1]>)",
+        "Padding(lengths=<int64 [1]>, side='left')",
         "(Causal() & Documents(ids=<int64 [8]>))",
+        "(Window(before=1, after=1) | Global(positions=(0,)))",
         "~Causal()",
     ]
     assert drawn[3] == "    ● ● ● · · · · ·"
     assert drawn[-6] == "    · · · ● ● ● ● ●"
-    assert len(drawn) == 6 * 9
+    assert len(drawn) == 12 * 9
 
 
 # Refusals
@@ -196,11 +263,51 @@ def test_a_negative_window_is_refused(before, after):
     )
 
 
+@pytest.mark.usefixtures("unhooked")
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Prefix(-1), "Prefix(length=-1) counts keys from the first, so it must be at least 0."),
+        (
+            lambda: Dilated(-1, 2, 3),
+            "Dilated(before=-1, after=2) counts tokens on each side of the query, so neither may be negative; "
+            "use 0 for a side that is not seen.",
+        ),
+        (
+            lambda: Dilated(1, 2, 0),
+            "Dilated(step=0) goes from key to key in steps, so a step must be at least 1.",
+        ),
+        (lambda: Chunked(0), "Chunked(size=0) cuts the tokens into chunks, so a chunk takes at least 1."),
+        (
+            lambda: Global([]),
+            "Global(positions=[]) names tokens by their place, counted from 0; give at least one, and none below 0.",
+        ),
+        (
+            lambda: Global([3, -1]),
+            "Global(positions=[3, -1]) names tokens by their place, counted from 0; "
+            "give at least one, and none below 0.",
+        ),
+        (
+            lambda: Padding(torch.tensor([3]), side="both"),
+            'Padding(side=\'both\') says on which side of the tokens the padding is; it must be "right" or "left".',
+        ),
+    ],
+)
+def test_numbers_that_make_no_mask_are_refused(make, message):
+    assert refusal(ValueError, make) == message
+
+
 @pytest.mark.parametrize("joined", [lambda m: m, lambda m: ~m, lambda m: m & Causal(), lambda m: Causal() | m])
 def test_a_mask_that_does_not_fit_is_refused_however_it_is_joined(joined):
     grid = Grid(2, 3, 5, 7)
     assert refusal(ValueError, lambda: joined(Padding(torch.tensor([1, 2, 3]))).check(grid)) == (
         "Padding was given 3 lengths for a batch of 2; give one for each item."
+    )
+    assert refusal(ValueError, lambda: joined(Prefix(torch.tensor([1, 2, 3]))).check(grid)) == (
+        "Prefix was given 3 lengths for a batch of 2; give one for each item."
+    )
+    assert refusal(ValueError, lambda: joined(Global([2, 7, 4])).check(grid)) == (
+        "Global was given position 7, but there are 7 keys; positions count from 0, so they must be below 7."
     )
     for shape in [(5,), (3, 7), (1, 1, 7)]:
         assert refusal(ValueError, lambda shape=shape: joined(Documents(torch.zeros(shape).long())).check(grid)) == (

@@ -163,7 +163,7 @@ def test_dropout_is_for_training_only_and_the_pattern_shows_weights_before_it(no
 
 def test_it_introduces_itself():
     module = MultiHeadAttention(12, 6, n_key_heads=2, positions=Rotary(), score=ScaledDot(scale=1.0))
-    given = "n_heads=6, d_head=2, n_key_heads=2, score=ScaledDot(scale=1.0), positions=Rotary(base=10000.0)"
+    given = "n_heads=6, d_head=2, n_key_heads=2, score=ScaledDot(scale=1.0), positions=Rotary()"
     assert module.extra_repr() == given
 
 

@@ -1,6 +1,7 @@
 """One head of a model as numbers: x W + b is what the head got, and working it out gives the head's own weights."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch.testing import assert_close
 
 import regard
 from regard import InputError
-from regard.tracing.model_head import model_numbers
+from regard.tracing.model_head import model_numbers, score_of
 from regard.tracing.worked import work_out
 
 SNAKE = "The snake is very dangerous because it has a venom."
@@ -118,6 +119,15 @@ def test_translators(name, kind, minilm):
     assert ("memory" in numbers.matrices) == (kind == "cross")
     assert (len(numbers.queries), len(numbers.keys)) == {"encoder": (13, 13), "decoder": (6, 6), "cross": (6, 13)}[kind]
     assert_equal_to_the_head(numbers, model, f"{kind} L1H3", **how)
+
+
+def test_a_heads_part_of_a_bias_that_is_a_rule(handmade):
+    head = handmade("a b c d e")["L1H2"]
+    query = head.pattern.query
+    pattern = regard.attend(query, query, query, score=regard.ScaledDot(bias=regard.Alibi())).pattern
+    distance = (torch.arange(5) - torch.arange(5)[:, None]).abs().double()
+    slope = {0: 2**-4, 1: 2**-8, 2: 2**-2}[head.head]  # of three heads
+    assert torch.equal(score_of(replace(head, pattern=pattern)).bias, -slope * distance)
 
 
 def test_a_layer_that_does_more_than_multiply_is_not_taken_for_one(minilm):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from regard import Causal, InputError, Keep, ScaledDot, Softmax, examples
+from regard import Alibi, Causal, InputError, Keep, ScaledDot, Softmax, examples
 from regard.tracing.tokens import Token
 from regard.tracing.worked import as_json, example, work_out
 from regard.tracing.worked_numbers import Numbers
@@ -189,6 +189,20 @@ def test_a_scale_a_softcap_and_a_bias(normal):
     assert_close(worked["weights"].matrix, torch.softmax(scores, dim=-1))
     assert worked["scores"].formula == "2 · tanh(products · 0.3 / 2) + bias"
     assert_close(worked["bias"].matrix, bias)
+
+
+def test_a_bias_that_is_a_rule_is_shown_as_its_numbers_in_each_head(normal):
+    query, key, value = (normal(3, 4, dtype=torch.float64) for _ in range(3))
+    distance = (torch.arange(3) - torch.arange(3)[:, None]).abs().double()
+    worked = work_out(direct(query, key, value, n_heads=2, score=ScaledDot(scale=1.0, bias=Alibi())))
+    for head, slope in ((1, 2**-4), (2, 2**-8)):
+        columns = slice(2 * head - 2, 2 * head)
+        assert_close(worked[f"bias_{head}"].matrix, -slope * distance)
+        assert_close(worked[f"scores_{head}"].matrix, query[:, columns] @ key[:, columns].T - slope * distance)
+        assert worked[f"scores_{head}"].formula == f"products_{head}, not scaled + bias_{head}"
+    alone = work_out(direct(query, key, value, score=ScaledDot(bias=Alibi())))
+    assert_close(alone["bias"].matrix, -distance / 256)
+    assert alone["scores"].formula == "products / √d_k, d_k = 4 + bias"
 
 
 def test_the_articles_class_that_scales_by_d_model_is_a_scale(normal):

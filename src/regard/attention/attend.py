@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.backends.fused import fused, why_not
+from regard.attention.backends.choice import chosen_backend
+from regard.attention.backends.fused import fused
 from regard.attention.grid import Grid
 from regard.attention.masks import Mask, as_mask
 from regard.attention.normalise.normaliser import Normaliser
@@ -30,7 +31,7 @@ class Attended:
     Attributes:
         context: what each query read; its type is the input's.
         pattern: the weights it read with, computed when looked at.
-        backend: what computed the context: "fused" or "tiled".
+        backend: what computed the context, "fused" or "tiled"; `explain_backend` says why.
     """
 
     context: Float[Tensor, "batch heads queries d_value"]
@@ -39,7 +40,7 @@ class Attended:
 
 
 def attend(
-    query: Float[Tensor, "query_batch heads queries d_key"],
+    query: Float[Tensor, "query_batch heads queries d_query"],
     key: Float[Tensor, "key_batch key_heads keys d_key"],
     value: Float[Tensor, "value_batch key_heads keys d_value"],
     *,
@@ -59,7 +60,7 @@ def attend(
         dropout: the chance that a weight is dropped; for training only. The pattern shows the weights before it.
 
     Raises:
-        ValueError: shapes, types or devices that do not fit together.
+        ValueError: shapes, types or devices that do not fit together; a backend asked for that cannot do the call.
         TypeError: a mask that is not boolean; a score or normaliser that is none.
 
     >>> import torch
@@ -69,22 +70,24 @@ def attend(
     >>> seen.context.shape, seen.pattern
     (torch.Size([2, 8, 64, 16]), Pattern(batch=2, heads=8, queries=64, keys=64, mask=Causal()))
     """
-    grid = checked(query, key, value, dropout)
-    mask = as_mask(mask)
     checked_kind("score", score, Score, ScaledDot())
+    grid = checked(query, key, value, score, dropout)
+    mask = as_mask(mask)
     checked_kind("normalise", normalise, Normaliser, Softmax())
     for part in (score, mask, normalise):
         if part is not None:
             part.check(grid)
     score = score.of_type(query)
     pattern = Pattern(query, key, value, grid, score, mask, normalise)
-    if isinstance(score, ScaledDot) and isinstance(normalise, Softmax) and why_not(score, normalise) is None:
+    backend = chosen_backend(score, normalise)
+    if backend == "fused":
         context = fused(query, key, value, grid, score, mask, normalise, dropout)
-        return Attended(context=context, pattern=pattern, backend="fused")
-    return Attended(context=pattern.apply(value, dropout), pattern=pattern, backend="tiled")
+    else:
+        context = pattern.apply(value, dropout)
+    return Attended(context=context, pattern=pattern, backend=backend)
 
 
-def checked(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Grid:
+def checked(query: Tensor, key: Tensor, value: Tensor, score: Score, dropout: float) -> Grid:
     """The grid of a call, once its arguments are known to fit together."""
     named = {"query": query, "key": key, "value": value}
     for name, tensor in named.items():
@@ -103,11 +106,7 @@ def checked(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Grid:
     value_batch, value_heads, values, _ = value.shape
     if d_query == 0:
         raise ValueError("query has width 0; a query needs at least one number to be matched with keys.")
-    if d_query != d_key:
-        raise ValueError(
-            f"query has width {d_query} and key has width {d_key}; "
-            "their product needs one width, so project them to the same d_key."
-        )
+    score.check_widths(d_query, d_key)
     if (key_heads, keys) != (value_heads, values):
         raise ValueError(
             f"key has {key_heads} heads of {keys} tokens and value has {value_heads} heads of "

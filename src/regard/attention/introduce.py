@@ -3,7 +3,7 @@
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def introduce(part: Any) -> str:
@@ -33,5 +33,15 @@ def tensors_in(part: object) -> tuple[Tensor, ...]:
     """Every tensor that a part holds, in itself or in the parts that it joins."""
     if isinstance(part, Tensor):
         return (part,)
+    if isinstance(part, nn.Module):
+        return (*part.parameters(), *part.buffers())
     names = getattr(part, "__dataclass_fields__", ())
     return tuple(tensor for name in names for tensor in tensors_in(getattr(part, name)))
+
+
+def modules_in(part: object) -> tuple[nn.Module, ...]:
+    """Every module that a part is or holds, such as the rule of a bias."""
+    if isinstance(part, nn.Module):
+        return (part,)
+    names = getattr(part, "__dataclass_fields__", ())
+    return tuple(module for name in names for module in modules_in(getattr(part, name)))

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend, divisors
+from regard.attention.introduce import modules_in
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
@@ -107,6 +108,9 @@ class MultiHeadAttention(nn.Module):
             )
         self.n_heads, self.n_key_heads, self.d_head = n_heads, n_key_heads, d_model // n_heads
         self.score, self.normalise, self.positions, self.dropout = score, normalise, positions, dropout
+        held = [m for part in (score, normalise) if not isinstance(part, nn.Module) for m in modules_in(part)]
+        if held:  # so that what a part holds, such as RelativeBias, is trained, moved and saved with this module
+            self.held = nn.ModuleList(held)
         self.to_query = nn.Linear(d_model, d_model)
         self.to_key = nn.Linear(d_model, n_key_heads * self.d_head)
         self.to_value = nn.Linear(d_model, n_key_heads * self.d_head)
@@ -193,13 +197,16 @@ class MultiHeadAttention(nn.Module):
         return KeyValue(key=torch.cat([cache.key, key], dim=2), value=torch.cat([cache.value, value], dim=2))
 
     def extra_repr(self) -> str:
-        """Sizes and whatever is not its default."""
+        """Sizes and whatever is not its default; parts with parameters show themselves among the modules."""
         given = [f"n_heads={self.n_heads}", f"d_head={self.d_head}"]
         if self.n_key_heads != self.n_heads:
             given.append(f"n_key_heads={self.n_key_heads}")
         parts = {"score": self.score, "normalise": self.normalise, "positions": self.positions}
+        defaults = "ScaledDot()", "Softmax()", "None"
         given += [
-            f"{name}={part!r}" for name, part in parts.items() if repr(part) not in ("ScaledDot()", "Softmax()", "None")
+            f"{name}={part!r}"
+            for name, part in parts.items()
+            if not isinstance(part, nn.Module) and repr(part) not in defaults
         ]
         return ", ".join(given)
 

@@ -65,7 +65,7 @@ class Pattern(ThroughDense):
     tensor([0.2741, 0.2741, 0.4519, 0.0000])
     """
 
-    query: Float[Tensor, "query_batch heads queries d_key"]
+    query: Float[Tensor, "query_batch heads queries d_query"]
     key: Float[Tensor, "key_batch key_heads keys d_key"]
     value: Float[Tensor, "value_batch key_heads keys d_value"]
     grid: Grid
@@ -151,7 +151,7 @@ class Pattern(ThroughDense):
             query=selection.squeezed(queries),
             key=keys[0, 0],
             value=values[0, 0],
-            products=selection.squeezed(queries @ keys.mT),
+            products=selection.squeezed(queries @ keys.mT if isinstance(self.score, ScaledDot) else scores),
             scores=selection.squeezed(scores),
             masked=selection.squeezed(scores if keep is None else scores.masked_fill(~keep, -torch.inf)),
             weights=selection.squeezed(weights),

@@ -1,6 +1,6 @@
 """The stages of one head's attention, each a matrix to look at.
 
-    products   Q Kᵀ
+    products   Q Kᵀ; with scores that are no such products, the scores
     scores     products · scale (then softcap and bias, where there are any)
     masked     scores, with -∞ where the mask forbids
     weights    softmax(masked / temperature), row by row
@@ -22,7 +22,7 @@ class Steps:
     Source: Vaswani et al. 2017, figure 2 (left) and equation 1.
     """
 
-    query: Float[Tensor, "*queries d_key"]
+    query: Float[Tensor, "*queries d_query"]
     key: Float[Tensor, "keys d_key"]
     value: Float[Tensor, "keys d_value"]
     products: Float[Tensor, "*queries keys"]

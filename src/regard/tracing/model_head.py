@@ -221,7 +221,8 @@ def score_of(head: Head) -> ScaledDot:
         raise TypeError(f"a head with {score!r} cannot be worked out; only dot products can.")
     d_key = head.pattern.query.shape[-1]
     usual = score.scale is None or abs(score.scale * d_key**0.5 - 1) < 1e-6
-    bias = None if score.bias is None else part_of(head, score.bias).double()
+    grid, device = head.pattern.grid, head.pattern.device
+    bias = None if score.bias is None else part_of(head, score.biases(grid.whole(), device)).double()
     return ScaledDot(scale=None if usual else score.scale, softcap=score.softcap, bias=bias)
 
 

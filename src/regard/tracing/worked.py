@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.attend import attend
+from regard.attention.grid import Grid
 from regard.attention.steps import Steps
 from regard.errors import InputError, nearest
 from regard.tracing.head import Place, find
@@ -181,12 +182,20 @@ def given(numbers: Numbers, queries: tuple[str, ...], keys: tuple[str, ...], que
         for name in MATRICES
         if name in numbers.matrices and name != "W_o"
     ]
-    if (bias := numbers.score.bias) is not None:
-        matrix = bias.double().expand(len(queries), len(keys))
-        shown.append(
-            Stage(section="Given", name="bias", matrix=matrix, rows=queries, columns=keys, keys="columns", marked=query)
-        )
+    axes: dict[str, Any] = {"rows": queries, "columns": keys, "keys": "columns", "marked": query}
+    biases = biases_of(numbers)
+    for head, matrix in enumerate(biases, start=1):
+        shown.append(Stage(section="Given", name="bias" if len(biases) == 1 else f"bias_{head}", matrix=matrix, **axes))
     return shown
+
+
+def biases_of(numbers: Numbers) -> Float[Tensor, "heads queries keys"]:
+    """What is added to the scores: one matrix for each head, one for all of them, or none."""
+    grid = Grid(1, numbers.n_heads, numbers.n_queries, numbers.n_keys)
+    if numbers.score.bias is None:
+        return torch.zeros(0, grid.queries, grid.keys)
+    biases = numbers.score.biases(grid.whole(), torch.device("cpu"), torch.float64)[0].detach()
+    return biases.double().expand(-1, grid.queries, grid.keys)
 
 
 def projections(numbers: Numbers) -> dict[str, Matrix]:
@@ -290,7 +299,9 @@ class OneHead:
             formula = f"{products} · {score.scale:.4g}"
         if score.softcap is not None:
             formula = f"{score.softcap:g} · tanh({formula} / {score.softcap:g})"
-        return formula if score.bias is None else f"{formula} + bias"
+        if score.bias is None:
+            return formula
+        return f"{formula} + {'bias' if len(biases_of(self.numbers)) == 1 else self.name('bias')}"
 
     def normalising(self, scores: str) -> str:
         """How the weights follow from the scores."""

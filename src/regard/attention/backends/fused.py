@@ -1,9 +1,11 @@
 """The fused backend: PyTorch's scaled_dot_product_attention, called so that no queries × keys matrix is ever built.
 
-A mask that depends on the query would be such a matrix. So it is built for one block of queries at a time, and only for
-the keys that the block can reach: a window over a long sequence costs the window, not the length.
+A mask that depends on the query would be such a matrix, and so would a bias that is a rule. So they are built for one
+block of queries at a time, and only for the keys that the block can reach: a window over a long sequence costs the
+window, not the length.
 """
 
+from collections.abc import Callable
 from contextlib import nullcontext
 
 import torch
@@ -11,13 +13,15 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.checkpoint import checkpoint
 
+from regard.attention.biases import Bias, Biased
 from regard.attention.grid import Grid, Tile, spans
 from regard.attention.masks import Causal, Keep, Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
-from regard.attention.scores.score import Score
+from regard.attention.scores.score import DotScore, Score
 
 BLOCK_QUERIES = 256
 """Queries in one block; measured best among 128, 256, 512 for a causal mask of 2,048 tokens on two cores."""
@@ -29,9 +33,9 @@ REGISTER_NUMBERS = 16
 
 def why_not(score: Score, normalise: Normaliser) -> str | None:
     """Why the fused kernel cannot express a call; None if it can."""
-    if not isinstance(score, ScaledDot):
+    if not isinstance(score, ScaledDot | DotScore):
         return f"the fused kernel computes dot products, not {type(score).__name__}"
-    if score.softcap is not None:
+    if isinstance(score, ScaledDot) and score.softcap is not None:
         return "the fused kernel has no softcap"
     if not isinstance(normalise, Softmax):
         return f"the fused kernel normalises by softmax, not {type(normalise).__name__}"
@@ -43,19 +47,23 @@ def why_not(score: Score, normalise: Normaliser) -> str | None:
 
 
 def fused(
-    query: Float[Tensor, "batch heads queries d_key"],
+    query: Float[Tensor, "batch heads queries d_query"],
     key: Float[Tensor, "key_batch key_heads keys d_key"],
     value: Float[Tensor, "value_batch key_heads keys d_value"],
     grid: Grid,
-    score: ScaledDot,
+    score: Score,
     mask: Mask | None,
-    normalise: Softmax,
+    normalise: Normaliser,
     dropout: float,
 ) -> Float[Tensor, "grid_batch heads queries d_value"]:
     """The context, for a call that `why_not` has nothing against."""
+    assert isinstance(score, ScaledDot | DotScore)
+    assert isinstance(normalise, Softmax)
+    if isinstance(score, DotScore):
+        return fused_products(query, key, value, grid, score, mask, normalise, dropout)
     d_value = value.shape[-1]
     scale = score.factor(query.shape[-1]) / normalise.temperature
-    bias = None if score.bias is None else score.bias[(None,) * (4 - score.bias.ndim)] / normalise.temperature
+    bias, rule = bias_of(score, normalise.temperature, query.device), isinstance(score.bias, Bias)
     query, key, value = same_batch(grid, *same_width(query, key, value))
     causal = mask == Causal(0) or (isinstance(mask, Causal) and mask.offset is None and grid.offset == 0)
     causal = causal and scale > 0  # the kernel bars the future with -∞ before it scales, which a scale of 0 makes NaN
@@ -63,30 +71,66 @@ def fused(
         context = kernel(query, key, value, None, scale, dropout)
     elif bias is None and (mask is None or causal):
         context = kernel(query, key, value, None, scale, dropout, causal)
-    elif mask is None or isinstance(mask, Keep) or not mask.per_query:
+    elif not rule and (mask is None or isinstance(mask, Keep) or not mask.per_query):
         context = kernel(query, key, value, joined(mask, bias, grid.whole(), query), scale, dropout)
     else:
-        blocks = [
-            kernel_of_block(query, key, value, mask, bias, grid, queries, scale, dropout)
-            for queries in spans(grid.queries, BLOCK_QUERIES)
-        ]
+        blocks = []
+        for queries in spans(grid.queries, BLOCK_QUERIES):
+            block = (query, key, value, mask, bias, grid, queries, scale, dropout)
+            # A rule's numbers are kept for no backward pass, where all blocks' together would be the matrix. Where they
+            # are trained themselves, torch takes a kernel that builds the weights: those of one block at a time.
+            again = rule and torch.is_grad_enabled()
+            blocks.append(
+                checkpoint(kernel_of_block, *block, use_reentrant=False) if again else kernel_of_block(*block)
+            )
         context = torch.cat(blocks, dim=2)
     return context[..., :d_value]
+
+
+def fused_products(
+    query: Float[Tensor, "batch heads queries d_query"],
+    key: Float[Tensor, "key_batch key_heads keys d_key"],
+    value: Float[Tensor, "value_batch key_heads keys d_value"],
+    grid: Grid,
+    score: DotScore,
+    mask: Mask | None,
+    normalise: Softmax,
+    dropout: float,
+) -> Float[Tensor, "grid_batch heads queries d_value"]:
+    """The context from what queries and keys are turned into, in float32 at least.
+
+    Rounded to half precision, by the input's type or by autocast, they would give other weights than the pattern's.
+    """
+    wide, device = torch.promote_types(query.dtype, torch.float32), query.device.type
+    with torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext():
+        products = score.as_dot(query.to(wide), key.to(wide))
+        context = fused(*products, value.to(wide), grid, ScaledDot(scale=1.0), mask, normalise, dropout)
+    return context.to(value.dtype)
+
+
+def bias_of(score: ScaledDot, temperature: float, device: torch.device) -> Callable[[Tile], Biased] | None:
+    """What the bias, a tensor or a rule, adds to the scores of a tile once they are divided by the temperature."""
+    if score.bias is None:
+        return None
+    if isinstance(score.bias, Bias):
+        return lambda tile: score.biases(tile, device) / temperature
+    divided = score.bias / temperature
+    return lambda tile: tile.select(divided)
 
 
 def kernel_of_block(
     query: Float[Tensor, "batch heads queries width"],
     key: Float[Tensor, "batch key_heads keys width"],
     value: Float[Tensor, "batch key_heads keys width"],
-    mask: Mask,
-    bias: Float[Tensor, "..."] | None,
+    mask: Mask | None,
+    bias: Callable[[Tile], Biased] | None,
     grid: Grid,
     queries: range,
     scale: float,
     dropout: float,
 ) -> Float[Tensor, "batch heads block width"]:
     """The context of one block of queries, from the keys within its reach."""
-    keys = mask.reach(grid, queries)
+    keys = range(grid.keys) if mask is None else mask.reach(grid, queries)
     block, rows = slice(queries.start, queries.stop), slice(keys.start, keys.stop)
     if len(keys) == 0:
         return query[:, :, block] * 0
@@ -95,13 +139,13 @@ def kernel_of_block(
 
 
 def joined(
-    mask: Mask | None, bias: Float[Tensor, "..."] | None, tile: Tile, query: Tensor
+    mask: Mask | None, bias: Callable[[Tile], Biased] | None, tile: Tile, query: Tensor
 ) -> Bool[Tensor, "#batch #heads #queries #keys"] | Float[Tensor, "#batch #heads #queries #keys"] | None:
     """Mask and bias of a tile as the one tensor that the kernel takes for both."""
     keep = None if mask is None else mask.keep(tile, query.device)
     if bias is None:
         return keep
-    part = tile.select(bias).to(query)
+    part = bias(tile).to(query)
     return part if keep is None else torch.where(keep, part, -torch.inf)
 
 
@@ -131,11 +175,21 @@ def kernel(
 def same_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Pad with zeros to one width: where d_key and d_value differ, a kernel that builds the matrix would be chosen."""
     d_key, d_value = key.shape[-1], value.shape[-1]
-    if d_key < d_value:
-        query, key = F.pad(query, (0, d_value - d_key)), F.pad(key, (0, d_value - d_key))
-    if d_value < d_key:
-        value = F.pad(value, (0, d_key - d_value))
+    width = kernel_width(max(d_key, d_value), query.device)
+    if d_key < width:
+        query, key = F.pad(query, (0, width - d_key)), F.pad(key, (0, width - d_key))
+    if d_value < width:
+        value = F.pad(value, (0, width - d_value))
     return query, key, value
+
+
+def kernel_width(width: int, device: torch.device) -> int:
+    """The least width that a fused kernel takes: CUDA's that take a mask or float32 want a multiple of 8.
+
+    >>> kernel_width(66, torch.device("cuda")), kernel_width(66, torch.device("cpu"))
+    (72, 66)
+    """
+    return width + -width % 8 if device.type == "cuda" else width
 
 
 def same_batch(grid: Grid, *tensors: Tensor) -> tuple[Tensor, ...]:

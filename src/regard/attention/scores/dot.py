@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.attention.biases import Bias, Rounded
 from regard.attention.grid import Grid, Tile
 from regard.attention.introduce import introduce
 from regard.attention.scores.score import Score
@@ -28,19 +29,20 @@ class ScaledDot(Score):
     Args:
         scale: None = 1 / sqrt(d_key).
         softcap: bounds the scores to ±softcap, smoothly; None = no bound.
-        bias: numbers added to the scores, broadcastable to [batch heads queries keys]; trainable if its tensor is.
-            It is taken in the query's type, as the fused kernel takes it; -∞ bars a key as a mask does.
+        bias: numbers added to the scores: a tensor that broadcasts to [batch heads queries keys], trainable if it is,
+            or a rule such as `Alibi()`, so that no such tensor need exist. Either is taken in the query's type, as the
+            fused kernel takes it; -∞ bars a key as a mask does.
 
     Raises:
         ValueError: a softcap that is not above 0.
-        TypeError: a bias that is not of floating-point numbers.
+        TypeError: a bias that is not of floating-point numbers, or is neither tensor nor rule.
 
     Source: Vaswani et al. 2017, equation 1; softcap: Gemma 2, 2024, section 2; bias: Raffel et al. 2020, section 2.1.
     """
 
     scale: float | None = None
     softcap: float | None = None
-    bias: Float[Tensor, "*shape"] | None = None
+    bias: Float[Tensor, "*shape"] | Bias | None = None
 
     def __post_init__(self) -> None:
         if self.softcap is not None and not 0 < self.softcap < math.inf:
@@ -48,7 +50,12 @@ class ScaledDot(Score):
                 f"softcap={self.softcap} bounds the scores to ±softcap, so it must be above 0 and finite; "
                 "None = no bound."
             )
-        if self.bias is not None and not self.bias.is_floating_point():
+        if not isinstance(self.bias, Tensor | Bias | None):
+            raise TypeError(
+                f"bias is a {type(self.bias).__name__}; it takes a tensor that broadcasts to "
+                "[batch heads queries keys], a rule such as Alibi(), or None."
+            )
+        if isinstance(self.bias, Tensor) and not self.bias.is_floating_point():
             raise TypeError(
                 f"bias has dtype {self.bias.dtype}; a bias is floating-point numbers that are added to the scores. "
                 "What a query may attend to is a mask: mask=…."
@@ -69,20 +76,31 @@ class ScaledDot(Score):
         if self.softcap is not None:
             scores = self.softcap * torch.tanh(scores / self.softcap)
         if self.bias is not None:
-            scores = scores + tile.select(self.bias).to(scores)
+            scores = scores + self.biases(tile, scores.device, scores.dtype).to(scores)
         return scores
+
+    def biases(
+        self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32
+    ) -> Float[Tensor, "#batch #heads #queries #keys"]:
+        """The numbers that the bias adds to the scores of a tile; a rule computes them in `dtype`."""
+        assert self.bias is not None
+        return self.bias(tile, device, dtype) if isinstance(self.bias, Bias) else tile.select(self.bias)
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
         """False where the bias is -∞: the kernel takes it for a mask."""
-        return None if self.bias is None else tile.select(self.bias) != -torch.inf
+        return None if self.bias is None else self.biases(tile, torch.device("cpu")) != -torch.inf
 
     def of_type(self, query: Tensor) -> "ScaledDot":
         """The same score with its bias in the type and place of the query."""
+        if isinstance(self.bias, Bias):
+            return replace(self, bias=Rounded(self.bias, query.dtype, query.device))
         return self if self.bias is None else replace(self, bias=self.bias.to(query))
 
     def check(self, grid: Grid) -> None:
         """Raise ValueError if the bias does not fit the grid."""
-        if self.bias is not None and not grid.admits(self.bias):
+        if isinstance(self.bias, Bias):
+            self.bias.check(grid)
+        elif self.bias is not None and not grid.admits(self.bias):
             raise ValueError(
                 f"bias of shape {list(self.bias.shape)} does not broadcast to {list(grid.shape)} "
                 "(batch, heads, queries, keys); every axis must have that size or 1."

@@ -1,0 +1,17 @@
+"""Draws each mask over eight queries and keys: python -m regard.attention.masks."""
+
+import torch
+
+from regard.attention.grid import Grid
+from regard.attention.masks import Causal, Chunked, Dilated, Documents, Global, Padding, Prefix, Window
+
+if __name__ == "__main__":
+    grid = Grid(batch=1, heads=1, queries=8, keys=8)
+    halves = Documents(torch.tensor([0, 0, 0, 0, 0, 1, 1, 1]))
+    single = (Causal(), Prefix(3), Window(2, 1), Dilated(4, 2, step=2), Chunked(3), Global([0, 5]), halves)
+    padded = (Padding(torch.tensor([6])), Padding(torch.tensor([6]), side="left"))
+    joined = (Causal() & halves, Window(1, 1) | Global([0]), ~Causal())
+    for mask in (*single, *padded, *joined):
+        print(mask)
+        for row in mask.keep(grid.whole(), torch.device("cpu")).expand(grid.shape)[0, 0]:
+            print("   ", " ".join("●" if kept else "·" for kept in row))

@@ -1,0 +1,42 @@
+"""Several documents in one sequence."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.attention.grid import Grid, Tile
+from regard.attention.masks.mask import Kept, Mask
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Documents(Mask):
+    """Several documents packed into one sequence: a query attends to the keys of its own document.
+
+    Args:
+        ids: the document that each key belongs to; any whole numbers.
+    """
+
+    ids: Int[Tensor, "*batch tokens"]
+
+    def keep(self, tile: Tile, device: torch.device) -> Kept:
+        """True where query and key belong to the same document."""
+        of_keys = self.ids.to(device)
+        of_keys = of_keys[None, None, None] if of_keys.ndim == 1 else of_keys[:, None, None]
+        of_queries = of_keys[..., tile.grid.offset :].mT
+        return tile.select(of_queries) == tile.select(of_keys)
+
+    def check(self, grid: Grid) -> None:
+        """Every key needs a document, and every query must be one of the tokens."""
+        fits = self.ids.ndim == 1 or (self.ids.ndim == 2 and len(self.ids) in (1, grid.batch))
+        if not fits or self.ids.shape[-1] != grid.keys:
+            raise ValueError(
+                f"Documents was given ids of shape {list(self.ids.shape)}; with {grid} it takes [{grid.keys}] "
+                f"or [{grid.batch}, {grid.keys}], the document of each key."
+            )
+        if grid.queries > grid.keys:
+            raise ValueError(
+                f"Documents takes the queries to be the last of the tokens, but there are {grid.queries} queries "
+                f"and only {grid.keys} keys; use Keep with a boolean tensor instead."
+            )

@@ -1,0 +1,55 @@
+"""Any mask at all, as a boolean tensor."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from regard.attention.grid import Grid, Tile
+from regard.attention.masks.mask import Kept, Mask
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Keep(Mask):
+    """Any mask at all, as a boolean tensor that broadcasts to [batch heads queries keys]; True = may attend."""
+
+    tensor: Bool[Tensor, "*shape"]
+
+    @property
+    def per_query(self) -> bool:  # type: ignore[override]
+        """Whether the tensor has a row for each query."""
+        return self.tensor.ndim >= 2 and self.tensor.shape[-2] != 1
+
+    def keep(self, tile: Tile, device: torch.device) -> Kept:
+        """The tensor's own part."""
+        return tile.select(self.tensor.to(device))
+
+    def check(self, grid: Grid) -> None:
+        """The tensor must broadcast to the grid."""
+        if not grid.admits(self.tensor):
+            raise ValueError(
+                f"mask of shape {list(self.tensor.shape)} does not broadcast to {list(grid.shape)} "
+                "(batch, heads, queries, keys); every axis must have that size or 1."
+            )
+
+
+def as_mask(mask: Mask | Tensor | None) -> Mask | None:
+    """A mask as given to `attend`: a boolean tensor is taken as `Keep`.
+
+    Raises:
+        TypeError: a tensor that is not boolean, or something that is no mask.
+    """
+    if mask is None or isinstance(mask, Mask):
+        return mask
+    if not isinstance(mask, Tensor):
+        raise TypeError(
+            f"mask is a {type(mask).__name__}; it takes a Mask such as Causal(), a boolean tensor "
+            "(True = may attend) or None."
+        )
+    if mask.dtype != torch.bool:
+        raise TypeError(
+            f"mask has dtype {mask.dtype}; a mask is boolean, True = may attend. Numbers to be added to the scores "
+            "are a bias: score=ScaledDot(bias=…)."
+        )
+    return Keep(mask)

@@ -1,0 +1,137 @@
+"""What every mask has, and how masks join: both must allow, one must allow, the opposite.
+
+(a & b) keeps what a and b keep        (a | b) what one of them keeps        ~a what a does not
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from regard.attention.grid import Grid, Tile
+from regard.attention.introduce import introduce
+
+Kept = Bool[Tensor, "#batch #heads #queries #keys"] | Bool[Tensor, ""]
+"""What a mask says of a tile; of a single place (see `flex.py`), one truth."""
+
+
+class Mask(ABC):
+    """A rule that says of every query and key whether the one may attend to the other."""
+
+    per_query = True
+    """Whether what a query may attend to depends on which query it is (not so for padding)."""
+
+    @abstractmethod
+    def keep(self, tile: Tile, device: torch.device) -> Kept:
+        """True where a query of this tile may attend to a key of it; broadcasts over the tile.
+
+        Write it with `tile.along` (positions), `tile.select` (tensors that lie over the grid) and elementwise
+        operations alone: then FlexAttention can have the rule too.
+        """
+
+    def reach(self, grid: Grid, queries: range) -> range:
+        """Keys outside this range are kept from all of these queries; inside it some may be too."""
+        return range(grid.keys)
+
+    def check(self, grid: Grid) -> None:  # noqa: B027 (most masks fit every grid)
+        """Raise ValueError, naming what would fit, if this mask does not fit the grid."""
+
+    def __and__(self, other: "Mask") -> "Mask":
+        return Both(self, other)
+
+    def __or__(self, other: "Mask") -> "Mask":
+        return Either(self, other)
+
+    def __invert__(self) -> "Mask":
+        return Opposite(self)
+
+    def __repr__(self) -> str:
+        return introduce(self)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Both(Mask):
+    """Keys that two masks both allow."""
+
+    left: Mask
+    right: Mask
+
+    @property
+    def per_query(self) -> bool:  # type: ignore[override]
+        """Whether either side depends on the query."""
+        return self.left.per_query or self.right.per_query
+
+    def keep(self, tile: Tile, device: torch.device) -> Kept:
+        """True where both are."""
+        return self.left.keep(tile, device) & self.right.keep(tile, device)
+
+    def reach(self, grid: Grid, queries: range) -> range:
+        """Where the two reaches overlap."""
+        left, right = self.left.reach(grid, queries), self.right.reach(grid, queries)
+        return range(max(left.start, right.start), min(left.stop, right.stop))
+
+    def check(self, grid: Grid) -> None:
+        """Both must fit."""
+        self.left.check(grid)
+        self.right.check(grid)
+
+    def __repr__(self) -> str:
+        return f"({self.left!r} & {self.right!r})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Either(Mask):
+    """Keys that at least one of two masks allows."""
+
+    left: Mask
+    right: Mask
+
+    @property
+    def per_query(self) -> bool:  # type: ignore[override]
+        """Whether either side depends on the query."""
+        return self.left.per_query or self.right.per_query
+
+    def keep(self, tile: Tile, device: torch.device) -> Kept:
+        """True where one of them is."""
+        return self.left.keep(tile, device) | self.right.keep(tile, device)
+
+    def reach(self, grid: Grid, queries: range) -> range:
+        """From the start of the first reach to the end of the last."""
+        reaches = [r for r in (self.left.reach(grid, queries), self.right.reach(grid, queries)) if len(r)]
+        return range(min((r.start for r in reaches), default=0), max((r.stop for r in reaches), default=0))
+
+    def check(self, grid: Grid) -> None:
+        """Both must fit."""
+        self.left.check(grid)
+        self.right.check(grid)
+
+    def __repr__(self) -> str:
+        return f"({self.left!r} | {self.right!r})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Opposite(Mask):
+    """Keys that a mask does not allow."""
+
+    mask: Mask
+
+    @property
+    def per_query(self) -> bool:  # type: ignore[override]
+        """As the mask itself."""
+        return self.mask.per_query
+
+    def keep(self, tile: Tile, device: torch.device) -> Kept:
+        """True where the mask is False."""
+        return ~self.mask.keep(tile, device)
+
+    def check(self, grid: Grid) -> None:
+        """The mask itself must fit."""
+        self.mask.check(grid)
+
+    def __invert__(self) -> Mask:
+        return self.mask
+
+    def __repr__(self) -> str:
+        return f"~{self.mask!r}"

@@ -1,0 +1,62 @@
+"""Padding: keys that fill up a batch and are no tokens."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.attention.grid import Grid, Tile
+from regard.attention.masks.mask import Kept, Mask
+from regard.attention.masks.positions import most, within
+
+Side = Literal["right", "left"]
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Padding(Mask):
+    """Of each batch item, `lengths[item]` keys are tokens and the rest is padding that nobody attends to.
+
+    Args:
+        lengths: how many tokens each item of the batch has.
+        side: where the padding is. "right": the first keys are tokens; "left": the last ones are.
+    """
+
+    lengths: Int[Tensor, " batch"]
+    side: Side = "right"
+    per_query = False
+
+    def __post_init__(self) -> None:
+        if self.side not in get_args(Side):
+            raise ValueError(
+                f"Padding(side={self.side!r}) says on which side of the tokens the padding is; "
+                'it must be "right" or "left".'
+            )
+
+    def keep(self, tile: Tile, device: torch.device) -> Kept:
+        """True for keys that are tokens."""
+        lengths, key = over_items(self.lengths, tile, device), tile.along(3, device)
+        return key < lengths if self.side == "right" else key >= tile.grid.keys - lengths
+
+    def reach(self, grid: Grid, queries: range) -> range:
+        """The tokens of the longest item."""
+        longest = most(self.lengths, grid.keys)
+        return within(0, longest, grid.keys) if self.side == "right" else range(grid.keys - longest, grid.keys)
+
+    def check(self, grid: Grid) -> None:
+        """There must be one length for each item of the batch."""
+        lengths_fit("Padding", self.lengths, grid)
+
+
+def over_items(lengths: int | Int[Tensor, " batch"], tile: Tile, device: torch.device) -> int | Tensor:
+    """The length of each batch item of a tile, shaped so that it broadcasts over it; one for all stays as it is."""
+    return lengths if isinstance(lengths, int) else tile.select(lengths.to(device)[:, None, None, None])
+
+
+def lengths_fit(name: str, lengths: int | Int[Tensor, " batch"], grid: Grid) -> None:
+    """Refuse lengths of which there is not one for each item of the batch."""
+    if not isinstance(lengths, int) and len(lengths) not in (1, grid.batch):
+        raise ValueError(
+            f"{name} was given {len(lengths)} lengths for a batch of {grid.batch}; give one for each item."
+        )

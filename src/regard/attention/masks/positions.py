@@ -1,0 +1,45 @@
+"""Where queries stand among the keys, for the masks that count positions."""
+
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.attention.grid import Grid
+
+
+def first_position(offset: int | None, grid: Grid) -> int:
+    """The position of the first query among the keys; offset None = the queries are the last tokens.
+
+    >>> first_position(None, Grid(batch=1, heads=1, queries=3, keys=11))
+    8
+    """
+    return grid.offset if offset is None else offset
+
+
+def own_positions(offset: int | None, grid: Grid, queries: range) -> range:
+    """The positions of some consecutive queries among the keys; they may lie before the first key or after the last."""
+    first = first_position(offset, grid)
+    return range(queries.start + first, queries.stop + first)
+
+
+def within(start: int, stop: int, keys: int) -> range:
+    """The positions from start up to stop that are keys.
+
+    >>> within(-2, 3, keys=11)
+    range(0, 3)
+    """
+    return range(clamp(start, keys), clamp(stop, keys))
+
+
+def clamp(position: int, keys: int) -> int:
+    """The position, brought into 0 … keys."""
+    return max(0, min(position, keys))
+
+
+def most(lengths: int | Int[Tensor, " batch"], keys: int) -> int:
+    """A length that no item of the batch goes beyond.
+
+    Lengths on an accelerator are not looked at, because that would wait for all it has to do; then it is all the keys.
+    """
+    if isinstance(lengths, int):
+        return clamp(lengths, keys)
+    return clamp(max(lengths.tolist(), default=0), keys) if lengths.device.type == "cpu" else keys

@@ -1,0 +1,114 @@
+"""Entmax: the family between softmax (alpha 1) and sparsemax (alpha 2) and beyond.
+
+    weights = [1 + (α - 1)(scores - threshold)]₊ ^ (1 / (α - 1))
+
+with the one threshold for which they sum to 1. As α → 1 this is exp(scores - threshold), and the threshold the
+log-sum-exp. For α = 3/2 sorting gives the threshold exactly; for others bisection does, to the last digit of the type.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention.grid import Tile
+from regard.attention.normalise.normaliser import Normaliser, Rows
+from regard.attention.normalise.sparsemax import sparsemax
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Entmax(Normaliser):
+    """Weights that sum to 1, of which the weak ones are exactly 0: the more of them, the larger alpha is.
+
+    Args:
+        alpha: at least 1. 1 is softmax, 2 is sparsemax.
+
+    Raises:
+        ValueError: an alpha below 1, or none.
+
+    >>> import torch
+    >>> from regard import Entmax, attend
+    >>> scores = torch.tensor([1.0, 1.0, -1.0])[None, None, None]
+    >>> pattern = attend(torch.ones(1, 1, 1, 1), scores.mT, scores.mT, normalise=Entmax(alpha=1.5)).pattern
+    >>> pattern[0, 0, 0]
+    tensor([0.5000, 0.5000, 0.0000])
+
+    Source: Peters, Niculae & Martins 2019, section 3, algorithms 1 and 2; in attention: Correia, Niculae & Martins
+    2019, section 3.
+    """
+
+    alpha: float = 1.5
+
+    def __post_init__(self) -> None:
+        if not self.alpha >= 1 or math.isinf(self.alpha):
+            raise ValueError(
+                f"alpha={self.alpha} is none of entmax, which goes from 1 (softmax) over 2 (sparsemax) upwards; "
+                "for all weight on the largest score use Softmax(temperature=0)."
+            )
+
+    def weights(self, masked: Rows, tile: Tile) -> Rows:
+        """Entmax of each row."""
+        if self.alpha == 1:
+            return torch.softmax(masked, dim=-1)
+        if self.alpha == 2:
+            return sparsemax(masked)
+        return _Entmax.apply(masked, self.alpha)  # type: ignore[no-untyped-call]
+
+
+class _Entmax(torch.autograd.Function):
+    """Entmax with the gradient that follows from what its weights satisfy, however they were found."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, alpha: float) -> Tensor:
+        weights = by_sorting(scores) if alpha == 1.5 else by_bisection(scores, alpha)
+        ctx.save_for_backward(weights)
+        ctx.alpha = alpha
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (weights,), (gradient,) = ctx.saved_tensors, gradients
+        has_weight = weights > 0
+        slope = weights.masked_fill(~has_weight, 1.0) ** (2 - ctx.alpha) * has_weight
+        mean = (slope * gradient).sum(dim=-1, keepdim=True) / slope.sum(dim=-1, keepdim=True)
+        return slope * (gradient - mean), None
+
+
+def by_sorting(scores: Rows) -> Rows:
+    """Entmax of alpha 3/2, whose threshold solves a quadratic equation in the mean and spread of the largest scores."""
+    # halves of the scores; more than 1 below the largest there is no weight, so -∞ need not enter the sums
+    half = ((scores - scores.amax(dim=-1, keepdim=True)) / 2).clamp_min(-2.0)
+    strongest = half.sort(dim=-1, descending=True).values
+    count = torch.arange(1, scores.shape[-1] + 1, device=scores.device)
+    mean = strongest.cumsum(dim=-1) / count
+    spread = (strongest**2).cumsum(dim=-1) - count * mean**2
+    thresholds = mean - ((1 - spread) / count).clamp_min(0.0).sqrt()
+    size = (thresholds <= strongest).sum(dim=-1, keepdim=True)
+    threshold = thresholds.gather(-1, size.clamp_min(1) - 1)
+    return (half - threshold).clamp_min(0.0) ** 2
+
+
+def by_bisection(scores: Rows, alpha: float) -> Rows:
+    """Entmax of any alpha above 1: the threshold is halved in until the type has no digits left.
+
+    Above alpha 2 the weights rise from 0 with infinite slope, so that digits of the threshold cost many digits of a
+    small weight; there it is sought in float64.
+    """
+    gain = alpha - 1
+    below = (scores.double() if alpha > 2 else scores) - scores.amax(dim=-1, keepdim=True)
+
+    def weights(threshold: Tensor) -> Tensor:
+        return (((below - threshold) * gain).clamp_min(-1.0).log1p() / gain).exp()
+
+    widest = (1 - scores.shape[-1] ** -gain) / gain  # there the largest weight is 1 / keys, as when all are alike
+    low = torch.zeros_like(below[..., :1])
+    high = low + widest
+    precision = torch.finfo(below.dtype).eps
+    for _ in range(math.ceil(math.log2(max(widest / precision, 1)))):
+        middle = (low + high) / 2
+        too_much = weights(middle).sum(dim=-1, keepdim=True) >= 1
+        low, high = torch.where(too_much, middle, low), torch.where(too_much, high, middle)
+    found = weights((low + high) / 2)
+    return (found / found.sum(dim=-1, keepdim=True)).to(scores)

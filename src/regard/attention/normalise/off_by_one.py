@@ -1,0 +1,32 @@
+"""Softmax plus one: a head may attend to nothing.
+
+weights = exp(scores) / (1 + Σ exp(scores))
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+
+from regard.attention.grid import Tile
+from regard.attention.normalise.normaliser import Normaliser, Rows
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SoftmaxPlusOne(Normaliser):
+    """Weights in proportion to the exponential of the scores; a row of low scores sums to nearly 0.
+
+    Equals `Softmax(sinks=torch.zeros(heads))`, for any number of heads.
+
+    >>> import torch
+    >>> from regard import SoftmaxPlusOne, attend
+    >>> zeros = torch.zeros(1, 1, 3, 1)
+    >>> attend(zeros, zeros, zeros, normalise=SoftmaxPlusOne()).pattern[0, 0, 0]
+    tensor([0.2500, 0.2500, 0.2500])
+
+    Source: Miller 2023 (Attention is off by one).
+    """
+
+    def weights(self, masked: Rows, tile: Tile) -> Rows:
+        """Softmax over the keys and one more of score 0, whose weight is left out."""
+        return torch.softmax(F.pad(masked, (0, 1)), dim=-1)[..., :-1]

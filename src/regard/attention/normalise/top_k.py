@@ -1,0 +1,47 @@
+"""Top-k: softmax over the largest scores of each query; the other keys get exactly 0.
+
+weights = softmax(scores)         over the keys whose score is at least the n-th largest
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from regard.attention.grid import Tile
+from regard.attention.normalise.normaliser import Normaliser, Rows
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TopK(Normaliser):
+    """Softmax over the `n` largest scores of each query; all of them where it sees fewer keys.
+
+    Scores that tie with the n-th largest are all kept, so that the order of the keys never matters. The gradient is the
+    softmax's over the kept keys.
+
+    Args:
+        n: at least 1.
+
+    Raises:
+        ValueError: an n below 1.
+
+    >>> import torch
+    >>> from regard import TopK, attend
+    >>> scores = torch.tensor([2.0, 0.0, 2.0, 1.0])[None, None, None]
+    >>> attend(torch.ones(1, 1, 1, 1), scores.mT, scores.mT, normalise=TopK(2)).pattern[0, 0, 0]
+    tensor([0.5000, 0.0000, 0.5000, 0.0000])
+
+    Source: Zhao et al. 2019 (Explicit sparse transformer), section 3; Gupta et al. 2021 (Memory-efficient
+    transformers via top-k attention).
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ValueError(f"n={self.n} is how many of the largest scores get weight, so it must be at least 1.")
+
+    def weights(self, masked: Rows, tile: Tile) -> Rows:
+        """Softmax over the largest scores of each row."""
+        smallest = masked.detach().topk(min(self.n, masked.shape[-1]), dim=-1).values[..., -1:]
+        return torch.softmax(masked.masked_fill(masked < smallest, -math.inf), dim=-1)

@@ -1,0 +1,63 @@
+"""General scores: a learned matrix between query and key, which may have different widths.
+
+scores = queryᵀ W key
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.scores.score import DotScore, check_built_for, check_sizes
+
+
+class General(nn.Module, DotScore):
+    """The dot product of the key and the query, once the query is projected to the key's width.
+
+        scores = queryᵀ W key
+
+    One matrix serves all heads; for one of its own in each, project the heads before attend as `MultiHeadAttention`
+    does. Half-precision inputs are projected and matched in float32, as the pattern shows them.
+
+    Args:
+        d_query, d_key: widths of the queries and of the keys; W is [d_query d_key].
+
+    Raises:
+        ValueError: a width below 1.
+
+    >>> import torch
+    >>> from regard import General, attend
+    >>> states, memory = torch.randn(1, 1, 3, 5), torch.randn(1, 1, 7, 11)
+    >>> seen = attend(states, memory, memory, score=General(d_query=5, d_key=11))
+    >>> seen.backend, seen.pattern
+    ('fused', Pattern(batch=1, heads=1, queries=3, keys=7, score=General(d_query=5, d_key=11)))
+
+    Source: Luong, Pham & Manning 2015, section 3.1, general.
+    """
+
+    def __init__(self, d_query: int, d_key: int) -> None:
+        check_sizes(d_query=d_query, d_key=d_key)
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(d_query, d_key))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """From a uniform distribution that keeps the projection's size (Glorot & Bengio 2010)."""
+        nn.init.xavier_uniform_(self.weight)
+
+    def as_dot(
+        self,
+        query: Float[Tensor, "query_batch heads queries d_query"],
+        key: Float[Tensor, "key_batch key_heads keys d_key"],
+    ) -> tuple[Float[Tensor, "query_batch heads queries d_key"], Float[Tensor, "key_batch key_heads keys d_key"]]:
+        """The projected query, and the key as it is."""
+        return query @ self.weight.to(query), key
+
+    forward = DotScore.__call__
+
+    def check_widths(self, d_query: int, d_key: int) -> None:
+        """The widths must be those of W."""
+        check_built_for(self, (self.weight.shape[0], self.weight.shape[1]), (d_query, d_key))
+
+    def extra_repr(self) -> str:
+        """The widths."""
+        return f"d_query={self.weight.shape[0]}, d_key={self.weight.shape[1]}"

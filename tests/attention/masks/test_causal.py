@@ -1,0 +1,58 @@
+"""Masks of a decoder: against PyTorch's own causal masks; that no future leaks under a prefix but the prefix."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn.attention.bias import causal_lower_right, causal_upper_left
+from torch.testing import assert_close
+
+from regard import Causal, Keep, Padding, Prefix, attend
+from regard.attention.grid import Grid
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(7, 19), (11, 11), (1, 5)])
+@pytest.mark.parametrize(("mask", "bias"), [(Causal(), causal_lower_right), (Causal(0), causal_upper_left)])
+def test_causal_is_what_torch_calls_causal(normal, mask, bias, queries, keys):
+    query, key, value = normal(2, 3, queries, 5), normal(2, 3, keys, 5), normal(2, 3, keys, 5)
+    expected = F.scaled_dot_product_attention(query, key, value, attn_mask=bias(queries, keys))
+    assert_close(attend(query, key, value, mask=mask).context, expected)
+
+
+@given(st.integers(0, 999), st.integers(0, 19), st.integers(1, 18))
+def test_the_future_never_leaks_from_beyond_the_prefix(seed, length, now):
+    generator = torch.Generator().manual_seed(seed)
+    query, key, value, other = torch.randn(4, 2, 3, 19, 5, generator=generator, dtype=torch.float64)
+    mask, beyond = Prefix(length), max(now, length)
+    before = attend(query, key, value, mask=mask)
+    key[:, :, beyond:], value[:, :, beyond:] = other[:, :, beyond:], 1e9 * other[:, :, beyond:]
+    after = attend(query, key, value, mask=mask)
+    assert_close(after.context[:, :, :now], before.context[:, :, :now])
+    value[:, :, :length] += 1
+    moved = attend(query, key, value, mask=mask).context[:, :, :now] != after.context[:, :, :now]
+    assert bool(moved.all()) == (length > 0)
+
+
+@given(st.integers(0, 13), st.none() | st.integers(-7, 7))
+def test_a_prefix_is_causal_attention_joined_with_keys_for_all(length, offset):
+    grid = Grid(2, 1, 5, 11)
+    whole = grid.whole()
+    for prefix, keys in [
+        (Prefix(length, offset), Keep(torch.arange(11) < length)),
+        (Prefix(torch.tensor([length, 3]), offset), Padding(torch.tensor([length, 3]))),
+    ]:
+        joined = Causal(offset) | keys
+        assert torch.equal(prefix.keep(whole, CPU).expand(grid.shape), joined.keep(whole, CPU).expand(grid.shape))
+    assert Prefix(0, offset).reach(grid, range(2, 4)) == Causal(offset).reach(grid, range(2, 4))
+
+
+def test_one_prefix_for_each_item_is_each_with_its_own(normal):
+    query, key, value = normal(2, 3, 7, 5), normal(2, 3, 11, 5), normal(2, 3, 11, 5)
+    together = attend(query, key, value, mask=Prefix(torch.tensor([6, 9])))
+    for item, length in enumerate((6, 9)):
+        alone = attend(query[[item]], key[[item]], value[[item]], mask=Prefix(length))
+        assert_close(together.context[[item]], alone.context)
+        assert_close(together.pattern[[item]], alone.pattern.dense())

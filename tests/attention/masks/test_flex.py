@@ -1,0 +1,106 @@
+"""Masks for FlexAttention: PyTorch's own masks made from them are the ones that attend uses, alone and joined."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+import torch
+from oracle import BATCH, HEADS, MASKS, masks, matrix
+from torch.nn.attention.flex_attention import create_block_mask, create_mask
+
+from regard import Causal, Documents, Grid, Keep, Mask, Padding, Prefix, mask_mod
+from regard.attention.masks.flex import on
+
+
+@pytest.mark.parametrize(("queries", "keys", "name"), [case for case in MASKS if case[2] != "none"])
+def test_flex_attention_makes_the_same_mask(queries, keys, name):
+    mask, sees = masks(queries, keys)[name]
+    grid = Grid(BATCH, HEADS, queries, keys)
+    made = create_mask(mask_mod(mask, grid), BATCH, HEADS, queries, keys, device="cpu")
+    assert torch.equal(made, matrix(sees, *grid.shape))
+
+
+TRACED = """
+import torch
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from regard import Causal, Dilated, Documents, Global, Grid, Keep, Padding, Prefix, attend, mask_mod
+
+query, key, value = torch.randn(3, 2, 3, 17, 16).unbind()
+keep, ids = torch.rand(2, 1, 17, 17) < 0.7, torch.arange(17) // 5
+mask = (Causal() & Documents(ids)) | Global([3]) | (Dilated(8, 0, 2) & ~Keep(keep)) | Prefix(torch.tensor([2, 3]))
+mask = mask & Padding(torch.tensor([17, 13]), side="left")
+block_mask = create_block_mask(mask_mod(mask, Grid(2, 3, 17, 17)), 2, 3, 17, 17, device="cpu")
+compiled = torch.compile(flex_attention, backend="aot_eager", fullgraph=True)
+context = attend(query, key, value, mask=mask).context
+torch.testing.assert_close(compiled(query, key, value, block_mask=block_mask), context)
+print("the same")
+"""
+
+
+def test_compiled_flex_attention_reads_the_same_context():
+    environment = os.environ | {"JAXTYPING_DISABLE": "1"}
+    run = subprocess.run([sys.executable, "-c", TRACED], capture_output=True, text=True, env=environment)
+    assert (run.stdout, run.returncode) == ("the same\n", 0), run.stderr
+
+
+def test_a_block_mask_skips_what_nobody_sees():
+    grid = Grid(1, 1, 512, 512)
+    block_mask = create_block_mask(mask_mod(Causal(), grid), 1, 1, 512, 512, device="cpu", BLOCK_SIZE=128)
+    assert block_mask.kv_num_blocks.tolist() == [[[1, 1, 1, 1]]]  # of blocks that are seen in part: the diagonal
+    assert block_mask.full_kv_num_blocks.tolist() == [[[0, 1, 2, 3]]]
+
+
+def test_tensors_move_to_the_device_before_they_are_needed():
+    mask = (Prefix(torch.tensor([1, 2])) & ~Documents(torch.arange(7))) | (Causal(3) & Keep(torch.ones(7).bool()))
+    moved = on(mask, torch.device("meta"))
+    assert repr(moved) == repr(mask)
+    assert [moved.left.left.length.device.type, moved.left.right.mask.ids.device.type] == ["meta", "meta"]
+    assert moved.right.right.tensor.device.type == "meta"
+    assert mask.left.left.length.device.type == "cpu"
+    assert moved.right.left == Causal(3)
+
+
+def test_a_mask_of_ones_own_needs_nothing_more():
+    class Odd(Mask):
+        def keep(self, tile, device):
+            return (tile.along(2, device) + tile.along(3, device)) % 2 == 1
+
+    @dataclass(frozen=True, repr=False)
+    class EveryHead(Mask):
+        step: int
+
+        def keep(self, tile, device):
+            return tile.along(1, device) % self.step == 0
+
+    made = create_mask(mask_mod(Odd() | EveryHead(2), Grid(2, 3, 5, 7)), 2, 3, 5, 7, device="cpu")
+    assert torch.equal(made, matrix(lambda b, h, i, j: (i + j) % 2 == 1 or h % 2 == 0, 2, 3, 5, 7))
+
+
+@pytest.mark.parametrize(
+    ("mask", "kind", "message"),
+    [
+        (None, TypeError, "mask is None, which FlexAttention takes as it is: leave its block_mask out."),
+        (
+            "causal",
+            TypeError,
+            "mask is a str; it takes a Mask such as Causal(), a boolean tensor (True = may attend) or None.",
+        ),
+        (
+            ~Padding(torch.tensor([1, 2, 3])),
+            ValueError,
+            "Padding was given 3 lengths for a batch of 2; give one for each item.",
+        ),
+        (
+            torch.ones(5, dtype=torch.bool),
+            ValueError,
+            "mask of shape [5] does not broadcast to [2, 3, 5, 7] (batch, heads, queries, keys); "
+            "every axis must have that size or 1.",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(unhooked, mask, kind, message):
+    with pytest.raises(kind) as raised:
+        mask_mod(mask, Grid(2, 3, 5, 7))
+    assert str(raised.value) == message

@@ -1,0 +1,40 @@
+"""Tokens that see all and are seen by all: Longformer's attention as a loop, and that a path leads through them."""
+
+import math
+
+import torch
+from torch.testing import assert_close
+
+from regard import Global, Window, attend
+
+
+def test_longformer_equals_its_loop(normal):
+    query, key, value = (normal(1, 2, 17, width, dtype=torch.float64) for width in (5, 5, 3))
+    seen = attend(query, key, value, mask=Window(2, 2) | Global([0, 11]))
+    for head in range(2):
+        for i in range(17):
+            near = {0, 11} | set(range(max(0, i - 2), min(17, i + 3)))
+            seen_keys = sorted(range(17) if i in (0, 11) else near)
+            strengths = [math.exp(float(query[0, head, i] @ key[0, head, j]) / math.sqrt(5)) for j in seen_keys]
+            expected = sum(s * value[0, head, j] for s, j in zip(strengths, seen_keys, strict=True)) / sum(strengths)
+            assert_close(seen.context[0, head, i], expected)
+
+
+def test_two_layers_join_all_tokens_through_a_global_one(normal):
+    pattern = attend(*(normal(1, 1, 19, 5) for _ in range(3)), mask=Window(1, 1) | Global([7])).pattern
+    weights = pattern.dense()[0, 0]
+    assert bool((weights @ weights > 0).all())
+    assert bool((attend(*(normal(1, 1, 19, 5) for _ in range(3)), mask=Global([7])).pattern[0, 0, 3, :7] == 0).all())
+
+
+def test_queries_that_come_after_a_cache_know_whether_they_are_global(normal):
+    query, key, value = normal(1, 1, 17, 5), normal(1, 1, 17, 5), normal(1, 1, 17, 5)
+    mask = Window(2, 0) | Global([0, 15])
+    whole = attend(query, key, value, mask=mask)
+    last = attend(query[:, :, -3:], key, value, mask=mask)
+    assert_close(last.context, whole.context[:, :, -3:])
+
+
+def test_any_collection_names_the_tokens():
+    assert Global({4}) == Global([4]) == Global((4,)) == Global(range(4, 5))
+    assert Global([4]) != Global([4], offset=0)

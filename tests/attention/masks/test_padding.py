@@ -1,0 +1,49 @@
+"""Padding: a sequence reads the same with padding on either side as it does alone."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+from regard import Causal, Padding, Window, attend
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("mask", [None, Causal(), Window(2, 1)])
+def test_a_padded_sequence_reads_as_it_does_alone(normal, mask, side):
+    lengths, longest = (3, 7, 5), 7
+    items = [[normal(1, 2, length, 5) for _ in range(3)] for length in lengths]
+    room = [(0, longest - length) if side == "right" else (longest - length, 0) for length in lengths]
+    query, key, value = (
+        torch.cat([F.pad(item[part], (0, 0, *pad), value=9.0) for item, pad in zip(items, room, strict=True)])
+        for part in range(3)
+    )
+    padding = Padding(torch.tensor(lengths), side=side)
+    seen = attend(query, key, value, mask=padding if mask is None else padding & mask)
+    for number, (item, (before, after)) in enumerate(zip(items, room, strict=True)):
+        alone = attend(*item, mask=mask)
+        tokens = slice(before, longest - after)
+        assert_close(seen.context[[number], :, tokens], alone.context)
+        assert_close(seen.pattern[[number], :, tokens, tokens], alone.pattern.dense())
+        padded = [key for key in range(longest) if key not in range(before, longest - after)]
+        assert bool((seen.pattern[number, ..., padded] == 0).all())
+
+
+def test_padding_before_the_first_token_sees_nothing(normal):
+    query, key, value = normal(2, 3, 7, 5), normal(2, 3, 7, 5), normal(2, 3, 7, 11)
+    seen = attend(query, key, value, mask=Causal() & Padding(torch.tensor([4, 0]), side="left"))
+    for part in (seen.context, seen.pattern.dense(), seen.pattern.entropy()[..., None]):
+        assert bool((part[0, :, :3] == 0).all())
+        assert bool((part[1] == 0).all())
+    assert bool((seen.context[0, :, 3:] != 0).all())
+
+
+def test_tokens_are_those_of_transformers_attention_masks(normal):
+    lengths = torch.tensor([2, 5, 0])
+    for side, attention_mask in [
+        ("right", [[1, 1, 0, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0]]),
+        ("left", [[0, 0, 0, 1, 1], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0]]),
+    ]:
+        query, key, value = normal(3, 1, 2, 7), normal(3, 1, 5, 7), normal(3, 1, 5, 7)
+        by_tensor = attend(query, key, value, mask=torch.tensor(attention_mask).bool()[:, None, None])
+        assert_close(attend(query, key, value, mask=Padding(lengths, side=side)).context, by_tensor.context)

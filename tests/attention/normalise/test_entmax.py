@@ -1,0 +1,121 @@
+"""Entmax: against the entmax package and what its weights must satisfy, its gradient, its limits, by hand."""
+
+import math
+
+import pytest
+import torch
+from entmax import entmax15, entmax_bisect
+from oracle import near
+
+from regard import Entmax, Sparsemax
+from regard.attention.grid import Grid
+
+WHOLE = Grid(1, 2, 3, 7).whole()
+ALPHAS = [1.001, 1.25, 1.5, 1.75, 2.0, 2.5, 4.0]
+
+
+def weights(alpha, scores, keep=None):
+    return Entmax(alpha=alpha)(scores, keep, WHOLE)
+
+
+def row(*scores):
+    return torch.tensor(scores, dtype=torch.float64)[None, None, None]
+
+
+def test_by_hand():
+    # alpha 3/2: the roots of the weights differ by half of what the scores do; 0.8² + 0.6² = 1
+    near(weights(1.5, row(0.4, 0.0)), row(0.64, 0.36))
+    near(weights(1.5, row(0.4, 0.0, -1.3)), row(0.64, 0.36, 0.0))
+    near(weights(1.5, row(2.0, 0.0)), row(1.0, 0.0))
+    # alpha 3: the squares of the weights differ by twice what the scores do; 0.6² - 0.4² = 0.2
+    near(weights(3.0, row(0.1, 0.0)), row(0.6, 0.4))
+    near(weights(3.0, row(0.1, 0.0, -0.09)), row(0.6, 0.4, 0.0))
+    for alpha in ALPHAS:
+        near(weights(alpha, row(0.3, 0.3, 0.3)), row(1 / 3, 1 / 3, 1 / 3))
+        near(weights(alpha, row(-7.0)), row(1.0))
+
+
+@pytest.mark.parametrize("spread", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_it_satisfies_its_definition(normal, alpha, spread):
+    scores = spread * normal(1, 2, 3, 7, dtype=torch.float64)
+    found = weights(alpha, scores)
+    # where there is weight, score - weight^(alpha-1) / (alpha-1) is the threshold; elsewhere no score is above it
+    rest = scores - (found ** (alpha - 1) - 1) / (alpha - 1)
+    threshold = rest.where(found > 0, torch.nan).nanmean(dim=-1, keepdim=True)
+    torch.testing.assert_close(rest.where(found > 0, threshold), threshold.expand_as(rest), rtol=0, atol=1e-8)
+    assert bool((scores <= threshold + 1 / (1 - alpha) + 1e-8).where(found == 0, torch.tensor(True)).all())
+    near(found.sum(-1), torch.ones(1, 2, 3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_it_agrees_with_the_entmax_package(normal, alpha):
+    scores = 2 * normal(1, 2, 3, 7, dtype=torch.float64)
+    expected = entmax_bisect(scores, alpha, dim=-1, n_iter=100)
+    torch.testing.assert_close(weights(alpha, scores), expected, rtol=0, atol=1e-7 if alpha > 2 else 1e-11)
+    near(weights(1.5, scores), entmax15(scores, dim=-1))
+
+
+def test_1_is_softmax_and_2_is_sparsemax(normal):
+    scores = normal(1, 2, 3, 7)
+    assert torch.equal(weights(1.0, scores), scores.softmax(-1))
+    assert torch.equal(weights(2.0, scores), Sparsemax()(scores, None, WHOLE))
+
+
+@pytest.mark.parametrize("at", [1.0, 1.5, 2.0])
+def test_it_changes_smoothly_with_alpha(normal, at):
+    scores = normal(1, 2, 3, 7, dtype=torch.float64)
+    for alpha in (at + 1e-7, max(at - 1e-7, 1.0)):
+        torch.testing.assert_close(weights(alpha, scores), weights(at, scores), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("scale", [0.001, 0.1, 1.0])
+def test_many_keys_in_float32(normal, alpha, scale):
+    scores = scale * normal(1, 1, 3, 4099)
+    truth = weights(alpha, scores.double())
+    torch.testing.assert_close(weights(alpha, scores).double(), truth, rtol=1e-3, atol=2e-7)
+    torch.testing.assert_close(weights(alpha, scores).double().sum(-1), truth.sum(-1), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_the_gradient(normal, alpha):
+    scores = normal(1, 2, 3, 7, dtype=torch.float64).requires_grad_()
+    keep = torch.rand(1, 2, 3, 7, generator=torch.Generator().manual_seed(2)) < 0.7
+    keep[0, 1, 2] = False
+    assert torch.autograd.gradcheck(lambda x: weights(alpha, x), scores)
+    assert torch.autograd.gradcheck(lambda x: weights(alpha, x, keep), scores)
+    assert torch.autograd.gradgradcheck(lambda x: weights(alpha, x, keep), scores)
+    upstream = normal(1, 2, 3, 7, dtype=torch.float64)
+    (found,) = torch.autograd.grad(weights(alpha, scores), scores, upstream)
+    (expected,) = torch.autograd.grad(entmax_bisect(scores, alpha, dim=-1, n_iter=100), scores, upstream)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_minus_infinity_gets_no_weight_and_nan_is_seen(normal, alpha):
+    scores = row(0.2, -math.inf, 0.0, -1e300).requires_grad_()
+    found = weights(alpha, scores)
+    assert found[..., [1, 3]].tolist() == [[[[0.0, 0.0]]]]
+    near(found[..., [0, 2]], weights(alpha, row(0.2, 0.0)))
+    (gradient,) = torch.autograd.grad(found[..., 0].sum(), scores)
+    assert gradient[..., [1, 3]].tolist() == [[[[0.0, 0.0]]]]
+    assert bool((gradient[..., [0, 2]].abs() > 0.1).all())
+    broken = normal(1, 2, 3, 7)
+    broken[0, 1, 2, 3] = math.nan
+    assert weights(alpha, broken).isnan().all(-1).nonzero().tolist() == [[0, 1, 2]]
+
+
+@pytest.mark.parametrize("alpha", [0.999, -1.0, math.inf, math.nan])
+def test_an_alpha_that_is_none_is_refused(alpha):
+    with pytest.raises(ValueError) as raised:
+        Entmax(alpha=alpha)
+    assert str(raised.value) == (
+        f"alpha={alpha} is none of entmax, which goes from 1 (softmax) over 2 (sparsemax) upwards; "
+        "for all weight on the largest score use Softmax(temperature=0)."
+    )
+
+
+def test_it_introduces_itself():
+    assert repr(Entmax()) == "Entmax()"
+    assert repr(Entmax(alpha=1.25)) == "Entmax(alpha=1.25)"

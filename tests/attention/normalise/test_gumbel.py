@@ -1,0 +1,72 @@
+"""Gumbel-softmax: against torch's with the same noise, how often each key is largest, its limits."""
+
+import math
+from unittest.mock import patch
+
+import pytest
+import torch
+import torch.nn.functional as F
+from oracle import near
+
+from regard import GumbelSoftmax, Hard, Sampled, StraightThrough, attend
+from regard.attention.grid import Grid
+from regard.attention.normalise.noise import gumbel
+
+WHOLE = Grid(1, 2, 3, 7).whole()
+
+
+def with_our_noise(scores, seed, temperature, hard):
+    """torch's gumbel_softmax, which draws -log(exponential), given our draws."""
+    noise = gumbel(seed, WHOLE, scores.detach())
+    with patch.object(torch.Tensor, "exponential_", lambda drawn: drawn.copy_(torch.exp(-noise))):
+        return F.gumbel_softmax(scores, temperature, hard)
+
+
+@pytest.mark.parametrize("hard", [False, True])
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.0])
+def test_it_is_torchs_and_so_is_its_gradient(normal, temperature, hard):
+    scores, upstream = (normal(1, 2, 3, 7, dtype=torch.float64) for _ in range(2))
+    scores.requires_grad_()
+    soft = GumbelSoftmax(seed=7, temperature=temperature)
+    found = (Hard(StraightThrough(soft)) if hard else soft)(scores, None, WHOLE)
+    expected = with_our_noise(scores, 7, temperature, hard)
+    near(found, expected)
+    near(*(torch.autograd.grad(x, scores, upstream)[0] for x in (found, expected)))
+
+
+def test_the_gradient(normal):
+    scores = normal(1, 2, 3, 7, dtype=torch.float64).requires_grad_()
+    keep = (torch.arange(7) % 3 != 1)[None, None, None]
+    assert torch.autograd.gradcheck(lambda x: GumbelSoftmax(seed=7)(x, keep, WHOLE), scores)
+
+
+def test_the_largest_is_the_sampled_key_and_small_temperatures_leave_no_other(normal):
+    scores = normal(1, 2, 3, 7, dtype=torch.float64)
+    drawn = Hard(Sampled(seed=7))(scores, None, WHOLE)
+    near(GumbelSoftmax(seed=7, temperature=1e-4)(scores, None, WHOLE), drawn)
+    near(Hard(StraightThrough(GumbelSoftmax(seed=7, temperature=2.0)))(scores, None, WHOLE), drawn)
+    even = GumbelSoftmax(seed=7, temperature=1e9)(scores, None, WHOLE)
+    torch.testing.assert_close(even, torch.full_like(even, 1 / 7), rtol=0, atol=1e-7)
+
+
+def test_another_seed_is_another_draw_and_the_same_is_the_same(normal):
+    query, key, value = normal(2, 3, 5, 11), normal(2, 3, 7, 11), normal(2, 3, 7, 13)
+    first, again, other = (attend(query, key, value, normalise=GumbelSoftmax(seed)) for seed in (7, 7, 8))
+    assert torch.equal(first.context, again.context)
+    torch.testing.assert_close(first.context, first.pattern.dense() @ value)
+    assert float((first.context - other.context).abs().max()) > 0.1
+
+
+@pytest.mark.parametrize("temperature", [0.0, -0.5, math.inf, math.nan])
+def test_a_temperature_that_is_none_is_refused(temperature):
+    with pytest.raises(ValueError) as raised:
+        GumbelSoftmax(seed=7, temperature=temperature)
+    assert str(raised.value) == (
+        f"temperature={temperature} divides the noisy scores, so it must be above 0 and finite; "
+        "for all weight on one key use Hard(Sampled(seed=7))."
+    )
+
+
+def test_it_introduces_itself():
+    assert repr(GumbelSoftmax(seed=7)) == "GumbelSoftmax(seed=7)"
+    assert repr(GumbelSoftmax(seed=7, temperature=0.5)) == "GumbelSoftmax(seed=7, temperature=0.5)"

@@ -1,0 +1,132 @@
+"""Hard attention: the largest, ties, how often each key is drawn, which gradients pass, what is refused."""
+
+import math
+
+import pytest
+import torch
+from oracle import near
+
+from regard import Hard, Largest, Sampled, Softmax, Sparsemax, StraightThrough, attend
+from regard.attention.grid import Grid
+
+WHOLE = Grid(1, 2, 3, 7).whole()
+CHOICES = [Largest(), Sampled(seed=7), StraightThrough()]
+
+
+def row(*scores):
+    return torch.tensor(scores, dtype=torch.float64)[None, None, None]
+
+
+def test_by_hand():
+    scores, keep = row(1.0, 3.0, 2.0), torch.tensor([True, False, True])[None, None, None]
+    for normalise in (Hard(), Hard(StraightThrough()), Hard(StraightThrough(Sparsemax()))):
+        near(normalise(scores, None, WHOLE), row(0, 1, 0))
+        near(normalise(scores, keep, WHOLE), row(0, 0, 1))
+        near(normalise(row(4.0, 5.0, 5.0), None, WHOLE), row(0, 1, 0))  # of equals, the first
+    only = Hard(Sampled(seed=7))(row(-math.inf, 3.0, -math.inf), None, Grid(1, 1, 1, 3).whole())
+    near(only, row(0, 1, 0))
+
+
+def test_the_largest_is_softmax_of_temperature_0(normal):
+    scores = normal(1, 2, 3, 7)
+    assert torch.equal(Hard()(scores, None, WHOLE), Softmax(temperature=0.0)(scores, None, WHOLE))
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_each_key_is_drawn_as_often_as_softmax_says(temperature):
+    """Chi-square of 20,011 queries with the same scores; five standard deviations of what chance would give."""
+    scores = row(0.0, 1.0, -1.0, 2.0, -math.inf)
+    n = 20011
+    drawn = Hard(Sampled(seed=5, temperature=temperature))(scores.expand(1, 1, n, 5), None, Grid(1, 1, n, 5).whole())
+    assert set(drawn.unique().tolist()) == {0.0, 1.0}
+    counts = drawn.sum(dim=(0, 1, 2))
+    expected = n * (scores[0, 0, 0] / temperature).softmax(-1)
+    assert counts[4] == 0
+    chi_square = float(((counts - expected) ** 2 / expected)[:4].sum())
+    assert chi_square < 3 + 5 * math.sqrt(2 * 3)
+
+
+def test_queries_heads_and_items_draw_for_themselves():
+    zeros = torch.zeros(3, 5, 7, 11)
+    keys = Hard(Sampled(seed=7))(zeros, None, Grid(3, 5, 7, 11).whole()).argmax(-1)
+    for axis in range(3):
+        assert not torch.equal(keys.narrow(axis, 0, 1), keys.narrow(axis, 1, 1))
+    other = Hard(Sampled(seed=8))(zeros, None, Grid(3, 5, 7, 11).whole()).argmax(-1)
+    assert 0 < int((other == keys).sum()) < keys.numel() / 3
+
+
+@pytest.mark.parametrize("choose", CHOICES)
+def test_the_pattern_shows_the_choices_that_the_context_was_read_with(normal, choose):
+    query, key, value = normal(2, 3, 5, 11), normal(2, 3, 7, 11), normal(2, 3, 7, 13)
+    seen = attend(query, key, value, normalise=Hard(choose))
+    for b, h, i in torch.cartesian_prod(torch.arange(2), torch.arange(3), torch.arange(5)).tolist():
+        assert torch.equal(seen.context[b, h, i], value[b, h, int(seen.pattern[b, h, i].argmax())])
+
+
+@pytest.mark.parametrize("soft", [Softmax(), Softmax(temperature=0.5), Sparsemax()])
+def test_straight_through_has_the_gradient_of_the_soft_weights(normal, soft):
+    scores, upstream = (normal(1, 2, 3, 7, dtype=torch.float64) for _ in range(2))
+    scores.requires_grad_()
+    keep = (torch.arange(7) % 3 != 1)[None, None, None]
+    hard = Hard(StraightThrough(soft))(scores, keep, WHOLE)
+    assert set(hard.unique().tolist()) == {0.0, 1.0}
+    gradients = (torch.autograd.grad(x, scores, upstream)[0] for x in (hard, soft(scores, keep, WHOLE)))
+    near(*gradients)
+
+
+@pytest.mark.parametrize("choose", [Largest(), Sampled(seed=7)])
+def test_no_gradient_passes_through_a_choice_but_values_learn(normal, choose):
+    query, key, value = (x.requires_grad_() for x in (normal(2, 3, 5, 11), normal(2, 3, 7, 11), normal(2, 3, 7, 13)))
+    seen = attend(query, key, value, normalise=Hard(choose))
+    gradients = torch.autograd.grad(seen.context.sum(), (query, key, value), allow_unused=True)
+    assert gradients[0] is None or not bool(gradients[0].any())
+    assert gradients[1] is None or not bool(gradients[1].any())
+    torch.testing.assert_close(gradients[2], seen.pattern.received()[..., None].expand(2, 3, 7, 13))
+
+
+@pytest.mark.parametrize("choose", CHOICES)
+def test_nan_is_seen(normal, choose):
+    scores = normal(1, 2, 3, 7)
+    scores[0, 1, 2, 3] = math.nan
+    assert Hard(choose)(scores, None, WHOLE).isnan().all(-1).nonzero().tolist() == [[0, 1, 2]]
+
+
+@pytest.mark.usefixtures("unhooked")
+@pytest.mark.parametrize("choose", ["sampled", True, Softmax(), Sampled])
+def test_a_choice_that_is_none_is_refused(choose):
+    with pytest.raises(TypeError) as raised:
+        Hard(choose)
+    assert str(raised.value) == (
+        f"choose is {choose!r}; it takes Largest(), Sampled(seed=…) or StraightThrough(Softmax())."
+    )
+
+
+@pytest.mark.parametrize("temperature", [0.0, -0.5, math.inf, math.nan])
+def test_a_temperature_that_is_none_is_refused(temperature):
+    with pytest.raises(ValueError) as raised:
+        Sampled(seed=7, temperature=temperature)
+    assert str(raised.value) == (
+        f"temperature={temperature} divides the scores, so it must be above 0 and finite; "
+        "for the largest score use Hard(Largest())."
+    )
+
+
+@pytest.mark.usefixtures("unhooked")
+def test_a_seed_that_is_none_is_refused():
+    with pytest.raises(ValueError) as raised:
+        Sampled(seed=-1)
+    assert str(raised.value) == "seed=-1 must be a whole number from 0 to 2**63 - 1, such as the training step."
+
+
+def test_soft_weights_that_do_not_fit_are_refused(normal):
+    x = normal(2, 3, 5, 11)
+    with pytest.raises(ValueError) as raised:
+        attend(x, x, x, normalise=Hard(StraightThrough(Softmax(sinks=torch.zeros(2)))))
+    assert str(raised.value) == "sinks of shape [2] with 3 heads; give one number for each head."
+
+
+def test_it_introduces_itself():
+    assert repr(Hard()) == "Hard()"
+    assert repr(Hard(Sampled(seed=7))) == "Hard(choose=Sampled(seed=7))"
+    soft = Softmax(temperature=0.5)
+    assert repr(Hard(StraightThrough(soft))) == "Hard(choose=StraightThrough(soft=Softmax(temperature=0.5)))"

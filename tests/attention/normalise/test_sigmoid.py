@@ -1,0 +1,70 @@
+"""Sigmoid: against torch.sigmoid and a loop, its bias, by hand."""
+
+import math
+
+import pytest
+import torch
+from oracle import near
+
+from regard import Causal, Sigmoid, attend
+from regard.attention.grid import Grid
+
+WHOLE = Grid(1, 2, 3, 7).whole()
+
+
+def row(*scores):
+    return torch.tensor(scores, dtype=torch.float64)[None, None, None]
+
+
+def test_by_hand():
+    near(Sigmoid(bias=0.0)(row(0.0, math.log(3), -math.inf), None, WHOLE), row(1 / 2, 3 / 4, 0.0))
+    near(Sigmoid(bias=math.log(2))(row(0.0, math.log(3), -math.inf), None, WHOLE), row(2 / 3, 6 / 7, 0.0))
+    # None: -log 2 here, since two keys are seen
+    near(Sigmoid()(row(0.0, math.log(6), -math.inf), None, WHOLE), row(1 / 3, 3 / 4, 0.0))
+    keep = torch.tensor([True, True, False, True])[None, None, None]
+    near(Sigmoid()(row(0.0, math.log(6), 5.0, 0.0), keep, WHOLE), row(1 / 4, 2 / 3, 0.0, 1 / 4))
+
+
+@pytest.mark.parametrize("bias", [None, -1.3, 0.0])
+def test_it_is_the_sigmoid_of_each_score(normal, bias):
+    query, key, value = (normal(2, 3, n, 11, dtype=torch.float64) for n in (5, 7, 7))
+    found = attend(query, key, value, mask=Causal(), normalise=Sigmoid(bias=bias)).pattern.dense()
+    scores = query @ key.mT / math.sqrt(11)
+    for i in range(5):
+        seen = i + 3
+        at = -math.log(seen) if bias is None else bias
+        near(found[:, :, i, :seen], torch.sigmoid(scores[:, :, i, :seen] + at))
+        assert not bool(found[:, :, i, seen:].any())
+
+
+def test_the_bias_of_the_paper_is_one_for_all_queries(normal):
+    query, key, value = (normal(2, 3, 7, 11) for _ in range(3))
+    ours, papers = (attend(query, key, value, normalise=Sigmoid(b)).pattern.dense() for b in (None, -math.log(7)))
+    torch.testing.assert_close(ours, papers)
+
+
+def test_the_gradient(normal):
+    scores = normal(1, 2, 3, 7, dtype=torch.float64).requires_grad_()
+    keep = torch.arange(7) % 3 != 1
+    for bias in (None, 0.5):
+        assert torch.autograd.gradcheck(lambda x, b=bias: Sigmoid(b)(x, keep[None, None, None], WHOLE), scores)
+
+
+def test_nan_is_seen(normal):
+    scores = normal(1, 2, 3, 7)
+    scores[0, 1, 2, 3] = math.nan
+    assert Sigmoid()(scores, None, WHOLE).isnan().nonzero().tolist() == [[0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize("bias", [math.inf, -math.inf, math.nan])
+def test_a_bias_that_is_none_is_refused(bias):
+    with pytest.raises(ValueError) as raised:
+        Sigmoid(bias=bias)
+    assert str(raised.value) == (
+        f"bias={bias} is added to every score, so it must be finite; None takes -log(keys that the query sees)."
+    )
+
+
+def test_it_introduces_itself():
+    assert repr(Sigmoid()) == "Sigmoid()"
+    assert repr(Sigmoid(bias=-2.0)) == "Sigmoid(bias=-2.0)"

@@ -1,0 +1,69 @@
+"""Top-k: against a loop, what happens to ties, its gradient, by hand."""
+
+import math
+
+import pytest
+import torch
+from oracle import near
+
+from regard import TopK
+from regard.attention.grid import Grid
+
+WHOLE = Grid(1, 2, 3, 7).whole()
+
+
+def row(*scores):
+    return torch.tensor(scores, dtype=torch.float64)[None, None, None]
+
+
+def test_by_hand():
+    scores = row(0.0, math.log(2), math.log(5), math.log(3))
+    near(TopK(1)(scores, None, WHOLE), row(0, 0, 1, 0))
+    near(TopK(2)(scores, None, WHOLE), row(0, 0, 5 / 8, 3 / 8))
+    near(TopK(3)(scores, None, WHOLE), row(0, 2 / 10, 5 / 10, 3 / 10))
+    for n in (4, 5, 99):
+        near(TopK(n)(scores, None, WHOLE), row(1 / 11, 2 / 11, 5 / 11, 3 / 11))
+    keep = torch.tensor([True, True, False, True])[None, None, None]
+    near(TopK(2)(scores, keep, WHOLE), row(0, 2 / 5, 0, 3 / 5))
+
+
+def test_ties_at_the_border_are_all_kept():
+    near(TopK(2)(row(1.0, 7.0, 1.0, 1.0, 0.0), None, WHOLE)[..., [0, 2, 3]] > 0, torch.ones(1, 1, 1, 3) > 0)
+    near(TopK(1)(row(4.0, -1.0, 4.0), None, WHOLE), row(0.5, 0, 0.5))
+    # where fewer keys than n are seen, no key that is not seen ties in
+    near(TopK(3)(row(4.0, -math.inf, 4.0, -math.inf), None, WHOLE), row(0.5, 0, 0.5, 0))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 7])
+def test_it_is_softmax_over_the_largest(normal, n):
+    scores = normal(1, 2, 3, 7, dtype=torch.float64)
+    found = TopK(n)(scores, None, WHOLE)
+    for here, there in zip(found.flatten(0, 2), scores.flatten(0, 2).tolist(), strict=True):
+        kept = sorted(there, reverse=True)[:n]
+        total = sum(map(math.exp, kept))
+        near(here, here.new_tensor([math.exp(score) / total if score in kept else 0.0 for score in there]))
+
+
+def test_the_gradient(normal):
+    scores = normal(1, 2, 3, 7, dtype=torch.float64).requires_grad_()
+    keep = (torch.arange(7) % 3 != 1)[None, None, None]
+    for n in (1, 3, 6):
+        assert torch.autograd.gradcheck(lambda x, n=n: TopK(n)(x, keep, WHOLE), scores)
+
+
+@pytest.mark.parametrize("n", [1, 3, 7])
+def test_nan_is_seen(normal, n):
+    scores = normal(1, 2, 3, 7)
+    scores[0, 1, 2, 3] = math.nan
+    assert TopK(n)(scores, None, WHOLE).isnan().all(-1).nonzero().tolist() == [[0, 1, 2]]
+
+
+@pytest.mark.parametrize("n", [0, -3])
+def test_fewer_than_one_is_refused(n):
+    with pytest.raises(ValueError) as raised:
+        TopK(n)
+    assert str(raised.value) == f"n={n} is how many of the largest scores get weight, so it must be at least 1."
+
+
+def test_it_introduces_itself():
+    assert repr(TopK(3)) == "TopK(n=3)"

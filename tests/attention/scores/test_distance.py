@@ -1,0 +1,75 @@
+"""Distances: torch's own, a loop, moving everything changes nothing, and the guide that shows the class."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+import torch
+from oracle import near
+from torch.testing import assert_close
+
+from regard import Causal, Distance, attend
+
+
+def test_it_equals_torch(normal):
+    query, key = normal(2, 6, 5, 11), normal(2, 3, 7, 11)
+    found = attend(query, key, key, score=Distance(scale=0.3))
+    scores = -0.3 * torch.cdist(query, key.repeat_interleave(2, 1)).square()
+    assert_close(found.pattern.scores(), scores)
+    assert_close(found.context, scores.softmax(dim=-1) @ key.repeat_interleave(2, 1))
+
+
+def test_it_equals_a_loop(normal):
+    query, key = normal(1, 1, 3, 5).double(), normal(1, 1, 7, 5).double()
+    found = attend(query, key, key, score=Distance()).pattern.scores(0, 0)
+    for i, q in enumerate(query[0, 0].tolist()):
+        for j, k in enumerate(key[0, 0].tolist()):
+            expected = -sum((a - b) ** 2 for a, b in zip(q, k, strict=True))
+            near(found[i, j], torch.tensor(expected, dtype=torch.float64))
+
+
+def test_by_hand():
+    query, key = torch.tensor([[[[1.0, 2.0]]]]), torch.tensor([[[[1.0, 2.0], [4.0, 6.0], [0.0, 2.0]]]])
+    # distances 0, 5 and 1, squared
+    assert attend(query, key, key, score=Distance(scale=2.0)).pattern.scores(0, 0, 0).tolist() == [0.0, -50.0, -2.0]
+
+
+@pytest.mark.parametrize("far", [2.0, 1e3, 1e5])
+@pytest.mark.parametrize("mask", [None, Causal()], ids=repr)
+def test_moving_everything_changes_nothing(normal, far, mask):
+    # on a lattice of eighths, which float32 holds exactly even that far away
+    query, key, value = (
+        normal(1, 4, 19, 5).mul(8).round() / 8,
+        normal(1, 2, 23, 5).mul(8).round() / 8,
+        normal(1, 2, 23, 3),
+    )
+    here = attend(query, key, value, score=Distance(), mask=mask)
+    there = attend(query + far, key + far, value, score=Distance(), mask=mask)
+    tolerance = {"rtol": 1e-5, "atol": 1e-4}
+    assert_close(there.context, here.context, **tolerance)
+    assert_close(there.pattern.dense(), here.pattern.dense(), **tolerance)
+    assert_close(there.pattern.scores(), here.pattern.scores(), **tolerance)
+
+
+@pytest.mark.parametrize("odd", [torch.nan, torch.inf])
+def test_keys_that_are_no_numbers_do_not_move_the_origin(normal, odd):
+    query, key = normal(1, 1, 3, 5) + 1e3, normal(1, 1, 7, 5) + 1e3
+    scores = attend(query, key, key, score=Distance()).pattern.scores(0, 0)
+    key[0, 0, 6] = odd
+    with_odd = attend(query, key, key, score=Distance()).pattern.scores(0, 0)
+    assert_close(with_odd[:, :6], scores[:, :6], rtol=1e-5, atol=1e-3)
+    assert not with_odd[:, 6].isfinite().any()
+
+
+def test_a_larger_scale_looks_nearer(normal):
+    query = normal(1, 1, 23, 5)
+    entropies = [
+        attend(query, query, query, score=Distance(scale)).pattern.entropy().mean() for scale in (0.0, 0.1, 1.0, 9.0)
+    ]
+    assert entropies == sorted(entropies, reverse=True)
+    assert_close(entropies[0], torch.tensor(23.0).log())
+
+
+def test_the_guide_shows_this_class():
+    guide = Path(__file__).parents[3] / "CONTRIBUTING.md"
+    assert inspect.getsource(Distance) in guide.read_text()

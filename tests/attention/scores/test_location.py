@@ -1,0 +1,70 @@
+"""Location scores: a linear layer over the query alone, by hand, and keys past the last place refused."""
+
+import pytest
+import torch
+from oracle import near
+from torch import nn
+from torch.testing import assert_close
+
+from regard import Causal, Location, attend
+
+
+def test_it_equals_a_linear_layer(normal):
+    query, key, value = normal(2, 6, 5, 11), normal(2, 3, 7, 13), normal(2, 3, 7, 2)
+    score, layer = Location(d_query=11, max_keys=7), nn.Linear(11, 7, bias=False)
+    layer.load_state_dict(score.state_dict())
+    seen = attend(query, key, value, score=score)
+    assert_close(seen.pattern.scores(), layer(query))
+    assert_close(seen.context, layer(query).softmax(dim=-1) @ value.repeat_interleave(2, 1))
+
+
+def test_it_equals_a_loop(normal):
+    query, key = normal(1, 2, 3, 5).double(), normal(1, 1, 7, 11).double()
+    score = Location(d_query=5, max_keys=13).double()
+    found, rows = attend(query, key, key, score=score).pattern.scores(), score.weight.tolist()
+    for h in range(2):
+        for i in range(3):
+            for j in range(7):
+                expected = sum(a * b for a, b in zip(rows[j], query[0, h, i].tolist(), strict=True))
+                near(found[0, h, i, j], torch.tensor(expected, dtype=torch.float64))
+
+
+def test_by_hand():
+    score = Location(d_query=2, max_keys=3)
+    with torch.no_grad():
+        score.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, -1.0]]))
+    query, key = torch.tensor([[[[3.0, 4.0]]]]), torch.zeros(1, 1, 2, 1)
+    assert attend(query, key, key, score=score).pattern.scores(0, 0, 0).tolist() == [3.0, 4.0]
+
+
+def test_what_the_keys_hold_does_not_matter(normal):
+    query, value, score = normal(1, 2, 5, 11), normal(1, 2, 7, 3), Location(d_query=11, max_keys=7)
+    here = attend(query, normal(1, 2, 7, 11), value, score=score, mask=Causal())
+    there = attend(query, normal(1, 2, 7, 2), value, score=score, mask=Causal())
+    assert torch.equal(here.context, there.context)
+    assert torch.equal(here.pattern.dense(), there.pattern.dense())
+
+
+def test_places_that_no_key_has_learn_nothing(normal):
+    query, key, score = normal(1, 2, 5, 11), normal(1, 2, 7, 3), Location(d_query=11, max_keys=13)
+    attend(query, key, key, score=score).context.square().sum().backward()
+    assert score.weight.grad[:7].any(dim=1).all()
+    assert not score.weight.grad[7:].any()
+
+
+def test_more_keys_than_places_are_refused(normal):
+    query, key = normal(1, 1, 3, 5), normal(1, 1, 7, 5)
+    with pytest.raises(ValueError) as raised:
+        attend(query, key, key, score=Location(d_query=5, max_keys=6))
+    assert str(raised.value) == (
+        "there are 7 keys and this Location has scores for 6 places; build it with max_keys=7 or more, or cut the keys."
+    )
+
+
+def test_queries_of_another_width_are_refused(normal):
+    query, key = normal(1, 1, 3, 11), normal(1, 1, 7, 5)
+    with pytest.raises(ValueError) as raised:
+        attend(query, key, key, score=Location(d_query=5, max_keys=7))
+    assert str(raised.value) == (
+        "query has width 11; this Location was built for queries of width 5, and its parameters fit no others."
+    )

@@ -1,0 +1,318 @@
+"""What holds for every score: the laws of attention, fused as tiled, gradients, and how they introduce themselves."""
+
+import pytest
+import torch
+from oracle import Largest
+from torch import nn
+from torch.testing import assert_close
+
+from regard import (
+    Additive,
+    Causal,
+    Concat,
+    Cosine,
+    Distance,
+    General,
+    Keep,
+    Location,
+    MultiHeadAttention,
+    Padding,
+    ScaledDot,
+    Softmax,
+    Window,
+    attend,
+)
+from regard.attention.backends.fused import why_not
+
+BUILD = {
+    "ScaledDot": lambda: ScaledDot(scale=0.3),
+    "General": lambda: General(5, 11),
+    "Additive": lambda: Additive(5, 11, 17),
+    "Concat": lambda: Concat(5, 11, 17),
+    "Cosine": lambda: Cosine(scale=nn.Parameter(torch.tensor([3.0, 2.0, 5.0, 7.0, 1.0, 4.0]))),
+    "Distance": lambda: Distance(scale=0.2),
+    "Location": lambda: Location(5, 29),
+}
+FUSED = ["ScaledDot", "General", "Cosine", "Distance", "Location"]
+LEARNED = ["General", "Additive", "Concat", "Cosine", "Location"]
+BY_CONTENT = [name for name in BUILD if name != "Location"]
+
+
+def built(name, dtype=torch.float32):
+    """A score with its parameters drawn from a seed, large enough that its weights are far from uniform."""
+    torch.manual_seed(2)
+    score = BUILD[name]()
+    if isinstance(score, nn.Module):
+        score.to(dtype)
+        if name != "Cosine":
+            with torch.no_grad():
+                for parameter in score.parameters():
+                    parameter.normal_()
+    return score
+
+
+def width(name):
+    """The width of the queries, keys being 11 wide."""
+    return 5 if name in ("General", "Additive", "Concat", "Location") else 11
+
+
+def inputs(normal, name, queries=17, keys=23, dtype=torch.float32):
+    """Two items, six heads of queries over three of keys."""
+    query = normal(2, 6, queries, width(name), dtype=dtype)
+    return query, normal(2, 3, keys, 11, dtype=dtype), normal(2, 3, keys, 13, dtype=dtype)
+
+
+@pytest.mark.parametrize("name", BUILD)
+def test_a_masked_key_is_as_good_as_absent(normal, name):
+    query, key, value = inputs(normal, name)
+    score, hidden = built(name), [20, 21, 22] if name == "Location" else [0, 3, 19]
+    kept = [j for j in range(23) if j not in hidden]
+    seen = attend(query, key, value, score=score, mask=torch.tensor([j in kept for j in range(23)]))
+    absent = attend(query, key[:, :, kept], value[:, :, kept], score=score)
+    assert_close(seen.context, absent.context)
+    assert_close(seen.pattern.dense()[..., kept], absent.pattern.dense())
+    assert not seen.pattern.dense()[..., hidden].any()
+
+
+@pytest.mark.parametrize("name", BUILD)
+def test_the_future_never_leaks(normal, name):
+    query, key, value = (x.requires_grad_() for x in inputs(normal, name, queries=23))
+    for seen in (
+        attend(query, key, value, score=built(name), mask=mask)
+        for mask in (Causal(), Keep(torch.ones(23, 23).bool().tril()))
+    ):
+        for context in (seen.context, seen.pattern.apply(value)):
+            gradients = torch.autograd.grad(context[:, :, :7].sum(), [key, value], allow_unused=name == "Location")
+            for gradient in gradients[name == "Location" :]:
+                assert not gradient[:, :, 7:].any()
+                assert gradient[:, :, :7].any()
+
+
+@pytest.mark.parametrize("name", BUILD)
+def test_the_order_of_keys_does_not_matter_unless_they_are_places(normal, name):
+    query, key, value = inputs(normal, name)
+    order = torch.randperm(23, generator=torch.Generator().manual_seed(5))
+    score = built(name)
+    here = attend(query, key, value, score=score).context
+    there = attend(query, key[:, :, order], value[:, :, order], score=score).context
+    assert torch.allclose(here, there, atol=1e-5) == (name != "Location")
+
+
+@pytest.mark.parametrize("keys", [7, 23])
+@pytest.mark.parametrize("temperature", [1.0, 0.4])
+@pytest.mark.parametrize(
+    "mask",
+    [None, Causal(), Window(3, 2), Padding(torch.tensor([0, 5])), Causal(-4) & Padding(torch.tensor([5, 7]))],
+    ids=repr,
+)
+@pytest.mark.parametrize("name", BUILD)
+def test_fused_and_tiled_agree(normal, name, mask, temperature, keys):
+    query, key, value = inputs(normal, name, keys=keys)
+    seen = attend(query, key, value, score=built(name), mask=mask, normalise=Softmax(temperature))
+    assert seen.backend == ("fused" if name in FUSED else "tiled")
+    assert_close(seen.context, seen.pattern.apply(value))
+    assert seen.context.shape == (2, 6, 17, 13)
+
+
+@pytest.mark.parametrize("name", BUILD)
+def test_a_group_of_heads_shares_its_keys(normal, name):
+    query, key, value = inputs(normal, name)
+    grouped = attend(query, key, value, score=built(name))
+    repeated = attend(query, key.repeat_interleave(2, 1), value.repeat_interleave(2, 1), score=built(name))
+    assert_close(grouped.context, repeated.context)
+    assert_close(grouped.pattern.dense(), repeated.pattern.dense())
+
+
+@pytest.mark.parametrize("name", BUILD)
+def test_one_item_serves_the_whole_batch(normal, name):
+    query, key, value = inputs(normal, name)
+    score = built(name)
+    for q, k, v in [(query[:1], key, value), (query, key[:1], value[:1]), (query, key[:1], value)]:
+        seen = attend(q, k, v, score=score)
+        whole = attend(*(x.expand(2, -1, -1, -1) for x in (q, k, v)), score=score)
+        assert_close(seen.context, whole.context)
+        assert_close(seen.pattern[1], whole.pattern[1])
+
+
+@pytest.mark.parametrize("name", BUILD)
+def test_a_part_of_a_pattern_is_that_part_of_the_whole(normal, name):
+    query, key, value = inputs(normal, name)
+    pattern = attend(query, key, value, score=built(name), mask=Causal()).pattern
+    weights, scores = pattern.dense(), pattern.scores()
+    assert_close(pattern[1, 4, 3], weights[1, 4, 3])
+    assert_close(pattern[:, [5, 2], 2:9, 3::4], weights[:, [5, 2], 2:9, 3::4])
+    assert_close(pattern.scores(1, [5, 2], slice(2, 9), slice(3, None, 4)), scores[1, [5, 2], 2:9, 3::4])
+    steps = pattern.steps(1, 4, slice(2, 5))
+    assert_close(steps.scores, scores[1, 4, 2:5])
+    assert_close(steps.products, scores[1, 4, 2:5] / (0.3 if name == "ScaledDot" else 1.0))
+    assert_close(steps.context, steps.weights @ value[1, 2])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", [name for name in BUILD if name != "ScaledDot"])
+def test_half_precision_costs_the_last_digit_of_the_context_only(normal, name, dtype):
+    query, key, value = (x.to(dtype) for x in inputs(normal, name))
+    query, key = query + 3, key + 3
+    seen = attend(query, key, value, score=built(name, dtype), mask=Causal())
+    truth = attend(query.double(), key.double(), value.double(), score=built(name, dtype), mask=Causal())
+    digit = torch.finfo(dtype).eps
+    assert_close(seen.context.double(), truth.pattern.apply(value.double()), rtol=digit, atol=digit)
+    assert_close(seen.pattern.dense().double(), truth.pattern.dense(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in FUSED if name != "ScaledDot"])
+def test_autocast_rounds_nothing_that_the_pattern_does_not_show(normal, name):
+    query, key, value = inputs(normal, name)
+    score = built(name)
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = attend(query, key, value, score=score).context
+    assert_close(inside, attend(query, key, value, score=score).context)
+
+
+@pytest.mark.parametrize("name", BUILD)
+def test_no_keys_and_no_queries_are_nothing_to_read(normal, name):
+    query, key, value = inputs(normal, name)
+    score = built(name)
+    assert attend(query, key[:, :, :0], value[:, :, :0], score=score).context.equal(torch.zeros(2, 6, 17, 13))
+    empty = attend(query[:, :, :0], key, value, score=score)
+    assert empty.context.shape == (2, 6, 0, 13)
+    assert empty.pattern.dense().shape == (2, 6, 0, 23)
+
+
+@pytest.mark.parametrize("name", BY_CONTENT)
+def test_a_nan_shows_and_stays_where_it_is(normal, name):
+    query, key, value = inputs(normal, name)
+    key[1, 2, 3] = torch.nan
+    seen = attend(query, key, value, score=built(name))
+    assert seen.pattern.scores().isnan().nonzero()[:, [0, 1, 3]].unique(dim=0).tolist() == [[1, 4, 3], [1, 5, 3]]
+    assert seen.context[1, 4:].isnan().all()
+    assert not seen.context[0].isnan().any()
+    hidden = attend(query, key, value, score=built(name), mask=torch.arange(23) != 3).pattern
+    assert not hidden.dense().isnan().any()
+
+
+@pytest.mark.parametrize("name", BUILD)
+def test_gradients_in_float64(normal, name):
+    score = built(name, torch.float64)
+    query, key, value = normal(1, 6, 3, width(name)).double(), normal(1, 3, 2, 11).double(), normal(1, 3, 2, 2).double()
+    numbers = [query, key, value] if name != "Location" else [query, value]
+    parameters = list(score.parameters()) if isinstance(score, nn.Module) else []
+    for tensor in numbers:
+        tensor.requires_grad_()
+
+    def fused(*_):
+        return attend(query, key, value, score=score, mask=Causal()).context
+
+    def tiled(*_):
+        return attend(query, key, value, score=score, mask=Causal()).pattern.apply(value)
+
+    for read in (fused, tiled):
+        assert torch.autograd.gradcheck(read, (*numbers, *parameters), fast_mode=True)
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_an_old_pattern_refuses_once_the_score_has_learned(normal, name):
+    query, key, value = inputs(normal, name)
+    score = built(name)
+    seen = attend(query, key, value, score=score)
+    seen.pattern[0, 0, 0]
+    optimiser = torch.optim.SGD(score.parameters(), lr=0.1)
+    seen.context.square().sum().backward()
+    assert all(parameter.grad.any() for parameter in score.parameters())
+    optimiser.step()
+    with pytest.raises(ValueError) as raised:
+        seen.pattern[0, 0, 0]
+    assert str(raised.value) == (
+        "a tensor that was given to attend() has been changed in place since, so this pattern would not be the "
+        "one that was used; clone the tensor before you change it."
+    )
+    assert not attend(query, key, value, score=score).pattern.dense().isnan().any()
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_the_matrix_is_never_built(normal, name):
+    query, key = normal(1, 1, 2053, width(name)).requires_grad_(), normal(1, 1, 2053, 11)
+    score = Location(5, 2053) if name == "Location" else built(name) if name != "Cosine" else Cosine()
+    with Largest() as forward:
+        seen = attend(query, key, key, score=score, mask=Causal(0))
+    with Largest() as backward:
+        seen.context.sum().backward()
+    assert max(forward.numbers, backward.numbers) < 2053 * 2053 / 11
+
+
+def test_the_kernel_says_which_scores_are_no_products():
+    assert [why_not(built(name), Softmax()) for name in FUSED] == [None] * len(FUSED)
+    assert why_not(built("Additive"), Softmax()) == "the fused kernel computes dot products, not Additive"
+    assert why_not(built("General"), Softmax(0.0)) == "the fused kernel divides by the temperature, which is 0"
+
+
+def test_scores_introduce_themselves():
+    assert [repr(built(name)) for name in LEARNED] == [
+        "General(d_query=5, d_key=11)",
+        "Additive(d_query=5, d_key=11, d_hidden=17)",
+        "Concat(d_query=5, d_key=11, d_hidden=17)",
+        "Cosine(scale=<float32 [6]>)",
+        "Location(d_query=5, max_keys=29)",
+    ]
+    assert [repr(score) for score in (Cosine(), Cosine(scale=2.0), Distance(), Distance(scale=0.5))] == [
+        "Cosine()",
+        "Cosine(scale=2.0)",
+        "Distance()",
+        "Distance(scale=0.5)",
+    ]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: General(5, 5),
+        lambda: Additive(5, 5, 17),
+        lambda: Concat(5, 5, 17),
+        lambda: Cosine(scale=nn.Parameter(torch.tensor(3.0))),
+        lambda: Location(5, 5),
+    ],
+    ids=LEARNED,
+)
+def test_a_model_shows_its_score_once_and_learns_it(normal, build):
+    torch.manual_seed(2)
+    score = build()
+    model = MultiHeadAttention(30, 6, score=score)
+    assert repr(model).count(repr(score)) == 1
+    model(normal(2, 5, 30)).output.square().sum().backward()
+    assert all(parameter.grad.any() for parameter in score.parameters())
+
+
+@pytest.mark.parametrize("name", ["General", "Additive", "Concat"])
+def test_widths_it_was_not_built_for_are_refused(normal, name):
+    with pytest.raises(ValueError) as raised:
+        attend(normal(1, 1, 3, 11), normal(1, 1, 7, 5), normal(1, 1, 7, 2), score=built(name))
+    assert str(raised.value) == (
+        f"query has width 11 and key has width 5; this {name} was built for queries of width 5 and keys of width 11, "
+        "and its parameters fit no others."
+    )
+
+
+@pytest.mark.parametrize("name", ["ScaledDot", "Cosine", "Distance"])
+def test_products_of_unlike_widths_are_refused(normal, name):
+    with pytest.raises(ValueError) as raised:
+        attend(normal(1, 6, 3, 11), normal(1, 1, 7, 5), normal(1, 1, 7, 2), score=built(name))
+    assert str(raised.value) == (
+        "query has width 11 and key has width 5; their product needs one width, so project them to the same d_key."
+    )
+
+
+@pytest.mark.parametrize(
+    ("build", "name"),
+    [
+        (lambda: General(0, 3), "d_query=0"),
+        (lambda: General(3, -1), "d_key=-1"),
+        (lambda: Additive(3, 5, 0), "d_hidden=0"),
+        (lambda: Concat(3, 0, 5), "d_key=0"),
+        (lambda: Location(0, 5), "d_query=0"),
+        (lambda: Location(5, 0), "max_keys=0"),
+    ],
+)
+def test_sizes_below_one_are_refused(build, name):
+    with pytest.raises(ValueError) as raised:
+        build()
+    assert str(raised.value) == f"{name} is too small; it must be at least 1."

@@ -1,0 +1,204 @@
+"""Shaw's relative keys: against transformers' relative_key, a loop over the equation, and laws."""
+
+import math
+
+import pytest
+import torch
+from oracle import HALF, eager, near
+from torch import nn
+from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import regard.attention.pattern as pattern_module
+from regard import Causal, Padding, ScaledDot, Shaw, attend
+from regard.attention.grid import Grid
+
+GRID = Grid(2, 3, 5, 7)
+
+
+def shaw(normal, d_key=11, max_distance=3, **given):
+    """A Shaw whose vectors are large enough for mistakes to show."""
+    score = Shaw(d_key, max_distance, **given)
+    with torch.no_grad():
+        score.by_distance.copy_(normal(*score.by_distance.shape))
+    return score
+
+
+def by_hand(score, query, key, first):
+    """The scores from equation 5, one after the other, in float64."""
+    scores, vectors = torch.zeros(*query.shape[:3], key.shape[2], dtype=torch.float64), score.by_distance.detach()
+    for b, h, i, j in torch.cartesian_prod(*map(torch.arange, scores.shape)).tolist():
+        clipped = max(-score.max_distance, min(score.max_distance, j - (i + first)))
+        moved = key[b, h, j].double() + vectors[clipped + score.max_distance].double()
+        scores[b, h, i, j] = float(query[b, h, i].double() @ moved)
+    return scores * (1 / math.sqrt(query.shape[-1]) if score.scale is None else score.scale)
+
+
+# Against something independent
+
+
+@pytest.mark.parametrize("max_distance", [1, 3, 29])
+@pytest.mark.parametrize(("given", "first"), [({}, 2), ({"offset": 0}, 0), ({"offset": -4, "scale": -0.3}, -4)])
+def test_scores_are_those_of_the_equation(normal, max_distance, given, first):
+    query, key = normal(2, 3, 5, 11, dtype=torch.float64), normal(2, 3, 7, 11, dtype=torch.float64)
+    score = shaw(normal, max_distance=max_distance, **given)
+    near(score(query, key, GRID.whole()).detach(), by_hand(score, query, key, first))
+
+
+def test_a_layer_with_relative_keys_is_had_with_its_parameters_copied(normal):
+    from transformers import Wav2Vec2BertConfig
+    from transformers.models.wav2vec2_bert.modeling_wav2vec2_bert import Wav2Vec2BertSelfAttention
+
+    config = Wav2Vec2BertConfig(
+        hidden_size=15,
+        num_attention_heads=3,
+        position_embeddings_type="relative_key",
+        left_max_position_embeddings=2,
+        right_max_position_embeddings=2,
+        attention_dropout=0.0,
+    )
+    config._attn_implementation = "eager"
+    module, x = Wav2Vec2BertSelfAttention(config).eval(), normal(2, 7, 15)
+    score = Shaw(d_key=5, max_distance=2)
+    nn.init.normal_(module.distance_embedding.weight)
+    score.load_state_dict({"by_distance": module.distance_embedding.weight})
+    query, key, value = (
+        into(x).view(2, 7, 3, 5).transpose(1, 2) for into in (module.linear_q, module.linear_k, module.linear_v)
+    )
+    seen = attend(query, key, value, score=score)
+    assert seen.backend == "tiled"
+    assert_close(module.linear_out(seen.context.transpose(1, 2).flatten(2)), module(x)[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALF])
+def test_grouped_masked_attention_is_plain_torchs_on_the_scores_by_hand(normal, dtype):
+    query, key, value = normal(2, 6, 5, 11).to(dtype), normal(2, 3, 7, 11).to(dtype), normal(2, 3, 7, 13).to(dtype)
+    score = shaw(normal)
+    seen = attend(query, key, value, score=score, mask=Causal() & Padding(torch.tensor([3, 7])))
+    scores = by_hand(score, query, key.repeat_interleave(2, 1), 2)
+    keep = torch.ones(5, 7).bool().tril(2) & (torch.arange(7) < torch.tensor([3, 7])[:, None, None, None])
+    weights = scores.masked_fill(~keep, -math.inf).softmax(dim=-1)
+    assert_close(seen.pattern.dense().double(), weights, rtol=1e-5, atol=1e-6)  # in float32 whatever the type
+    assert seen.context.dtype == dtype
+    context = (weights @ value.repeat_interleave(2, 1).double()).to(dtype)
+    assert_close(seen.context, context)
+
+
+# Laws
+
+
+def test_without_vectors_it_is_the_scaled_dot_product(normal):
+    query, key, score = normal(2, 3, 5, 11), normal(2, 3, 7, 11), shaw(normal)
+    nn.init.zeros_(score.by_distance)
+    assert_close(score(query, key, GRID.whole()), ScaledDot()(query, key, GRID.whole()))
+
+
+def test_a_tile_is_the_slice_of_the_whole(normal):
+    query, key, score = normal(2, 3, 5, 11), normal(2, 3, 7, 11), shaw(normal)
+    tile = GRID.whole().part(batch=range(1, 2), heads=torch.tensor([2, 0]), queries=range(0, 5, 2), keys=range(3, 6))
+    part = score(query[1:, [2, 0], ::2], key[1:, [2, 0], 3:6], tile)
+    assert_close(part, score(query, key, GRID.whole())[1:, [2, 0], ::2, 3:6])
+
+
+@pytest.mark.parametrize("weights", [1, 40, 100])
+def test_the_size_of_a_block_does_not_matter(normal, monkeypatch, weights):
+    query, key, score = normal(2, 3, 5, 11), normal(2, 3, 7, 11), shaw(normal)
+    expected = attend(query, key, key, score=score)
+    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", weights)
+    found = attend(query, key, key, score=score)
+    assert_close(found.context, expected.context)
+    assert_close(found.pattern.dense(), expected.pattern.dense())
+
+
+def test_a_masked_key_is_as_good_as_absent(normal):
+    query, key, value, score = normal(2, 3, 5, 11), normal(2, 3, 7, 11), normal(2, 3, 7, 13), shaw(normal, offset=2)
+    seen = attend(query, key, value, score=score, mask=torch.arange(7) < 4)
+    assert_close(seen.context, attend(query, key[:, :, :4], value[:, :, :4], score=score).context)
+
+
+def test_moving_all_tokens_changes_nothing(normal):
+    x, score = normal(1, 3, 19, 11), shaw(normal)
+    whole = attend(x, x, x, score=score).pattern.scores()
+    assert_close(attend(x[:, :, 5:], x[:, :, 5:], x[:, :, 5:], score=score).pattern.scores(), whole[:, :, 5:, 5:])
+
+
+class Largest(TorchDispatchMode):
+    """How many numbers the largest tensor holds that any operation makes."""
+
+    def __init__(self):
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, tuple | list) else [result]:
+            if isinstance(tensor, torch.Tensor):
+                self.numbers = max(self.numbers, tensor.numel())
+        return result
+
+
+def test_no_vector_is_made_for_a_query_and_a_key(normal, monkeypatch):
+    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", 13 * 1009)
+    query, score = normal(1, 1, 1009, 11).requires_grad_(), shaw(normal)
+    with Largest() as largest:
+        attend(query, query, query, score=score).context.sum().backward()
+    assert largest.numbers <= 13 * 1009
+
+
+def test_gradients_reach_the_vectors(normal):
+    query, key = normal(1, 2, 5, 3, dtype=torch.float64), normal(1, 2, 7, 3, dtype=torch.float64)
+    score = shaw(normal, d_key=3, max_distance=2).double()
+
+    def scores(query, key, vectors):
+        return torch.func.functional_call(score, {"by_distance": vectors}, (query, key, Grid(1, 2, 5, 7).whole()))
+
+    given = (query, key, score.by_distance.detach())
+    assert torch.autograd.gradcheck(scores, tuple(tensor.requires_grad_() for tensor in given))
+
+
+def test_training_through_attend_is_that_of_plain_torch(normal):
+    query, key, score = normal(2, 3, 5, 11), normal(2, 3, 7, 11), shaw(normal)
+    attend(query, key, key, score=score).context.square().sum().backward()
+    found, score.by_distance.grad = score.by_distance.grad, None
+    clipped = (torch.arange(7) - torch.arange(5)[:, None] - 2).clamp(-3, 3) + 3
+    bias = torch.einsum("bhqd,qkd->bhqk", query, score.by_distance[clipped]) / math.sqrt(11)
+    eager(query, key, key, bias=bias)[0].square().sum().backward()
+    assert_close(found, score.by_distance.grad)
+
+
+def test_a_pattern_refuses_once_the_vectors_have_changed(normal):
+    query, score = normal(1, 3, 5, 11), shaw(normal)
+    pattern = attend(query, query, query, score=score).pattern
+    nn.init.zeros_(score.by_distance)
+    with pytest.raises(ValueError) as refusal:
+        pattern.dense()
+    assert str(refusal.value) == (
+        "a tensor that was given to attend() has been changed in place since, so this pattern would not be the "
+        "one that was used; clone the tensor before you change it."
+    )
+
+
+# What it says
+
+
+def test_it_introduces_itself():
+    assert repr(Shaw(11, 3)) == "Shaw(d_key=11, max_distance=3)"
+    assert repr(Shaw(11, 3, scale=1.0, offset=0)) == "Shaw(d_key=11, max_distance=3, scale=1.0, offset=0)"
+
+
+@pytest.mark.parametrize(
+    ("refused", "message"),
+    [
+        (lambda x: Shaw(0, 3), "d_key=0 is too small; it must be at least 1."),
+        (lambda x: Shaw(11, 0), "max_distance=0 is too small; it must be at least 1."),
+        (
+            lambda x: attend(x, x, x, score=Shaw(13, 3)),
+            "query has width 11 and key has width 11; this Shaw was built for queries of width 13 and keys of width "
+            "13, and its parameters fit no others.",
+        ),
+    ],
+)
+def test_refusals(normal, refused, message):
+    with pytest.raises(ValueError) as refusal:
+        refused(normal(1, 3, 5, 11))
+    assert str(refusal.value) == message
