@@ -17,7 +17,8 @@ class TopK(Normaliser):
     """Softmax over the `n` largest scores of each query; all of them where it sees fewer keys.
 
     Scores that tie with the n-th largest are all kept, so that the order of the keys never matters. The gradient is the
-    softmax's over the kept keys.
+    softmax's over the kept keys. Two scores that differ only by rounding may change places at the border when another
+    part of the pattern is asked for.
 
     Args:
         n: at least 1.
