@@ -5,10 +5,9 @@ import math
 
 import pytest
 import torch
-from oracle import HALF, correct, eager, matrix, near
+from oracle import HALF, Largest, correct, eager, matrix, near
 from torch import nn
 from torch.testing import assert_close
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import regard.attention.backends.fused as fused_backend
 from regard import (
@@ -290,21 +289,6 @@ def test_a_half_type_bars_keys_too_far_to_be_counted(normal):
 
 
 # Memory
-
-
-class Largest(TorchDispatchMode):
-    """How many numbers the largest tensor holds that any operation makes."""
-
-    def __init__(self):
-        super().__init__()
-        self.numbers = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        result = function(*args, **(kwargs or {}))
-        for tensor in result if isinstance(result, tuple | list) else [result]:
-            if isinstance(tensor, torch.Tensor):
-                self.numbers = max(self.numbers, tensor.numel())
-        return result
 
 
 class Saved(torch.autograd.graph.saved_tensors_hooks):

@@ -10,7 +10,8 @@ from torch.testing import assert_close
 
 from regard import Alibi, Causal, InputError, Keep, ScaledDot, Softmax, examples
 from regard.tracing.tokens import Token
-from regard.tracing.worked import as_json, example, work_out
+from regard.tracing.worked import example, work_out
+from regard.tracing.worked_json import as_json
 from regard.tracing.worked_numbers import Numbers
 
 X = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1]], dtype=float)

@@ -91,7 +91,7 @@ def explain(
 
     show(worked, digits=digits)
     if json is not None:
-        from regard.tracing.worked import as_json
+        from regard.tracing.worked_json import as_json
         from regard.views.files import write_whole
 
         write_whole(json, as_json(worked))

@@ -6,7 +6,6 @@ Computed in float64 by `attend`, as every other attention here; this file only n
 by `regard.views.matrices.show`.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -374,37 +373,3 @@ def refuse_infinite(stage: Stage) -> None:
             f"{stage.name} = {stage.formula} is too large to compute with these numbers (a float64 ends at 1.8e308); "
             "make them smaller."
         )
-
-
-# To keep
-
-
-def as_json(worked: Worked) -> str:
-    """Every stage with all its digits, as JSON; a -∞ is null."""
-    numbers = worked.numbers
-    facts = {
-        "title": numbers.title,
-        "source": numbers.source,
-        "notes": worked.notes,
-        "queries": texts(numbers.queries),
-        "keys": texts(numbers.keys),
-        "query": worked.query,
-        "n_heads": numbers.n_heads,
-        "temperature": numbers.normalise.temperature,
-        "stages": [stage_facts(stage) for stage in worked.stages],
-    }
-    return json.dumps(facts, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def stage_facts(stage: Stage) -> dict[str, Any]:
-    """One stage as JSON can say it."""
-    return {
-        "section": stage.section,
-        "name": stage.name,
-        "formula": stage.formula,
-        "head": stage.head,
-        "shape": list(stage.matrix.shape),
-        "rows": stage.rows,
-        "columns": stage.columns,
-        "matrix": [[None if number == -torch.inf else number for number in row] for row in stage.matrix.tolist()],
-    }

@@ -4,10 +4,9 @@ import math
 
 import pytest
 import torch
-from oracle import HALF, eager, near
+from oracle import HALF, Largest, eager, near
 from torch import nn
 from torch.testing import assert_close
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import regard.attention.pattern as pattern_module
 from regard import Causal, Padding, ScaledDot, Shaw, attend
@@ -120,21 +119,6 @@ def test_moving_all_tokens_changes_nothing(normal):
     x, score = normal(1, 3, 19, 11), shaw(normal)
     whole = attend(x, x, x, score=score).pattern.scores()
     assert_close(attend(x[:, :, 5:], x[:, :, 5:], x[:, :, 5:], score=score).pattern.scores(), whole[:, :, 5:, 5:])
-
-
-class Largest(TorchDispatchMode):
-    """How many numbers the largest tensor holds that any operation makes."""
-
-    def __init__(self):
-        super().__init__()
-        self.numbers = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        result = function(*args, **(kwargs or {}))
-        for tensor in result if isinstance(result, tuple | list) else [result]:
-            if isinstance(tensor, torch.Tensor):
-                self.numbers = max(self.numbers, tensor.numel())
-        return result
 
 
 def test_no_vector_is_made_for_a_query_and_a_key(normal, monkeypatch):

@@ -52,8 +52,8 @@ class Mask(ABC):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Both(Mask):
-    """Keys that two masks both allow."""
+class Joined(Mask):
+    """Two masks as one."""
 
     left: Mask
     right: Mask
@@ -62,6 +62,17 @@ class Both(Mask):
     def per_query(self) -> bool:  # type: ignore[override]
         """Whether either side depends on the query."""
         return self.left.per_query or self.right.per_query
+
+    def check(self, grid: Grid) -> None:
+        """Both must fit."""
+        self.left.check(grid)
+        self.right.check(grid)
+
+
+class Both(Joined):
+    """Keys that two masks both allow."""
+
+    __slots__ = ()
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
         """True where both are."""
@@ -72,26 +83,14 @@ class Both(Mask):
         left, right = self.left.reach(grid, queries), self.right.reach(grid, queries)
         return range(max(left.start, right.start), min(left.stop, right.stop))
 
-    def check(self, grid: Grid) -> None:
-        """Both must fit."""
-        self.left.check(grid)
-        self.right.check(grid)
-
     def __repr__(self) -> str:
         return f"({self.left!r} & {self.right!r})"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Either(Mask):
+class Either(Joined):
     """Keys that at least one of two masks allows."""
 
-    left: Mask
-    right: Mask
-
-    @property
-    def per_query(self) -> bool:  # type: ignore[override]
-        """Whether either side depends on the query."""
-        return self.left.per_query or self.right.per_query
+    __slots__ = ()
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
         """True where one of them is."""
@@ -101,11 +100,6 @@ class Either(Mask):
         """From the start of the first reach to the end of the last."""
         reaches = [r for r in (self.left.reach(grid, queries), self.right.reach(grid, queries)) if len(r)]
         return range(min((r.start for r in reaches), default=0), max((r.stop for r in reaches), default=0))
-
-    def check(self, grid: Grid) -> None:
-        """Both must fit."""
-        self.left.check(grid)
-        self.right.check(grid)
 
     def __repr__(self) -> str:
         return f"({self.left!r} | {self.right!r})"
