@@ -65,7 +65,7 @@ def fused(
     scale = score.factor(query.shape[-1]) / normalise.temperature
     bias, rule = bias_of(score, normalise.temperature, query.device), isinstance(score.bias, Bias)
     query, key, value = same_batch(grid, *same_width(query, key, value))
-    causal = mask == Causal(0) or (isinstance(mask, Causal) and mask.offset is None and grid.offset == 0)
+    causal = isinstance(mask, Causal) and (grid.offset if mask.offset is None else mask.offset) == 0
     causal = causal and scale > 0  # the kernel bars the future with -∞ before it scales, which a scale of 0 makes NaN
     if grid.queries == 0 or grid.keys == 0:
         context = kernel(query, key, value, None, scale, dropout)
@@ -84,7 +84,7 @@ def fused(
                 checkpoint(kernel_of_block, *block, use_reentrant=False) if again else kernel_of_block(*block)
             )
         context = torch.cat(blocks, dim=2)
-    return context[..., :d_value]
+    return context if value.shape[-1] == d_value else context[..., :d_value]
 
 
 def fused_products(
