@@ -4,7 +4,6 @@ import doctest
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -79,7 +78,6 @@ def test_commands_of_the_readme_print_what_they_show(block, tmp_path):
             assert printed == shown
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine to ask")
 def test_make_knows_the_commands_that_the_documents_name():
     for document in ("README.md", "CONTRIBUTING.md"):
         for line in "".join(blocks(document, "bash")).splitlines():

@@ -1,6 +1,6 @@
 """Which backend computes a context: the fastest that is exact for the call, or the one that was asked for by name.
 
-    fused       PyTorch's scaled_dot_product_attention; the matrix of weights never exists
+    fused       PyTorch's scaled_dot_product_attention; on a CPU it builds the weights for dropout and a trained bias
     tiled       blocks of queries, each with its weights for a moment; does every call
 
 Nothing falls back silently: `Attended.backend` names what ran, `explain_backend` says why, and a backend asked for by
@@ -60,7 +60,7 @@ def chosen_backend(score: Score, normalise: Normaliser) -> Backend:
 def explain_backend(score: Score = ScaledDot(), normalise: Normaliser = Softmax()) -> str:  # noqa: B008 (frozen)
     """Which backend computes attention of this kind, and why no faster one does.
 
-    Every mask, bias, head layout and width can be fused, so that only these two decide.
+    Every mask, bias, head layout and width can be given to the fused kernel, so that only these two decide.
 
     >>> from regard import ScaledDot, explain_backend
     >>> explain_backend()

@@ -1,8 +1,11 @@
-"""The fused backend: PyTorch's scaled_dot_product_attention, called so that no queries × keys matrix is ever built.
+"""The fused backend: PyTorch's scaled_dot_product_attention, called so that no queries × keys matrix need be built.
 
 A mask that depends on the query would be such a matrix, and so would a bias that is a rule. So they are built for one
 block of queries at a time, and only for the keys that the block can reach: a window over a long sequence costs the
 window, not the length.
+
+On a CPU, PyTorch itself hands two kinds of call to a kernel that does build the weights: those with dropout, and those
+whose bias is a tensor that is trained. `use_backend("tiled")` holds a block of them at a time instead.
 """
 
 from collections.abc import Callable
