@@ -16,12 +16,28 @@ NAMES = [str(path.relative_to(SRC)) for path in FILES]
 
 MAY_IMPORT = {
     "attention": {"attention"},
+    "transformer": {"attention", "transformer", "errors"},
+    "recurrent": {"attention", "recurrent", "errors"},
+    "text": {"text", "errors"},
+    "translation": {"attention", "transformer", "recurrent", "text", "translation", "tracing", "errors"},
+    "training": {"transformer", "recurrent", "text", "translation", "training", "errors"},
     "tracing": {"attention", "tracing", "examples", "errors"},
     "views": {"attention", "tracing", "views", "errors"},
-    "cli": {"attention", "tracing", "views", "cli", "errors", "examples", "regard"},
+    "cli": {"attention", "text", "translation", "training", "tracing", "views", "cli", "errors", "examples", "regard"},
     "errors": set(),
     "examples": {"examples", "errors"},
-    "regard": {"attention", "tracing", "views", "errors", "regard"},
+    "regard": {
+        "attention",
+        "transformer",
+        "recurrent",
+        "text",
+        "translation",
+        "training",
+        "tracing",
+        "views",
+        "errors",
+        "regard",
+    },
 }
 """Room by room. `regard` is the package's own front, `regard/__init__.py`, which imports each name when it is used."""
 

@@ -1,6 +1,6 @@
 from .attention.attend import Attended as Attended
 from .attention.attend import attend as attend
-from .attention.backends.choice import explain_backend as explain_backend
+from .attention.attend import explain_backend as explain_backend
 from .attention.backends.choice import use_backend as use_backend
 from .attention.biases import Alibi as Alibi
 from .attention.biases import Bias as Bias

@@ -1,5 +1,8 @@
 """What regard raises when something it was given cannot be used and a caller may want to tell that from a bug."""
 
+from importlib import import_module
+from typing import Any
+
 
 class InputError(ValueError):
     """A text, name, number or file that cannot be used; the message says what was given, what must hold, what to do.
@@ -17,3 +20,21 @@ def nearest(name: str, valid: list[str], n: int = 3) -> list[str]:
     from difflib import get_close_matches
 
     return get_close_matches(name, valid, n=n, cutoff=0.4) or valid[:n]
+
+
+def needs(module: str, extra: str) -> Any:
+    """A module that comes with one of regard's extras, imported when it is used.
+
+    Raises:
+        InputError: it is not installed.
+
+    >>> needs("json", "translation").loads("[1]")
+    [1]
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"this needs the package {error.name}, which is not installed; install it with "
+            f"pip install 'regard[{extra}]'."
+        ) from error

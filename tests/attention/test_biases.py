@@ -25,6 +25,7 @@ from regard import (
     attend,
 )
 from regard.attention.backends.reference import reference
+from regard.attention.pattern import BLOCK_WEIGHTS
 from regard.attention.biases import alibi_slopes, relative_buckets
 from regard.attention.grid import Grid
 
@@ -179,7 +180,8 @@ def test_attend_is_as_exact_as_plain_torch(normal, name, mask, dtype):
     rule, (mask, sees) = rules(normal)[name], MASKS[mask]
     query, key, value = (normal(2, h, n, 11).to(dtype) for h, n in ((6, 11), (3, 19), (3, 19)))
     keep, bias = matrix(sees, 2, 6, 11, 19), expected_bias(name, rule)
-    seen = attend(query, key, value, mask=mask, score=ScaledDot(bias=rule), normalise=Softmax(temperature=0.5))
+    with torch.no_grad():  # trained numbers go to another backend
+        seen = attend(query, key, value, mask=mask, score=ScaledDot(bias=rule), normalise=Softmax(temperature=0.5))
     assert seen.backend == "fused"
     context, weights = reference(query, key, value, keep=keep, bias=bias, temperature=0.5)
     if dtype == torch.float64:
@@ -244,6 +246,7 @@ def test_a_masked_key_is_as_good_as_absent_where_positions_stay(normal, name):
 
 @pytest.mark.parametrize("rows", [1, 3, 17])
 @pytest.mark.parametrize("name", RULES)
+@torch.no_grad()
 def test_the_size_of_a_block_does_not_matter_and_tiled_agrees(normal, monkeypatch, name, rows):
     rule, mask = rules(normal)[name], Causal() & Padding(torch.tensor([5, 19]))
     query, key, value = normal(2, 6, 11, 5), normal(2, 3, 19, 5), normal(2, 3, 19, 7)
@@ -311,9 +314,12 @@ def test_the_matrix_is_never_built(normal, mask):
             seen = attend(query, key, key, score=ScaledDot(bias=rule), mask=mask)
         with Largest() as backward:
             seen.context.sum().backward()
-        assert seen.backend == "fused"
-        assert max(forward.numbers, backward.numbers) <= fused_backend.BLOCK_QUERIES * 4099 < 4099**2 / 15
-        assert 0 < sum(saved.bytes.values()) < 4099 * 4 * 100  # what waits for the backward pass grows with the length
+        trained = isinstance(rule, RelativeBias)  # on a CPU the fused kernel would build the weights for it
+        assert seen.backend == ("tiled" if trained else "fused")
+        block = BLOCK_WEIGHTS if trained else fused_backend.BLOCK_QUERIES * 4099
+        assert max(forward.numbers, backward.numbers) <= block < 4099**2 / (4 if trained else 15)
+        waiting = sum(saved.bytes.values())  # what waits for the backward pass grows with the length
+        assert (trained or waiting > 0) and waiting < 4099 * 4 * 100
         with torch.no_grad(), Largest() as look:
             rows = seen.pattern[0, 0, [0, 4098]]
         assert look.numbers <= 5 * 4099

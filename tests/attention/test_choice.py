@@ -2,9 +2,30 @@
 
 import pytest
 import torch
+from oracle import Largest
 from torch.testing import assert_close
 
-from regard import Causal, MultiHeadAttention, ScaledDot, Softmax, attend, explain_backend, use_backend
+import regard.attention.backends.choice as choice
+import regard.attention.pattern as pattern_module
+from regard import (
+    Alibi,
+    Causal,
+    Distance,
+    Documents,
+    Grid,
+    Keep,
+    MultiHeadAttention,
+    Padding,
+    RelativeBias,
+    ScaledDot,
+    Sigmoid,
+    Softmax,
+    Window,
+    attend,
+    explain_backend,
+    use_backend,
+)
+from regard.attention.backends.reference import reference
 
 
 def test_the_fastest_that_is_exact_is_chosen(normal):
@@ -51,13 +72,141 @@ def test_what_cannot_be_done_as_asked_is_refused(normal):
 def test_an_unknown_backend_is_refused(unhooked):
     with pytest.raises(ValueError) as refusal, use_backend("flash"):
         pass
-    assert str(refusal.value) == "no backend 'flash'; there are fused and tiled."
+    assert str(refusal.value) == "no backend 'flash'; there are fused, math, tiled, flex and reference."
 
 
-def test_the_choice_is_explained():
-    assert explain_backend() == "fused: the fastest, and exact for this kind"
-    assert explain_backend(normalise=Softmax(temperature=0.0)) == (
+def test_the_choice_is_explained(normal):
+    x = normal(1, 2, 5, 3)
+    assert explain_backend(x, x, x, mask=Causal()) == "fused: the fastest, and exact for this call"
+    assert explain_backend(x, x, x, normalise=Softmax(temperature=0.0)) == (
         "tiled: the fused kernel divides by the temperature, which is 0"
     )
+    assert explain_backend(x, x, x, dropout=0.1) == "math: on a CPU the fused kernel has no dropout"
     with use_backend("tiled"):
-        assert explain_backend() == "tiled: asked for by name"
+        assert explain_backend(x, x, x) == "tiled: asked for by name"
+
+
+def test_what_attend_refuses_its_explanation_refuses(normal):
+    with pytest.raises(ValueError) as refusal:
+        explain_backend(normal(1, 2, 5, 3), normal(1, 2, 5, 7), normal(1, 2, 5, 7))
+    with pytest.raises(ValueError) as same:
+        attend(normal(1, 2, 5, 3), normal(1, 2, 5, 7), normal(1, 2, 5, 7))
+    assert str(refusal.value) == str(same.value)
+
+
+# Weights that a kernel would build
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"dropout": 0.25}, "on a CPU the fused kernel has no dropout"),
+        ({"score": ScaledDot(bias=torch.zeros(1, requires_grad=True))}, "on a CPU the fused kernel trains no bias"),
+        ({"score": ScaledDot(bias=RelativeBias(2))}, "on a CPU the fused kernel trains no bias"),
+    ],
+    ids=["dropout", "trained bias", "trained rule"],
+)
+def test_many_weights_are_never_built_and_few_are_by_name(normal, monkeypatch, options, reason):
+    x = normal(1, 2, 31, 5)
+    assert attend(x, x, x, **options).backend == "math"
+    assert explain_backend(x, x, x, **options) == f"math: {reason}"
+    monkeypatch.setattr(choice, "BLOCK_WEIGHTS", 2 * 31 * 31 - 1)
+    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", 2 * 31 * 3)
+    with Largest() as built:
+        assert attend(x, x, x, **options).backend == "tiled"
+    assert built.numbers < 2 * 31 * 31 / 2
+    assert explain_backend(x, x, x, **options) == (
+        f"tiled: {reason}, and 1,922 weights are too many to be built, which math would do"
+    )
+    with use_backend("fused"), pytest.raises(ValueError) as refusal:
+        attend(x, x, x, **options)
+    assert str(refusal.value) == (
+        f"the fused backend was asked for and cannot do this call: {reason}; use_backend('tiled') can, "
+        "as can leaving the choice to attend."
+    )
+
+
+def test_a_bias_that_no_backward_pass_comes_to_is_fused(normal):
+    x = normal(1, 2, 31, 5)
+    with torch.no_grad():
+        assert attend(x, x, x, score=ScaledDot(bias=RelativeBias(2))).backend == "fused"
+    assert attend(x, x, x, score=ScaledDot(bias=torch.zeros(1))).backend == "fused"
+
+
+# Every backend against the loop (flex: test_flex.py)
+
+
+MASKS = {
+    "none": None,
+    "causal": Causal(),
+    "window or padding": Window(5, 1) | Padding(torch.tensor([3, 0])),
+    "documents": Documents(torch.arange(150) // 40),
+    "keep by head": Keep(torch.rand(2, 4, 137, 150, generator=torch.Generator().manual_seed(3)) < 0.3),
+}
+
+
+@pytest.fixture(scope="module")
+def call():
+    """Query, key and value of two batch items and four heads, two of keys, over more keys than queries."""
+    random = torch.Generator().manual_seed(5)
+    return [torch.randn(2, h, n, 8, generator=random) for h, n in ((4, 137), (2, 150), (2, 150))]
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_every_backend_gives_what_the_definition_gives(call, mask):
+    query, key, value = call
+    grid = Grid(2, 4, 137, 150)
+    keep = None if MASKS[mask] is None else MASKS[mask].keep(grid.whole(), torch.device("cpu")).expand(grid.shape)
+    expected, weights = reference(query, key, value, keep=keep, scale=0.9)
+    for name in ("fused", "math", "tiled"):
+        with use_backend(name):
+            seen = attend(query, key, value, mask=MASKS[mask], score=ScaledDot(scale=0.9))
+        assert seen.backend == name
+        assert_close(seen.context.double(), expected, rtol=1e-5, atol=1e-5)
+        assert_close(seen.pattern.dense().double(), weights, rtol=1e-4, atol=1e-6)
+
+
+def test_the_reference_does_what_it_says(normal):
+    query, key, value = normal(1, 4, 7, 5), normal(2, 2, 11, 5), normal(1, 2, 11, 3)
+    options = {
+        "score": ScaledDot(softcap=2.0, bias=Alibi()),
+        "mask": Causal(2),
+        "normalise": Softmax(temperature=0.7, sinks=torch.tensor([0.5, -1.0, 0.0, 2.0])),
+    }
+    with use_backend("reference"):
+        looped = attend(query, key, value, **options)
+    assert (looped.backend, looped.context.dtype, looped.context.shape) == ("reference", torch.float32, (2, 4, 7, 3))
+    assert_close(looped.context, attend(query, key, value, **options).context)
+
+
+REFUSED = {
+    "flex": [
+        ({"score": Distance()}, "FlexAttention is given dot products here, not Distance"),
+        ({"score": ScaledDot(bias=Alibi())}, "FlexAttention is given no bias here"),
+        ({"normalise": Sigmoid()}, "FlexAttention normalises by softmax, not Sigmoid"),
+        ({"normalise": Softmax(sinks=torch.zeros(2))}, "FlexAttention has no sinks"),
+        ({"normalise": Softmax(0.0)}, "FlexAttention divides by the temperature, which is 0"),
+        ({"dropout": 0.1}, "FlexAttention has no dropout"),
+        ({"dtype": torch.float64}, "FlexAttention has no float64"),
+        ({"grad": True}, "FlexAttention gives no gradients on a CPU"),
+    ],
+    "reference": [
+        ({"score": Distance()}, "the reference has the softmax of dot products alone"),
+        ({"normalise": Sigmoid()}, "the reference has the softmax of dot products alone"),
+        ({"dropout": 0.1}, "the reference has no dropout"),
+        ({"grad": True}, "the reference gives no gradients"),
+    ],
+    "math": [({"score": Distance(), "normalise": Sigmoid()}, "the fused kernel normalises by softmax, not Sigmoid")],
+}
+
+
+@pytest.mark.parametrize(("name", "options", "reason"), [(n, *case) for n, cases in REFUSED.items() for case in cases])
+def test_a_backend_says_what_it_cannot_do(normal, name, options, reason):
+    options = dict(options)
+    x = normal(1, 2, 5, 3, dtype=options.pop("dtype", torch.float32)).requires_grad_(options.pop("grad", False))
+    with use_backend(name), pytest.raises(ValueError) as refusal:
+        attend(x, x, x, **options)
+    assert str(refusal.value) == (
+        f"the {name} backend was asked for and cannot do this call: {reason}; use_backend('tiled') can, "
+        "as can leaving the choice to attend."
+    )

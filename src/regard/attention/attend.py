@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.backends.choice import chosen_backend
-from regard.attention.backends.fused import fused
+from regard.attention.backends.choice import BACKENDS, chosen_backend, explanation
 from regard.attention.grid import Grid
 from regard.attention.masks import Mask, as_mask
 from regard.attention.normalise.normaliser import Normaliser
@@ -31,7 +30,7 @@ class Attended:
     Attributes:
         context: what each query read; its type is the input's.
         pattern: the weights it read with, computed when looked at.
-        backend: what computed the context, "fused" or "tiled"; `explain_backend` says why.
+        backend: what computed the context, such as "fused" or "tiled"; `explain_backend` says why.
     """
 
     context: Float[Tensor, "batch heads queries d_value"]
@@ -70,6 +69,44 @@ def attend(
     >>> seen.context.shape, seen.pattern
     (torch.Size([2, 8, 64, 16]), Pattern(batch=2, heads=8, queries=64, keys=64, mask=Causal()))
     """
+    asked = prepared(query, key, value, score, mask, normalise, dropout)
+    backend = chosen_backend(asked, dropout)
+    return Attended(context=BACKENDS[backend].run(asked, dropout), pattern=asked, backend=backend)
+
+
+def explain_backend(
+    query: Float[Tensor, "query_batch heads queries d_query"],
+    key: Float[Tensor, "key_batch key_heads keys d_key"],
+    value: Float[Tensor, "value_batch key_heads keys d_value"],
+    *,
+    score: Score = ScaledDot(),  # noqa: B008 (frozen)
+    mask: Mask | Tensor | None = None,
+    normalise: Normaliser = Softmax(),  # noqa: B008 (frozen)
+    dropout: float = 0.0,
+) -> str:
+    """Which backend computes the call of `attend` that takes the same arguments, and why no faster one does.
+
+    >>> import torch
+    >>> from regard import ScaledDot, explain_backend
+    >>> x = torch.randn(1, 2, 5, 8)
+    >>> explain_backend(x, x, x)
+    'fused: the fastest, and exact for this call'
+    >>> explain_backend(x, x, x, score=ScaledDot(softcap=30.0))
+    'tiled: the fused kernel has no softcap'
+    """
+    return explanation(prepared(query, key, value, score, mask, normalise, dropout), dropout)
+
+
+def prepared(
+    query: Float[Tensor, "query_batch heads queries d_query"],
+    key: Float[Tensor, "key_batch key_heads keys d_key"],
+    value: Float[Tensor, "value_batch key_heads keys d_value"],
+    score: Score,
+    mask: Mask | Tensor | None,
+    normalise: Normaliser,
+    dropout: float,
+) -> Pattern:
+    """The pattern of a call, once its arguments are known to fit together; nothing is computed."""
     checked_kind("score", score, Score, ScaledDot())
     grid = checked(query, key, value, score, dropout)
     mask = as_mask(mask)
@@ -77,14 +114,7 @@ def attend(
     for part in (score, mask, normalise):
         if part is not None:
             part.check(grid)
-    score = score.of_type(query)
-    pattern = Pattern(query, key, value, grid, score, mask, normalise)
-    backend = chosen_backend(score, normalise)
-    if backend == "fused":
-        context = fused(query, key, value, grid, score, mask, normalise, dropout)
-    else:
-        context = pattern.apply(value, dropout)
-    return Attended(context=context, pattern=pattern, backend=backend)
+    return Pattern(query, key, value, grid, score.of_type(query), mask, normalise)
 
 
 def checked(query: Tensor, key: Tensor, value: Tensor, score: Score, dropout: float) -> Grid:

@@ -1,30 +1,71 @@
 """Which backend computes a context: the fastest that is exact for the call, or the one that was asked for by name.
 
-    fused       PyTorch's scaled_dot_product_attention; on a CPU it builds the weights for dropout and a trained bias
+    fused       PyTorch's scaled_dot_product_attention: no weights are ever built
+    math        PyTorch's kernel that builds the weights, chosen only while they are few
     tiled       blocks of queries, each with its weights for a moment; does every call
+    flex        FlexAttention, compiled for the call: by name only, as that takes seconds
+    reference   the definition, one query after the other, in float64: by name only, as it is slow
 
 Nothing falls back silently: `Attended.backend` names what ran, `explain_backend` says why, and a backend asked for by
 name that cannot do a call refuses in words.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Literal, get_args
 
-from regard.attention.backends.fused import why_not
-from regard.attention.normalise.normaliser import Normaliser
-from regard.attention.normalise.softmax import Softmax
-from regard.attention.scores.dot import ScaledDot
-from regard.attention.scores.score import Score
+from torch import Tensor
 
-Backend = Literal["fused", "tiled"]
+from regard.attention.backends import flex, fused, reference
+from regard.attention.backends.fused import Run
+from regard.attention.pattern import BLOCK_WEIGHTS, Pattern
 
-ASKED: ContextVar[Backend | None] = ContextVar("backend", default=None)
+Name = Literal["fused", "math", "tiled", "flex", "reference"]
+
+ASKED: ContextVar[Name | None] = ContextVar("backend", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """A way to compute a context.
+
+    Attributes:
+        run: from what was asked, and the chance that a weight is dropped, to the context.
+        why_not: why it cannot do a call; None if it can.
+    """
+
+    run: Run
+    why_not: Callable[[Pattern, float], str | None]
+
+
+def why_not_fused(asked: Pattern, dropout: float) -> str | None:
+    """The kernel must have this kind of attention, and must not build the weights for it."""
+    return fused.why_not(asked.score, asked.normalise) or fused.why_built(asked, dropout)
+
+
+def why_not_math(asked: Pattern, dropout: float) -> str | None:
+    """The kernel must have this kind of attention."""
+    return fused.why_not(asked.score, asked.normalise)
+
+
+def tiled(asked: Pattern, dropout: float) -> Tensor:
+    """The context, block of queries by block of queries."""
+    return asked.apply(asked.value, dropout)
+
+
+BACKENDS: Mapping[Name, Backend] = {
+    "fused": Backend(fused.fused, why_not_fused),
+    "math": Backend(fused.math, why_not_math),
+    "tiled": Backend(tiled, lambda asked, dropout: None),
+    "flex": Backend(flex.flex, flex.why_not),
+    "reference": Backend(reference.looped, reference.why_not),
+}
 
 
 @contextmanager
-def use_backend(name: Backend) -> Iterator[None]:
+def use_backend(name: Name) -> Iterator[None]:
     """Within this, every `attend` uses one backend, in models too; without it, the fastest that is exact.
 
     Raises:
@@ -37,8 +78,8 @@ def use_backend(name: Backend) -> Iterator[None]:
     ...     attend(x, x, x).backend
     'tiled'
     """
-    if name not in get_args(Backend):
-        raise ValueError(f"no backend {name!r}; there are {' and '.join(get_args(Backend))}.")
+    if name not in get_args(Name):
+        raise ValueError(f"no backend {name!r}; there are {', '.join(get_args(Name)[:-1])} and {get_args(Name)[-1]}.")
     token = ASKED.set(name)
     try:
         yield
@@ -46,29 +87,34 @@ def use_backend(name: Backend) -> Iterator[None]:
         ASKED.reset(token)
 
 
-def chosen_backend(score: Score, normalise: Normaliser) -> Backend:
+def chosen_backend(asked: Pattern, dropout: float) -> Name:
     """The backend that computes a call."""
-    asked, reason = ASKED.get(), why_not(score, normalise)
-    if asked == "fused" and reason is not None:
+    name = ASKED.get()
+    if name is None:
+        return "fused" if why_not_fused(asked, dropout) is None else slower(asked, dropout)
+    reason = BACKENDS[name].why_not(asked, dropout)
+    if reason is not None:
         raise ValueError(
-            f"the fused backend was asked for and cannot do this call: {reason}; use_backend('tiled') can, "
+            f"the {name} backend was asked for and cannot do this call: {reason}; use_backend('tiled') can, "
             "as can leaving the choice to attend."
         )
-    return asked or ("fused" if reason is None else "tiled")
+    return name
 
 
-def explain_backend(score: Score = ScaledDot(), normalise: Normaliser = Softmax()) -> str:  # noqa: B008 (frozen)
-    """Which backend computes attention of this kind, and why no faster one does.
+def slower(asked: Pattern, dropout: float) -> Name:
+    """The backend for a call that the fused kernel cannot do."""
+    few = asked.shape.numel() <= BLOCK_WEIGHTS
+    return "math" if few and why_not_math(asked, dropout) is None else "tiled"
 
-    Every mask, bias, head layout and width can be given to the fused kernel, so that only these two decide.
 
-    >>> from regard import ScaledDot, explain_backend
-    >>> explain_backend()
-    'fused: the fastest, and exact for this kind'
-    >>> explain_backend(ScaledDot(softcap=30.0))
-    'tiled: the fused kernel has no softcap'
-    """
-    backend, reason = chosen_backend(score, normalise), why_not(score, normalise)
-    if reason is not None:
-        return f"{backend}: {reason}"
-    return f"{backend}: the fastest, and exact for this kind" if backend == "fused" else f"{backend}: asked for by name"
+def explanation(asked: Pattern, dropout: float) -> str:
+    """Which backend computes a call, and why no faster one does."""
+    name = chosen_backend(asked, dropout)
+    if ASKED.get() is not None:
+        return f"{name}: asked for by name"
+    reason = why_not_fused(asked, dropout)
+    if reason is None:
+        return "fused: the fastest, and exact for this call"
+    if name == "tiled" and why_not_math(asked, dropout) is None:
+        reason += f", and {asked.shape.numel():,} weights are too many to be built, which math would do"
+    return f"{name}: {reason}"

@@ -5,7 +5,7 @@ block of queries at a time, and only for the keys that the block can reach: a wi
 window, not the length.
 
 On a CPU, PyTorch itself hands two kinds of call to a kernel that does build the weights: those with dropout, and those
-whose bias is a tensor that is trained. `use_backend("tiled")` holds a block of them at a time instead.
+whose bias is trained. They are no fused calls: `math` does them while their weights are few, and says so by its name.
 """
 
 from collections.abc import Callable
@@ -20,11 +20,16 @@ from torch.utils.checkpoint import checkpoint
 
 from regard.attention.biases import Bias, Biased
 from regard.attention.grid import Grid, Tile, spans
+from regard.attention.introduce import tensors_in
 from regard.attention.masks import Causal, Keep, Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
+from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import DotScore, Score
+
+Run = Callable[[Pattern, float], Float[Tensor, "batch heads queries d_value"]]
+"""A backend: from what was asked, and the chance that a weight is dropped, to the context."""
 
 BLOCK_QUERIES = 256
 """Queries in one block; measured best among 128, 256, 512 for a causal mask of 2,048 tokens on two cores."""
@@ -35,7 +40,7 @@ REGISTER_NUMBERS = 16
 
 
 def why_not(score: Score, normalise: Normaliser) -> str | None:
-    """Why the fused kernel cannot express a call; None if it can."""
+    """Why PyTorch's function cannot express a kind of attention; None if it can."""
     if not isinstance(score, ScaledDot | DotScore):
         return f"the fused kernel computes dot products, not {type(score).__name__}"
     if isinstance(score, ScaledDot) and score.softcap is not None:
@@ -49,25 +54,32 @@ def why_not(score: Score, normalise: Normaliser) -> str | None:
     return None
 
 
-def fused(
-    query: Float[Tensor, "batch heads queries d_query"],
-    key: Float[Tensor, "key_batch key_heads keys d_key"],
-    value: Float[Tensor, "value_batch key_heads keys d_value"],
-    grid: Grid,
-    score: Score,
-    mask: Mask | None,
-    normalise: Normaliser,
-    dropout: float,
-) -> Float[Tensor, "grid_batch heads queries d_value"]:
-    """The context, for a call that `why_not` has nothing against."""
-    assert isinstance(score, ScaledDot | DotScore)
+def why_built(asked: Pattern, dropout: float) -> str | None:
+    """Why PyTorch would hand a call to its kernel that builds the weights; None if it would not."""
+    if asked.query.device.type != "cpu":
+        return None
+    if dropout > 0:
+        return "on a CPU the fused kernel has no dropout"
+    if isinstance(asked.score, ScaledDot) and asked.score.bias is not None and trained(asked.score.bias):
+        return "on a CPU the fused kernel trains no bias"
+    return None
+
+
+def trained(bias: Tensor | Bias) -> bool:
+    """Whether a backward pass would come to this bias."""
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors_in(bias))
+
+
+def fused(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
+    """The context, for a call that neither `why_not` nor `why_built` has anything against."""
+    if isinstance(asked.score, DotScore):
+        return of_products(fused, asked, dropout)
+    score, normalise, mask, grid = asked.score, asked.normalise, asked.mask, asked.grid
+    assert isinstance(score, ScaledDot)
     assert isinstance(normalise, Softmax)
-    if isinstance(score, DotScore):
-        return fused_products(query, key, value, grid, score, mask, normalise, dropout)
-    d_value = value.shape[-1]
-    scale = score.factor(query.shape[-1]) / normalise.temperature
-    bias, rule = bias_of(score, normalise.temperature, query.device), isinstance(score.bias, Bias)
-    query, key, value = same_batch(grid, *same_width(query, key, value))
+    scale = score.factor(asked.query.shape[-1]) / normalise.temperature
+    bias, rule = bias_of(score, normalise.temperature, asked.query.device), isinstance(score.bias, Bias)
+    query, key, value = same_batch(grid, *same_width(asked.query, asked.key, asked.value))
     causal = isinstance(mask, Causal) and (grid.offset if mask.offset is None else mask.offset) == 0
     causal = causal and scale > 0  # the kernel bars the future with -∞ before it scales, which a scale of 0 makes NaN
     if grid.queries == 0 or grid.keys == 0:
@@ -80,34 +92,43 @@ def fused(
         blocks = []
         for queries in spans(grid.queries, BLOCK_QUERIES):
             block = (query, key, value, mask, bias, grid, queries, scale, dropout)
-            # A rule's numbers are kept for no backward pass, where all blocks' together would be the matrix. Where they
-            # are trained themselves, torch takes a kernel that builds the weights: those of one block at a time.
+            # A rule's numbers are kept for no backward pass, where all blocks' together would be the matrix.
             again = rule and torch.is_grad_enabled()
             blocks.append(
                 checkpoint(kernel_of_block, *block, use_reentrant=False) if again else kernel_of_block(*block)
             )
         context = torch.cat(blocks, dim=2)
+    d_value = asked.value.shape[-1]
     return context if value.shape[-1] == d_value else context[..., :d_value]
 
 
-def fused_products(
-    query: Float[Tensor, "batch heads queries d_query"],
-    key: Float[Tensor, "key_batch key_heads keys d_key"],
-    value: Float[Tensor, "value_batch key_heads keys d_value"],
-    grid: Grid,
-    score: DotScore,
-    mask: Mask | None,
-    normalise: Softmax,
-    dropout: float,
-) -> Float[Tensor, "grid_batch heads queries d_value"]:
+def math(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
+    """The context by PyTorch's kernel that builds the weights, for a call that `why_not` has nothing against."""
+    if isinstance(asked.score, DotScore):
+        return of_products(math, asked, dropout)
+    assert isinstance(asked.score, ScaledDot)
+    assert isinstance(asked.normalise, Softmax)
+    temperature = asked.normalise.temperature
+    scale = asked.score.factor(asked.query.shape[-1]) / temperature
+    bias = bias_of(asked.score, temperature, asked.query.device)
+    query, key, value = same_batch(asked.grid, asked.query, asked.key, asked.value)
+    attn_mask = joined(asked.mask, bias, asked.grid.whole(), query)
+    with sdpa_kernel(SDPBackend.MATH):
+        return kernel(query, key, value, attn_mask, scale, dropout)
+
+
+def of_products(backend: Run, asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     """The context from what queries and keys are turned into, in float32 at least.
 
     Rounded to half precision, by the input's type or by autocast, they would give other weights than the pattern's.
     """
+    assert isinstance(asked.score, DotScore)
+    query, key, value = asked.query, asked.key, asked.value
     wide, device = torch.promote_types(query.dtype, torch.float32), query.device.type
     with torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext():
-        products = score.as_dot(query.to(wide), key.to(wide))
-        context = fused(*products, value.to(wide), grid, ScaledDot(scale=1.0), mask, normalise, dropout)
+        products = asked.score.as_dot(query.to(wide), key.to(wide))
+        dot = Pattern(*products, value.to(wide), asked.grid, ScaledDot(scale=1.0), asked.mask, asked.normalise)
+        context = backend(dot, dropout)
     return context.to(value.dtype)
 
 
@@ -155,13 +176,13 @@ def joined(
 def kernel(
     query: Float[Tensor, "batch heads queries width"],
     key: Float[Tensor, "batch key_heads keys width"],
-    value: Float[Tensor, "batch key_heads keys width"],
+    value: Float[Tensor, "batch key_heads keys d_value"],
     attn_mask: Tensor | None,
     scale: float,
     dropout: float,
     causal: bool = False,
-) -> Float[Tensor, "batch heads queries width"]:
-    """One call of the fused kernel."""
+) -> Float[Tensor, "batch heads queries d_value"]:
+    """One call of PyTorch's function."""
     grouped = key.shape[1] != query.shape[1]
     if grouped and attn_mask is not None and query.is_cuda:
         # CUDA's fused kernels take grouped heads or a mask, not both: together they fall to one that builds the matrix.

@@ -1,4 +1,4 @@
-"""Attention as its definition reads, one query after the other, in float64: the oracle of the tests.
+"""The reference backend: attention as its definition reads, one query after the other, in float64.
 
 For each batch item, head and query:
 
@@ -6,7 +6,8 @@ For each batch item, head and query:
     weights_j = exp(scores_j) / Σ exp(scores)
     context   = Σ weights_j · value_j
 
-Nothing here is shared with the fast paths: no tiles, no masks as rules, no broadcasting, no softmax from torch.
+`reference` is the oracle of the tests: it shares nothing with the fast paths, no tiles, no masks as rules, no
+broadcasting, no softmax from torch. `looped` hands a call of `attend` to it.
 """
 
 import math
@@ -14,6 +15,10 @@ import math
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+
+from regard.attention.normalise.softmax import Softmax
+from regard.attention.pattern import Pattern
+from regard.attention.scores.dot import ScaledDot
 
 
 def reference(
@@ -67,3 +72,37 @@ def softmax(scores: list[float], temperature: float, sink: float | None) -> list
         return [(score == largest) / every.count(largest) for score in scores]
     total = sum(math.exp((score - largest) / temperature) for score in every)
     return [math.exp((score - largest) / temperature) / total for score in scores]
+
+
+def why_not(asked: Pattern, dropout: float) -> str | None:
+    """Why the loop cannot do a call; None if it can."""
+    if not isinstance(asked.score, ScaledDot) or not isinstance(asked.normalise, Softmax):
+        return "the reference has the softmax of dot products alone"
+    if dropout > 0:
+        return "the reference has no dropout"
+    if torch.is_grad_enabled() and any(part.requires_grad for part in (asked.query, asked.key, asked.value)):
+        return "the reference gives no gradients"
+    return None
+
+
+def looped(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
+    """The context of a call that `why_not` has nothing against, in the type of its input."""
+    score, normalise, grid = asked.score, asked.normalise, asked.grid
+    assert isinstance(score, ScaledDot)
+    assert isinstance(normalise, Softmax)
+    whole = grid.whole()
+    bias = None if score.bias is None else score.biases(whole, asked.query.device, torch.float64).expand(grid.shape)
+    keep = None if asked.mask is None else asked.mask.keep(whole, asked.query.device).expand(grid.shape)
+    query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (asked.query, asked.key, asked.value))
+    context, _ = reference(
+        query,
+        key,
+        value,
+        keep=keep,
+        scale=score.scale,
+        softcap=score.softcap,
+        bias=bias,
+        temperature=normalise.temperature,
+        sinks=normalise.sinks,
+    )
+    return context.to(value)

@@ -99,7 +99,7 @@ class Either(Joined):
     def reach(self, grid: Grid, queries: range) -> range:
         """From the start of the first reach to the end of the last."""
         reaches = [r for r in (self.left.reach(grid, queries), self.right.reach(grid, queries)) if len(r)]
-        return range(min((r.start for r in reaches), default=0), max((r.stop for r in reaches), default=0))
+        return range(min([r.start for r in reaches]), max([r.stop for r in reaches])) if reaches else range(0)
 
     def __repr__(self) -> str:
         return f"({self.left!r} | {self.right!r})"
