@@ -6,6 +6,9 @@ from .attention.biases import Alibi as Alibi
 from .attention.biases import Bias as Bias
 from .attention.biases import RelativeBias as RelativeBias
 from .attention.grid import Grid as Grid
+from .attention.latent import LatentAttention as LatentAttention
+from .attention.latent import LatentRead as LatentRead
+from .attention.latent import Latents as Latents
 from .attention.masks import Causal as Causal
 from .attention.masks import Chunked as Chunked
 from .attention.masks import Dilated as Dilated
@@ -34,6 +37,7 @@ from .attention.normalise.reinforce import reinforce as reinforce
 from .attention.normalise.sigmoid import Sigmoid as Sigmoid
 from .attention.normalise.softmax import Softmax as Softmax
 from .attention.normalise.sparsemax import Sparsemax as Sparsemax
+from .attention.normalise.talking_heads import TalkingHeads as TalkingHeads
 from .attention.normalise.top_k import TopK as TopK
 from .attention.pattern import Pattern as Pattern
 from .attention.positions import LearnedPositions as LearnedPositions

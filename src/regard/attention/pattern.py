@@ -256,7 +256,10 @@ class Pattern(ThroughDense):
         self, tile: Tile
     ) -> tuple[Float[Tensor, "batch heads queries keys"], Bool[Tensor, "#batch #heads #queries #keys"] | None]:
         keep = self._keep(tile)
-        return self.normalise(self._scores(tile), keep, tile), keep
+        every = tile.part(heads=range(self.n_heads)) if self.normalise.across_heads else tile
+        if every.heads is tile.heads:
+            return self.normalise(self._scores(tile), keep, tile), keep
+        return take(self.normalise(self._scores(every), self._keep(every), every), 1, tile.heads), keep
 
     def _keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
         by_mask = None if self.mask is None else self.mask.keep(tile, self.device)

@@ -20,6 +20,9 @@ Rows = Float[Tensor, "batch heads queries keys"]
 class Normaliser(ABC):
     """From the scores of one query over all keys to its weights."""
 
+    across_heads = False
+    """Whether the weights of one head follow from the scores of all heads, which are then asked for together."""
+
     def __call__(self, scores: Rows, keep: Bool[Tensor, "#batch #heads #queries #keys"] | None, tile: Tile) -> Rows:
         """The weights of whole rows: 0 where keep is False, and in the rows of queries that see no key."""
         if scores.shape[-1] == 0:

@@ -1,0 +1,87 @@
+"""Talking heads: every head's scores, and then every head's weights, are a mixture of all heads'.
+
+scores_h  = Σ_g before_hg · scores_g
+weights_h = Σ_g after_hg · normalise(scores)_g
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.attention.grid import Grid, Tile
+from regard.attention.normalise.normaliser import Normaliser, Rows
+from regard.attention.normalise.softmax import Softmax
+
+
+class TalkingHeads(nn.Module, Normaliser):
+    """Normalise with heads that hear each other: learned mixtures of their scores before, of their weights after.
+
+    A row sums to what the mixture makes of 1: the sum of `after`'s row for its head, and the weights may be negative.
+    Both mixtures start as the identity, where the heads do not talk. What the mask bars in a head stays barred there;
+    a score that is barred in one head is heard as 0 in the others.
+
+    The weights of one head need the scores of all: looking at one costs what looking at all does.
+
+    Args:
+        normalise: what turns the mixed scores into weights.
+
+    Raises:
+        ValueError: no heads.
+
+    >>> from regard import TalkingHeads, attend
+    >>> talking = TalkingHeads(n_heads=2)
+    >>> _ = talking.after.data.copy_(torch.tensor([[0.0, 1.0], [0.5, 0.5]]))
+    >>> query = torch.tensor([[[[0.0]], [[4.0]]]])                        # two heads, each with one query
+    >>> key = torch.tensor([[[[0.0], [1.0]], [[0.0], [1.0]]]])
+    >>> attend(query, key, key, normalise=talking).pattern[0, :, 0].detach()
+    tensor([[0.0180, 0.9820],
+            [0.2590, 0.7410]])
+
+    Source: Shazeer et al. 2020, "Talking-Heads Attention", section 3.
+    """
+
+    across_heads = True
+
+    def __init__(self, n_heads: int, normalise: Normaliser = Softmax()) -> None:  # noqa: B008 (frozen)
+        super().__init__()
+        if n_heads < 1:
+            raise ValueError(f"n_heads={n_heads}; heads that talk must be at least 1.")
+        self.n_heads, self.normalise = n_heads, normalise
+        self.before = nn.Parameter(torch.empty(n_heads, n_heads))
+        self.after = nn.Parameter(torch.empty(n_heads, n_heads))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Every head hears itself alone."""
+        nn.init.eye_(self.before)
+        nn.init.eye_(self.after)
+
+    def forward(self, scores: Rows, keep: Bool[Tensor, "#batch #heads #queries #keys"] | None, tile: Tile) -> Rows:
+        """The mixed weights of whole rows of all heads."""
+        assert scores.shape[1] == self.n_heads, "the weights of one head need the scores of all"
+        heard = scores if keep is None else scores.masked_fill(~keep, 0.0)
+        weights = mixed(self.normalise(mixed(heard, self.before), keep, tile), self.after)
+        return weights if keep is None else weights.masked_fill(~keep, 0.0)
+
+    def weights(self, masked: Rows, tile: Tile) -> Rows:
+        """The weights of scores that are mixed already."""
+        return self.normalise.weights(masked, tile)
+
+    def check(self, grid: Grid) -> None:
+        """There must be as many heads as talk."""
+        if self.n_heads != grid.heads:
+            raise ValueError(
+                f"TalkingHeads mixes {self.n_heads} heads and query has {grid.heads} heads; "
+                f"build it with TalkingHeads({grid.heads})."
+            )
+        self.normalise.check(grid)
+
+    def extra_repr(self) -> str:
+        """Sizes and whatever is not its default."""
+        inner = "" if repr(self.normalise) == "Softmax()" else f", normalise={self.normalise!r}"
+        return f"n_heads={self.n_heads}{inner}"
+
+
+def mixed(rows: Rows, mixture: Float[Tensor, "heads heads"]) -> Rows:
+    """What each head hears of all heads."""
+    return torch.einsum("bgqk,hg->bhqk", rows, mixture.to(rows))

@@ -1,0 +1,174 @@
+"""Talking heads against a plain loop in float64, with laws, whatever part of the pattern is looked at."""
+
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import regard.attention.pattern as pattern_module
+from regard import Causal, MultiHeadAttention, Sparsemax, TalkingHeads, attend, use_backend
+
+
+def talking(normal, n_heads=3, **options):
+    """Heads whose mixtures are far from the identity, negative numbers among them."""
+    module = TalkingHeads(n_heads, **options)
+    with torch.no_grad():
+        module.before.copy_(normal(n_heads, n_heads))
+        module.after.copy_(normal(n_heads, n_heads))
+    return module.double()
+
+
+def by_loop(query, key, value, before, after, keep):
+    """Section 3's pseudocode, one number after the other: J = Q K, L = J P_l, W = softmax(L), U = W P_w, O = U V."""
+    batch, heads, queries, width = query.shape
+    keys = key.shape[2]
+    weights = torch.zeros(batch, heads, queries, keys, dtype=torch.float64)
+    for b in range(batch):
+        for i in range(queries):
+            products = [
+                [
+                    sum(float(query[b, h, i, d] * key[b, h, j, d]) for d in range(width)) / math.sqrt(width)
+                    for j in range(keys)
+                ]
+                for h in range(heads)
+            ]
+            soft = []
+            for h in range(heads):
+                heard = [sum(float(before[h, g]) * products[g][j] for g in range(heads)) for j in range(keys)]
+                exps = [math.exp(x) if keep(i, j) else 0.0 for j, x in enumerate(heard)]
+                soft.append([x / sum(exps) for x in exps])
+            for h in range(heads):
+                for j in range(keys):
+                    weights[b, h, i, j] = sum(float(after[h, g]) * soft[g][j] for g in range(heads))
+    return weights @ value, weights
+
+
+@pytest.mark.parametrize("mask", [None, Causal()], ids=repr)
+def test_it_is_the_papers(normal, mask):
+    query, key, value = (normal(2, 3, n, d, dtype=torch.float64) for n, d in ((5, 2), (7, 2), (7, 4)))
+    module = talking(normal)
+    context, weights = by_loop(
+        query, key, value, module.before.detach(), module.after.detach(), lambda i, j: mask is None or j <= i + 2
+    )
+    seen = attend(query, key, value, mask=mask, normalise=module)
+    assert seen.backend == "tiled"
+    assert_close(seen.pattern.dense(), weights)
+    assert_close(seen.context, context)
+
+
+def test_by_hand():
+    module = TalkingHeads(2)
+    with torch.no_grad():
+        module.before.copy_(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))  # each head takes the other's scores
+        module.after.copy_(torch.tensor([[1.0, 0.0], [1.0, -1.0]]))
+    query = torch.tensor([[[[0.0]], [[math.log(3.0)]]]])
+    key = torch.tensor([[[[0.0], [1.0]]]]).expand(1, 2, 2, 1)
+    seen = attend(query, key, key, normalise=module)
+    assert_close(seen.pattern.dense()[0, :, 0], torch.tensor([[0.25, 0.75], [-0.25, 0.25]]))
+
+
+def test_at_first_the_heads_do_not_talk(normal):
+    x = normal(2, 3, 7, 5)
+    for normalise in ({}, {"normalise": Sparsemax()}):
+        seen = attend(x, x, x, mask=Causal(), normalise=TalkingHeads(3, **normalise))
+        assert_close(seen.context, attend(x, x, x, mask=Causal(), **normalise).context)
+
+
+INDICES = [
+    (0, 1, 2),
+    (slice(None), [2, 0]),
+    (1, [2, 1, 0], slice(2, 5), 3),
+    (slice(None), slice(1, 2), [4]),
+    (-1, [1, 1]),
+]
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_a_part_is_a_part_of_the_whole(normal, index):
+    x = normal(2, 3, 7, 5, dtype=torch.float64)
+    pattern = attend(x, x, x, mask=Causal(), normalise=talking(normal)).pattern
+    assert_close(pattern[index], pattern.dense()[index])
+
+
+def test_the_size_of_a_block_does_not_matter(normal, monkeypatch):
+    x, module = normal(2, 3, 7, 5, dtype=torch.float64), talking(normal)
+    whole = attend(x, x, x, mask=Causal(), normalise=module)
+    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", 2 * 3 * 7 * 2)
+    blocks = attend(x, x, x, mask=Causal(), normalise=module)
+    assert_close(blocks.context, whole.context)
+    assert_close(blocks.pattern.received(), whole.pattern.dense().sum(dim=2))
+
+
+def test_a_masked_key_is_as_good_as_absent_and_blind_queries_read_nothing(normal):
+    x, module = normal(2, 3, 7, 5, dtype=torch.float64), talking(normal)
+    kept = [0, 1, 2, 4, 6]
+    mask = torch.zeros(7, dtype=torch.bool).index_fill(0, torch.tensor(kept), True)
+    x[:, :, 3] = 1e300  # were it heard, there would be a NaN
+    masked = attend(x, x, x, mask=mask, normalise=module)
+    absent = attend(x, x[:, :, kept], x[:, :, kept], normalise=module)
+    assert_close(masked.context[:, :, kept], absent.context[:, :, kept])
+    assert not attend(x, x, x, mask=Causal(-1), normalise=module).context[:, :, 0].any()
+
+
+def test_what_is_barred_in_one_head_stays_barred_there_and_is_heard_as_0_elsewhere(normal):
+    x, module = normal(1, 3, 5, 2, dtype=torch.float64), talking(normal)
+    keep = torch.ones(3, 5, 5, dtype=torch.bool)
+    keep[1, :, 2] = False
+    weights = attend(x, x, x, mask=keep, normalise=module).pattern.dense()
+    assert not weights[0, 1, :, 2].any()
+    scores = (x @ x.mT / math.sqrt(2)).masked_fill(~keep, 0.0)
+    heard = torch.stack([sum(module.before[h, g] * scores[0, g] for g in range(3)) for h in range(3)])
+    soft = heard.masked_fill(~keep, -math.inf).softmax(dim=-1)
+    assert_close(weights[0, 0], sum(module.after[0, g] * soft[g] for g in range(3)))
+
+
+def test_gradients_reach_both_mixtures(normal):
+    x = normal(1, 3, 5, 2, dtype=torch.float64).requires_grad_()
+    module = talking(normal)
+
+    def context(x, before, after):
+        mixtures = {"before": before, "after": after}
+        return torch.func.functional_call(Reads(module), {f"talking.{k}": v for k, v in mixtures.items()}, (x,))
+
+    given = (module.before.detach().requires_grad_(), module.after.detach().requires_grad_())
+    assert torch.autograd.gradcheck(context, (x, *given))
+
+
+class Reads(torch.nn.Module):
+    """Attention with heads whose mixtures functional_call may replace."""
+
+    def __init__(self, talking):
+        super().__init__()
+        self.talking = talking
+
+    def forward(self, x):
+        return attend(x, x, x, mask=Causal(), normalise=self.talking).context
+
+
+def test_it_is_trained_and_saved_with_the_module_that_holds_it(normal):
+    module = MultiHeadAttention(6, 3, normalise=TalkingHeads(3))
+    assert {"normalise.before", "normalise.after"} <= set(module.state_dict())
+    module(normal(2, 5, 6)).output.sum().backward()
+    assert bool(module.normalise.before.grad.any())
+
+
+def test_introduces_itself():
+    assert repr(TalkingHeads(3)) == "TalkingHeads(n_heads=3)"
+    assert repr(TalkingHeads(3, Sparsemax())) == "TalkingHeads(n_heads=3, normalise=Sparsemax())"
+
+
+def test_refusals(normal):
+    x = normal(1, 2, 5, 3)
+    with pytest.raises(ValueError) as refusal:
+        attend(x, x, x, normalise=TalkingHeads(3))
+    assert str(refusal.value) == ("TalkingHeads mixes 3 heads and query has 2 heads; build it with TalkingHeads(2).")
+    with pytest.raises(ValueError) as refusal:
+        TalkingHeads(0)
+    assert str(refusal.value) == "n_heads=0; heads that talk must be at least 1."
+    with use_backend("fused"), pytest.raises(ValueError) as refusal:
+        attend(x, x, x, normalise=TalkingHeads(2))
+    assert str(refusal.value) == (
+        "the fused backend was asked for and cannot do this call: the fused kernel normalises by softmax, not "
+        "TalkingHeads; use_backend('tiled') can, as can leaving the choice to attend."
+    )

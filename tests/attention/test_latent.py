@@ -1,0 +1,112 @@
+"""Latent attention against transformers' DeepSeek-V3 with its parameters copied, with and without a cache."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from regard import Causal, Keep, LatentAttention, Padding
+
+SIZES = {"d_model": 22, "n_heads": 3, "d_latent": 7, "d_rotary": 4, "d_key": 5, "d_value": 6}
+
+
+def deepseek(d_query_latent):
+    """transformers' module with parameters large enough for mistakes to show, and ours with the same."""
+    from transformers.models.deepseek_v3.configuration_deepseek_v3 import DeepseekV3Config
+    from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3Attention, DeepseekV3RotaryEmbedding
+
+    config = DeepseekV3Config(
+        hidden_size=22, num_attention_heads=3, num_key_value_heads=3, q_lora_rank=d_query_latent, kv_lora_rank=7,
+        qk_rope_head_dim=4, qk_nope_head_dim=5, v_head_dim=6, attention_bias=False, attn_implementation="eager",
+        max_position_embeddings=64,
+    )  # fmt: skip
+    theirs = DeepseekV3Attention(config, layer_idx=0).eval()
+    random = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            parameter.normal_(std=0.6, generator=random)
+    ours = LatentAttention(**SIZES, d_query_latent=d_query_latent)
+    with torch.no_grad():
+        if d_query_latent is None:
+            ours.to_query.weight.copy_(theirs.q_proj.weight)
+        else:
+            for into, given in zip(
+                ours.to_query, (theirs.q_a_proj, theirs.q_a_layernorm, theirs.q_b_proj), strict=True
+            ):
+                into.weight.copy_(given.weight)
+        latent, turned = theirs.kv_a_proj_with_mqa.weight.split([7, 4])
+        ours.to_latent.weight.copy_(latent)
+        ours.to_turned.weight.copy_(turned)
+        ours.norm.weight.copy_(theirs.kv_a_layernorm.weight)
+        by_head = theirs.kv_b_proj.weight.reshape(3, 11, 7)
+        ours.to_key.weight.copy_(by_head[:, :5].reshape(15, 7))
+        ours.to_value.weight.copy_(by_head[:, 5:].reshape(18, 7))
+        ours.to_output.weight.copy_(theirs.o_proj.weight)
+    return theirs, DeepseekV3RotaryEmbedding(config), ours
+
+
+@pytest.mark.parametrize("d_query_latent", [None, 8])
+def test_it_equals_transformers_deepseek(normal, d_query_latent):
+    theirs, rotary, ours = deepseek(d_query_latent)
+    x = normal(2, 11, 22)
+    barred = torch.full((11, 11), -torch.inf).triu(1)[None, None]
+    output, weights = theirs(x, rotary(x, torch.arange(11)[None]), barred)
+    read = ours(x, mask=Causal())
+    assert_close(read.output, output, rtol=1e-4, atol=1e-5)
+    assert_close(read.pattern.dense(), weights, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("steps", [[11], [6, 5], [4, 1, 1, 5], [1] * 11], ids=str)
+def test_with_a_cache_tokens_read_as_they_do_all_at_once(normal, steps):
+    module, x = LatentAttention(**SIZES).double(), normal(2, 11, 22, dtype=torch.float64)
+    whole, cache, seen = module(x, mask=Causal()), None, 0
+    for n_tokens in steps:
+        read = module(x[:, seen : seen + n_tokens], mask=Causal(), cache=cache)
+        rows = slice(seen, seen + n_tokens)
+        cache, seen = read.cache, seen + n_tokens
+        assert_close(read.output, whole.output[:, rows])
+        assert_close(read.pattern.dense(), whole.pattern[:, :, rows, :seen])
+    assert cache.latent.shape == (2, 11, 7)
+    assert cache.turned.shape == (2, 11, 4)
+    assert_close(cache.latent, whole.cache.latent)
+
+
+def test_with_a_cache_keys_and_values_are_never_made(normal, monkeypatch):
+    module, x = LatentAttention(**SIZES), normal(2, 11, 22)
+    first = module(x[:, :10], mask=Causal())
+    monkeypatch.setattr(module.to_key, "forward", None)
+    monkeypatch.setattr(module.to_value, "forward", None)
+    step = module(x[:, 10:], mask=Causal(), cache=first.cache)
+    assert step.attended.context.shape == (2, 3, 1, 7)
+
+
+def test_with_a_cache_padding_on_the_left_changes_nothing(normal):
+    module, x = LatentAttention(**SIZES).double(), normal(1, 7, 22, dtype=torch.float64)
+    padded = torch.cat([torch.full((1, 3, 22), 9.0, dtype=torch.float64), x], dim=1)
+    tokens = Keep(torch.arange(10) >= 3)
+    first = module(padded[:, :8], mask=Causal() & Keep(torch.arange(8) >= 3))
+    second = module(padded[:, 8:], mask=Causal() & tokens, cache=first.cache)
+    assert_close(second.output, module(x, mask=Causal()).output[:, 5:])
+
+
+def test_gradients_are_right_with_and_without_a_cache(normal):
+    module, x = LatentAttention(4, 2, d_latent=3, d_rotary=2).double(), normal(1, 5, 4, dtype=torch.float64)
+    x.requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: module(x, mask=Padding(torch.tensor([4]))).output, x)
+    assert torch.autograd.gradcheck(lambda x: module(x[:, 3:], mask=Causal(), cache=module.prepare(x[:, :3])).output, x)
+
+
+def test_sizes_that_are_not_given_are_derived():
+    module = LatentAttention(12, 3, d_latent=5, d_rotary=2)
+    assert repr(module).splitlines()[1].strip() == "n_heads=3, d_latent=5, d_rotary=2, d_key=4, d_value=4"
+    assert module.to_output.weight.shape == (12, 12)
+
+
+def test_refusals():
+    with pytest.raises(ValueError) as refusal:
+        LatentAttention(10, 3, d_latent=5, d_rotary=2)
+    assert str(refusal.value) == (
+        "d_model=10 does not split evenly into n_heads=3; give the width of a head's keys as d_key."
+    )
+    with pytest.raises(ValueError) as refusal:
+        LatentAttention(12, 3, d_latent=5, d_rotary=3)
+    assert str(refusal.value) == "d_rotary=3 numbers cannot be turned in pairs; it must be even and at least 2."
