@@ -58,6 +58,7 @@ from .attention.stretches import LargerBase as LargerBase
 from .attention.stretches import LlamaStretch as LlamaStretch
 from .attention.stretches import Stretch as Stretch
 from .attention.stretches import Yarn as Yarn
+from .attention.summary import Ask as Ask
 from .attention.summary import Summary as Summary
 from .attention.summary import Top as Top
 from .errors import InputError as InputError

@@ -15,6 +15,7 @@ import regard.attention.pattern as pattern_module
 from regard import Causal, Keep, Padding, Pattern, ScaledDot, Softmax, Window, attend
 from regard.attention.backends.reference import reference
 from regard.attention.grid import Grid
+from regard.attention.statistics import engine
 
 QUERIES, KEYS = 11, 19
 SINKS = torch.linspace(-2, 3, HEADS, dtype=torch.float64)
@@ -231,11 +232,13 @@ def test_half_vectors_are_read_in_their_own_type(normal, dtype):
 @pytest.mark.parametrize("name", SEEN)
 def test_a_summary_is_its_statistics_in_one_pass(name, monkeypatch):
     pattern, *_ = seen(name)
-    nothing = pattern.summary()
-    assert (nothing.received, nothing.entropy, nothing.top, nothing.pooled) == (None, None, None, None)
+    nothing = pattern.summary(received=False, entropy=False, distance=False, first=False)
+    assert repr(nothing) == "Summary()"
+    assert repr(pattern.summary()) == "Summary(received, entropy, distance, first)"
     expected = pattern.received(), pattern.entropy(), pattern.top(3), pattern.pooled(2, 7, "max")
-    passes, blocks = [], Pattern.blocks
-    monkeypatch.setattr(Pattern, "blocks", lambda self: passes.append(1) or blocks(self))
+    passes, blocks, read = [], Pattern.blocks, engine.read
+    monkeypatch.setattr(Pattern, "blocks", lambda self, report: passes.append(1) or blocks(self, report))
+    monkeypatch.setattr(engine, "read", lambda *given, **options: passes.append(1) or read(*given, **options))
     summary = pattern.summary(received=True, entropy=True, top=3, pooled=(2, 7))
     assert len(passes) == 1
     assert torch.equal(summary.received, expected[0])
@@ -243,7 +246,7 @@ def test_a_summary_is_its_statistics_in_one_pass(name, monkeypatch):
     assert torch.equal(summary.top.weights, expected[2].weights)
     assert torch.equal(summary.top.keys, expected[2].keys)
     assert torch.equal(summary.pooled, pattern.pooled(2, 7))
-    assert pattern.summary(entropy=True).received is None
+    assert pattern.summary(received=False).received is None
 
 
 # Laws

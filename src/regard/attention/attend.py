@@ -8,12 +8,13 @@ fused kernel wherever one can express the call; the `Pattern` beside it computes
 Source: Vaswani et al. 2017, equation 1.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.backends.choice import BACKENDS, chosen_backend, explanation
+from regard.attention.backends.choice import ASKED, BACKENDS, chosen_backend, explanation
 from regard.attention.grid import Grid
 from regard.attention.masks import Mask, as_mask
 from regard.attention.normalise.normaliser import Normaliser
@@ -21,6 +22,8 @@ from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
+from regard.attention.statistics import engine
+from regard.attention.summary import Ask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,6 +50,7 @@ def attend(
     mask: Mask | Tensor | None = None,
     normalise: Normaliser = Softmax(),  # noqa: B008 (frozen)
     dropout: float = 0.0,
+    ask: Ask | None = None,
 ) -> Attended:
     """Read the values with each query.
 
@@ -57,6 +61,8 @@ def attend(
         mask: which keys a query may attend to, as a rule (`Causal()`, joined with & | ~) or a boolean tensor that
             broadcasts to [batch heads queries keys], True = may attend. None = all.
         dropout: the chance that a weight is dropped; for training only. The pattern shows the weights before it.
+        ask: statistics of the pattern to be computed with the context, in one pass where that is faster; the pattern
+            then has them at once.
 
     Raises:
         ValueError: shapes, types or devices that do not fit together; a backend asked for that cannot do the call.
@@ -70,8 +76,23 @@ def attend(
     (torch.Size([2, 8, 64, 16]), Pattern(batch=2, heads=8, queries=64, keys=64, mask=Causal()))
     """
     asked = prepared(query, key, value, score, mask, normalise, dropout)
+    if ask is not None:
+        return with_answer(asked, dropout, ask)
     backend = chosen_backend(asked, dropout)
     return Attended(context=BACKENDS[backend].run(asked, dropout), pattern=asked, backend=backend)
+
+
+def with_answer(asked: Pattern, dropout: float, ask: Ask) -> Attended:
+    """The context and what is asked of the pattern: in one pass where both can be had from the same weights."""
+    ask.check(asked.grid)
+    trained = torch.is_grad_enabled() and any(part.requires_grad for part in asked.tensors())
+    if ASKED.get() in (None, "tiled") and dropout == 0 and not trained and engine.why_not(asked) is None:
+        context, known = engine.read(asked, ask, contexts=True)
+        assert context is not None
+        return Attended(context=context, pattern=replace(asked, known=known), backend="tiled")
+    backend = chosen_backend(asked, dropout)
+    context = BACKENDS[backend].run(asked, dropout)
+    return Attended(context=context, pattern=replace(asked, known=asked.answer(ask)), backend=backend)
 
 
 def explain_backend(

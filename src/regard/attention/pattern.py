@@ -8,6 +8,7 @@ input is.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -24,25 +25,20 @@ from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
 from regard.attention.selection import Index, Selection
+from regard.attention.statistics import engine
+from regard.attention.statistics.engine import Report
+from regard.attention.statistics.gathered import Block, gathered
 from regard.attention.steps import Steps
-from regard.attention.summary import (
-    Block,
-    Entropy,
-    Pooled,
-    Received,
-    Reduce,
-    Statistic,
-    Strongest,
-    Summary,
-    Top,
-    gather,
-)
+from regard.attention.summary import Ask, Reduce, Summary, Top
 from regard.attention.through_dense import ThroughDense
-
-AnyStatistic = TypeVar("AnyStatistic", bound=Statistic)
 
 BLOCK_WEIGHTS = 2**22
 """Weights held at one time while a pattern is gone through: 16 MiB of float32."""
+
+JUST = partial(Ask, received=False, entropy=False, distance=False, first=False)
+"""Nothing but what is named."""
+
+Answer = TypeVar("Answer")
 
 DENSE_BYTES = 2**32
 """The largest pattern that `dense()` builds unless told otherwise: 4 GiB."""
@@ -72,6 +68,7 @@ class Pattern(ThroughDense):
     score: Score = ScaledDot()  # noqa: RUF009 (frozen)
     mask: Mask | None = None
     normalise: Normaliser = Softmax()  # noqa: RUF009 (frozen)
+    known: Summary | None = None
     versions: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -168,40 +165,83 @@ class Pattern(ThroughDense):
 
     def received(self) -> Float[Tensor, "batch heads keys"]:
         """How much attention each key gets: the sum of its weights over all queries."""
-        return self._gather(Received(self.grid, self._like())).value()
+        if self.known is not None and self.known.received is not None:
+            return self.known.received
+        return given(self.answer(JUST(received=True)).received)
 
     def entropy(self) -> Float[Tensor, "batch heads queries"]:
         """How spread out each query's attention is, in nats: 0 on one key, log(keys) when even over all of them."""
-        return self._gather(Entropy(self.grid, self._like())).value()
+        if self.known is not None and self.known.entropy is not None:
+            return self.known.entropy
+        return given(self.answer(JUST(entropy=True)).entropy)
 
     def top(self, n: int) -> Top:
         """The `n` strongest keys of every query, strongest first; key -1 with weight 0 where fewer are visible."""
-        return self._gather(Strongest(self.grid, self._like(), n)).value()
+        if self.known is not None and self.known.top is not None and 1 <= n <= self.known.top.keys.shape[-1]:
+            return Top(self.known.top.weights[..., :n], self.known.top.keys[..., :n])
+        return given(self.answer(JUST(top=n)).top)
 
     def pooled(self, rows: int, columns: int, reduce: Reduce = "mean") -> Float[Tensor, "batch heads rows columns"]:
         """The pattern as a map of rows × columns cells: the mean, largest or sum of the weights in each cell."""
-        return self._gather(Pooled(self.grid, self._like(), rows, columns, reduce)).value()
+        if self.known is not None and (self.known.ask.pooled, self.known.ask.reduce) == ((rows, columns), reduce):
+            return given(self.known.pooled)
+        return given(self.answer(JUST(pooled=(rows, columns), reduce=reduce)).pooled)
 
     def summary(
         self,
         *,
-        received: bool = False,
-        entropy: bool = False,
+        received: bool = True,
+        entropy: bool = True,
+        distance: bool = True,
+        first: bool = True,
+        own: bool = False,
+        previous: bool = False,
+        groups: Bool[Tensor, "groups keys"] | None = None,
         top: int | None = None,
         pooled: tuple[int, int] | None = None,
+        reduce: Reduce = "mean",
     ) -> Summary:
-        """Several statistics in one pass, each as its own method gives it."""
-        like = self._like()
-        asked = {
-            "received": Received(self.grid, like) if received else None,
-            "entropy": Entropy(self.grid, like) if entropy else None,
-            "top": Strongest(self.grid, like, top) if top is not None else None,
-            "pooled": Pooled(self.grid, like, *pooled) if pooled is not None else None,
-        }
-        wanted = {name: statistic for name, statistic in asked.items() if statistic is not None}
-        with torch.no_grad():
-            gather(self.blocks(), wanted.values())
-        return Summary(**{name: statistic.value() for name, statistic in wanted.items()})  # type: ignore[arg-type]
+        """Several statistics in one pass; the keywords are those of `Ask`.
+
+        Raises:
+            ValueError: more strongest keys, or a finer map, than there are keys.
+
+        >>> import torch
+        >>> from regard import attend, Causal
+        >>> pattern = attend(*torch.eye(4).expand(3, 1, 2, 4, 4), mask=Causal()).pattern
+        >>> summary = pattern.summary(top=1)
+        >>> summary
+        Summary(received, entropy, distance, first, top)
+        >>> summary.top.keys[0, 0].flatten()
+        tensor([0, 1, 2, 3])
+        """
+        return self.answer(
+            Ask(
+                received=received,
+                entropy=entropy,
+                distance=distance,
+                first=first,
+                own=own,
+                previous=previous,
+                groups=groups,
+                top=top,
+                pooled=pooled,
+                reduce=reduce,
+            )
+        )
+
+    @torch.no_grad()
+    def answer(self, ask: Ask, report: Report | None = None) -> Summary:
+        """What is asked, in one pass; `report` is told how many weights are done, and of how many.
+
+        Raises:
+            ValueError: more strongest keys, or a finer map, than there are keys.
+        """
+        ask.check(self.grid)
+        self.check_unchanged()
+        if engine.why_not(self) is None:
+            return engine.read(self, ask, contexts=False, report=report)[1]
+        return gathered(self.blocks(report), self.grid, self._like(), ask)
 
     # What the weights do
 
@@ -237,20 +277,19 @@ class Pattern(ThroughDense):
 
     # How a part is computed
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self, report: Report | None = None) -> Iterator[Block]:
         """The whole pattern as consecutive blocks of queries, each over all keys."""
+        done = 0
         for tile in self._blocks(self.grid.whole()):
             yield Block(tile, *self._weights_and_keep(tile))
+            done += tile.shape.numel()
+            if report is not None:
+                report(done, self.shape.numel())
 
     def _blocks(self, tile: Tile) -> Iterator[Tile]:
         per_query = max(1, len(tile.batch) * len(tile.heads) * self.grid.keys)
         for span in spans(len(tile.queries), max(1, BLOCK_WEIGHTS // per_query)):
             yield tile.part(queries=tile.queries[span.start : span.stop], keys=range(self.grid.keys))
-
-    def _gather(self, statistic: AnyStatistic) -> AnyStatistic:
-        with torch.no_grad():
-            gather(self.blocks(), [statistic])
-        return statistic
 
     def _weights_and_keep(
         self, tile: Tile
@@ -267,13 +306,17 @@ class Pattern(ThroughDense):
         return by_mask if by_score is None else by_score if by_mask is None else by_mask & by_score
 
     def _scores(self, tile: Tile) -> Float[Tensor, "batch heads queries keys"]:
+        self.check_unchanged()
+        query, key = self._rows(self.query, tile, tile.queries), self._rows(self.key, tile, tile.keys)
+        return self.score(query, key, tile)
+
+    def check_unchanged(self) -> None:
+        """Refuse to go on where the weights would not be those that were used."""
         if self._versions() != self.versions:
             raise ValueError(
                 "a tensor that was given to attend() has been changed in place since, so this pattern would not be the "
                 "one that was used; clone the tensor before you change it."
             )
-        query, key = self._rows(self.query, tile, tile.queries), self._rows(self.key, tile, tile.keys)
-        return self.score(query, key, tile)
 
     def _rows(
         self, tensor: Float[Tensor, "any_batch any_heads any d"], tile: Tile, positions: Positions
@@ -291,6 +334,15 @@ class Pattern(ThroughDense):
 
     def _versions(self) -> tuple[int, ...]:
         """How often each tensor was changed in place; inference tensors do not count it."""
+        return tuple(tensor._version for tensor in self.tensors() if not tensor.is_inference())
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Every tensor that the weights and contexts follow from."""
         parts = (self.score, self.mask, self.normalise)
-        tensors = (self.query, self.key, self.value, *(tensor for part in parts for tensor in tensors_in(part)))
-        return tuple(tensor._version for tensor in tensors if not tensor.is_inference())
+        return (self.query, self.key, self.value, *(tensor for part in parts for tensor in tensors_in(part)))
+
+
+def given(answer: Answer | None) -> Answer:
+    """What was asked for, and so is there."""
+    assert answer is not None
+    return answer

@@ -18,7 +18,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from regard.attention.pattern import Pattern
-from regard.attention.summary import Pooled
+from regard.attention.statistics.gathered import Pooled
 from regard.tracing.focus import Focus
 from regard.tracing.tokens import Token
 from regard.views.figure_page import BLUE, EDGE, FAINT, INK, MASKED, RULE, STEPS, Page, frame, shade

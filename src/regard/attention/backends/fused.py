@@ -25,6 +25,7 @@ from regard.attention.masks import Causal, Keep, Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
+from regard.attention.precision import as_typed
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import DotScore, Score
 
@@ -82,10 +83,10 @@ def fused(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries 
     query, key, value = same_batch(grid, *same_width(asked.query, asked.key, asked.value))
     causal = isinstance(mask, Causal) and (grid.offset if mask.offset is None else mask.offset) == 0
     causal = causal and scale > 0  # the kernel bars the future with -∞ before it scales, which a scale of 0 makes NaN
-    if grid.queries == 0 or grid.keys == 0:
+    if grid.queries == 0 or grid.keys == 0 or (bias is None and mask is None):
         context = kernel(query, key, value, None, scale, dropout)
-    elif bias is None and (mask is None or causal):
-        context = kernel(query, key, value, None, scale, dropout, causal)
+    elif bias is None and causal:
+        context = kernel(query, key, value, None, scale, dropout, causal=True)
     elif not rule and (mask is None or isinstance(mask, Keep) or not mask.per_query):
         context = kernel(query, key, value, joined(mask, bias, grid.whole(), query), scale, dropout)
     else:
@@ -124,8 +125,8 @@ def of_products(backend: Run, asked: Pattern, dropout: float) -> Float[Tensor, "
     """
     assert isinstance(asked.score, DotScore)
     query, key, value = asked.query, asked.key, asked.value
-    wide, device = torch.promote_types(query.dtype, torch.float32), query.device.type
-    with torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext():
+    wide = torch.promote_types(query.dtype, torch.float32)
+    with as_typed(query.device):
         products = asked.score.as_dot(query.to(wide), key.to(wide))
         dot = Pattern(*products, value.to(wide), asked.grid, ScaledDot(scale=1.0), asked.mask, asked.normalise)
         context = backend(dot, dropout)
@@ -189,7 +190,8 @@ def kernel(
         group = query.shape[1] // key.shape[1]
         key, value, grouped = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1), False
     # A CPU's kernel gives 0, not NaN, for a row of NaN that does not fill one of its registers (pytorch issue 141128).
-    narrow = query.device.type == "cpu" and key.shape[2] < REGISTER_NUMBERS
+    # What is exported is for any number of keys, and goes to other kernels.
+    narrow = query.device.type == "cpu" and not torch.compiler.is_exporting() and key.shape[2] < REGISTER_NUMBERS
     with sdpa_kernel(SDPBackend.MATH) if narrow else nullcontext():
         return F.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped

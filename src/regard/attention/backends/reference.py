@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.attention.introduce import tensors_in
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
@@ -80,7 +81,8 @@ def why_not(asked: Pattern, dropout: float) -> str | None:
         return "the reference has the softmax of dot products alone"
     if dropout > 0:
         return "the reference has no dropout"
-    if torch.is_grad_enabled() and any(part.requires_grad for part in (asked.query, asked.key, asked.value)):
+    parts = (asked.query, asked.key, asked.value, asked.score, asked.normalise)
+    if torch.is_grad_enabled() and any(tensor.requires_grad for part in parts for tensor in tensors_in(part)):
         return "the reference gives no gradients"
     return None
 

@@ -33,6 +33,10 @@ class Causal(Mask):
         """Every key up to the last query's own position."""
         return within(0, own_positions(self.offset, grid, queries).stop, grid.keys)
 
+    def certain(self, grid: Grid, queries: range) -> range:
+        """Every key up to the first query's own position."""
+        return within(0, own_positions(self.offset, grid, queries).start + 1, grid.keys)
+
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Prefix(Mask):

@@ -35,6 +35,10 @@ class Mask(ABC):
         """Keys outside this range are kept from all of these queries; inside it some may be too."""
         return range(grid.keys)
 
+    def certain(self, grid: Grid, queries: range) -> range:
+        """Keys inside this range are kept for all of these queries; outside it some may be too."""
+        return range(0)
+
     def check(self, grid: Grid) -> None:  # noqa: B027 (most masks fit every grid)
         """Raise ValueError, naming what would fit, if this mask does not fit the grid."""
 
@@ -83,6 +87,11 @@ class Both(Joined):
         left, right = self.left.reach(grid, queries), self.right.reach(grid, queries)
         return range(max(left.start, right.start), min(left.stop, right.stop))
 
+    def certain(self, grid: Grid, queries: range) -> range:
+        """Where both are certain."""
+        left, right = self.left.certain(grid, queries), self.right.certain(grid, queries)
+        return range(max(left.start, right.start), min(left.stop, right.stop))
+
     def __repr__(self) -> str:
         return f"({self.left!r} & {self.right!r})"
 
@@ -100,6 +109,10 @@ class Either(Joined):
         """From the start of the first reach to the end of the last."""
         reaches = [r for r in (self.left.reach(grid, queries), self.right.reach(grid, queries)) if len(r)]
         return range(min([r.start for r in reaches]), max([r.stop for r in reaches])) if reaches else range(0)
+
+    def certain(self, grid: Grid, queries: range) -> range:
+        """The longer of the two that are certain."""
+        return max(self.left.certain(grid, queries), self.right.certain(grid, queries), key=len)
 
     def __repr__(self) -> str:
         return f"({self.left!r} | {self.right!r})"

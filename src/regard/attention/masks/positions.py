@@ -39,8 +39,8 @@ def clamp(position: int, keys: int) -> int:
 def most(lengths: int | Int[Tensor, " batch"], keys: int) -> int:
     """A length that no item of the batch goes beyond.
 
-    Lengths on an accelerator are not looked at, because that would wait for all it has to do, and neither are those of a
-    call that is being compiled, because the program is for other lengths too; then it is all the keys.
+    Lengths on an accelerator are not looked at, because that would wait for all it has to do, and neither are those of
+    a call that is being compiled, because the program is for other lengths too; then it is all the keys.
     """
     if isinstance(lengths, int):
         return clamp(lengths, keys)

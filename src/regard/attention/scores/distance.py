@@ -6,6 +6,7 @@ scores = -scale · ‖query - key‖²
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
@@ -20,6 +21,7 @@ class Distance(DotScore):
         scores = -scale · ‖query - key‖² = scale · (2 query · key - ‖query‖² - ‖key‖²)
 
     The origin is put amid the keys first: it changes no distance, and far from it the squares would eat the digits.
+    Amid is their median, which a few far from all others, such as keys that a mask bars, do not move.
 
     >>> import torch
     >>> from regard import Distance, attend
@@ -38,8 +40,10 @@ class Distance(DotScore):
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "_ heads queries width"], Float[Tensor, "key_batch key_heads keys width"]]:
         """[2 query ; ‖query‖² ; 1] and [key ; -1 ; -‖key‖²], whose product is the score."""
-        finite = key.detach().where(key.isfinite(), torch.nan)
-        amid = finite.nanmean(dim=2, keepdim=True).nan_to_num()  # where no key is finite, any place will do
+        places = torch.linspace(0, key.shape[2] - 1, 256, device=key.device).round().long().clamp_min(0)
+        some = F.pad(key.detach(), (0, 0, 0, 1), value=torch.inf).index_select(2, places)
+        some = some.where(some.isfinite(), torch.inf).sort(dim=2).values
+        amid = some[:, :, 127, None].nan_to_num(posinf=0.0)  # where few keys are finite, any place will do
         query, key = query - amid.repeat_interleave(query.shape[1] // key.shape[1], dim=1), key - amid
         far, near = (x.square().sum(dim=-1, keepdim=True) for x in (query, key))
         query = self.scale * torch.cat([2 * query, far, torch.ones_like(far)], dim=-1)

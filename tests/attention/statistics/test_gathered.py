@@ -7,7 +7,8 @@ import torch
 from oracle import near
 
 from regard.attention.grid import Grid, spans
-from regard.attention.summary import Block, Entropy, Pooled, Received, Strongest, gather
+from regard.attention.statistics.gathered import Block, Entropy, Pooled, Received, Strongest, gather
+from regard.attention.summary import Ask
 
 GRID = Grid(1, 1, 3, 4)
 WEIGHTS = torch.tensor([[[[0.5, 0.5, 0, 0], [0, 1, 0, 0], [0.25, 0.25, 0.25, 0.25]]]], dtype=torch.float64)
@@ -64,14 +65,29 @@ def test_nan_shows_in_every_statistic(reduce):
 @pytest.mark.parametrize("n", [0, -1, 5])
 def test_more_keys_than_there_are_is_refused(n):
     with pytest.raises(ValueError) as raised:
-        Strongest(GRID, LIKE, n)
+        Ask(top=n).check(GRID)
     assert str(raised.value) == f"top={n} of 4 keys; ask for 1 to 4."
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(4, 4), (3, 5), (0, 1), (1, 0)])
 def test_a_map_finer_than_the_pattern_is_refused(rows, columns):
     with pytest.raises(ValueError) as raised:
-        Pooled(GRID, LIKE, rows, columns)
+        Ask(pooled=(rows, columns)).check(GRID)
     assert str(raised.value) == (
         f"a map of {rows} x {columns} cells does not fit over 3 queries x 4 keys; ask for at most 3 x 4."
     )
+
+
+def test_groups_that_are_not_over_the_keys_are_refused(unhooked):
+    with pytest.raises(ValueError) as raised:
+        Ask(groups=torch.zeros(2, 3, dtype=torch.bool)).check(GRID)
+    assert str(raised.value) == (
+        "groups of dtype torch.bool and shape [2, 3] over 4 keys; "
+        "give a boolean tensor of shape [groups 4], True = in the group."
+    )
+
+
+def test_an_unknown_reduction_is_refused(unhooked):
+    with pytest.raises(ValueError) as raised:
+        Ask(reduce="median")
+    assert str(raised.value) == "reduce='median' is unknown; it is one of mean, max, sum."

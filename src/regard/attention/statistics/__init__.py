@@ -1,0 +1,1 @@
+"""Statistics of attention patterns: what is asked of them, and the ways to gather it without the matrix."""

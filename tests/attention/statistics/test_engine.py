@@ -1,0 +1,391 @@
+"""The compiled pass over rows against the same statistics in float64 through torch, its laws, and its threads."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from regard import (
+    Alibi,
+    Ask,
+    Attended,
+    Causal,
+    Chunked,
+    Dilated,
+    Distance,
+    Documents,
+    General,
+    Global,
+    Keep,
+    Padding,
+    Prefix,
+    ScaledDot,
+    Sigmoid,
+    Softmax,
+    Window,
+    attend,
+    use_backend,
+)
+from regard.attention.statistics import compiled, engine, threads
+from regard.attention.statistics.gathered import gathered
+
+B, H, KEY_HEADS, Q, K, D = 2, 4, 2, 37, 53, 7
+
+MASKS = {
+    "none": None,
+    "causal": Causal(),
+    "causal behind": Causal(-3),
+    "causal from the start": Causal(0),
+    "window": Window(9, 2),
+    "narrow window": Window(0, 0),
+    "padding": Padding(torch.tensor([31, 0])),
+    "padding on the left": Padding(torch.tensor([31, 53]), side="left"),
+    "causal and padding": Causal() & Padding(torch.tensor([20, 53])),
+    "window or padding": Window(5, 0) | Padding(torch.tensor([3, 4])),
+    "not the window": ~Window(5, 9),
+    "documents": Documents(torch.arange(K) // 11),
+    "prefix": Prefix(13),
+    "dilated": Dilated(20, 0, 3),
+    "chunked": Chunked(8),
+    "global": Global([0, 5]) & Causal(),
+    "keep by head": Keep(torch.rand(B, H, Q, K, generator=torch.Generator().manual_seed(3)) < 0.1),
+    "keep nothing": Keep(torch.zeros(K, dtype=torch.bool)),
+}
+SCORES = {
+    "scaled": ScaledDot(),
+    "steep": ScaledDot(scale=3.1),
+    "negative": ScaledDot(scale=-0.7),
+    "capped and biased": ScaledDot(softcap=2.0, bias=Alibi()),
+    "barred by bias": ScaledDot(bias=torch.zeros(K).index_fill(0, torch.tensor([0, 7]), -math.inf)),
+    "distance": Distance(),
+    "general": General(D, D),
+}
+SOFT = {
+    "softmax": Softmax(),
+    "temperature": Softmax(temperature=0.4),
+    "sinks": Softmax(sinks=torch.tensor([0.3, -2.0, 5.0, 200.0])),
+    "temperature and sinks": Softmax(temperature=1.7, sinks=torch.tensor([0.3, -2.0, 5.0, 0.0])),
+}
+PER_QUERY = "entropy", "distance", "first", "own", "previous", "groups"
+
+
+def everything(reduce="mean", **options):
+    groups = torch.rand(3, K, generator=torch.Generator().manual_seed(7)) < 0.3
+    return Ask(own=True, previous=True, groups=groups, top=8, pooled=(11, 17), reduce=reduce, **options)
+
+
+def inputs(dtype=torch.float32, seed=5):
+    random = torch.Generator().manual_seed(seed)
+    shapes = (B, H, Q, D), (B, KEY_HEADS, K, D), (1, KEY_HEADS, K, D + 2)
+    return [torch.randn(shape, generator=random).to(dtype) for shape in shapes]
+
+
+def rows_in_a_block(patch, rows):
+    """Make every block have so many queries."""
+    patch.setattr(engine, "FEWEST", rows)
+    patch.setattr(engine, "MOST", rows)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Blocks of a few queries, so that every sum goes over several."""
+    rows_in_a_block(monkeypatch, 5)
+    assert compiled.regard_rows() is not None, "these tests need a C compiler"
+
+
+def truth(query, key, value, ask, **call) -> Attended:
+    """Context and statistics in float64, through torch's operations."""
+    seen = attend(query.double(), key.double(), value.double(), **doubled(call))
+    assert engine.why_not(seen.pattern) is not None
+    return seen.context, gathered(seen.pattern.blocks(), seen.pattern.grid, seen.pattern._like(), ask)
+
+
+def doubled(call):
+    """The call with parameters in float64."""
+    score = call.get("score")
+    return call | {"score": General(D, D).double()} if isinstance(score, General) else call
+
+
+def same(found, expected, largest=1.0):
+    """Within what float32 and sums over 53 keys allow; keys by the weights that they have."""
+    for name in PER_QUERY:
+        scale = K if name == "distance" else 1
+        assert_close(getattr(found, name).double(), getattr(expected, name), rtol=1e-5, atol=4e-6 * scale * largest)
+    assert_close(found.received.double(), expected.received, rtol=1e-5, atol=1e-5 * largest)
+    assert_close(found.pooled.double(), expected.pooled, rtol=1e-5, atol=2e-6 * largest)
+    assert_close(found.top.weights.double(), expected.top.weights, rtol=1e-5, atol=2e-6 * largest)
+
+
+CALLS = [
+    *((mask, "scaled", "softmax", "sum") for mask in MASKS),
+    *(("causal", score, "temperature and sinks", "max") for score in SCORES),
+    *(("keep by head", "scaled", soft, "mean") for soft in SOFT),
+]
+
+
+@pytest.mark.parametrize(("mask", "score", "soft", "reduce"), CALLS)
+def test_every_statistic_equals_that_of_float64(mask, score, soft, reduce):
+    call = {"mask": MASKS[mask], "score": SCORES[score], "normalise": SOFT[soft]}
+    if score == "general":
+        with torch.no_grad():
+            torch.manual_seed(3)
+            call["score"] = General(D, D)
+    ask, (query, key, value) = everything(reduce), inputs()
+    with torch.no_grad():
+        seen = attend(query, key, value, ask=ask, **call)
+        if score == "general":
+            wide = General(D, D).double()
+            wide.load_state_dict(call["score"].state_dict())
+            exact = attend(query.double(), key.double(), value.double(), **call | {"score": wide})
+        else:
+            exact = attend(query.double(), key.double(), value.double(), **call)
+        expected = gathered(exact.pattern.blocks(), exact.pattern.grid, exact.pattern._like(), ask)
+    assert seen.backend == "tiled"
+    assert_close(seen.context.double(), exact.context, rtol=1e-5, atol=1e-5)
+    same(seen.pattern.known, expected)
+    same(seen.pattern.answer(ask), expected)  # asked later
+    for top, rows in ((seen.pattern.known.top, exact.pattern.dense()),):
+        picked = rows.gather(3, top.keys.clamp(min=0)).masked_fill(top.keys < 0, 0.0)
+        assert_close(picked, top.weights.double(), rtol=1e-5, atol=2e-6)
+
+
+sizes = st.integers(1, 40)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    heads=st.sampled_from([(1, 1), (3, 1), (4, 2)]), queries=sizes, keys=sizes, width=st.integers(1, 9),
+    most=st.integers(1, 9), top=st.integers(1, 9), rows=sizes, columns=sizes, mask=st.sampled_from(
+        [None, Causal(), Causal(2), Window(3, 1), Window(0, 4) | Causal(-5), ~Window(2, 2)]
+    ), reduce=st.sampled_from(["mean", "max", "sum"]), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_every_size_and_conservation(heads, queries, keys, width, most, top, rows, columns, mask, reduce, seed):
+    random = torch.Generator().manual_seed(seed)
+    query, key = (torch.randn(2, h, n, width, generator=random) for h, n in zip(heads, (queries, keys), strict=True))
+    ask = Ask(top=min(top, keys), pooled=(min(rows, queries), min(columns, keys)), reduce=reduce, own=True)
+    with pytest.MonkeyPatch.context() as patch:
+        rows_in_a_block(patch, most)
+        known = attend(query, key, key, mask=mask, ask=ask).pattern.known
+    exact = attend(query.double(), key.double(), key.double(), mask=mask).pattern
+    expected = gathered(exact.blocks(), exact.grid, exact._like(), ask)
+    for name in ("received", "entropy", "distance", "first", "own", "pooled"):
+        assert_close(getattr(known, name).double(), getattr(expected, name), rtol=1e-5, atol=1e-4)
+    assert_close(known.top.weights.double(), expected.top.weights, rtol=1e-5, atol=1e-5)
+    live = exact.dense().sum(dim=-1).round().sum(dim=-1)
+    assert_close(known.received.double().sum(dim=-1), live, rtol=1e-5, atol=1e-4)
+    if reduce == "sum":
+        assert_close(known.pooled.double().sum(dim=(-1, -2)), live, rtol=1e-5, atol=1e-4)
+    assert bool((known.entropy <= math.log(keys) + 1e-5).all())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_types_are_computed_in_float32(dtype):
+    query, key, value = inputs(dtype)
+    seen = attend(query, key, value, mask=Causal(), ask=everything())
+    exact = attend(query.double(), key.double(), value.double(), mask=Causal()).pattern
+    expected = gathered(exact.blocks(), exact.grid, exact._like(), everything())
+    same(seen.pattern.known, expected)
+    assert seen.context.dtype == dtype
+    assert_close(seen.context.double(), exact.apply(value.double()), rtol=torch.finfo(dtype).eps, atol=1e-6)
+    found, weights = seen.pattern.known.top.weights.double(), expected.top.weights
+    assert ((found - weights).abs() / weights.clamp_min(1e-30))[weights > 0].max() < 1e-4
+
+
+def test_every_length_of_row_and_exponent_is_right():
+    """Lengths around those of vectors, scores from the largest to those whose weight is 0."""
+    for keys in (1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100):
+        scores = torch.linspace(0, -100, keys).flip(0).expand(3, -1) + torch.tensor([[0.0], [700.0], [-3e4]])
+        query, key = torch.eye(3)[None, None], scores[None, None].mT.contiguous()
+        known = attend(query, key, key, score=ScaledDot(scale=1.0), ask=Ask(top=keys)).pattern.known
+        weights = scores.double().softmax(dim=-1)
+        found = known.top.weights[0, 0].double()
+        assert_close(found, weights.sort(dim=-1, descending=True).values, rtol=3e-5, atol=1e-37)  # e^x of |x| to 3e4
+        assert_close(known.entropy[0, 0].double(), -torch.xlogy(weights, weights).sum(-1), rtol=1e-5, atol=1e-6)
+
+
+def test_nan_shows_in_its_row_and_beyond_the_reach_it_does_not():
+    query, key, value = inputs()
+    key[1, 0, 40:] = math.nan
+    seen = attend(query, key, value, mask=Padding(torch.tensor([53, 40])), ask=everything())
+    assert bool(seen.pattern.known.received.isfinite().all())
+    key, mask = key.clone(), Causal()
+    seen = attend(query, key, value, mask=mask, ask=everything("max"))
+    sees = torch.arange(Q) + (K - Q) >= 40
+    for name in ("entropy", "distance", "first"):
+        found = getattr(seen.pattern.known, name)[1, 0]
+        assert found.isnan().tolist() == sees.tolist(), name
+    assert seen.pattern.known.top.weights[1, 0].isnan().any(dim=-1).tolist() == sees.tolist()
+    assert bool(seen.pattern.known.received[1, 0].isnan().all())
+    assert bool(seen.pattern.known.pooled[1, 1].isnan().any())  # heads 0 and 1 share a head of keys
+    assert bool(seen.pattern.known.received[1, 2].isfinite().all())
+
+
+def test_the_number_of_threads_does_not_change_a_single_bit():
+    query, key, value = inputs()
+    found = []
+    before = torch.get_num_threads()
+    for n in (1, 2, 3):
+        torch.set_num_threads(n)
+        try:
+            found.append(attend(query, key, value, mask=Causal(), ask=everything()))
+        finally:
+            assert torch.get_num_threads() == n
+            torch.set_num_threads(before)
+    for other in found[1:]:
+        assert torch.equal(other.context, found[0].context)
+        for name in (*PER_QUERY, "received", "pooled"):
+            assert torch.equal(getattr(other.pattern.known, name), getattr(found[0].pattern.known, name))
+        assert torch.equal(other.pattern.known.top.keys, found[0].pattern.known.top.keys)
+
+
+@pytest.mark.parametrize("most", [1, 7, 64])
+def test_the_size_of_a_block_changes_rounding_alone(monkeypatch, most):
+    query, key, value = inputs()
+    expected = attend(query, key, value, mask=Causal(), ask=everything()).pattern.known
+    rows_in_a_block(monkeypatch, most)
+    found = attend(query, key, value, mask=Causal(), ask=everything()).pattern.known
+    for name in ("received", "pooled", *PER_QUERY):
+        assert_close(getattr(found, name), getattr(expected, name), rtol=1e-5, atol=1e-5)
+
+
+def test_an_answer_that_is_known_is_not_computed_again(monkeypatch):
+    query, key, value = inputs()
+    ask = Ask(top=5, pooled=(3, 4), reduce="max")
+    asked, plain = (attend(query, key, value, mask=Causal(), ask=a).pattern for a in (ask, None))
+    expected = plain.received(), plain.entropy(), plain.top(3), plain.pooled(3, 4, "max"), plain.pooled(3, 4)
+    monkeypatch.setattr(engine, "read", None)
+    assert_close(asked.received(), expected[0])
+    assert_close(asked.entropy(), expected[1])
+    assert_close(asked.top(3).weights, expected[2].weights)
+    assert_close(asked.pooled(3, 4, "max"), expected[3])
+    for question in (lambda: asked.top(6), lambda: asked.pooled(3, 4), lambda: plain.received()):
+        with pytest.raises(TypeError, match="not callable"):
+            question()
+
+
+def test_what_it_cannot_do_is_gathered_otherwise(monkeypatch):
+    query, key, value = inputs()
+    for call in ({"normalise": Sigmoid()}, {"normalise": Softmax(0.0)}):
+        seen = attend(query, key, value, ask=everything(), **call)
+        assert engine.why_not(seen.pattern) == "it has softmax alone"
+        same(seen.pattern.known, truth(query, key, value, everything(), **call)[1], largest=10)
+    monkeypatch.setattr(compiled, "regard_rows", lambda: None)
+    seen = attend(query, key, value, mask=Causal(), ask=everything())
+    assert seen.backend == "fused"
+    assert engine.why_not(seen.pattern) == "no C compiler was found"
+    same(seen.pattern.known, truth(query, key, value, everything(), mask=Causal())[1])
+
+
+def test_a_context_that_is_trained_or_dropped_from_comes_from_its_own_backend():
+    query, key, value = inputs()
+    seen = attend(query.requires_grad_(), key, value, ask=Ask())
+    assert seen.backend == "fused"
+    seen.context.sum().backward()
+    assert query.grad is not None
+    assert not seen.pattern.known.entropy.requires_grad
+    query = query.detach()
+    assert attend(query, key, value, dropout=0.5, ask=Ask()).backend == "math"
+    with use_backend("fused"):
+        assert attend(query, key, value, ask=Ask()).backend == "fused"
+
+
+def test_it_works_within_inference_mode_and_its_answers_outside():
+    with torch.inference_mode():
+        seen = attend(*inputs(), ask=Ask())
+    weight = torch.ones(D + 2, requires_grad=True)
+    (seen.context * weight).sum().backward()
+    assert weight.grad is not None
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(0, 5), (5, 0), (0, 0)])
+def test_nothing_to_look_at(queries, keys):
+    query, key = torch.zeros(1, 2, queries, 3), torch.zeros(1, 2, keys, 3)
+    seen = attend(query, key, key, ask=Ask(own=True, previous=True))
+    assert torch.equal(seen.context, torch.zeros(1, 2, queries, 3))
+    assert torch.equal(seen.pattern.received(), torch.zeros(1, 2, keys))
+    assert torch.equal(seen.pattern.entropy(), torch.zeros(1, 2, queries))
+
+
+def test_a_tensor_changed_since_is_refused():
+    query, key, value = inputs()
+    pattern = attend(query, key, value).pattern
+    key += 1
+    with pytest.raises(ValueError, match="has been changed in place"):
+        pattern.summary()
+
+
+def test_progress_is_told():
+    told = []
+    pattern = attend(*inputs(), mask=Causal()).pattern
+    pattern.answer(Ask(), report=lambda done, every: told.append((done, every)))
+    assert told[-1] == (B * H * Q * K, B * H * Q * K)
+    assert told == sorted(told)
+    assert len(told) == B * H * -(-Q // 5)
+    slow = attend(*inputs(torch.float64)).pattern
+    slow.answer(Ask(), report=lambda done, every: told.append((done, every)))
+    assert told[-1] == (B * H * Q * K, B * H * Q * K)
+
+
+# Threads
+
+
+def test_work_comes_back_in_order_and_an_error_ends_it():
+    torch.set_num_threads(3)
+    try:
+        assert list(threads.in_order(range(50), lambda n: n * n)) == [(n, n * n) for n in range(50)]
+        with pytest.raises(ZeroDivisionError):
+            list(threads.in_order(range(50), lambda n: 1 / (7 - n)))
+        assert torch.get_num_threads() == 3
+        taken = []
+        for n, _ in threads.in_order((taken.append(n) or n for n in range(1000)), lambda n: n):
+            if n == 10:
+                break
+        assert len(taken) < 30
+    finally:
+        torch.set_num_threads(1)
+    assert torch.get_num_threads() == 1
+
+
+# The compiler
+
+
+def test_it_is_compiled_into_the_users_cache_once(tmp_path, monkeypatch):
+    made = compiled.library(tmp_path)
+    before = made.stat().st_mtime_ns
+    assert compiled.library(tmp_path) == made
+    assert made.stat().st_mtime_ns == before
+    assert [path.name for path in tmp_path.iterdir()] == [made.name]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert compiled.cache_folder() == tmp_path / "regard"
+
+
+def test_without_a_compiler_there_is_none_and_a_failing_one_is_no_error(tmp_path, monkeypatch):
+    find = compiled.regard_rows.__wrapped__
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    assert find() is None
+    broken = tmp_path / "cc"
+    broken.write_text('#!/bin/sh\n[ "$1" = --version ] && exit 0\nexit 1\n')
+    broken.chmod(0o755)
+    monkeypatch.setenv("CC", str(broken))
+    assert find() is None
+
+
+def test_where_the_cache_cannot_be_written_it_is_compiled_anew(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert compiled.regard_rows.__wrapped__() is not None
+
+
+def test_the_struct_has_the_fields_of_the_source_in_their_order():
+    source = compiled.SOURCE.read_text()
+    struct = source[source.index("typedef struct {") : source.index("} Block;")]
+    code = " ".join(line.split("/*")[0] for line in struct.splitlines()[1:])
+    names = [
+        name.strip(" *").split()[-1].strip("*") for line in code.split(";") for name in line.split(",") if name.strip()
+    ]
+    assert names == [name for name, *_ in compiled.Block._fields_]
