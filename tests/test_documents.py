@@ -35,6 +35,34 @@ def run(command: str, folder: Path) -> str:
     return done.stdout
 
 
+def plays(document: str) -> None:
+    """The Python sessions of a document, one after the other, print what they show."""
+    parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    scope: dict[str, object] = {}
+    sessions = blocks(document, "pycon")
+    assert sessions
+    for session in sessions:
+        example = parser.get_doctest(session, scope, document, document, 0)
+        runner.run(example, clear_globs=False)
+        scope.update(example.globs)
+    assert runner.summarize(verbose=False).failed == 0
+
+
+def prints(block: str, folder: Path) -> None:
+    """The commands of a console block print what it shows; … stands for what is left out."""
+    for part in block.split("$ ")[1:]:
+        command, _, expected = part.partition("\n")
+        printed = [line.rstrip() for line in run(command, folder).strip().splitlines()]
+        shown = [line.rstrip() for line in expected.strip().splitlines()]
+        if "…" in shown:  # the middle is left out
+            cut = shown.index("…")
+            tail = shown[cut + 1 :]
+            assert printed[:cut] == shown[:cut]
+            assert printed[len(printed) - len(tail) :] == tail
+        else:
+            assert printed == shown
+
+
 def test_every_block_is_of_a_kind_that_is_run():
     kinds = {
         language
@@ -45,15 +73,7 @@ def test_every_block_is_of_a_kind_that_is_run():
 
 
 def test_python_sessions_of_the_readme_print_what_they_show():
-    parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
-    scope: dict[str, object] = {}
-    sessions = blocks("README.md", "pycon")
-    assert sessions
-    for session in sessions:
-        example = parser.get_doctest(session, scope, "README.md", "README.md", 0)
-        runner.run(example, clear_globs=False)
-        scope.update(example.globs)
-    assert runner.summarize(verbose=False).failed == 0
+    plays("README.md")
 
 
 def test_python_blocks_run_one_after_the_other():
@@ -65,17 +85,7 @@ def test_python_blocks_run_one_after_the_other():
 
 @pytest.mark.parametrize("block", blocks("README.md", "console"))
 def test_commands_of_the_readme_print_what_they_show(block, tmp_path):
-    for part in block.split("$ ")[1:]:
-        command, _, expected = part.partition("\n")
-        printed = [line.rstrip() for line in run(command, tmp_path).strip().splitlines()]
-        shown = [line.rstrip() for line in expected.strip().splitlines()]
-        if "…" in shown:  # the middle is left out
-            cut = shown.index("…")
-            tail = shown[cut + 1 :]
-            assert printed[:cut] == shown[:cut]
-            assert printed[len(printed) - len(tail) :] == tail
-        else:
-            assert printed == shown
+    prints(block, tmp_path)
 
 
 def test_make_knows_the_commands_that_the_documents_name():

@@ -51,6 +51,7 @@ from .attention.scores.dot import Dot as Dot
 from .attention.scores.dot import ScaledDot as ScaledDot
 from .attention.scores.general import General as General
 from .attention.scores.location import Location as Location
+from .attention.scores.location_aware import LocationAware as LocationAware
 from .attention.scores.shaw import Shaw as Shaw
 from .attention.steps import Steps as Steps
 from .attention.stretches import Interpolate as Interpolate
@@ -62,9 +63,19 @@ from .attention.summary import Ask as Ask
 from .attention.summary import Summary as Summary
 from .attention.summary import Top as Top
 from .errors import InputError as InputError
+from .recurrent.config import RecurrentConfig as RecurrentConfig
+from .recurrent.model import Recurrent as Recurrent
+from .text.vocabulary import Vocabulary as Vocabulary
 from .tracing.head import Head as Head
 from .tracing.huggingface import install as install
 from .tracing.trace import Trace as Trace
 from .tracing.trace import trace as trace
 
 __version__: str
+from .transformer.block import DecoderBlock as DecoderBlock
+from .transformer.block import EncoderBlock as EncoderBlock
+from .transformer.config import TransformerConfig as TransformerConfig
+from .transformer.decoder import Decoder as Decoder
+from .transformer.encoder import Encoder as Encoder
+from .transformer.feed_forward import FeedForward as FeedForward
+from .transformer.model import Transformer as Transformer

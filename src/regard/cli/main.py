@@ -11,6 +11,7 @@ import typer
 from regard.cli.demo import demo
 from regard.cli.explain import explain
 from regard.cli.look import look
+from regard.cli.sample import sample
 from regard.errors import InputError
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ app = typer.Typer(
 )
 app.command()(look)
 app.command()(explain)
+app.command()(sample)
 app.command()(demo)
 
 

@@ -1,0 +1,39 @@
+"""`regard sample`: parallel text to try things out with, any size, nothing to be downloaded."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def sample(
+    source: Annotated[str, typer.Option("--source", "-s", help="The language to translate from, as num2words has it.")],
+    target: Annotated[str, typer.Option("--target", "-t", help="The language to translate to.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the files.")],
+    pairs: Annotated[int, typer.Option("--pairs", "-n", min=1, help="Pairs to learn from.")] = 6_000,
+    dev: Annotated[int, typer.Option(min=1, help="Pairs to judge by while learning.")] = 500,
+    test: Annotated[int, typer.Option(min=1, help="Pairs to judge by in the end.")] = 500,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = 1,
+    below: Annotated[int, typer.Option(min=1, help="Every number is less.")] = 1_000_000,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+) -> None:
+    """Write parallel text: the names of numbers in two languages.
+
+    Numbers of every length are well represented, no number is twice, and none of the test is in the training. Any two
+    languages of num2words will do.
+
+    [bold]Example[/bold]
+
+    \b
+      regard sample --source en --target ko --pairs 20000 --seed 7 --out numbers
+      regard train numbers/train.en numbers/train.ko --out translator
+    """
+    from regard.cli.work import working
+    from regard.text.sample import SPLITS, write_sample
+    from regard.text.sample import sample as draw
+
+    with working("naming numbers"):
+        splits = draw(source, target, dict(zip(SPLITS, (pairs, dev, test), strict=True)), seed=seed, below=below)
+        files = write_sample(out, splits, (source, target), replace=force)
+    for path in files:
+        print(path)

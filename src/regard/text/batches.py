@@ -1,0 +1,164 @@
+"""Batches: pairs of like lengths together, as many as a number of tokens allows, in another order in every epoch.
+
+Which pairs are in which batch follows from the seed, the epoch and the lengths alone. So a training that goes on takes
+just the batches that were left, and reads none of the texts before them; and nothing as long as the corpus is held in
+memory: the order of the pairs is a permutation that is computed where it is looked at, and batches are made of a pool
+of some thousand pairs at a time.
+
+Source of the permutation: Luby & Rackoff 1988 (a Feistel network), walked until it lands inside (Black & Rogaway 2002,
+section 3); its rounds mix as SplitMix64 does (Steele, Lea & Flood 2014, figure 14).
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.text.corpus import Corpus
+from regard.text.vocabulary import BOS, EOS, PAD
+
+POOL = 10_000
+"""Pairs that are sorted by length and cut into batches together."""
+
+ROUNDS = 4
+"""Of the Feistel network: so many make it look drawn to everybody."""
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Pairs that are learned from together, padded on the right.
+
+    Attributes:
+        source: the sources, each with EOS.
+        lengths: their true lengths, EOS counted.
+        target: what the decoder reads: BOS, and the target.
+        expected: what it must predict: the target, and EOS.
+        n_tokens: how many tokens must be predicted.
+    """
+
+    source: Int[Tensor, "batch source"]
+    lengths: Int[Tensor, " batch"]
+    target: Int[Tensor, "batch target"]
+    expected: Int[Tensor, "batch target"]
+    n_tokens: int
+
+
+class Batches:
+    """The batches of a corpus.
+
+    Args:
+        max_tokens: of a batch, source and target together, padding, BOS and EOS counted; a pair that has more by
+            itself is a batch of its own.
+    """
+
+    def __init__(self, corpus: Corpus, max_tokens: int, seed: int) -> None:
+        if max_tokens < 1:
+            raise ValueError(f"max_tokens={max_tokens} is what a batch may hold; it must be at least 1.")
+        self.corpus, self.max_tokens, self.seed = corpus, max_tokens, seed
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch, from the one numbered `start` on."""
+        skipped = 0
+        for pool in self._pools(number):
+            if skipped + len(pool) <= start:
+                skipped += len(pool)
+                continue
+            for pairs in pool[max(0, start - skipped) :]:
+                yield self.batch(pairs)
+            skipped += len(pool)
+
+    def n_batches(self, at_most_pools: int = 20) -> int:
+        """How many batches an epoch has; of a corpus of many pools about, from the first ones."""
+        counts, n_pools = [], -(-len(self.corpus) // POOL)
+        for pool in self._pools(0):
+            counts.append(len(pool))
+            if len(counts) == at_most_pools:
+                break
+        return round(sum(counts) * n_pools / len(counts)) if counts else 0
+
+    def batch(self, pairs: Numbers) -> Batch:
+        """The batch of some pairs."""
+        texts = [tuple(side.tolist() for side in self.corpus[int(pair)]) for pair in pairs]
+        return Batch(
+            source=padded([[*source, EOS] for source, _ in texts]),
+            lengths=torch.tensor([len(source) + 1 for source, _ in texts]),
+            target=padded([[BOS, *target] for _, target in texts]),
+            expected=padded([[*target, EOS] for _, target in texts]),
+            n_tokens=sum(len(target) + 1 for _, target in texts),
+        )
+
+    def _pools(self, epoch: int) -> Iterator[list[Numbers]]:
+        """The pairs of each batch, pool by pool."""
+        for first in range(0, len(self.corpus), POOL):
+            places = np.arange(first, min(first + POOL, len(self.corpus)), dtype=np.int64)
+            batches = list(self._cut(permuted(places, len(self.corpus), (self.seed, epoch))))
+            order = np.argsort(mixed(np.arange(len(batches), dtype=np.uint64) + key_of(self.seed, epoch, first)))
+            yield [batches[place] for place in order]
+
+    def _cut(self, pairs: Numbers) -> Iterator[Numbers]:
+        """Pairs, sorted by length and cut into batches."""
+        source, target = self.corpus.source.lengths(pairs) + 1, self.corpus.target.lengths(pairs) + 1
+        order = np.lexsort((source, target))
+        pairs, source, target = pairs[order], source[order], target[order]
+        start, longest = 0, (0, 0)
+        for place in range(len(pairs)):
+            widest = max(longest[0], int(source[place])), max(longest[1], int(target[place]))
+            if place > start and sum(widest) * (place + 1 - start) > self.max_tokens:
+                yield pairs[start:place]
+                start, widest = place, (int(source[place]), int(target[place]))
+            longest = widest
+        if len(pairs):
+            yield pairs[start:]
+
+
+def padded(texts: list[list[int]]) -> Int[Tensor, "batch tokens"]:
+    """Texts of ids as one tensor, padded on the right."""
+    ids = np.full((len(texts), max(map(len, texts))), PAD, dtype=np.int64)
+    for row, text in zip(ids, texts, strict=True):
+        row[: len(text)] = text
+    return torch.from_numpy(ids)
+
+
+def permuted(places: Numbers, n: int, key: tuple[int, ...]) -> Numbers:
+    """Where some places of a permutation of n lead, each computed by itself; each key is another permutation.
+
+    >>> permuted(np.arange(7), 7, key=(3,)).tolist()
+    [4, 0, 6, 2, 1, 5, 3]
+    """
+    digits = max(1, ((n - 1).bit_length() + 1) // 2)
+    keys = [key_of(*key, turn) for turn in range(ROUNDS)]
+    found, outside = places.astype(np.uint64), np.ones(len(places), dtype=bool)
+    while outside.any():
+        found[outside] = feistel(found[outside], digits, keys)
+        outside = found >= n
+    return found.astype(np.int64)
+
+
+def feistel(numbers: NDArray[np.uint64], digits: int, keys: list[np.uint64]) -> NDArray[np.uint64]:
+    """A permutation of the numbers of 2 · digits binary digits."""
+    half, shift = np.uint64(2**digits - 1), np.uint64(digits)
+    left, right = numbers >> shift, numbers & half
+    for key in keys:
+        left, right = right, left ^ (mixed(right + key) & half)
+    return (left << shift) | right
+
+
+def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64's output for these states: every bit of it depends on every bit of them."""
+    z = numbers + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def key_of(*numbers: int) -> np.uint64:
+    """One number that follows from some, and is like drawn."""
+    digest = hashlib.blake2b(repr(numbers).encode(), digest_size=8).digest()
+    return np.frombuffer(digest, dtype="<u8")[0]

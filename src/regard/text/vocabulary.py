@@ -1,0 +1,175 @@
+"""The pieces that texts are cut into: whole words, where they are frequent, and parts of words where they are not.
+
+A vocabulary is one SentencePiece model, trained on the texts themselves: no tokeniser of a language is needed, and
+texts without spaces are cut like any other.
+
+Source: Kudo & Richardson 2018, "SentencePiece"; its unigram model: Kudo 2018, section 3.2.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from io import BytesIO
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from regard.errors import InputError, needs
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+"""The ids of padding, of what is unknown, and of the begin and the end of a text."""
+
+SPACE = "▁"
+"""How SentencePiece writes a space, which it puts in front of every word."""
+
+LINES = 2_000_000
+"""Lines that a vocabulary is trained on at most, the first ones of those that come; more change little."""
+
+FEWEST = 16
+"""Pieces that a vocabulary has at least: the special ones, ▁ and a few letters."""
+
+THREADS = 4
+"""Threads that train it: a fixed number, since sums that are shared out differently round differently."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a text, and to which of them each of its pieces belongs."""
+
+    words: tuple[str, ...]
+    word_of: tuple[int, ...]
+
+
+class Vocabulary:
+    """One SentencePiece model, which turns texts into ids and back.
+
+    >>> vocabulary = Vocabulary.train(["the cat sat", "the mat"] * 9, n_tokens=20)
+    >>> vocabulary.decode(vocabulary.encode("the cat"))
+    'the cat'
+    >>> vocabulary.words("cat mat").words
+    ('cat', 'mat')
+    >>> vocabulary.unknown("the dog")
+    ['d', 'o', 'g']
+    """
+
+    def __init__(self, model: bytes) -> None:
+        self.model = model
+
+    @cached_property
+    def processor(self) -> Any:
+        """SentencePiece's own object."""
+        return needs("sentencepiece", "translation").SentencePieceProcessor(model_proto=self.model)
+
+    @classmethod
+    def train(cls, lines: Iterable[str], n_tokens: int, *, coverage: float = 1.0) -> "Vocabulary":
+        """A vocabulary of about so many pieces, from the lines of a text.
+
+        It has fewer where the text has not that many, and more where its letters alone are more.
+
+        Args:
+            coverage: the share of the text's letters that must be known; the rarest of the others are not.
+
+        Raises:
+            InputError: a text of nothing.
+        """
+        lines = [line for line in islice(lines, LINES) if line.strip()]
+        if not lines:
+            raise InputError("there is no text to make a vocabulary of: every line is empty.")
+        try:
+            return cls(trained(lines, max(n_tokens, FEWEST), coverage))
+        except RuntimeError as error:
+            needed = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
+            if needed is None:
+                raise
+            return cls(trained(lines, int(needed[1]) + FEWEST, coverage))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Vocabulary":
+        """The vocabulary of a file.
+
+        Raises:
+            InputError: there is none, or it is something else.
+        """
+        try:
+            vocabulary = cls(Path(path).read_bytes())
+        except OSError as error:
+            raise InputError(f"cannot read the vocabulary {path}: {error.strerror}.") from error
+        try:
+            special = [vocabulary.processor.IdToPiece(token) for token in (PAD, UNK, BOS, EOS)]
+        except (RuntimeError, IndexError) as error:
+            raise InputError(f"{path} is not a SentencePiece model, or is damaged.") from error
+        if special != ["<pad>", "<unk>", "<s>", "</s>"]:
+            raise InputError(
+                f"{path} is a SentencePiece model whose first pieces are {', '.join(special)}; a vocabulary of regard "
+                "begins with <pad>, <unk>, <s>, </s>."
+            )
+        return vocabulary
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file."""
+        Path(path).write_bytes(self.model)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text's pieces, without BOS and EOS."""
+        return self.processor.Encode(text)
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of many texts, on all cores."""
+        return self.processor.Encode(list(texts), num_threads=-1)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids."""
+        return self.processor.Decode([int(token) for token in ids])
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Each id's piece as it is written in the vocabulary, a leading ▁ where a word begins."""
+        return [self.processor.IdToPiece(int(token)) for token in ids]
+
+    def unknown(self, text: str) -> list[str]:
+        """The characters of a text that the vocabulary cannot write, each once, in the text's order."""
+        ids, surfaces = self.processor.Encode(text), self.processor.Encode(text, out_type=str)
+        letters = "".join(piece for token, piece in zip(ids, surfaces, strict=True) if token == UNK)
+        return list(dict.fromkeys(letters.replace(SPACE, "")))
+
+    def words(self, text: str) -> Words:
+        """The words of a text, which spaces part, and which of them each piece of `encode(text)` belongs to."""
+        pieces, word, word_of = self.processor.Encode(text, out_type=str), -1, []
+        for piece in pieces:
+            word += piece.startswith(SPACE)
+            word_of.append(word)
+        return Words(tuple(text.split()), tuple(word_of))
+
+    def __len__(self) -> int:
+        return self.processor.GetPieceSize()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.model == other.model
+
+    def __hash__(self) -> int:
+        return hash(self.model)
+
+    def __repr__(self) -> str:
+        return f"Vocabulary(n_tokens={len(self)})"
+
+
+def trained(lines: list[str], n_tokens: int, coverage: float) -> bytes:
+    """SentencePiece's model of some lines, which must be at least one that is not empty."""
+    model = BytesIO()
+    needs("sentencepiece", "translation").SentencePieceTrainer.Train(
+        sentence_iterator=iter(lines),
+        model_writer=model,
+        model_type="unigram",
+        vocab_size=n_tokens,
+        hard_vocab_limit=False,
+        character_coverage=coverage,
+        normalization_rule_name="identity",
+        max_sentence_length=2**20,
+        pad_id=PAD,
+        unk_id=UNK,
+        bos_id=BOS,
+        eos_id=EOS,
+        num_threads=THREADS,
+        minloglevel=3,
+    )
+    return model.getvalue()

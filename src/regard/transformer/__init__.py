@@ -1,0 +1,1 @@
+"""The Transformer: encoder and decoder blocks that look at each other through attention alone."""

@@ -1,0 +1,63 @@
+"""The encoder: a text's tokens, each as a vector that knows the whole text.
+
+Source: Vaswani et al. 2017, section 3.1.
+"""
+
+from dataclasses import dataclass
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention.masks import Padding
+from regard.attention.pattern import Pattern
+from regard.transformer.block import EncoderBlock
+from regard.transformer.config import TransformerConfig
+from regard.transformer.embedding import Embedding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Encoded:
+    """What an encoder made of its texts, and how each block looked.
+
+    Attributes:
+        output: a vector for each token; those of padding mean nothing.
+        patterns: who looked at whom, block by block.
+    """
+
+    output: Float[Tensor, "batch source d_model"]
+    patterns: tuple[Pattern, ...]
+
+
+class Encoder(nn.Module):
+    """Embedding and blocks that read in both directions; alone, a reader of texts.
+
+    >>> import torch
+    >>> encoder = Encoder(TransformerConfig.preset("tiny", n_source_tokens=97, n_target_tokens=97))
+    >>> encoded = encoder(torch.tensor([[5, 7, 3], [11, 3, 0]]), torch.tensor([3, 2]))
+    >>> encoded.output.shape, encoded.patterns[0]
+    (torch.Size([2, 3, 128]), Pattern(batch=2, heads=4, queries=3, keys=3, mask=Padding(lengths=<int64 [2]>)))
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        if not config.n_source_tokens:
+            raise ValueError("n_source_tokens=0 leaves an encoder nothing to read; give the size of its vocabulary.")
+        self.config = config
+        self.embedding = Embedding(config.n_source_tokens, config)
+        self.blocks = nn.ModuleList(EncoderBlock(config) for _ in range(config.n_layers))
+        self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else None
+
+    def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"] | None = None) -> Encoded:
+        """Read some texts.
+
+        Args:
+            source: ids, padded on the right.
+            lengths: how many of each text's ids are no padding; None = all.
+        """
+        mask, patterns = None if lengths is None else Padding(lengths), []
+        x = self.embedding(source)
+        for block in self.blocks:
+            read = block(x, mask=mask)
+            x = read.output
+            patterns.append(read.own.pattern)
+        return Encoded(output=x if self.norm is None else self.norm(x), patterns=tuple(patterns))

@@ -1,0 +1,95 @@
+"""The Transformer: an encoder reads the source, a decoder writes the target and looks at both.
+
+Source: Vaswani et al. 2017, "Attention is all you need".
+"""
+
+from dataclasses import dataclass
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention.pattern import Pattern
+from regard.transformer.cache import State
+from regard.transformer.config import TransformerConfig
+from regard.transformer.decoder import Decoder
+from regard.transformer.encoder import Encoder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Predicted:
+    """What a model expects after each token of a whole target, and how it looked, block by block.
+
+    Attributes:
+        logits: for each target token, scores of what comes after it.
+        encoder: which tokens of the source looked at which.
+        decoder: which tokens of the target looked at which.
+        cross: which tokens of the target looked at which of the source.
+    """
+
+    logits: Float[Tensor, "batch target vocabulary"]
+    encoder: tuple[Pattern, ...]
+    decoder: tuple[Pattern, ...]
+    cross: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Step:
+    """What a model expects after the tokens of one step.
+
+    Attributes:
+        logits: for each new token, scores of what comes after it.
+        state: what the next step takes.
+        cross: where the new tokens looked in the source, block by block.
+    """
+
+    logits: Float[Tensor, "batch new vocabulary"]
+    state: State
+    cross: tuple[Pattern, ...]
+
+
+class Transformer(nn.Module):
+    """An encoder and a decoder.
+
+    >>> import torch
+    >>> model = Transformer(TransformerConfig.preset("tiny", n_source_tokens=97, n_target_tokens=97)).eval()
+    >>> source, lengths = torch.tensor([[5, 7, 3], [11, 3, 0]]), torch.tensor([3, 2])
+    >>> predicted = model(source, lengths, torch.tensor([[2, 13], [2, 17]]))
+    >>> predicted.logits.shape, predicted.cross[-1].shape
+    (torch.Size([2, 2, 97]), torch.Size([2, 4, 2, 3]))
+    >>> step = model.step(torch.tensor([[2], [2]]), model.start(source, lengths))
+    >>> torch.allclose(step.logits[:, 0], predicted.logits[:, 0], atol=1e-5)
+    True
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder, self.decoder = Encoder(config), Decoder(config)
+        if config.share == "all":
+            self.encoder.embedding.by_token = self.decoder.embedding.by_token
+
+    def forward(
+        self,
+        source: Int[Tensor, "batch source"],
+        lengths: Int[Tensor, " batch"],
+        target: Int[Tensor, "batch target"],
+    ) -> Predicted:
+        """Read sources and whole targets at once, as in training.
+
+        Args:
+            source: ids, padded on the right.
+            lengths: how many ids of each source are no padding.
+            target: what the decoder reads, from BOS on, padded on the right.
+        """
+        encoded = self.encoder(source, lengths)
+        decoded = self.decoder(target, self.decoder.start(encoded.output, lengths))
+        return Predicted(logits=decoded.logits, encoder=encoded.patterns, decoder=decoded.patterns, cross=decoded.cross)
+
+    def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> State:
+        """Read the sources once; the steps of the targets start from here."""
+        return self.decoder.start(self.encoder(source, lengths).output, lengths)
+
+    def step(self, tokens: Int[Tensor, "batch new"], state: State) -> Step:
+        """Read the next tokens of each target, usually one, and BOS first."""
+        decoded = self.decoder(tokens, state)
+        return Step(logits=decoded.logits, state=decoded.state, cross=decoded.cross)

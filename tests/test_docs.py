@@ -1,0 +1,169 @@
+"""The documentation: each kind has a page of one form, whose code runs and whose picture is the code's own."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from test_documents import ROOT, blocks, plays, prints
+from torch.testing import assert_close
+
+from regard import Causal, Sigmoid, attend, use_backend
+
+sys.path.append(str(ROOT / "docs" / "hooks"))  # MkDocs finds its hooks there in the same way
+
+from backends import table, what_can
+from equation import typeset
+from page import Text
+from picture import DARK, pictures
+from reference import reference
+
+DOCS = ROOT / "docs"
+PAGES = sorted(str(path.relative_to(ROOT)) for path in DOCS.rglob("*.md"))
+KINDS = sorted(str(path.relative_to(ROOT)) for path in DOCS.glob("attention/*/*.md"))
+SECTIONS = ["Equation", "Source", "When to use it", "Cost", "Run it", "Its pattern", "Reference"]
+
+
+def page(path: str) -> Text:
+    return Text((ROOT / path).read_text())
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as CI builds it; a warning fails it."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING -" not in done.stderr
+    return folder
+
+
+def test_every_public_name_of_attention_has_its_page():
+    public = re.findall(r"^from \.attention\.\S+ import (\w+) as", (ROOT / "src/regard/__init__.pyi").read_text(), re.M)
+    assert set(public) <= {name for path in PAGES for name in page(path).names}
+
+
+@pytest.mark.parametrize("path", KINDS)
+def test_the_page_of_a_kind_has_every_section(path):
+    text = page(path)
+    assert list(text.sections) == SECTIONS
+    assert all(text.sections.values())
+    assert text.sections["Equation"].startswith("$$\n")
+    assert re.fullmatch(r"- \*\*Time\*\*: .*\n- \*\*Memory\*\*: .*<!-- computed by -->", text.sections["Cost"], re.S)
+    assert [len(text.marks(kind)) for kind in ("computed by", "picture", "reference")] == [1, 1, 1]
+    assert text.marks("picture")[0].endswith(".")
+    assert text.sentence.endswith(".")
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if blocks(path, "pycon")])
+def test_the_python_of_a_page_prints_what_it_shows(path):
+    plays(path)
+
+
+SHOWN = [block for block in blocks("docs/command-line.md", "console") if block not in blocks("README.md", "console")]
+"""Commands that no other test runs."""
+
+
+@pytest.mark.parametrize("block", SHOWN, ids=lambda block: block.split("\n")[0])
+def test_commands_print_what_the_page_shows(block, tmp_path):
+    prints(block, tmp_path)
+
+
+def test_every_block_is_of_a_kind_that_is_run_or_only_read():
+    for path in PAGES:
+        assert set(re.findall(r"^```(\w+)$", (ROOT / path).read_text(), re.M)) <= {"pycon", "console", "bash", "text"}
+
+
+@pytest.mark.parametrize("path", KINDS)
+def test_the_table_of_backends_says_what_runs(path):
+    pattern = page(path).run()["pattern"]
+    read = (pattern.query, pattern.key, pattern.value)
+    parts = {"score": pattern.score, "mask": pattern.mask, "normalise": pattern.normalise}
+    can = what_can(pattern)
+    with torch.no_grad():
+        assert can.chosen.split(":")[0] == attend(*read, **parts).backend
+        for name, reason in can.reasons.items():
+            with use_backend(name):
+                if reason is not None:
+                    with pytest.raises(ValueError, match=re.escape(f"cannot do this call: {reason};")):
+                        attend(*read, **parts)
+                elif name != "flex":  # whose compiling takes seconds; tests/attention/test_flex.py runs it
+                    assert_close(attend(*read, **parts).context, pattern.apply(pattern.value), atol=1e-5, rtol=1e-4)
+
+
+def test_a_table_by_hand():
+    x = torch.zeros(1, 1, 3, 4)
+    plain, weighed = attend(x, x, x).pattern, attend(x, x, x, normalise=Sigmoid()).pattern
+    lines = table({"Group": {"[A](a.md)": plain, "[B](b.md)": weighed}}).splitlines()
+    assert lines[2:-2] == [
+        "| kind | fused | math | tiled | flex | reference | `attend` takes |",
+        "|---|:-:|:-:|:-:|:-:|:-:|---|",
+        "| **Group** | | | | | | |",
+        "| [A](a.md) | ✓ | ✓ | ✓ | ✓ | ✓ | fused |",
+        "| [B](b.md) | · | · | ✓ | · | · | tiled: the fused kernel normalises by softmax, not Sigmoid |",
+    ]
+
+
+def test_a_picture_has_a_circle_for_each_weight_and_grey_for_what_is_masked():
+    x = torch.zeros(1, 2, 5, 4)
+    drawn = pictures(attend(x, x, x, mask=Causal()).pattern)
+    for svg in drawn.values():
+        circles, hidden = (re.findall(rf'<g id="{name}">(.*?)</g>', svg, re.S) for name in ("weights", "masked"))
+        assert [group.count("<path") for group in circles] == [15, 15]  # of five queries, in each of two heads
+        assert [group.count("<path") for group in hidden] == [10, 10]
+    assert not any(colour in drawn["dark"] for colour in DARK)
+
+
+def test_an_equation_is_drawn_in_the_colour_of_the_text():
+    html = typeset("Before\n\n$$\na < b\nc\n$$\n\nAfter")
+    assert html.startswith('Before\n\n<div class="equation" role="math" aria-label="a &lt; b c"><div><svg ')
+    assert html.endswith("</svg></div></div>\n\nAfter")
+    assert html.count('<svg fill="currentColor"') == 2
+    assert "\n" not in html.removeprefix("Before\n\n").removesuffix("\n\nAfter")  # so that Markdown leaves it alone
+
+
+def test_a_reference_by_hand():
+    assert reference("Stretch") == (
+        "### `Stretch` { #reference-stretch }\n\n```python\nclass Stretch\n```\n\n"
+        "What becomes of the speeds at which the pairs of a rotary embedding turn.\n\n"
+        "**Args**\n\n- `factor`: how many times longer than those of the training the texts may be.\n\n"
+        "**Raises**\n\n- `ValueError`: a factor below 1."
+    )
+    assert "```python\nWindow(before: int, after: int, offset: int | None = None)\n```" in reference("Window")
+    assert "\n```pycon\n>>> sinusoidal(2, 4)\n" in reference("sinusoidal")
+    assert "    *,\n    score: Score = ScaledDot(),\n" in reference("attend")
+
+
+def test_the_site_has_every_page_with_its_pictures(site):
+    for path in PAGES:
+        assert (site / path.removeprefix("docs/")).with_suffix(".html").exists()
+    table = (site / "backends.html").read_text()
+    for path in KINDS:
+        here = Path(path.removeprefix("docs/"))
+        for scheme in ("light", "dark"):
+            name = f"{here.stem}-{scheme}.svg"
+            assert (site / here.with_name(name)).read_text().startswith("<?xml")
+            assert f'src="{name}#only-{scheme}"' in (site / here.with_suffix(".html")).read_text()
+        assert f'<a href="{here.with_suffix(".html")}">{page(path).title}</a>' in table
+
+
+def test_no_mark_and_no_formula_is_left_in_the_site(site):
+    for path in site.rglob("*.html"):
+        assert not re.search(r"<!-- (picture|computed by|reference|kinds|backends)|\$\$", path.read_text()), path
+
+
+def test_the_site_loads_nothing_from_elsewhere(site):
+    asked = re.compile(r"""<(?:script|img|iframe|link|source)\b[^>]*?\s(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)""")
+    imported = re.compile(r"""(?:url\(|@import\s)\s*["']?((?:https?:)?//[^"')]+)""")
+    for path in site.rglob("*"):
+        if path.suffix in (".html", ".css", ".svg"):
+            text = path.read_text()
+            assert not asked.findall(text) + imported.findall(text), path
+
+
+def test_nothing_that_is_made_lies_beside_the_pages(site):
+    kept = {path.name for path in DOCS.rglob("*") if path.is_file() and path.suffix in (".svg", ".png", ".html")}
+    assert kept == {"snake.png", "eye.svg"}

@@ -1,0 +1,168 @@
+"""Batches: every pair once an epoch, in another order, of like lengths, resumable, in little memory."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+
+import regard.text.batches as batches_module
+from regard.text.batches import Batches, permuted
+from regard.text.corpus import Corpus, Side, write_corpus
+from regard.text.vocabulary import BOS, EOS, PAD
+
+
+@pytest.fixture
+def corpus(tmp_path, numbers, vocabularies):
+    return write_corpus(tmp_path, numbers, *vocabularies, max_tokens=99, max_ratio=9.0)
+
+
+class Made(Corpus):
+    """A corpus of drawn lengths, its ids the number of their pair."""
+
+    def __init__(self, n, longest=9):
+        lengths = np.random.default_rng(3).integers(1, longest, size=(2, n))
+        self.source, self.target = (
+            Side(np.repeat(np.arange(n, dtype=np.uint32) + np.uint32(4), row), np.concatenate([[0], np.cumsum(row)]))
+            for row in lengths
+        )
+        self.n = n
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, pair):
+        return self.source[pair], self.target[pair]
+
+
+def pairs_of(batch):
+    """Which pairs of a made corpus a batch has."""
+    return [row[0] - 4 for row in batch.source.tolist()]
+
+
+def same(one, other):
+    return all(
+        torch.equal(getattr(one, name), getattr(other, name)) for name in ("source", "lengths", "target", "expected")
+    )
+
+
+def test_a_batch_is_its_pairs_padded(corpus):
+    for batch in list(Batches(corpus, 300, seed=1).epoch(0))[:5]:
+        for row in range(len(batch.source)):
+            length = int(batch.lengths[row])
+            source = batch.source[row, :length].tolist()
+            assert source[-1] == EOS
+            assert set(batch.source[row, length:].tolist()) <= {PAD}
+            texts = [corpus[n] for n in range(len(corpus)) if [*corpus[n][0], EOS] == source]
+            reads = [token for token in batch.target[row].tolist() if token != PAD]
+            expects = [token for token in batch.expected[row].tolist() if token != PAD]
+            assert reads[0] == BOS
+            assert expects[-1] == EOS
+            assert reads[1:] == expects[:-1]
+            assert any(expects == [*target, EOS] for _, target in texts)
+        assert batch.n_tokens == int((batch.expected != PAD).sum())
+        assert batch.source.shape[1] == batch.lengths.max()
+
+
+@pytest.mark.parametrize(
+    ("n", "pool", "size"), [(1, 10, 9), (97, 10, 40), (97, 1000, 40), (1000, 64, 100), (50, 50, 5)]
+)
+def test_every_pair_is_there_once_and_no_batch_is_too_large(monkeypatch, n, pool, size):
+    monkeypatch.setattr(batches_module, "POOL", pool)
+    made = Made(n)
+    for epoch in range(2):
+        found = []
+        for batch in Batches(made, size, seed=5).epoch(epoch):
+            found += pairs_of(batch)
+            held = batch.source.numel() + batch.target.numel()
+            assert held <= size or len(batch.source) == 1
+        assert sorted(found) == list(range(n))
+
+
+def test_batches_are_of_like_lengths(monkeypatch):
+    made = Made(5000, longest=60)
+    padding = tokens = 0
+    for batch in Batches(made, 2000, seed=5).epoch(0):
+        padding += int((batch.target == PAD).sum())
+        tokens += batch.target.numel()
+    assert padding / tokens < 0.03
+
+
+def test_the_order_is_another_in_every_epoch_and_follows_from_the_seed():
+    made = Made(500)
+    orders = [[pairs_of(b) for b in Batches(made, 60, seed=s).epoch(e)] for s, e in ((1, 0), (1, 0), (1, 1), (2, 0))]
+    assert orders[0] == orders[1]
+    assert orders[0] != orders[2]
+    assert orders[0] != orders[3]
+    by_length = [int(made.target.lengths(np.array(batch)).max()) for batch in orders[0]]
+    assert by_length != sorted(by_length)
+
+
+@pytest.mark.parametrize("pool", [16, 100, 10_000])
+def test_an_epoch_goes_on_from_any_batch(monkeypatch, pool):
+    monkeypatch.setattr(batches_module, "POOL", pool)
+    batches = Batches(Made(500), 60, seed=9)
+    whole = list(batches.epoch(3))
+    for start in (0, 1, len(whole) // 2, len(whole) - 1, len(whole), len(whole) + 5):
+        rest = list(batches.epoch(3, start=start))
+        assert len(rest) == max(0, len(whole) - start)
+        assert all(map(same, rest, whole[start:]))
+
+
+def test_what_comes_before_is_not_read(monkeypatch):
+    monkeypatch.setattr(batches_module, "POOL", 50)
+    made = Made(500)
+    read = []
+    monkeypatch.setattr(
+        Made, "__getitem__", lambda self, pair: read.append(pair) or (self.source[pair], self.target[pair])
+    )
+    batches = Batches(made, 60, seed=9)
+    last = list(batches.epoch(0))[-1]
+    n_batches = len(list(batches.epoch(0)))
+    read.clear()
+    assert same(next(batches.epoch(0, start=n_batches - 1)), last)
+    assert len(read) == len(last.source)
+
+
+def test_the_number_of_batches_is_known_or_near(monkeypatch):
+    batches = Batches(Made(500), 60, seed=9)
+    assert batches.n_batches() == len(list(batches.epoch(0)))
+    monkeypatch.setattr(batches_module, "POOL", 10)
+    assert abs(batches.n_batches(at_most_pools=20) / len(list(batches.epoch(0))) - 1) < 0.1
+
+
+def test_memory_does_not_grow_with_the_corpus():
+    made = Made(2_000_000)
+    batches = Batches(made, 4000, seed=1)
+    tracemalloc.start()
+    try:
+        next(batches.epoch(0))
+        next(batches.epoch(1))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8_000_000  # one number a pair would be 16,000,000
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 64, 65, 1000])
+def test_a_permutation_is_one_and_each_place_is_computed_by_itself(n):
+    whole = permuted(np.arange(n), n, (5, 1))
+    assert sorted(whole.tolist()) == list(range(n))
+    assert [int(permuted(np.array([place]), n, (5, 1))[0]) for place in range(min(n, 9))] == whole[:9].tolist()
+    if n > 60:
+        assert whole.tolist() != permuted(np.arange(n), n, (5, 2)).tolist()
+
+
+def test_a_permutation_looks_drawn():
+    n = 2000
+    means = [np.abs(permuted(np.arange(n), n, (key,)) - np.arange(n)).mean() / n for key in range(20)]
+    assert abs(np.mean(means) - 1 / 3) < 0.01  # the mean distance of two drawn places
+    firsts = [int(permuted(np.array([0]), 10, (key,))[0]) for key in range(2000)]
+    counts = np.bincount(firsts, minlength=10)
+    assert ((counts - 200) ** 2 / 200).sum() < 27.9  # chi-square with 9 degrees of freedom, p = 0.001
+
+
+def test_a_batch_of_nothing_is_refused():
+    with pytest.raises(ValueError) as refusal:
+        Batches(Made(3), 0, seed=1)
+    assert str(refusal.value) == "max_tokens=0 is what a batch may hold; it must be at least 1."

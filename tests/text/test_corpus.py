@@ -1,0 +1,104 @@
+"""A corpus on the disk: the ids of the texts, what is left out, what is damaged."""
+
+import json
+
+import numpy as np
+import pytest
+
+from regard import InputError
+from regard.text.corpus import Corpus, write_corpus
+from regard.text.parallel import Report
+from regard.text.vocabulary import Vocabulary
+
+
+def written(folder, numbers, vocabularies, **options):
+    return write_corpus(folder, numbers, *vocabularies, **({"max_tokens": 99, "max_ratio": 9.0} | options))
+
+
+def test_it_holds_the_ids_of_the_texts(tmp_path, numbers, vocabularies):
+    report, told = Report(), []
+    corpus = written(tmp_path, numbers, vocabularies, report=report, progress=told.append)
+    for n in (0, 1, 350, 699):
+        for side, text in enumerate(numbers[n]):
+            assert corpus[n][side].tolist() == vocabularies[side].encode(text)
+    assert len(corpus) == 700
+    assert report.kept == sum(told) == 700
+    assert corpus.source.ids.dtype == np.uint16
+    places = np.array([3, 699, 0])
+    assert corpus.target.lengths(places).tolist() == [len(vocabularies[1].encode(numbers[p][1])) for p in places]
+
+
+def test_it_is_written_in_parts_and_read_again(tmp_path, numbers, vocabularies, monkeypatch):
+    whole = written(tmp_path / "whole", numbers, vocabularies)
+    monkeypatch.setattr("regard.text.corpus.AT_ONCE", 13)
+    parts = written(tmp_path / "parts", numbers, vocabularies)
+    for name in ("source.ids", "source.ends", "target.ids", "target.ends"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
+    again = Corpus(tmp_path / "parts")
+    assert len(again) == len(whole)
+    assert again[17][0].tolist() == whole[17][0].tolist()
+    with pytest.raises(ValueError, match="read-only"):
+        parts.source.ids[0] = 1
+
+
+def test_what_is_too_long_or_unlike_is_left_out_and_counted(tmp_path, vocabularies):
+    source, target = vocabularies
+    pairs = [("one", "일"), ("one " * 20, "일 " * 20), ("one two three four five six", "일"), ("two", "이")]
+    report = Report()
+    corpus = write_corpus(tmp_path, pairs, source, target, max_tokens=10, max_ratio=2.5, report=report)
+    longest = max(len(source.encode(pairs[1][0])), len(target.encode(pairs[1][1])))
+    assert longest > 10
+    assert (report.over_long, report.mismatched, report.kept, len(corpus)) == (1, 1, 2, 2)
+    assert str(report) == "0 pairs read, 2 kept; left out: 1 over-long, 1 of mismatched lengths"
+
+
+def test_large_vocabularies_get_larger_numbers(tmp_path, numbers, vocabularies):
+    class Large(Vocabulary):
+        def __init__(self):
+            pass
+
+        def __len__(self):
+            return 70_000
+
+        def encode_all(self, texts):
+            return [[66_000 + len(text)] for text in texts]
+
+    corpus = write_corpus(tmp_path, numbers[:5], Large(), vocabularies[1], max_tokens=99, max_ratio=99.0)
+    assert corpus.source.ids.dtype == np.uint32
+    assert corpus[0][0].tolist() == [66_000 + len(numbers[0][0])]
+
+
+def test_nothing_left_is_refused(tmp_path, numbers, vocabularies):
+    with pytest.raises(InputError) as refusal:
+        written(tmp_path, numbers[-3:], vocabularies, max_tokens=0)
+    assert str(refusal.value) == ("no pair is left to learn from: 0 pairs read, 0 kept; left out: 3 over-long.")
+
+
+def test_a_damaged_corpus_is_refused(tmp_path, numbers, vocabularies):
+    written(tmp_path, numbers, vocabularies)
+    ids = (tmp_path / "source.ids").read_bytes()
+    (tmp_path / "source.ids").write_bytes(ids[:-2])
+    with pytest.raises(InputError) as refusal:
+        Corpus(tmp_path)
+    n = len(ids) // 2
+    assert str(refusal.value) == (
+        f"{tmp_path} holds no corpus, or a damaged one (source.ids does not have the {n:,} ids of 700 texts); "
+        "delete it, and it is made again."
+    )
+    for content in ("", "[]", json.dumps({"pairs": 3})):
+        (tmp_path / "corpus.json").write_text(content)
+        with pytest.raises(InputError, match="holds no corpus, or a damaged one"):
+            Corpus(tmp_path)
+
+
+def test_one_that_was_killed_while_it_was_written_is_none(tmp_path, numbers, vocabularies, monkeypatch):
+    written(tmp_path, numbers, vocabularies)
+
+    def killed(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("regard.text.corpus.append", killed)
+    with pytest.raises(KeyboardInterrupt):
+        written(tmp_path, numbers, vocabularies)
+    with pytest.raises(InputError, match="holds no corpus"):
+        Corpus(tmp_path)

@@ -1,0 +1,78 @@
+"""Sample text: right names, every length, no number twice, the same for the same seed, refusals."""
+
+import pytest
+from num2words import num2words
+
+from regard import InputError
+from regard.text.sample import drawn, sample, write_sample
+
+
+def test_names_are_those_of_num2words_and_no_number_is_twice():
+    splits = sample("de", "ko", {"train": 400, "dev": 30, "test": 70}, seed=7)
+    assert {split: len(pairs) for split, pairs in splits.items()} == {"train": 400, "dev": 30, "test": 70}
+    pairs = [pair for split in splits.values() for pair in split]
+    assert len({source for source, _ in pairs}) == len({target for _, target in pairs}) == 500
+    names = {num2words(n, lang="de"): num2words(n, lang="ko") for n in drawn(500, 1_000_000, 7)}
+    assert dict(pairs) == names
+    assert sample("de", "ko", {"train": 400, "dev": 30, "test": 70}, seed=7) == splits
+    assert sample("de", "ko", {"train": 400, "dev": 30, "test": 70}, seed=8) != splits
+
+
+@pytest.mark.parametrize(
+    ("n", "below"), [(1, 1), (5, 5), (10, 10), (100, 100), (99, 100), (1234, 5000), (7, 7_777_777), (0, 9)]
+)
+def test_numbers_are_different_and_below(n, below):
+    numbers = drawn(n, below, seed=3)
+    assert len(numbers) == len(set(numbers)) == n
+    assert all(0 <= number < below for number in numbers)
+
+
+def test_every_length_is_well_represented_in_every_split():
+    numbers = drawn(7000, 1_000_000, seed=7)
+    lengths = [sum(len(str(number)) == n for number in numbers) for n in range(1, 7)]
+    assert lengths == [10, 90, 900, 2000, 2000, 2000]
+    test = [len(str(number)) for number in numbers[-500:]]
+    assert all(100 < test.count(n) < 190 for n in (4, 5, 6))
+
+
+def test_files_hold_the_pairs(tmp_path):
+    splits = sample("en", "fr", {"train": 5, "dev": 2, "test": 2}, seed=1)
+    paths = write_sample(tmp_path / "new", splits, ("en", "fr"), replace=False)
+    assert sorted(path.name for path in paths) == sorted(path.name for path in (tmp_path / "new").iterdir())
+    lines = [
+        (tmp_path / "new" / f"train.{language}").read_text(encoding="utf-8").splitlines() for language in ("en", "fr")
+    ]
+    assert list(zip(*lines, strict=True)) == splits["train"]
+    with pytest.raises(InputError) as refusal:
+        write_sample(tmp_path / "new", splits, ("en", "fr"), replace=False)
+    assert str(refusal.value) == (
+        f"{tmp_path}/new/train.en is there already; name another folder with --out, or replace it with --force."
+    )
+    assert write_sample(tmp_path / "new", splits, ("en", "fr"), replace=True) == paths
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError) as refusal:
+        write_sample(tmp_path / "file" / "in", splits, ("en", "fr"), replace=False)
+    assert str(refusal.value) == (
+        f"cannot write to {tmp_path}/file/in: Not a directory; name another folder with --out."
+    )
+
+
+def test_refusals():
+    with pytest.raises(InputError) as refusal:
+        sample("en", "en", {"train": 1})
+    assert str(refusal.value) == "both languages are en; name two different ones."
+    with pytest.raises(InputError) as refusal:
+        sample("en", "kr", {"train": 1})
+    assert str(refusal.value).startswith("num2words has no language 'kr'; it has am, ar, ")
+    with pytest.raises(InputError) as refusal:
+        sample("en", "ko", {"train": 90, "test": 11}, below=100)
+    assert str(refusal.value) == "101 pairs were asked for, and there are 100 numbers below 100; ask for fewer."
+    with pytest.raises(InputError) as refusal:
+        sample("en", "te", {"train": 30}, below=10**15)
+    assert str(refusal.value).startswith("num2words cannot write ")
+    assert str(refusal.value).endswith("take a smaller --below or another language.")
+    with pytest.raises(InputError) as refusal:
+        sample("en", "ko", {"train": 1}, below=10**19)
+    assert str(refusal.value) == (
+        "numbers below 10,000,000,000,000,000,000 were asked for; they can be drawn up to 1,000,000,000,000,000,000."
+    )

@@ -1,0 +1,98 @@
+"""Vocabularies: texts survive, what cannot be written is said, words and pieces fit together."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard import InputError
+from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+
+LINES = ["the cat sat on the mat", "ein Hund läuft schnell", "그것은 뱀이다", "日本語の文"] * 5
+VOCABULARY = Vocabulary.train(LINES, n_tokens=80)
+WORDS = st.text(alphabet="".join(sorted(set("".join(LINES)) - {" "})), min_size=1, max_size=7)
+
+
+@given(st.lists(WORDS, max_size=6).map(" ".join))
+def test_a_text_of_known_letters_survives(text):
+    assert VOCABULARY.decode(VOCABULARY.encode(text)) == text
+    assert VOCABULARY.unknown(text) == []
+
+
+@given(st.lists(WORDS | st.text("xyz✓", min_size=1, max_size=3), max_size=6).map(" ".join))
+def test_every_piece_belongs_to_the_word_that_it_is_a_part_of(text):
+    words, pieces = VOCABULARY.words(text), VOCABULARY.processor.Encode(text, out_type=str)
+    assert words.words == tuple(text.split())
+    assert len(words.word_of) == len(VOCABULARY.encode(text)) == len(pieces)
+    joined = [
+        "".join(p for p, w in zip(pieces, words.word_of, strict=True) if w == word) for word in range(len(words.words))
+    ]
+    assert [word.replace("▁", "") for word in joined] == list(words.words)
+
+
+def test_the_special_ids_are_where_everybody_expects_them():
+    assert VOCABULARY.pieces([PAD, UNK, BOS, EOS]) == ["<pad>", "<unk>", "<s>", "</s>"]
+    assert (PAD, UNK, BOS, EOS) == (0, 1, 2, 3)
+    assert not {PAD, BOS, EOS} & set(VOCABULARY.encode("the cat <s> </s> <pad>"))
+
+
+def test_what_cannot_be_written_is_said_once_in_order():
+    assert VOCABULARY.unknown("the żółw and ż ✓ ★") == ["ż", "ó", "ł", "w", "✓", "★"]
+    assert UNK in VOCABULARY.encode("żółw")
+
+
+def test_the_same_text_gives_the_same_vocabulary():
+    assert Vocabulary.train(LINES, 80) == VOCABULARY
+    assert Vocabulary.train(LINES[:8], 80) != VOCABULARY
+    assert len({Vocabulary.train(LINES, 80), VOCABULARY}) == 1
+
+
+@pytest.mark.parametrize("n_tokens", [1, 30, 10_000])
+def test_a_size_that_the_text_does_not_allow_becomes_one_that_it_does(n_tokens):
+    vocabulary = Vocabulary.train(LINES, n_tokens)
+    letters = len(set("".join(LINES)) - {" "})
+    assert letters < len(vocabulary) < 300
+    assert vocabulary.decode(vocabulary.encode(LINES[2])) == LINES[2]
+
+
+def test_many_texts_are_cut_as_each_by_itself():
+    assert VOCABULARY.encode_all(LINES) == [VOCABULARY.encode(line) for line in LINES]
+    assert VOCABULARY.encode_all([]) == []
+
+
+def test_rare_letters_can_be_left_out():
+    vocabulary = Vocabulary.train(["a b c"] * 500 + ["ż"], 20, coverage=0.999)
+    assert vocabulary.unknown("a ż") == ["ż"]
+
+
+def test_a_file_is_read_again(tmp_path):
+    VOCABULARY.save(tmp_path / "some.spm")
+    assert Vocabulary.load(tmp_path / "some.spm") == VOCABULARY
+    assert repr(VOCABULARY) == f"Vocabulary(n_tokens={len(VOCABULARY)})"
+
+
+def test_refusals(tmp_path):
+    with pytest.raises(InputError) as refusal:
+        Vocabulary.train(["", "  "], 10)
+    assert str(refusal.value) == "there is no text to make a vocabulary of: every line is empty."
+    with pytest.raises(InputError) as refusal:
+        Vocabulary.load(tmp_path / "none.spm")
+    assert str(refusal.value) == f"cannot read the vocabulary {tmp_path}/none.spm: No such file or directory."
+    for damaged in (b"", b"no model", VOCABULARY.model[: len(VOCABULARY.model) // 2]):
+        (tmp_path / "damaged.spm").write_bytes(damaged)
+        with pytest.raises(InputError) as refusal:
+            Vocabulary.load(tmp_path / "damaged.spm")
+        assert str(refusal.value) == f"{tmp_path}/damaged.spm is not a SentencePiece model, or is damaged."
+
+
+def test_a_foreign_model_is_refused(tmp_path):
+    import sentencepiece
+
+    prefix = str(tmp_path / "foreign")
+    sentencepiece.SentencePieceTrainer.Train(
+        sentence_iterator=iter(LINES), model_prefix=prefix, vocab_size=60, hard_vocab_limit=False, minloglevel=3
+    )
+    with pytest.raises(InputError) as refusal:
+        Vocabulary.load(f"{prefix}.model")
+    assert str(refusal.value).startswith(
+        f"{prefix}.model is a SentencePiece model whose first pieces are <unk>, <s>, </s>, "
+    )

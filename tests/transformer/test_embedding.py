@@ -1,0 +1,58 @@
+"""Embeddings: scaled tokens plus the positions of a text, from wherever it goes on."""
+
+import math
+
+import pytest
+import torch
+from loud import loud, small
+from torch.testing import assert_close
+
+from regard.attention.positions import sinusoidal
+from regard.transformer.embedding import Embedding
+
+TOKENS = torch.tensor([[5, 7, 7, 3], [11, 13, 0, 0]])
+
+
+def test_tokens_are_scaled_and_waves_added():
+    embedding = loud(Embedding(17, small()))
+    expected = embedding.by_token.weight[TOKENS] * math.sqrt(24) + sinusoidal(4, 24)
+    assert_close(embedding(TOKENS), expected)
+
+
+def test_learned_positions_are_added():
+    embedding = loud(Embedding(17, small(positions="learned")))
+    expected = embedding.by_token.weight[TOKENS] * math.sqrt(24) + embedding.positions.by_position[:4]
+    assert_close(embedding(TOKENS), expected)
+
+
+def test_rotary_positions_are_not_added():
+    embedding = loud(Embedding(17, small(positions="rotary")))
+    assert_close(embedding(TOKENS), embedding.by_token.weight[TOKENS] * math.sqrt(24))
+
+
+@pytest.mark.parametrize(
+    ("positions", "max_tokens"), [("sinusoidal", 41), ("sinusoidal", 4), ("learned", 41), ("rotary", 4)]
+)
+def test_a_text_goes_on_where_it_was_left(positions, max_tokens):
+    embedding = loud(Embedding(17, small(positions=positions, max_tokens=max_tokens)))
+    text = torch.randint(17, (2, 11), generator=torch.Generator().manual_seed(0))
+    assert_close(torch.cat([embedding(text[:, :3]), embedding(text[:, 3:], first=3)], dim=1), embedding(text))
+
+
+def test_vectors_start_of_size_one_and_waves_are_no_parameters():
+    torch.manual_seed(0)
+    embedding = Embedding(997, small(d_model=48))
+    assert float((embedding.by_token.weight.detach() * math.sqrt(48)).std()) == pytest.approx(1, rel=0.02)
+    assert list(embedding.state_dict()) == ["by_token.weight"]
+
+
+def test_half_of_the_numbers_are_dropped_in_training_and_the_others_doubled():
+    embedding = loud(Embedding(17, small(dropout=0.5)))
+    whole, dropped = embedding(TOKENS), embedding.train()(TOKENS)
+    assert 0.3 < float((dropped == 0).double().mean()) < 0.7
+    assert_close(dropped[dropped != 0], 2 * whole[dropped != 0])
+
+
+def test_waves_follow_the_model_to_its_type():
+    embedding = Embedding(17, small(dropout=0.0)).bfloat16()
+    assert embedding(TOKENS).dtype == torch.bfloat16
