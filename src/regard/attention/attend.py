@@ -20,6 +20,7 @@ from regard.attention.masks import Mask, as_mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
+from regard.attention.precision import as_typed
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
 from regard.attention.statistics import engine
@@ -79,19 +80,21 @@ def attend(
     if ask is not None:
         return with_answer(asked, dropout, ask)
     backend = chosen_backend(asked, dropout)
-    return Attended(context=BACKENDS[backend].run(asked, dropout), pattern=asked, backend=backend)
+    with as_typed(query.device):
+        return Attended(context=BACKENDS[backend].run(asked, dropout), pattern=asked, backend=backend)
 
 
 def with_answer(asked: Pattern, dropout: float, ask: Ask) -> Attended:
     """The context and what is asked of the pattern: in one pass where both can be had from the same weights."""
     ask.check(asked.grid)
     trained = torch.is_grad_enabled() and any(part.requires_grad for part in asked.tensors())
-    if ASKED.get() in (None, "tiled") and dropout == 0 and not trained and engine.why_not(asked) is None:
+    if ASKED.name in (None, "tiled") and dropout == 0 and not trained and engine.why_not(asked) is None:
         context, known = engine.read(asked, ask, contexts=True)
         assert context is not None
         return Attended(context=context, pattern=replace(asked, known=known), backend="tiled")
     backend = chosen_backend(asked, dropout)
-    context = BACKENDS[backend].run(asked, dropout)
+    with as_typed(asked.device):
+        context = BACKENDS[backend].run(asked, dropout)
     return Attended(context=context, pattern=replace(asked, known=asked.answer(ask)), backend=backend)
 
 
@@ -163,6 +166,8 @@ def checked(query: Tensor, key: Tensor, value: Tensor, score: Score, dropout: fl
             f"key has {key_heads} heads of {keys} tokens and value has {value_heads} heads of "
             f"{values} tokens; every key needs its value, so they must be the same."
         )
+    if heads == 0:
+        raise ValueError("query has 0 heads; attention needs at least one.")
     if key_heads == 0 or heads % key_heads:
         raise ValueError(
             f"query has {heads} heads and key has {key_heads}; each key head serves a group of query "

@@ -22,6 +22,7 @@ from regard.attention.introduce import tensors_in
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
+from regard.attention.precision import as_typed
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
 from regard.attention.selection import Index, Selection
@@ -69,10 +70,11 @@ class Pattern(ThroughDense):
     mask: Mask | None = None
     normalise: Normaliser = Softmax()  # noqa: RUF009 (frozen)
     known: Summary | None = None
-    versions: tuple[int, ...] = field(init=False)
+    versions: tuple[int, ...] | None = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "versions", self._versions())
+        # A compiled program has no versions to read; its own changes to a tensor are not seen.
+        object.__setattr__(self, "versions", None if torch.compiler.is_compiling() else self._versions())
 
     # What it is
 
@@ -144,16 +146,19 @@ class Pattern(ThroughDense):
         queries, keys = self._rows(self.query, tile, tile.queries), self._rows(self.key, tile, tile.keys)
         values = self._rows(self.value, tile, tile.keys)
         scores, (weights, keep) = self._scores(tile), self._weights_and_keep(tile)
+        with as_typed(self.device):
+            products = queries @ keys.mT if isinstance(self.score, ScaledDot) else scores
+            context = weights @ values
         return Steps(
             query=selection.squeezed(queries),
             key=keys[0, 0],
             value=values[0, 0],
-            products=selection.squeezed(queries @ keys.mT if isinstance(self.score, ScaledDot) else scores),
+            products=selection.squeezed(products),
             scores=selection.squeezed(scores),
             masked=selection.squeezed(scores if keep is None else scores.masked_fill(~keep, -torch.inf)),
             weights=selection.squeezed(weights),
             weighted_values=selection.squeezed(weights[..., None] * values[:, :, None]),
-            context=selection.squeezed(weights @ values),
+            context=selection.squeezed(context),
         )
 
     def weights(self, tile: Tile) -> Float[Tensor, "batch heads queries keys"]:
@@ -258,7 +263,8 @@ class Pattern(ThroughDense):
 
         def read(tile: Tile) -> Float[Tensor, "batch heads block d"]:
             weights = F.dropout(self._weights_and_keep(tile)[0], dropout)
-            return (weights @ self._rows(value, tile, tile.keys).to(weights)).to(value.dtype)
+            with as_typed(self.device):
+                return (weights @ self._rows(value, tile, tile.keys).to(weights)).to(value.dtype)
 
         tiles = self._blocks(self.grid.whole())
         blocks = [checkpoint(read, t, use_reentrant=False) if torch.is_grad_enabled() else read(t) for t in tiles]
@@ -272,7 +278,8 @@ class Pattern(ThroughDense):
         total = self._like().new_zeros(self.grid.batch, self.grid.heads, self.grid.keys, dtype=torch.float64)
         for block in self.blocks():
             rows = take(vector, 2, block.tile.queries)[:, :, None].to(block.weights)
-            total = total + (rows @ block.weights)[:, :, 0]
+            with as_typed(self.device):
+                total = total + (rows @ block.weights)[:, :, 0]
         return total.to(self.dtype)
 
     # How a part is computed
@@ -296,9 +303,10 @@ class Pattern(ThroughDense):
     ) -> tuple[Float[Tensor, "batch heads queries keys"], Bool[Tensor, "#batch #heads #queries #keys"] | None]:
         keep = self._keep(tile)
         every = tile.part(heads=range(self.n_heads)) if self.normalise.across_heads else tile
-        if every.heads is tile.heads:
-            return self.normalise(self._scores(tile), keep, tile), keep
-        return take(self.normalise(self._scores(every), self._keep(every), every), 1, tile.heads), keep
+        with as_typed(self.device):
+            if every.heads is tile.heads:
+                return self.normalise(self._scores(tile), keep, tile), keep
+            return take(self.normalise(self._scores(every), self._keep(every), every), 1, tile.heads), keep
 
     def _keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
         by_mask = None if self.mask is None else self.mask.keep(tile, self.device)
@@ -308,11 +316,12 @@ class Pattern(ThroughDense):
     def _scores(self, tile: Tile) -> Float[Tensor, "batch heads queries keys"]:
         self.check_unchanged()
         query, key = self._rows(self.query, tile, tile.queries), self._rows(self.key, tile, tile.keys)
-        return self.score(query, key, tile)
+        with as_typed(self.device):
+            return self.score(query, key, tile)
 
     def check_unchanged(self) -> None:
         """Refuse to go on where the weights would not be those that were used."""
-        if self._versions() != self.versions:
+        if self.versions is not None and not torch.compiler.is_compiling() and self._versions() != self.versions:
             raise ValueError(
                 "a tensor that was given to attend() has been changed in place since, so this pattern would not be the "
                 "one that was used; clone the tensor before you change it."

@@ -21,6 +21,6 @@ def as_typed(device: torch.device) -> AbstractContextManager[object]:
     >>> inside.dtype, outside.dtype
     (torch.float32, torch.bfloat16)
     """
-    if not torch.amp.is_autocast_available(device.type):
+    if not (torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)

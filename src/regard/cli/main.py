@@ -9,7 +9,9 @@ import sys
 import typer
 
 from regard.cli.demo import demo
+from regard.cli.evaluate import evaluate
 from regard.cli.explain import explain
+from regard.cli.export import export
 from regard.cli.look import look
 from regard.cli.sample import sample
 from regard.errors import InputError
@@ -25,6 +27,8 @@ app = typer.Typer(
 )
 app.command()(look)
 app.command()(explain)
+app.command()(evaluate)
+app.command()(export)
 app.command()(sample)
 app.command()(demo)
 

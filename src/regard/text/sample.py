@@ -5,6 +5,7 @@ is called in a language has rules that a model can learn, and no number of the t
 """
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +95,8 @@ def drawn(n: int, below: int, seed: int) -> list[int]:
         wanted = min(end - first, (n - len(numbers)) // (len(lengths) - place))
         numbers += (first + permuted(np.arange(wanted), end - first, (seed, place))).tolist()
     for first, end in reversed(lengths):  # what the shares leave over
-        missing, taken = n - len(numbers), set(numbers)
-        numbers += [number for number in range(first, end) if number not in taken][:missing]
+        taken = set(numbers)
+        numbers += islice((number for number in range(first, end) if number not in taken), n - len(numbers))
     return [numbers[place] for place in permuted(np.arange(n), max(n, 1), (seed, -1))]
 
 

@@ -12,7 +12,6 @@ name that cannot do a call refuses in words.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -24,7 +23,15 @@ from regard.attention.pattern import BLOCK_WEIGHTS, Pattern
 
 Name = Literal["fused", "math", "tiled", "flex", "reference"]
 
-ASKED: ContextVar[Name | None] = ContextVar("backend", default=None)
+
+@dataclass(slots=True)
+class Asked:
+    """The backend that was asked for by name; an attribute, as torch.compile guards those and no ContextVar."""
+
+    name: Name | None = None
+
+
+ASKED = Asked()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +87,16 @@ def use_backend(name: Name) -> Iterator[None]:
     """
     if name not in get_args(Name):
         raise ValueError(f"no backend {name!r}; there are {', '.join(get_args(Name)[:-1])} and {get_args(Name)[-1]}.")
-    token = ASKED.set(name)
+    before, ASKED.name = ASKED.name, name
     try:
         yield
     finally:
-        ASKED.reset(token)
+        ASKED.name = before
 
 
 def chosen_backend(asked: Pattern, dropout: float) -> Name:
     """The backend that computes a call."""
-    name = ASKED.get()
+    name = ASKED.name
     if name is None:
         return "fused" if why_not_fused(asked, dropout) is None else slower(asked, dropout)
     reason = BACKENDS[name].why_not(asked, dropout)
@@ -110,7 +117,7 @@ def slower(asked: Pattern, dropout: float) -> Name:
 def explanation(asked: Pattern, dropout: float) -> str:
     """Which backend computes a call, and why no faster one does."""
     name = chosen_backend(asked, dropout)
-    if ASKED.get() is not None:
+    if ASKED.name is not None:
         return f"{name}: asked for by name"
     reason = why_not_fused(asked, dropout)
     if reason is None:

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from regard.attention.grid import Tile
-from regard.attention.scores.score import Score, check_built_for, check_sizes
+from regard.attention.scores.prepared import Preparable
+from regard.attention.scores.score import check_built_for, check_sizes
 
 TILE_NUMBERS = 2**18
 """Numbers of the hidden layer that are computed at one time: 1 MiB of float32."""
@@ -49,7 +50,7 @@ def hidden_layer(query: Tensor, key: Tensor, vector: Tensor) -> Tensor:
     return torch.tanh(query[:, :, :, None] + key[:, :, None]) @ vector
 
 
-class Network(nn.Module, Score):
+class Network(nn.Module, Preparable):
     """What `Additive` and `Concat` share: the network, whichever way its first matrix is kept."""
 
     def __init__(self, d_query: int, d_key: int, d_hidden: int) -> None:
@@ -73,15 +74,20 @@ class Network(nn.Module, Score):
         bound = 1 / math.sqrt(self.d_hidden)
         nn.init.uniform_(self.vector, -bound, bound)
 
-    def forward(
+    def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
+        """U key."""
+        return key @ self.matrices()[1].to(key).mT
+
+    def of_prepared(
         self,
         query: Float[Tensor, "batch heads queries d_query"],
-        key: Float[Tensor, "batch heads keys d_key"],
+        key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """The scores of one tile, from its own queries and keys."""
-        to_query, to_key = self.matrices()
-        return additive_scores(query @ to_query.to(query).mT, key @ to_key.to(key).mT, self.vector.to(query))
+        """The scores of one tile, from its own queries and from keys that U has projected."""
+        return additive_scores(query @ self.matrices()[0].to(query).mT, key, self.vector.to(query))
+
+    forward = Preparable.__call__
 
     def check_widths(self, d_query: int, d_key: int) -> None:
         """The widths must be those of W and U."""

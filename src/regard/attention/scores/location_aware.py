@@ -1,0 +1,194 @@
+"""Location-aware scores: an additive network that also sees where the step before looked, around each key.
+
+    scores_ij = w · tanh(W query_i + V key_j + U f_ij + b)          f_i = F ∗ weights_{i-1}
+
+So a decoder can tell which of several alike places it has read, and go on from there.
+
+Source: Chorowski et al. 2015, section 2.1, equations 8 and 9.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from regard.attention.grid import Grid, Tile, spans, take
+from regard.attention.scores.additive import TILE_NUMBERS
+from regard.attention.scores.prepared import Preparable
+from regard.attention.scores.score import check_built_for, check_sizes
+
+
+def around(
+    previous: Float[Tensor, "batch heads queries keys"], filters: Float[Tensor, "n_filters width"]
+) -> Float[Tensor, "batch heads queries keys n_filters"]:
+    """What each filter finds in the weights around each key; past the first and the last key they are 0.
+
+    The filters lie as they are and are not turned around, as in every network.
+    """
+    rows = rearrange(previous, "batch heads queries keys -> (batch heads queries) 1 keys")
+    found = F.conv1d(rows, filters[:, None], padding=filters.shape[1] // 2)
+    batch, heads, queries, _ = previous.shape
+    return rearrange(found, "(b h q) n_filters keys -> b h q keys n_filters", b=batch, h=heads, q=queries)
+
+
+class LocationAware(nn.Module, Preparable):
+    """Additive attention that sees where the step before looked.
+
+        scores_ij = w · tanh(W query_i + V key_j + U f_ij + b)          f_i = F ∗ weights_{i-1}
+
+    The module alone is the score of a first step, before which nothing was looked at: weights 0. `after` gives the
+    score of a later one; the weights are yours to keep, and a gradient goes back through them.
+
+    Keys that are masked at the end are as good as absent. One that is masked in between is not: it has no weight, but
+    its neighbours stand as far apart as before.
+
+    Args:
+        d_query, d_key: widths of the queries and of the keys.
+        d_hidden: width of the hidden layer.
+        n_filters: how many filters F has.
+        width: how many keys a filter sees, the key itself in the middle; odd.
+
+    Raises:
+        ValueError: a size below 1, or an even width.
+
+    >>> import torch
+    >>> from regard import LocationAware, attend
+    >>> score, memory = LocationAware(d_query=5, d_key=11, d_hidden=13), torch.randn(1, 1, 7, 11)
+    >>> first = attend(torch.randn(1, 1, 1, 5), memory, memory, score=score)
+    >>> second = attend(torch.randn(1, 1, 1, 5), memory, memory, score=score.after(first.pattern.dense()))
+    >>> second.pattern.shape
+    torch.Size([1, 1, 1, 7])
+
+    Source: Chorowski et al. 2015, section 2.1, equations 8 and 9; ten filters, as there in section 4.
+    """
+
+    def __init__(self, d_query: int, d_key: int, d_hidden: int, *, n_filters: int = 10, width: int = 15) -> None:
+        check_sizes(d_query=d_query, d_key=d_key, d_hidden=d_hidden, n_filters=n_filters, width=width)
+        if width % 2 == 0:
+            raise ValueError(
+                f"width={width} has no middle, where the key itself stands; take {width - 1} or {width + 1}."
+            )
+        super().__init__()
+        self.d_query, self.d_key, self.d_hidden = d_query, d_key, d_hidden
+        self.vector = nn.Parameter(torch.empty(d_hidden))
+        self.query_weight = nn.Parameter(torch.empty(d_hidden, d_query))
+        self.key_weight = nn.Parameter(torch.empty(d_hidden, d_key))
+        self.place_weight = nn.Parameter(torch.empty(d_hidden, n_filters))
+        self.filters = nn.Parameter(torch.empty(n_filters, width))
+        self.bias = nn.Parameter(torch.empty(d_hidden))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """From uniform distributions that keep the size of what comes in (Glorot & Bengio 2010); b is 0."""
+        for matrix in (self.query_weight, self.key_weight, self.place_weight, self.filters):
+            nn.init.xavier_uniform_(matrix)
+        bound = 1 / math.sqrt(self.d_hidden)
+        nn.init.uniform_(self.vector, -bound, bound)
+        nn.init.zeros_(self.bias)
+
+    def after(self, weights: Float[Tensor, "batch heads queries keys"]) -> "After":
+        """The score of a later step.
+
+        Args:
+            weights: for each query, those of the step before it.
+        """
+        return After(self, weights)
+
+    def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
+        """V key."""
+        return key @ self.key_weight.to(key).mT
+
+    def of_prepared(
+        self,
+        query: Float[Tensor, "batch heads queries d_query"],
+        key: Float[Tensor, "batch heads keys d_hidden"],
+        tile: Tile,
+    ) -> Float[Tensor, "batch heads queries keys"]:
+        """The scores of one tile of a first step, from keys that V has projected."""
+        return self.after(query.new_zeros(1, 1, 1, tile.grid.keys)).of_prepared(query, key, tile)
+
+    forward = Preparable.__call__
+
+    def hidden_layer(self, query: Tensor, key: Tensor, previous: Tensor, tile: Tile) -> Tensor:
+        """The network of one tile, from queries and keys that are projected and the weights over all keys."""
+        places = take(around(previous, self.filters.to(query)), 3, tile.keys) @ self.place_weight.to(query).mT
+        inner = query[:, :, :, None] + key[:, :, None] + places + self.bias.to(query)
+        return torch.tanh(inner) @ self.vector.to(query)
+
+    def check_widths(self, d_query: int, d_key: int) -> None:
+        """The widths must be those of W and V."""
+        check_built_for(self, (self.d_query, self.d_key), (d_query, d_key))
+
+    def extra_repr(self) -> str:
+        """The sizes."""
+        n_filters, width = self.filters.shape
+        sizes = f"d_query={self.d_query}, d_key={self.d_key}, d_hidden={self.d_hidden}"
+        return f"{sizes}, n_filters={n_filters}, width={width}"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class After(Preparable):
+    """`LocationAware` once something has been looked at.
+
+    Attributes:
+        network: whose parameters these are.
+        previous: for each query, the weights of the step before it; axes of size 1 serve all but the keys.
+    """
+
+    network: LocationAware
+    previous: Float[Tensor, "batch heads queries keys"]
+
+    @property
+    def d_query(self) -> int:  # type: ignore[override]
+        """Width of the queries."""
+        return self.network.d_query
+
+    @property
+    def d_hidden(self) -> int:  # type: ignore[override]
+        """Width of the hidden layer, and so of keys that are prepared."""
+        return self.network.d_hidden
+
+    def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
+        """V key."""
+        return self.network.prepare(key)
+
+    def of_prepared(
+        self,
+        query: Float[Tensor, "batch heads queries d_query"],
+        key: Float[Tensor, "batch heads keys d_hidden"],
+        tile: Tile,
+    ) -> Float[Tensor, "batch heads queries keys"]:
+        """The scores of one tile, from its own queries and from keys that V has projected; a few queries at a time."""
+        query = query @ self.network.query_weight.to(query).mT
+        previous = tile.part(keys=range(tile.grid.keys)).select(self.previous).to(query)
+        previous = previous.expand(*query.shape[:3], -1)
+        numbers = len(tile.batch) * len(tile.heads) * tile.grid.keys * self.d_hidden
+        rows = []
+        for span in spans(query.shape[2], max(1, TILE_NUMBERS // max(1, numbers))):
+            some = (query[:, :, span.start : span.stop], key, previous[:, :, span.start : span.stop], tile)
+            rows.append(
+                checkpoint(self.network.hidden_layer, *some, use_reentrant=False, preserve_rng_state=False)
+                if torch.is_grad_enabled()
+                else self.network.hidden_layer(*some)
+            )
+        return torch.cat(rows, dim=2) if rows else query.new_zeros(tile.shape)
+
+    def check(self, grid: Grid) -> None:
+        """There must be weights for every key."""
+        if not grid.admits(self.previous) or self.previous.shape[-1] != grid.keys:
+            raise ValueError(
+                f"weights of shape {list(self.previous.shape)} for {grid}; give those of the step before each query, "
+                f"{list(grid.shape)}; axes of size 1 serve all but the keys."
+            )
+
+    def check_widths(self, d_query: int, d_key: int) -> None:
+        """The widths must be those of the network."""
+        self.network.check_widths(d_query, d_key)
+
+    def __repr__(self) -> str:
+        return f"{self.network!r}.after(<{list(self.previous.shape)}>)"

@@ -1,0 +1,157 @@
+"""`regard evaluate REFERENCE HYPOTHESIS`: how good translations are."""
+
+import sys
+from contextlib import nullcontext
+from io import BufferedIOBase
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+
+def evaluate(
+    reference: Annotated[Path, typer.Argument(help="What the translations should be, one a line.")],
+    hypothesis: Annotated[
+        Path | None,
+        typer.Argument(help="The translations, line by line; - reads them from standard input."),
+    ] = None,
+    translator: Annotated[
+        Path | None, typer.Option("--translator", "-t", help="A translator's folder: it translates --source first.")
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option("--source", "-s", help="What was translated; shown beside the worst lines.")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option("--against", "-a", help="A second system's translations, to be compared with.")
+    ] = None,
+    more: Annotated[
+        list[Path] | None, typer.Option("--reference", "-r", help="One more reference; may be repeated.")
+    ] = None,
+    tokenize: Annotated[
+        str,
+        typer.Option("--tokenize", help="How BLEU finds words: 13a, intl, char, zh, ja-mecab, ko-mecab …"),
+    ] = "13a",
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Take large and small letters as the same.")] = False,
+    worst: Annotated[int, typer.Option("--worst", "-n", min=0, help="How many of the worst lines to show.")] = 5,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page, for any browser.")] = None,
+    json: Annotated[
+        Path | None, typer.Option("--json", help="Write every number and every line; - writes to standard output.")
+    ] = None,
+) -> None:
+    """Measure translations: BLEU, chrF, TER with their signatures, by length, and the worst lines.
+
+    With --against, the difference between the two systems and how likely it is by chance (paired bootstrap).
+
+    [bold]Examples[/bold]
+
+    \b
+      regard evaluate test.de system.de
+      regard evaluate test.de system.de --source test.en \\
+          --against other.de --html evaluation.html
+      regard evaluate test.ko --translator en-ko --source test.en
+      regard translate en-ko < test.en | regard evaluate test.ko -
+    """
+    from dataclasses import asdict
+
+    from regard.cli.work import working
+    from regard.translation.evaluate import check_lines
+    from regard.translation.evaluate import evaluate as measure
+    from regard.views.files import writable, write_whole
+
+    check_choice(hypothesis, translator, source)
+    to_stdout = json == Path("-")
+    outputs = [path for path in (html, None if to_stdout else json) if path is not None]
+    for output in outputs:
+        writable(output)
+    references = [reference, *(more or [])]
+    lines = {path: lines_of(path) for path in (*references, source, hypothesis, against) if path is not None}
+    check_lines({str(path): text for path, text in lines.items()})
+    hypotheses = translations(hypothesis, translator, source, lines)
+    with working("measuring"):
+        evaluation = measure(
+            hypotheses,
+            *(lines[path] for path in references),
+            source=lines[source] if source else None,
+            against=lines[against] if against else None,
+            tokenize=tokenize,
+            lowercase=lowercase,
+        )
+    record: Any = asdict(evaluation)
+    document = as_json(record) if json else ""
+    if to_stdout:
+        sys.stdout.write(document)
+    else:
+        from regard.views.evaluation.text import show
+
+        show(record, worst)
+    if html:
+        from regard.views.evaluation.page import write_page
+
+        write_page(record, html, title(hypothesis, translator), str(against) if against else None)
+    if json and not to_stdout:
+        write_whole(json, document)
+    if outputs and not to_stdout:
+        print()
+        for output in outputs:
+            print(f"wrote {output}")
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines of a text file; - is standard input.
+
+    Raises:
+        InputError: it cannot be read, or a line is not UTF-8.
+    """
+    from regard.cli.lines import read_lines
+    from regard.errors import InputError
+
+    try:
+        given = nullcontext(cast("BufferedIOBase", sys.stdin.buffer)) if str(path) == "-" else path.open("rb")
+        with given as stream:
+            return [line for some in read_lines(stream) for line in some]
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot read {path}: {reason}; name another file.") from error
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def check_choice(hypothesis: Path | None, translator: Path | None, source: Path | None) -> None:
+    """Refuse both or neither of translations and a translator, and a translator with nothing to translate."""
+    from regard.errors import InputError
+
+    if (hypothesis is None) == (translator is None):
+        had = "both HYPOTHESIS and --translator" if translator else "neither HYPOTHESIS nor --translator"
+        raise InputError(f"got {had}; give the file of translations, or a translator that makes them.")
+    if translator is not None and source is None:
+        raise InputError("--translator translates --source, and there is none; name the file to translate.")
+
+
+def translations(
+    hypothesis: Path | None, translator: Path | None, source: Path | None, lines: dict[Path, list[str]]
+) -> list[str]:
+    """The translations as they were given, or made now by beam search."""
+    from regard.cli.work import working
+
+    if hypothesis is not None:
+        return lines[hypothesis]
+    assert translator is not None  # check_choice saw to both
+    assert source is not None
+    with working(f"translating {len(lines[source]):,} lines"):
+        from regard.translation.translator import Translator
+
+        return [one.text for one in Translator.load(translator).translate(lines[source])]
+
+
+def title(hypothesis: Path | None, translator: Path | None) -> str:
+    """What was measured, in a word or two."""
+    if translator is not None:
+        return translator.resolve().name
+    return "translations" if hypothesis is None or str(hypothesis) == "-" else hypothesis.name
+
+
+def as_json(record: Any) -> str:
+    """An evaluation as a file for other programs."""
+    from json import dumps
+
+    return dumps(record, ensure_ascii=False, indent=1) + "\n"

@@ -1,0 +1,46 @@
+"""`regard export DIR --to FORMAT --out OUT`: a translator for other programs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A translator's folder, as regard train wrote it.")],
+    to: Annotated[str, typer.Option("--to", help="huggingface, ctranslate2 or onnx.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write; it must not exist yet.")],
+    lines: Annotated[
+        Path | None,
+        typer.Option(
+            "--lines",
+            help="A file of sentences to check the export by.",
+            show_default="lines made up from its vocabulary",
+        ),
+    ] = None,
+) -> None:
+    """Write a translator for other programs, and check that it still translates the same.
+
+    The same lines are translated by both, greedily, and the difference is printed. An export that differs by more than
+    rounding is not kept.
+
+    [bold]Examples[/bold]
+
+    \b
+      regard export en-ko --to huggingface --out en-ko-hf
+      regard export en-ko --to ctranslate2 --out en-ko-ct2
+      regard export en-ko --to onnx --out en-ko-onnx --lines test.en
+    """
+    from regard.cli.evaluate import lines_of
+    from regard.cli.work import working
+
+    checked = None if lines is None else lines_of(lines)
+    with working(f"exporting to {to}"):
+        from regard.translation.export import export as write
+        from regard.translation.export import format_named
+
+        chosen = format_named(to)
+        parity = write(folder, to, out, checked)
+    print(f"checked {parity}")
+    print(f"wrote   {out}")
+    print(f"\nnow     {chosen.usage.format(out=str(out))}")

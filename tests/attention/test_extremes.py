@@ -1,0 +1,212 @@
+"""Numbers, sizes and layouts at their limits, for every kind of attention: right, or refused in words.
+
+Right is what float64 gives for the same numbers. The kinds are proved in float64 elsewhere.
+"""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from kinds import EVERY, NORMALISERS, Case, built, normal
+from torch.testing import assert_close
+
+from regard import Distance, attend
+from regard.attention.backends.reference import reference
+
+PLAIN = {"score": "ScaledDot", "mask": "none", "normalise": "Softmax", "positions": "none"}
+KINDS = [(stage, name) for stage, name in EVERY if stage != "positions"]
+HALF = [torch.float16, torch.bfloat16]
+
+every_kind = pytest.mark.parametrize(("stage", "name"), KINDS, ids=lambda word: word)
+
+
+def case_of(
+    stage, name, dtype=torch.float32, sizes=(3, 7), heads=(6, 3), batch=(2, 2, 2), query=1.0, key=1.0, value=1.0
+):
+    """One kind among plain partners, its numbers made larger or smaller and rounded to a type."""
+    case = built(PLAIN | {stage: name}, sizes, heads, batch, 0)
+    case = replace(case, query=(query * case.query).to(dtype), key=(key * case.key).to(dtype))
+    case = replace(case, value=(value * case.value).to(dtype))
+    return replace(case, score=case.score.of_type(case.query))  # a bias is taken in the type of the query
+
+
+def wide(case: Case) -> Case:
+    """The same numbers in float64."""
+    return replace(case, query=case.query.double(), key=case.key.double(), value=case.value.double())
+
+
+def right(case):
+    """Fail unless context and weights are those of float64, but for what rounding does to the largest score."""
+    with torch.no_grad():
+        found, truth = case.attend(), wide(case).attend()
+        scores = truth.pattern.scores()
+        largest = max(1.0, *scores[scores.isfinite()].abs().amax().reshape(1).tolist())
+        digit, score_digit = torch.finfo(case.query.dtype).eps, torch.finfo(torch.float32).eps * largest
+        size = float(case.value.abs().double().max())
+        assert found.context.isfinite().all()
+        assert_close(found.pattern.dense().double(), truth.pattern.dense(), rtol=0, atol=30 * score_digit)
+        assert_close(found.context.double() / size, truth.context / size, rtol=0, atol=30 * (digit + score_digit))
+
+
+# Numbers
+
+
+@every_kind
+@pytest.mark.parametrize("size", [1e4, 1e-40])
+def test_large_and_tiny_scores(stage, name, size):
+    right(case_of(stage, name, query=size))
+
+
+@every_kind
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("size", [1.0, 1e4])
+def test_half_types(stage, name, dtype, size):
+    right(case_of(stage, name, dtype, query=size))
+
+
+@every_kind
+@pytest.mark.parametrize("dtype", HALF)
+def test_values_at_the_limit_of_a_half_type(stage, name, dtype):
+    limit = torch.finfo(dtype).max
+    case = case_of(stage, name, dtype)
+    share = 1.0 if NORMALISERS[case.names["normalise"]].sum in ("1", "at most 1") else 1 / 50
+    case = replace(case, value=torch.full_like(case.value, share * limit))
+    right(case)
+
+
+@every_kind
+@pytest.mark.parametrize(("dtype", "limit"), [(torch.float16, 65504.0), (torch.bfloat16, 1e17), (torch.float32, 1e17)])
+def test_queries_and_keys_at_the_limit_of_a_type_give_all_weight_to_the_largest(stage, name, dtype, limit):
+    case = case_of(stage, name, dtype)
+    case = replace(case, query=limit * (case.query / 4).clamp(-1, 1), key=limit * (case.key / 4).clamp(-1, 1))
+    found, truth = case.attend(), wide(case).attend()
+    assert_close(found.pattern.dense().double(), truth.pattern.dense(), rtol=0, atol=1e-4)
+    digit = torch.finfo(dtype).eps
+    assert_close(found.context.double(), truth.context, rtol=9 * digit, atol=9 * digit)
+
+
+@pytest.mark.parametrize(
+    ("stage", "name"),
+    [kind for kind in KINDS if kind[1] not in ("Additive", "Concat")],  # tanh turns what is too large into 1
+    ids=lambda word: word,
+)
+def test_scores_past_the_largest_number_are_right_or_show_that_they_are_not_numbers(stage, name):
+    case = case_of(stage, name, query=1e38, key=1e38)
+    found, truth = case.attend(), wide(case).attend()
+    for here, there in ((found.context, truth.context), (found.pattern.dense(), truth.pattern.dense())):
+        told = here.isfinite()
+        assert_close(here.double()[told], there[told], rtol=1e-4, atol=1e-4)
+    assert name.startswith(("Cosine", "Location")) or not found.context.isfinite().all()
+
+
+def test_a_masked_key_of_another_size_leaves_distances_their_digits():
+    query, key, value = normal(1, 2, 5, 11), normal(1, 2, 7, 11), normal(1, 2, 7, 3)
+    key[:, :, 6] *= 1e5
+    mask, score = torch.arange(7) < 6, Distance(scale=0.1)
+    truth = attend(query, key[:, :, :6], value[:, :, :6], score=score).context
+    found = attend(query.float(), key.float(), value.float(), score=score, mask=mask).context
+    assert_close(found.double(), truth, rtol=1e-4, atol=1e-4)
+
+
+def test_the_plain_formula_at_the_limits_is_the_loops():
+    for query, key in ((1e4, 1.0), (1e-40, 1.0), (1e17, 1e17)):
+        case = case_of("mask", "Keep", query=query, key=key)
+        context, weights = reference(case.query, case.key, case.value, keep=case.keep)
+        seen = case.attend()
+        assert_close(seen.context.double(), context, rtol=1e-2, atol=1e-2)
+        assert_close(seen.pattern.dense().double(), weights, rtol=1e-2, atol=1e-2)
+
+
+# Sizes
+
+
+@every_kind
+@pytest.mark.parametrize("sizes", [(3, 1), (1, 1)])
+def test_one_key(stage, name, sizes):
+    right(case_of(stage, name, sizes=sizes))
+
+
+@every_kind
+def test_65_536_keys(stage, name):
+    right(case_of(stage, name, sizes=(2, 65_536), heads=(1, 1), batch=(1, 1, 1)))
+
+
+@pytest.mark.parametrize("sizes", [(3, 0), (0, 7), (0, 0)])
+@every_kind
+def test_no_keys_and_no_queries(stage, name, sizes):
+    if name in ("Global", "Either") and sizes[1] == 0:
+        with pytest.raises(ValueError) as raised:
+            case_of(stage, name, sizes=sizes).attend()
+        assert str(raised.value) == (
+            "Global was given position 0, but there are 0 keys; positions count from 0, so they must be below 0."
+        )
+    else:
+        empty(case_of(stage, name, sizes=sizes))
+
+
+@pytest.mark.parametrize("batch", [(0, 0, 0), (1, 0, 0), (0, 1, 0)])
+@every_kind
+def test_no_items(stage, name, batch):
+    empty(case_of(stage, name, batch=batch))
+
+
+def empty(case):
+    """Fail unless nothing comes of nothing, in the shapes that all else has."""
+    seen, grid = case.attend(), case.grid
+    assert seen.context.shape == (*grid.shape[:3], case.value.shape[3])
+    assert not seen.context.any()
+    pattern = seen.pattern
+    assert pattern.dense().shape == pattern.scores().shape == grid.shape
+    assert pattern.received().shape == (grid.batch, grid.heads, grid.keys)
+    assert pattern.entropy().shape == grid.shape[:3]
+    assert not pattern.entropy().any()
+    assert pattern.apply(case.value).shape == seen.context.shape
+    assert pattern.back(torch.ones(grid.shape[:3])).shape == (grid.batch, grid.heads, grid.keys)
+
+
+@pytest.mark.parametrize("key_heads", [0, 3])
+def test_no_heads_are_refused(key_heads):
+    with pytest.raises(ValueError) as raised:
+        attend(torch.ones(2, 0, 3, 5), torch.ones(2, key_heads, 7, 5), torch.ones(2, key_heads, 7, 3))
+    assert str(raised.value) == "query has 0 heads; attention needs at least one."
+
+
+def test_vectors_of_one_number(normal):
+    query, key, value = normal(2, 6, 5, 1), normal(2, 3, 7, 1), normal(2, 3, 7, 1)
+    context, weights = reference(query, key, value)
+    seen = attend(query, key, value)
+    assert_close(seen.context.double(), context, rtol=1e-6, atol=1e-6)
+    assert_close(seen.pattern.dense().double(), weights, rtol=1e-6, atol=1e-6)
+
+
+# Layouts
+
+
+@every_kind
+def test_strided_tensors_are_read_as_they_stand(stage, name):
+    case = case_of(stage, name)
+
+    def strided(tensor):
+        batch, heads, tokens, width = tensor.shape
+        apart = torch.full((batch, tokens, 2 * width, heads), math.nan).permute(0, 3, 1, 2)[..., ::2]
+        return apart.copy_(tensor)
+
+    there = replace(case, query=strided(case.query), key=strided(case.key), value=strided(case.value))
+    assert not there.key.is_contiguous()
+    alike(there, case)
+
+
+@every_kind
+def test_expanded_tensors_are_read_as_if_they_were_written_out(stage, name):
+    case = case_of(stage, name)
+    query = case.query[:, :1].expand_as(case.query)
+    key, value = case.key[:, :, :1].expand_as(case.key), case.value[:1, :1, :1].expand_as(case.value)
+    there = replace(case, query=query, key=key, value=value)
+    alike(there, replace(case, query=query.clone(), key=key.clone(), value=value.clone()))
+
+
+def alike(there, here):
+    """Fail unless two calls read the same."""
+    assert_close(there.attend().context, here.attend().context, rtol=1e-5, atol=1e-5)
+    assert_close(there.attend().pattern.dense(), here.attend().pattern.dense(), rtol=1e-5, atol=1e-5)

@@ -1,0 +1,290 @@
+"""What holds for attention of every kind: products of scores, masks, normalisers, positions and head layouts.
+
+Each law is tried on every kind of the registry, with partners, sizes and numbers that hypothesis draws, with a backward
+pass in sight and without, which may take other backends.
+"""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kinds import (
+    BASES,
+    EVERY,
+    NO_KINDS,
+    NORMALISERS,
+    STAGES,
+    Kind,
+    built,
+    concrete,
+    drawn,
+    public,
+    registered,
+)
+from torch.testing import assert_close
+
+import regard.attention.backends.fused as fused_backend
+import regard.attention.pattern as pattern_module
+import regard.attention.scores.additive as additive_module
+from regard import Causal, GumbelSoftmax, Hard, Keep, Sampled, Softmax, use_backend
+from regard.attention.backends.choice import BACKENDS
+
+Fits = Callable[[Kind], bool]
+
+PLAIN = {"score": "ScaledDot", "mask": "none", "normalise": "Softmax", "positions": "none"}
+
+
+def law(fits: Fits = lambda kind: True, examples: int = 2, stages: tuple[str, ...] = tuple(STAGES)):
+    """Try a law on every kind that it fits, several times, each time with other partners that it fits."""
+
+    def decorate(test):
+        def tried(stage, name, number):
+            with torch.set_grad_enabled(len(name) % 2 == number % 2):
+                test(drawn(stage, name, number, fits), number)
+
+        tried.__name__ = test.__name__
+        tried = settings(max_examples=examples)(given(number=st.integers(0, 2**20))(tried))
+        every = [(stage, name) for stage, name in EVERY if stage in stages and fits(STAGES[stage][name])]
+        return pytest.mark.parametrize(("stage", "name"), every, ids=lambda word: word)(tried)
+
+    return decorate
+
+
+def same(found, truth, case):
+    """Fail unless both agree in float64: to 12 digits where scores that differ by rounding give weights that do."""
+    allowed = 1e-12 if case.smooth else 1e-7
+    assert_close(found, truth, rtol=allowed, atol=allowed)
+
+
+def of_content(kind):
+    return not kind.by_place
+
+
+def of_content_or_from_start(kind):
+    return not kind.by_place or kind.from_start
+
+
+# The registry itself
+
+
+def test_every_public_kind_is_in_the_registry():
+    assert public() - NO_KINDS - registered() == set()
+
+
+def test_every_kind_of_the_package_is_in_the_registry():
+    inner = {"Rounded"}  # what attend makes of a rule, for the type of its query
+    found = {kind.__name__ for base in BASES for kind in concrete(base)}
+    assert {"ScaledDot", "Padding", "Entmax", "Sampled", "Alibi", "Yarn"} <= found
+    assert found - inner - registered() == set()
+
+
+# Rows
+
+
+@law()
+def test_rows_sum_to_what_is_promised_and_barred_keys_have_no_weight(case, number):
+    seen, attended = case.seen, case.attend()
+    weights, blind, promised = attended.pattern.dense(), ~seen.any(-1), NORMALISERS[case.names["normalise"]].sum
+    total = weights.sum(-1)
+    assert not weights.isnan().any()
+    assert not weights[~seen].any()
+    if promised == "1":
+        same(total, (~blind).to(total), case)
+    elif promised != "any":
+        assert bool((weights >= 0).all())
+        most = 1.0 if promised == "at most 1" else seen.sum(-1)
+        assert bool((total <= most + torch.full_like(total, 1e-12)).all())
+    assert not attended.context[blind].any()
+    assert not attended.pattern.entropy()[blind].any()
+    assert bool((attended.pattern.top(1).keys[blind] == -1).all())
+
+
+# Keys
+
+
+@law(of_content)
+def test_a_masked_key_is_as_good_as_absent(case, number):
+    keys = range(case.grid.keys)
+    kept = [j for j in keys if j % 3 != number % 3] or [0]
+    hidden = torch.tensor([j not in kept for j in keys])
+    masked = case.attend(mask=Keep(case.keep & ~hidden))
+    absent = case.attend(key=case.key[:, :, kept], value=case.value[:, :, kept], mask=Keep(case.keep[..., kept]))
+    same(masked.context, absent.context, case)
+    same(masked.pattern[..., kept], absent.pattern.dense(), case)
+
+
+@law(of_content_or_from_start)
+def test_keys_masked_at_the_end_are_as_good_as_absent(case, number):
+    n = max(1, case.grid.keys - 1 - number % 3)
+    masked = case.attend(mask=Keep(case.keep & (torch.arange(case.grid.keys) < n)))
+    absent = case.attend(key=case.key[:, :, :n], value=case.value[:, :, :n], mask=Keep(case.keep[..., :n]))
+    same(masked.context, absent.context, case)
+    same(masked.pattern[..., :n], absent.pattern.dense(), case)
+
+
+@law()
+def test_what_a_masked_key_holds_does_not_matter(case, number):
+    j = number % case.grid.keys
+    mask = case.rule & Keep(torch.arange(case.grid.keys) != j)
+    key, value = case.key.clone(), case.value.clone()
+    key[:, :, j], value[:, :, j] = -7.0, 1e9
+    there, here = case.attend(mask=mask, key=key, value=value), case.attend(mask=mask)
+    same(there.context, here.context, case)
+    same(there.pattern.dense(), here.pattern.dense(), case)
+
+
+@law()
+def test_the_future_never_leaks(case, number):
+    grid = case.grid
+    now = number % (grid.keys + 1)
+    past = max(0, min(now - grid.offset, grid.queries))  # queries whose own position lies before `now`
+    query, key, value = case.query.clone(), case.key.clone(), case.value.clone()
+    query[:, :, past:], key[:, :, now:], value[:, :, now:] = 7.0, -7.0, 1e9
+    there = case.attend(mask=case.rule & Causal(), query=query, key=key, value=value)
+    here = case.attend(mask=case.rule & Causal())
+    same(there.context[:, :, :past], here.context[:, :, :past], case)
+    same(there.pattern[:, :, :past], here.pattern[:, :, :past], case)
+
+
+@law(of_content)
+def test_the_order_of_the_keys_does_not_matter_unless_they_are_places(case, number):
+    order = torch.randperm(case.grid.keys, generator=torch.Generator().manual_seed(number))
+    there = case.attend(key=case.key[:, :, order], value=case.value[:, :, order], mask=Keep(case.keep[..., order]))
+    here = case.attend()
+    same(there.context, here.context, case)
+    same(there.pattern.dense(), here.pattern.dense()[..., order], case)
+
+
+@pytest.mark.parametrize(
+    ("stage", "name"), [(stage, name) for stage, name in EVERY if stage != "mask" and STAGES[stage][name].by_place]
+)
+def test_the_order_of_keys_that_are_places_does_matter(stage, name):
+    case = built(PLAIN | {stage: name}, (5, 7), (3, 3), (2, 2, 2), 0)
+    if stage == "positions":  # positions are in the keys already: these stand elsewhere
+        moved = built(PLAIN, (5, 7), (3, 3), (2, 2, 2), 0)
+        assert not torch.allclose(moved.attend().context, case.attend().context, atol=1e-3)
+    else:
+        there = case.attend(key=case.key.flip(2), value=case.value.flip(2))
+        assert not torch.allclose(there.context, case.attend().context, atol=1e-3)
+
+
+# Items and heads
+
+
+@law(lambda kind: kind.sum != "any")
+def test_each_item_and_head_stands_alone(case, number):
+    case = case.full()
+    item, head = number % case.grid.batch, number % case.grid.heads
+    elsewhere = torch.ones(case.grid.batch, case.grid.heads, dtype=torch.bool)
+    elsewhere[item, head] = False
+    query, key, value = (x.clone() for x in (case.query, case.key, case.value))
+    for tensor in (query, key, value):
+        tensor[elsewhere] = math.nan
+    there, here = case.attend(query=query, key=key, value=value), case.attend()
+    same(there.context[item, head], here.context[item, head], case)
+    same(there.pattern[item, head], here.pattern[item, head], case)
+
+
+@law()
+def test_one_item_and_one_key_head_serve_as_if_they_were_written_out(case, number):
+    full = case.full()
+    same(case.attend().context, full.attend().context, case)
+    same(case.attend().pattern.dense(), full.attend().pattern.dense(), case)
+
+
+# Temperature
+
+
+@law(stages=("score", "mask", "positions"), examples=1)
+def test_temperature_goes_from_the_largest_to_the_mean(case, number):
+    cold, coldest, hottest = (
+        case.attend(normalise=Softmax(temperature=temperature)) for temperature in (1e-9, 0.0, 1e9)
+    )
+    assert_close(cold.context, coldest.context)
+    seen = case.seen.double()
+    mean = seen / seen.sum(-1, keepdim=True).clamp_min(1.0)
+    assert_close(hottest.pattern.dense(), mean, rtol=1e-6, atol=1e-6)  # scores still differ by about 1e-8
+    chosen = case.attend(normalise=Hard()).pattern.dense()
+    assert_close(coldest.pattern.dense(), chosen)
+    drawn_one = case.attend(normalise=Hard(Sampled(seed=3))).pattern.dense()
+    assert_close(case.attend(normalise=GumbelSoftmax(seed=3, temperature=1e-9)).pattern.dense(), drawn_one)
+
+
+# What the pattern shows is what was read with, however it was computed
+
+
+@law()
+def test_the_pattern_is_what_the_context_was_read_with(case, number):
+    attended = case.attend()
+    pattern, weights, grid = attended.pattern, attended.pattern.dense(), case.grid
+    value = case.full().value
+    same(attended.context, pattern.apply(case.value), case)
+    same(attended.context, weights @ value, case)
+    vector = case.query[..., 0]
+    same(pattern.back(vector), (vector[:, :, None] @ weights)[:, :, 0], case)
+    b, h, i = number % grid.batch, number % grid.heads, number % grid.queries
+    same(pattern[b, h, i], weights[b, h, i], case)
+    same(pattern[:, [h, 0], i:, ::2], weights[:, [h, 0], i:, ::2], case)
+    same(pattern[b, ..., [-1, 0]], weights[b, ..., [-1, 0]], case)
+    same(pattern.received(), weights.sum(2), case)
+    same(pattern.pooled(1, 1, "sum")[..., 0, 0], weights.sum((2, 3)), case)
+    steps = pattern.steps(b, h, i)
+    same(steps.weights, weights[b, h, i], case)
+    same(steps.context, attended.context[b, h, i], case)
+    same(steps.scores, pattern.scores()[b, h, i], case)
+
+
+@law(examples=1)
+def test_the_size_of_a_block_does_not_show(case, number):
+    whole, grid, queries = case.attend(), case.grid, 2 - number % 2
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fused_backend, "BLOCK_QUERIES", queries)
+        patch.setattr(pattern_module, "BLOCK_WEIGHTS", queries * grid.batch * grid.heads * grid.keys)
+        patch.setattr(additive_module, "TILE_NUMBERS", 9 * grid.batch * grid.heads * 7)  # 3 queries by 3 keys
+        cut = case.attend()
+        same(cut.context, whole.context, case)
+        same(cut.pattern.dense(), whole.pattern.dense(), case)
+        same(cut.pattern.received(), whole.pattern.received(), case)
+        same(cut.pattern.apply(case.value), whole.context, case)
+
+
+@pytest.mark.parametrize(("stage", "name"), [each for each in EVERY if each[0] != "positions"], ids=lambda word: word)
+def test_the_number_of_threads_does_not_show(stage, name):
+    case = built(PLAIN | {stage: name}, (67, 131), (3, 1), (2, 2, 2), 0)  # enough weights for two threads
+    one = case.attend()
+    torch.set_num_threads(2)
+    try:
+        two = case.attend()
+        same(two.context, one.context, case)
+        same(two.pattern.dense(), one.pattern.dense(), case)
+    finally:
+        torch.set_num_threads(1)
+
+
+@law()
+def test_every_backend_that_does_the_call_gives_the_same(case, number):
+    here = case.attend()
+    for name in ("fused", "math", "tiled", "reference"):
+        if BACKENDS[name].why_not(here.pattern, 0.0) is None:
+            with use_backend(name):
+                there = case.attend()
+            assert there.backend == name
+            same(there.context, here.context, case)
+
+
+# Gradients
+
+
+@law(lambda kind: kind.smooth, examples=1)
+def test_gradients_of_the_context_in_float64(case, number):
+    leaves = [x.detach().clone().requires_grad_() for x in (case.query, case.key, case.value)]
+    parameters = case.parameters()
+
+    def context(query, key, value, *_):
+        return case.attend(query=query, key=key, value=value).context
+
+    with torch.enable_grad():
+        assert torch.autograd.gradcheck(context, (*leaves, *parameters), fast_mode=True)

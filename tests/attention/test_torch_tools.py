@@ -1,0 +1,310 @@
+"""torch's own tools take attention of every kind: compile, export, autocast, state_dict, deepcopy and to.
+
+What is traced runs in another process, where no shapes are checked: the checks would be traced too.
+"""
+
+import copy
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from kinds import D_MODEL, EVERY, MODULES, NORMALISERS, SCORES, built, normal
+from safetensors.torch import load, save
+from torch import nn
+from torch.testing import assert_close
+
+from regard import Causal, Keep, ScaledDot, Sparsemax, attend, use_backend
+from regard.attention.introduce import modules_in
+
+PLAIN = {"score": "ScaledDot", "mask": "none", "normalise": "Softmax", "positions": "none"}
+KINDS = [(stage, name) for stage, name in EVERY if stage != "positions"]
+PARAMETRIC = [
+    ("score" if kinds is SCORES else "normalise", name)
+    for kinds in (SCORES, NORMALISERS)
+    for name, kind in kinds.items()
+    if kind.parametric
+]
+LENGTHS = (17, 1, 2, 300)
+
+every_kind = pytest.mark.parametrize(("stage", "name"), KINDS, ids=lambda word: word)
+every_module = pytest.mark.parametrize("name", MODULES)
+
+
+def case_of(stage, name):
+    """One kind among plain partners."""
+    return built(PLAIN | {stage: name}, (5, 7), (6, 3), (2, 2, 2), 0)
+
+
+def tokens(length=17):
+    """Two texts."""
+    return normal(2, length, D_MODEL).float()
+
+
+# What is traced: each function is run in the other process, under its name
+
+
+def compiled(stage: str, name: str) -> None:
+    """attend in one graph, forward and backward."""
+    case = case_of(stage, name)
+
+    def context(query, key, value):
+        return attend(query, key, value, score=case.score, mask=case.mask, normalise=case.normalise).context
+
+    program = torch.compile(context, backend="eager", fullgraph=True)
+    there, here = ([x.clone().requires_grad_() for x in (case.query, case.key, case.value)] for _ in range(2))
+    one, other = program(*there), context(*here)
+    assert_close(one, other)
+    one.square().sum().backward()
+    other.square().sum().backward()
+    for one, other in zip(there, here, strict=True):
+        assert (one.grad is None) == (other.grad is None)
+        if one.grad is not None:
+            assert_close(one.grad, other.grad)
+
+
+def compiled_module(name: str) -> None:
+    """A layer in one graph; its pattern may be looked at afterwards."""
+    module, x = MODULES[name](), tokens()
+    there = torch.compile(module, backend="eager", fullgraph=True)(x, mask=Causal())
+    here = module(x, mask=Causal())
+    assert_close(there.output, here.output)
+    assert_close(there.pattern.dense(), here.pattern.dense())
+    there.output.sum().backward()
+    assert all(parameter.grad is not None for parameter in module.to_output.parameters())
+
+
+def compiled_without_a_backward_pass() -> None:
+    """Neither attend nor a layer breaks the graph under no_grad and inference_mode; through AOT autograd too."""
+    module, x = MODULES["MultiHeadAttention, Rotary"](), tokens()
+    program = torch.compile(module, backend="aot_eager", fullgraph=True)
+
+    def sparse(x):
+        return attend(x, x, x, normalise=Sparsemax()).context
+
+    tiled = torch.compile(sparse, backend="eager", fullgraph=True)
+    for mode in (torch.no_grad, torch.inference_mode, torch.enable_grad):
+        with mode():
+            assert_close(program(x, mask=Causal()).output, module(x, mask=Causal()).output)
+            assert_close(tiled(x[None]), sparse(x[None]))
+
+
+def compiled_for_any_length() -> None:
+    """One program serves all lengths from the first on."""
+    module = MODULES["MultiHeadAttention, Rotary"]()
+    made = []
+
+    def count(graph, _):
+        made.append(graph)
+        return graph.forward
+
+    program = torch.compile(module, backend=count, fullgraph=True, dynamic=True)
+    for length in (17, 19, 23, 29, 31):
+        assert_close(program(tokens(length), mask=Causal()).output, module(tokens(length), mask=Causal()).output)
+    assert len(made) == 1
+
+
+def compiled_to_machine_code() -> None:
+    """Inductor gives the same numbers, of a fused kind and of a tiled one."""
+    x = normal(1, 2, 19, 8)
+    for options in ({"mask": Causal()}, {"normalise": Sparsemax()}):
+        there, here = x.clone().requires_grad_(), x.clone().requires_grad_()
+        torch.compile(lambda x, options=options: attend(x, x, x, **options).context)(there).sum().backward()
+        attend(here, here, here, **options).context.sum().backward()
+        assert_close(there.grad, here.grad)
+
+
+def compiled_backend_by_name() -> None:
+    """A program knows when another backend is asked for."""
+    program = torch.compile(lambda x: attend(x, x, x).backend, backend="eager")
+    x = torch.ones(1, 1, 3, 4)
+    assert program(x) == "fused"
+    with use_backend("tiled"):
+        assert program(x) == "tiled"
+    assert program(x) == "fused"
+
+
+class Output(nn.Module):
+    """A layer that gives its output alone: what is exported gives tensors."""
+
+    def __init__(self, module: nn.Module, mask: object) -> None:
+        super().__init__()
+        self.module, self.mask = module, mask
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The output."""
+        return self.module(x, mask=self.mask).output
+
+
+def exported(name: str, strict: str, masked: str) -> None:
+    """A layer as a program of its own, for texts of any length where no block of queries has a mask of its own."""
+    mask = {"none": None, "causal": Causal(), "rows": Keep(torch.ones(17, 17).tril().bool())}[masked]
+    layer = Output(MODULES[name]().eval(), mask)
+    any_length = masked != "rows" and not name.endswith(("RelativeBias", "TalkingHeads"))
+    shapes = {"x": {1: torch.export.Dim("tokens", max=4096)}} if any_length else None
+    with torch.no_grad():
+        program = torch.export.export(layer, (tokens(),), strict=strict == "strict", dynamic_shapes=shapes)
+        for length in LENGTHS if any_length else (17,):
+            assert_close(program.module()(tokens(length)), layer(tokens(length)), rtol=1e-4, atol=1e-5)
+        there = io.BytesIO()
+        torch.export.save(program, there)
+        there.seek(0)
+        assert_close(torch.export.load(there).module()(tokens()), layer(tokens()))
+
+
+TRACED: dict[str, tuple[Callable[..., None], list[tuple[str, ...]]]] = {
+    "compiled": (compiled, KINDS),
+    "compiled_module": (compiled_module, [(name,) for name in MODULES]),
+    "compiled_without_a_backward_pass": (compiled_without_a_backward_pass, [()]),
+    "compiled_for_any_length": (compiled_for_any_length, [()]),
+    "compiled_to_machine_code": (compiled_to_machine_code, [()]),
+    "compiled_backend_by_name": (compiled_backend_by_name, [()]),
+    "exported": (
+        exported,
+        [
+            (name, strict, masked)
+            for name in MODULES
+            for strict in ("strict", "not strict")
+            for masked in ("none", "causal", "rows")
+            if (strict == "not strict" and masked == "causal") or name == "MultiHeadAttention"
+        ],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    """What came of everything that is traced: nothing, or the error's text."""
+    here = Path(__file__).parent
+    paths = os.pathsep.join([str(here), str(here.parent), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"JAXTYPING_DISABLE": "1", "PYTHONPATH": paths}
+    run = subprocess.run([sys.executable, __file__], capture_output=True, text=True, env=environment)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(("tool", "what"), [(tool, what) for tool in TRACED for what in TRACED[tool][1]], ids=str)
+def test_it_can_be_traced(outcomes, tool, what):
+    assert outcomes[tool][", ".join(what)] == ""
+
+
+def trace_all() -> dict[str, dict[str, str]]:
+    """Run everything that is traced; the text of the error for each that fails."""
+    torch.set_num_threads(1)
+    every: dict[str, dict[str, str]] = {}
+    for tool, (check, cases) in TRACED.items():
+        every[tool] = {}
+        for what in cases:
+            torch._dynamo.reset()
+            try:
+                check(*what)
+                every[tool][", ".join(what)] = ""
+            except Exception as error:  # whatever it is, the test shows it
+                every[tool][", ".join(what)] = f"{type(error).__name__}: {error}"
+    return every
+
+
+# Autocast
+
+
+@every_kind
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_autocast_rounds_nothing_inside_attention(stage, name, dtype):
+    case = case_of(stage, name)
+    query, key, value = (x.to(dtype) for x in (case.query, case.key, case.value))
+    vector = query[..., 0]
+
+    def read():
+        seen = case.attend(query=query, key=key, value=value)
+        pattern = seen.pattern
+        steps = pattern.steps(1, 2)
+        found = (pattern.dense(), pattern.scores(), pattern.received(), pattern.back(vector), pattern.apply(value))
+        return seen.context, *found, steps.products, steps.context
+
+    here = read()
+    with torch.autocast("cpu", torch.bfloat16):
+        there = read()
+    assert [x.dtype for x in there] == [x.dtype for x in here]
+    assert (there[0].dtype, there[1].dtype) == (dtype, torch.float32)
+    for one, other in zip(there, here, strict=True):
+        assert_close(one, other, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")  # torch's own RMSNorm
+@every_module
+def test_a_layer_under_autocast_shows_the_weights_that_it_read_with(name):
+    module, x = MODULES[name](), tokens()
+    with torch.autocast("cpu", torch.bfloat16):
+        read = module(x, mask=Causal())
+        inside = read.pattern.dense()
+    pattern = read.pattern
+    assert (read.output.dtype, read.attended.context.dtype) == (torch.bfloat16, torch.bfloat16)
+    assert pattern.dtype == inside.dtype == torch.float32
+    assert_close(inside, pattern.dense())
+    value = pattern.value.repeat_interleave(pattern.n_heads // pattern.value.shape[1], 1)
+    assert_close(read.attended.context.float(), inside @ value.float(), rtol=2e-2, atol=2e-2)
+    read.output.float().sum().backward()
+    assert all(parameter.grad.dtype == torch.float32 for parameter in module.parameters() if parameter.grad is not None)
+
+
+# Saving, copying, moving
+
+
+@pytest.mark.parametrize(("stage", "name"), PARAMETRIC, ids=lambda word: word)
+def test_parameters_are_saved_copied_and_moved(stage, name):
+    case = case_of(stage, name)
+    part = case.score if stage == "score" else case.normalise
+    twin = copy.deepcopy(part)
+    (module,), (other,) = modules_in(part), modules_in(twin)
+    numbers = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    assert numbers
+    before = case.attend().context.detach()
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.zero_()
+    assert not torch.allclose(case.attend(**{stage: twin}).context, before)
+    assert_close(case.attend().context, before)  # a copy shares nothing
+    other.load_state_dict(load(save(module.state_dict())))
+    assert_close(case.attend(**{stage: twin}).context, before)
+    other.float()
+    assert {parameter.dtype for parameter in other.parameters()} == {torch.float32}
+    assert_close(case.attend(**{stage: twin}).context, before, rtol=1e-5, atol=1e-5)
+    assert_close(module.state_dict(), numbers)
+
+
+@every_module
+def test_a_layer_is_saved_copied_and_moved(name):
+    module, x = MODULES[name](), tokens()
+    before = module(x, mask=Causal()).output.detach()
+    twin = copy.deepcopy(module)
+    assert twin.state_dict().keys() == module.state_dict().keys()
+    with torch.no_grad():
+        for parameter in twin.parameters():
+            parameter.add_(1.0)
+    assert not torch.allclose(twin(x, mask=Causal()).output, before)
+    assert_close(module(x, mask=Causal()).output, before)
+    twin.load_state_dict(load(save(module.state_dict())))
+    assert_close(twin(x, mask=Causal()).output, before)
+    assert_close(twin.double()(x.double(), mask=Causal()).output, before.double(), rtol=1e-5, atol=1e-5)
+    stored = io.BytesIO()
+    torch.save(module.state_dict(), stored)
+    stored.seek(0)
+    fresh = MODULES[name]()
+    fresh.load_state_dict(torch.load(stored, weights_only=True))  # tensors alone: nothing is unpickled
+    assert_close(fresh(x, mask=Causal()).output, before)
+
+
+def test_a_bias_that_is_a_parameter_is_its_owners():
+    bias = nn.Parameter(normal(3, 5, 7))
+    seen = attend(*(normal(1, 3, n, 5) for n in (5, 7, 7)), score=ScaledDot(bias=bias))
+    seen.context.sum().backward()
+    assert bias.grad.any()
+
+
+if __name__ == "__main__":
+    print(json.dumps(trace_all()))

@@ -1,0 +1,157 @@
+"""`regard evaluate`: its outputs, its pipes, its refusals."""
+
+import json
+
+import pytest
+import sacrebleu
+import typer
+from typer.testing import CliRunner
+
+from regard import InputError
+from regard.cli.evaluate import evaluate, lines_of
+
+app = typer.Typer()
+app.command()(evaluate)
+
+FILES = {
+    "test.de": "die Katze saß auf der Matte .\nzwei Hunde laufen über das Feld .\n",
+    "system.de": "die Katze saß auf einer Matte .\nzwei Hunde laufen über das Feld .\n",
+    "other.de": "Katze auf Matte .\nHunde im Feld .\n",
+    "test.en": "the cat sat on the mat .\ntwo dogs run across the field .\n",
+    "short.de": "die Katze\n",
+}
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments, text=None):
+    runner = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "80"})
+    return runner.invoke(app, list(arguments), input=text)
+
+
+def refusal(*arguments):
+    result = run(*arguments)
+    assert isinstance(result.exception, InputError), result.output
+    return str(result.exception)
+
+
+def test_scores_in_the_terminal(files):
+    result = run("test.de", "system.de")
+    assert result.exit_code == 0, result.exception
+    bleu = sacrebleu.corpus_bleu(lines_of(files / "system.de"), [lines_of(files / "test.de")])
+    assert result.stdout.splitlines()[1].rstrip() == f"BLEU     {bleu.score:.1f}"
+    assert "exact    50.0   % of 2 lines" in result.stdout
+    assert "  line 1         chrF" in result.stdout
+    assert "\n    source" not in result.stdout
+
+
+def test_all_of_it_with_a_second_system(files):
+    options = ["--source", "test.en", "--against", "other.de", "--html", "a.html", "--json", "a.json", "--worst", "1"]
+    result = run("test.de", "system.de", *options)
+    assert result.exit_code == 0, result.exception
+    assert result.stdout.endswith("\nwrote a.html\nwrote a.json\n")
+    assert "difference" in result.stdout
+    assert "\n    source       the cat sat on the mat ." in result.stdout
+    assert "<title>system.de · regard</title>" in (files / "a.html").read_text()
+    document = json.loads((files / "a.json").read_text())
+    assert [score["name"] for score in document["scores"]] == ["BLEU", "chrF2", "TER"]
+    assert document["sentences"][0]["other"] == "Katze auf Matte ."
+    assert document["n_lines"] == len(document["sentences"]) == 2
+
+
+def test_a_pipe_in_and_json_out(files):
+    result = run("test.de", "-", "--json", "-", text=FILES["system.de"])
+    assert result.exit_code == 0, result.exception
+    assert json.loads(result.stdout)["exact"] == 50
+    assert sorted(path.name for path in files.iterdir()) == sorted(FILES)
+
+
+def test_several_references_and_settings(files):
+    result = run("test.de", "other.de", "-r", "other.de", "--tokenize", "char", "--lowercase")
+    assert "exact   100.0" in result.stdout
+    assert "nrefs:2|case:lc|eff:no|tok:char" in result.stdout
+
+
+def test_a_translator_translates_first(files, monkeypatch):
+    """The translations are those that the translator gives, and it is given the source's lines."""
+    from types import SimpleNamespace
+
+    from regard.translation import translator
+
+    class Fake:
+        def translate(self, texts):
+            assert texts == lines_of(files / "test.en")
+            return [SimpleNamespace(text=text) for text in lines_of(files / "system.de")]
+
+    monkeypatch.setattr(translator.Translator, "load", lambda folder: Fake())
+    result = run("test.de", "--translator", "en-de", "--source", "test.en", "--html", "a.html")
+    assert result.exit_code == 0, result.exception
+    assert result.stdout.splitlines()[:5] == run("test.de", "system.de").stdout.splitlines()[:5]
+    assert "<title>en-de · regard</title>" in (files / "a.html").read_text()
+
+
+def test_lines_are_kept_as_they_are(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes("\ufeffein  Satz \r\n\r\nzwei\u2028Zeilen?\n".encode())
+    assert lines_of(path) == ["ein  Satz ", "", "zwei\u2028Zeilen?"]
+    path.write_bytes(b"")
+    assert lines_of(path) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["test.de"],
+            "got neither HYPOTHESIS nor --translator; give the file of translations, or a translator that makes them.",
+        ),
+        (
+            ["test.de", "system.de", "-t", "en-de"],
+            "got both HYPOTHESIS and --translator; give the file of translations, or a translator that makes them.",
+        ),
+        (
+            ["test.de", "-t", "en-de"],
+            "--translator translates --source, and there is none; name the file to translate.",
+        ),
+        (
+            ["test.de", "short.de"],
+            "test.de has 2 lines and short.de has 1 line; line by line they must be the same sentences.",
+        ),
+        (
+            ["test.de", "system.de", "-s", "short.de"],
+            "test.de has 2 lines and short.de has 1 line; line by line they must be the same sentences.",
+        ),
+        (["none.de", "system.de"], "cannot read none.de: no such file or directory; name another file."),
+        (["test.de", "."], "cannot read .: is a directory; name another file."),
+        (
+            ["test.de", "system.de", "--html", "none/a.html"],
+            "cannot write none/a.html: there is no folder none; make it first or name another file.",
+        ),
+        (
+            ["test.de", "-t", "none", "-s", "test.en"],
+            "none does not exist; give the folder that regard train wrote with --out.",
+        ),
+    ],
+)
+def test_refusals(files, arguments, message):
+    assert refusal(*arguments) == message
+    assert sorted(path.name for path in files.iterdir()) == sorted(FILES)
+
+
+def test_a_line_that_is_not_utf_8(files):
+    (files / "latin.de").write_bytes(b"gut\nsa\xdf\n")
+    assert refusal("test.de", "latin.de") == (
+        "latin.de: line 2 is not UTF-8 (byte 0xDF at place 3); "
+        "convert the text first, for instance with iconv -f LATIN1 -t UTF-8."
+    )
+
+
+def test_help_has_an_example():
+    text = run("--help").stdout
+    assert "regard evaluate test.de system.de" in text

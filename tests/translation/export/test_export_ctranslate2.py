@@ -1,0 +1,89 @@
+"""CTranslate2: for every choice that a Transformer has the same log-probabilities, and the same by beam search."""
+
+from dataclasses import dataclass
+
+import ctranslate2
+import pytest
+import torch
+
+from regard import InputError
+from regard.translation.beam import Beam
+from regard.translation.export import ctranslate2 as export
+from regard.translation.export.parity import compare
+from regard.translation.search import Sources
+
+LINES = ["the cat sat", "zwei 猫", "a"]
+SHAPES = [
+    {"joint": True, "share": "all"},
+    {"norm": "post", "share": "target", "n_decoder_layers": 3},
+    {"norm": "pre", "positions": "learned", "share": "none"},
+    {"norm": "post", "positions": "learned", "activation": "gelu_tanh"},
+    {"norm": "pre", "positions": "rotary", "n_key_heads": 2},
+    {"norm": "post", "positions": "rotary", "activation": "swish"},
+    *({"activation": activation} for activation in export.ACTIVATIONS),
+]
+
+
+def written(contents, folder):
+    export.write(contents, folder)
+    return export.Opened(folder)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_shape_translates_the_same(contents_of, tmp_path, shape):
+    contents = contents_of(**shape)
+    parity = compare(contents, written(contents, tmp_path), LINES)
+    assert parity.n_same == len(LINES)
+    assert parity.difference < 1e-5
+
+
+def test_beam_search_finds_the_same(contents_of, tmp_path):
+    """Without penalties both rank by log P alone; the logits are sharpened, so that no two texts are as likely."""
+    contents = contents_of(norm="post")
+    with torch.no_grad():
+        contents.model.decoder.to_logits.weight.mul_(2)
+    opened = written(contents, tmp_path)
+    never = [["<pad>"], ["<s>"]]
+    for line in LINES:
+        sources = Sources.of(contents.model, [[*contents.source_vocabulary.encode(line), 3]])
+        own = Beam(4, length_penalty=0.0, coverage_penalty=0.0).run(contents.model, sources)[0][0]
+        found = opened.translator.translate_batch(
+            [opened.source.encode(line, out_type=str)],
+            beam_size=4,
+            length_penalty=0,
+            max_decoding_length=sources.limits[0],
+            min_decoding_length=0,
+            suppress_sequences=never,
+        )
+        if not own.cut:  # a text that is cut off has an EOS in ours and none in theirs
+            assert [opened.target.piece_to_id(piece) for piece in found[0].hypotheses[0]] == list(own.tokens)
+
+
+def test_the_folder_is_all_that_is_needed(contents_of, tmp_path):
+    """As its users load it, in int8."""
+    contents = contents_of()
+    opened = written(contents, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "config.json", "model.bin", "source.spm", "source_vocabulary.json", "target.spm", "target_vocabulary.json",
+    ]  # fmt: skip
+    small = ctranslate2.Translator(str(tmp_path), compute_type="int8")
+    found = small.translate_batch([opened.source.encode(LINES[0], out_type=str)])
+    assert isinstance(opened.target.decode_pieces(found[0].hypotheses[0]), str)
+
+
+@dataclass
+class Fake:
+    """A model of another kind."""
+
+
+def test_what_it_cannot_express(contents_of, tmp_path):
+    with pytest.raises(InputError) as caught:
+        export.write(contents_of(activation="mish"), tmp_path)
+    assert str(caught.value) == (
+        f"CTranslate2 has no activation 'mish'; it has {', '.join(export.ACTIVATIONS)}. "
+        "Export this model with --to onnx."
+    )
+    with pytest.raises(InputError) as caught:
+        export.suitable(Fake())
+    assert str(caught.value) == "CTranslate2 runs Transformers, and this is a Fake translator; it runs in regard alone."
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,99 @@
+"""transformers: the exported folder loads as any other, and gives the same logits, pieces and texts."""
+
+import json
+
+import pytest
+import torch
+from torch.testing import assert_close
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+from regard import InputError
+from regard.transformer.config import PRESETS
+from regard.translation.export import huggingface as export
+from regard.translation.export.parity import compare
+
+LINES = ["the cat sat", "zwei 猫", "a"]
+SHAPES = {
+    "MarianMTModel": [
+        {"norm": "post", "joint": True, "share": "all"},
+        {"norm": "post", "share": "target", "activation": "gelu"},
+        {"norm": "post", "share": "none", "n_key_heads": 2, "n_decoder_layers": 1},
+    ],
+    "PegasusForConditionalGeneration": [
+        {"norm": "pre", "joint": True, "share": "all", "activation": "gelu_tanh"},
+        {"norm": "pre", "share": "target", "n_decoder_layers": 1},
+        {"norm": "pre", "share": "none", "turned": True, "n_key_heads": 1},
+        {"norm": "pre", "positions": "learned", "activation": "swish"},
+    ],
+}
+
+
+@pytest.mark.parametrize(("name", "shape"), [(name, shape) for name, some in SHAPES.items() for shape in some], ids=str)
+def test_every_shape_translates_the_same(contents_of, tmp_path, name, shape):
+    contents = contents_of(**shape)
+    export.write(contents, tmp_path)
+    opened = export.Opened(tmp_path)
+    assert type(opened.model).__name__ == name
+    parity = compare(contents, opened, LINES)
+    assert parity.n_same == len(LINES)
+    assert parity.difference < 1e-5
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_has_an_architecture(preset):
+    from regard.transformer.config import TransformerConfig
+
+    assert list(export.why_not(TransformerConfig.preset(preset, n_source_tokens=7, n_target_tokens=7))) == []
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
+def test_a_batch_as_its_users_run_it(contents_of, tmp_path, norm):
+    """Their tokenizer pads, their model masks the padding: logits are ours, and no piece that is none is written."""
+    contents = contents_of(norm=norm)
+    export.write(contents, tmp_path)
+    tokenizer, model = AutoTokenizer.from_pretrained(tmp_path), AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    given = tokenizer(LINES, return_tensors="pt", padding=True)
+    lengths = given["attention_mask"].sum(dim=1)
+    ids = [[*contents.source_vocabulary.encode(line), 3] for line in LINES]
+    assert [row[:n] for row, n in zip(given["input_ids"].tolist(), lengths.tolist(), strict=True)] == ids
+    target = torch.tensor([[2, 5, 7], [2, 11, 13], [2, 17, 19]])
+    with torch.inference_mode():
+        theirs = model.eval()(**given, decoder_input_ids=target).logits
+        ours = contents.model(given["input_ids"], lengths, target).logits
+    assert_close(theirs[..., : ours.shape[-1]], ours, rtol=1e-4, atol=1e-4)
+    found = model.generate(**given, max_new_tokens=9)
+    assert not {0, 2} & set(found[:, 1].tolist())
+    assert int(found.max()) < len(contents.target_vocabulary)
+
+
+def test_ids_are_those_of_the_vocabularies(contents_of, tmp_path):
+    contents = contents_of()
+    export.write(contents, tmp_path)
+    for name, vocabulary in (("vocab", contents.source_vocabulary), ("target_vocab", contents.target_vocabulary)):
+        ids = json.loads((tmp_path / f"{name}.json").read_text())
+        assert list(ids.values()) == list(range(len(vocabulary)))
+        assert list(ids) == vocabulary.pieces(range(len(vocabulary)))
+
+
+class Fake:
+    """A model of another kind."""
+
+
+def test_what_it_cannot_express(contents_of, tmp_path):
+    with pytest.raises(InputError) as caught:
+        export.write(contents_of(positions="rotary", activation="swiglu"), tmp_path)
+    assert str(caught.value) == (
+        "transformers has no architecture for this translator: positions='rotary', and there they are added to the "
+        "tokens; activation='swiglu', and there none is gated. Export it with --to ctranslate2 or --to onnx."
+    )
+    with pytest.raises(InputError) as caught:
+        export.write(contents_of(positions="learned", norm="post"), tmp_path)
+    assert str(caught.value) == (
+        "transformers has no architecture for this translator: positions='learned' with norm='post', and there they "
+        "go with norm='pre' alone. Export it with --to ctranslate2 or --to onnx."
+    )
+    with pytest.raises(InputError) as caught:
+        export.suitable(Fake())
+    assert str(caught.value) == ("transformers has no architecture for a Fake translator; it runs in regard alone.")
+    assert list(tmp_path.iterdir()) == []

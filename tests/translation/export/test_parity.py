@@ -1,0 +1,120 @@
+"""The check of exports: a twin passes, a tie passes, anything else does not."""
+
+import math
+
+import pytest
+import torch
+
+from regard import InputError
+from regard.text.vocabulary import EOS
+from regard.translation.export.parity import Parity, compare, made_up
+from regard.translation.greedy import Greedy
+from regard.translation.search import Sources
+
+LINES = ["the cat sat", "two men"]
+
+
+class Twin:
+    """What the translator itself does, with whatever is to be wrong."""
+
+    def __init__(self, contents, more=0.0, change=lambda tokens: tokens, text=lambda text: text):
+        self.contents, self.more, self.change, self.text = contents, more, change, text
+
+    def greedy(self, line):
+        sources = Sources.of(self.contents.model, [[*self.contents.source_vocabulary.encode(line), EOS]])
+        return Greedy().run(self.contents.model, sources)[0][0]
+
+    def translate(self, text, limit):
+        tokens = self.change(list(self.greedy(text).tokens))
+        return tokens, self.text(self.contents.target_vocabulary.decode(tokens))
+
+    def log_probability(self, text, tokens):
+        return self.greedy(text).log_probability + self.more
+
+
+def test_a_twin_is_the_same(contents_of):
+    parity = compare(contents_of(), Twin(contents_of()), LINES)
+    assert (parity.n_lines, parity.n_same, parity.difference, parity.gap) == (2, 2, 0, 0)
+    assert parity.holds
+    assert str(parity) == "same translation of 2 of 2 lines; log-probabilities at most 0.0e+00 nats a token apart"
+
+
+def test_another_log_probability_is_a_difference_for_each_token(contents_of):
+    contents = contents_of()
+    parity = compare(contents, Twin(contents, more=-0.5), LINES)
+    lengths = [len(Twin(contents).greedy(line).tokens) + 1 for line in LINES]
+    assert parity.difference == pytest.approx(0.5 / min(lengths))
+    assert parity.n_same == 2
+    assert not parity.holds
+
+
+def test_another_piece_is_a_gap_of_our_own_log_probabilities(contents_of):
+    contents = contents_of()
+    own = Twin(contents).greedy(LINES[0]).tokens
+    other = 5 if own[1] != 5 else 6
+    parity = compare(contents, Twin(contents, change=lambda tokens: [tokens[0], other, *tokens[2:]]), LINES[:1])
+    source = torch.tensor([[*contents.source_vocabulary.encode(LINES[0]), EOS]])
+    step = contents.model.step(
+        torch.tensor([[2, own[0]]]), contents.model.start(source, torch.tensor([source.shape[1]]))
+    )
+    logits = step.logits[0, -1].detach()
+    assert parity.gap == pytest.approx(float(logits[own[1]] - logits[other]), rel=1e-4)
+    assert (parity.n_same, parity.holds, parity.worst) == (0, False, LINES[0])
+
+
+def test_a_piece_that_is_as_likely_is_a_tie(contents_of):
+    """Two pieces with one row of the output projection have the same logits wherever they stand."""
+    contents = contents_of(share="none")
+    own = Twin(contents).greedy(LINES[0]).tokens
+    other = next(token for token in range(4, 40) if token not in own)
+    with torch.no_grad():
+        for parameter in contents.model.decoder.to_logits.parameters():
+            parameter[other] = parameter[own[0]]
+    first = min(own[0], other)
+    change = {first: other if first == own[0] else own[0]}
+    parity = compare(contents, Twin(contents, change=lambda tokens: [change[tokens[0]], *tokens[1:]]), LINES[:1])
+    assert (parity.n_same, parity.gap) == (0, 0)
+    assert parity.holds
+    assert "same translation of 0 of 1 lines (the others are ties: 0.0e+00 nats apart); " in str(parity)
+
+
+@pytest.mark.parametrize("change", [lambda tokens: tokens[:-1], lambda tokens: [*tokens, 5]])
+def test_a_text_that_ends_elsewhere_differs_there(contents_of, change):
+    contents = contents_of(max_tokens=15)  # so short that it is cut, where EOS was not what it preferred
+    parity = compare(contents, Twin(contents, change=change), LINES[:1])
+    assert parity.n_same == 0
+    assert parity.gap != 0
+
+
+def test_the_same_pieces_with_another_text_are_no_tie(contents_of):
+    parity = compare(contents_of(), Twin(contents_of(), text=str.upper), LINES)
+    assert parity.gap == math.inf
+    assert not parity.holds
+
+
+def test_lines_made_up_are_the_same_every_time_and_of_all_lengths(vocabularies):
+    lines = made_up(vocabularies[0])
+    assert lines == made_up(vocabularies[0]) != made_up(vocabularies[0], seed=1)
+    assert len(lines) == 20
+    assert len(vocabularies[0].encode(lines[11])) > len(vocabularies[0].encode(lines[2]))
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["", "  "], "there is no line to check the export by; give some with --lines."),
+        (
+            ["a" * 60],
+            f"a line to check by has 61 pieces and the model reads at most 23: '{'a' * 60}'; leave it out.",
+        ),
+    ],
+)
+def test_refusals(contents_of, lines, message):
+    with pytest.raises(InputError) as caught:
+        compare(contents_of(), Twin(contents_of()), lines)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(("difference", "gap", "holds"), [(9e-4, 9e-4, True), (2e-3, 0.0, False), (0.0, 2e-3, False)])
+def test_the_tolerance(difference, gap, holds):
+    assert Parity(n_lines=1, n_same=1, difference=difference, gap=gap, worst="").holds is holds

@@ -1,0 +1,329 @@
+"""An evaluation as text and as a page: every number, what differs, markup, light and dark, phones."""
+
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from playwright.sync_api import sync_playwright
+from rich.console import Console
+
+from regard import InputError
+from regard.views.evaluation.page import N_WORST, page, write_page
+from regard.views.evaluation.record import chance, words_of
+from regard.views.evaluation.text import show
+from regard.views.evaluation.words import differences, nearest_reference
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def line(number, chrf, hypothesis, reference, **more):
+    return {
+        "line": number,
+        "chrf": chrf,
+        "hypothesis": hypothesis,
+        "references": (reference,),
+        "source": None,
+        "other": None,
+        **more,
+    }
+
+
+@pytest.fixture
+def alone():
+    """One system."""
+    signatures = {"BLEU": (31.44, "BLEU|nrefs:1"), "chrF2": (58.26, "chrF2|nrefs:1"), "TER": (44.0, "TER|nrefs:1")}
+    return {
+        "n_lines": 1234,
+        "scores": [
+            {"name": name, "value": value, "signature": signature, "comparison": None}
+            for name, (value, signature) in signatures.items()
+        ],
+        "exact": 12.5,
+        "other_exact": None,
+        "by_length": [
+            {"least": 1, "most": 5, "n_lines": 1200, "bleu": None, "chrf": 61.0, "exact": 13.0},
+            {"least": 81, "most": None, "n_lines": 34, "bleu": 17.1, "chrf": 40.0, "exact": 0.0},
+        ],
+        "sentences": [
+            line(1017, 3.21, "a red cat", "the black cat", source="die schwarze Katze"),
+            line(2, 50.0, "two dogs", "two big dogs"),
+            line(3, 100.0, "right", "right"),
+        ],
+    }
+
+
+@pytest.fixture
+def beside(alone):
+    """The same next to a second system."""
+    for score in alone["scores"]:
+        score["comparison"] = {
+            "other": score["value"] - 2.5,
+            "interval": 1.14,
+            "other_interval": 0.91,
+            "p_value": 0.000999 if score["name"] == "BLEU" else 0.25,
+        }
+    alone["other_exact"] = 10.0
+    alone["sentences"][0]["other"] = "a black cat"
+    return alone
+
+
+def printed(evaluation, n_worst=5, width=80):
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    show(evaluation, n_worst, console)
+    return [text.rstrip() for text in console.file.getvalue().splitlines()]
+
+
+# Text
+
+
+def test_one_system_as_text(alone):
+    assert printed(alone) == [
+        "        score",
+        "BLEU     31.4",
+        "chrF2    58.3",
+        "TER      44.0   less is better",
+        "exact    12.5   % of 1,234 lines",
+        "",
+        "by length, in words of the reference",
+        "  words   lines   BLEU   chrF   exact",
+        "    1–5   1,200      –   61.0    13.0   ████████████",
+        "    81+      34   17.1   40.0     0.0   ████████",
+        "",
+        "the worst lines by chrF",
+        "  line 1,017     chrF 3.2",
+        "    source       die schwarze Katze",
+        "    reference    the black cat",
+        "    translation  a red cat",
+        "  line 2         chrF 50.0",
+        "    reference    two big dogs",
+        "    translation  two dogs",
+        "",
+        "signatures",
+        "  BLEU|nrefs:1",
+        "  chrF2|nrefs:1",
+        "  TER|nrefs:1",
+    ]
+
+
+def test_two_systems_as_text(beside):
+    lines = printed(beside)
+    assert lines[:5] == [
+        "             score        other   difference",
+        "BLEU    31.4 ± 1.1   28.9 ± 0.9         +2.5   p ≤ 0.001",
+        "chrF2   58.3 ± 1.1   55.8 ± 0.9         +2.5   p = 0.250",
+        "TER     44.0 ± 1.1   41.5 ± 0.9         +2.5   p = 0.250",
+        "exact         12.5         10.0         +2.5   % of 1,234 lines",
+    ]
+    assert "    other        a black cat" in lines
+
+
+def test_as_many_of_the_worst_lines_as_asked_for(alone):
+    assert [text for text in printed(alone, n_worst=1) if text.startswith("  line")] == ["  line 1,017     chrF 3.2"]
+    assert not any("worst" in text for text in printed(alone, n_worst=0))
+
+
+def test_a_signature_stays_on_one_line(alone):
+    alone["scores"][0]["signature"] = "BLEU|" + "x" * 200
+    assert "  BLEU|" + "x" * 200 in printed(alone, width=60)
+
+
+def test_markup_of_rich_is_only_text(alone):
+    alone["sentences"][0]["hypothesis"] = "[bold]a[/bold] [/]"
+    assert "    translation  [bold]a[/bold] [/]" in printed(alone)
+
+
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [({"least": 1, "most": 5}, "1–5"), ({"least": 81, "most": None}, "81+")],
+)
+def test_lengths_in_words(group, words):
+    assert words_of(group) == words
+
+
+def test_chances():
+    assert [chance(p) for p in (1 / 1001, 0.001, 0.05, 1.0)] == ["p ≤ 0.001", "p = 0.001", "p = 0.050", "p = 1.000"]
+
+
+# Words
+
+
+@given(st.text(alphabet="ab 漢.ก", max_size=20), st.text(alphabet="ab 漢.ก", max_size=20))
+def test_parts_join_to_the_texts_and_equal_parts_are_equal(first, second):
+    mine, theirs = differences(first, second)
+    assert "".join(part.text for part in mine) == first
+    assert "".join(part.text for part in theirs) == second
+    same = [[part.text for part in parts if not part.differs] for parts in (mine, theirs)]
+    assert same[0] == same[1]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "wrong", "missing"),
+    [
+        ("the cat sat", "the dog sat", ["cat"], ["dog"]),
+        ("same", "same", [], []),
+        ("", "all of it", [], ["all of it"]),
+        ("他站在梯子上", "她站在梯子上", ["他"], ["她"]),
+        ("뱀은 위험하다", "뱀은 무섭다", ["위험하다"], ["무섭다"]),
+        ("it's", "it’s", ["'"], ["’"]),
+    ],
+)
+def test_what_differs(first, second, wrong, missing):
+    mine, theirs = differences(first, second)
+    assert [part.text for part in mine if part.differs] == wrong
+    assert [part.text for part in theirs if part.differs] == missing
+
+
+def test_the_nearest_of_several_references():
+    assert nearest_reference("a red cat", ["the dog", "a black cat", "a red cats"]) == "a black cat"
+    assert nearest_reference("x", ["a", "b"]) == "a"
+
+
+# The page
+
+
+class Outline(HTMLParser):
+    """Tags with their texts, and whether tags close each other in order."""
+
+    void = ("meta", "link", "br", "img")
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.texts, self.tags = [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.void:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if data.strip():
+            self.texts.append((self.open[-1], data.strip()))
+
+    def of(self, tag):
+        return [text for one, text in self.texts if one == tag]
+
+
+def test_every_number_is_on_the_page(beside):
+    outline = Outline(page(beside, "system.de", "other.de"))
+    assert outline.of("title") == ["system.de · regard"]
+    assert outline.of("h1") == ["system.de"]
+    assert "1,234 lines · 1 reference · compared with other.de by paired bootstrap" in outline.of("p")[1]
+    assert outline.of("b")[:4] == ["31.4", "58.3", "44.0", "12.5"]
+    assert outline.of("td") == ["1–5", "1,200", "–", "61.0", "13.0", "81+", "34", "17.1", "40.0", "0.0"]
+    assert [attributes["width"] for tag, attributes in outline.tags if tag == "rect"] == ["100", "61.0", "100", "40.0"]
+    assert {"± 1.1", "other 28.9 ± 0.9", ", p ≤ 0.001", ", p = 0.250"} <= set(outline.of("p"))
+    assert [text for text in outline.of("li") if "|" in text] == ["BLEU|nrefs:1", "chrF2|nrefs:1", "TER|nrefs:1"]
+
+
+def test_what_differs_is_marked_on_the_page(alone):
+    outline = Outline(page(alone, "system.de"))
+    assert outline.of("ins") == ["Green", "the", "black", "big"]
+    assert outline.of("del") == ["red", "a", "red"]
+    assert any(text.startswith("2 of 1,234, by their own chrF.") for text in outline.of("p"))
+
+
+def test_a_page_of_lines_that_are_all_right(alone):
+    alone["sentences"] = alone["sentences"][2:]
+    assert "Every line is its reference." in Outline(page(alone, "x")).of("p")
+
+
+def test_a_page_has_a_bounded_number_of_lines(alone):
+    alone["sentences"] = [line(i, 10.0, "a", "b") for i in range(N_WORST + 1)]
+    assert page(alone, "x").count('class="place"') == N_WORST
+
+
+def test_markup_is_only_text(alone):
+    evil = "<script>alert(1)</script> </dd> &amp; $title \"'"
+    alone["sentences"][0] |= {"hypothesis": evil, "references": (evil + " <b>",), "source": evil, "other": evil}
+    alone["scores"][0]["signature"] = evil
+    outline = Outline(page(alone, evil, evil))
+    assert {"script", "img"}.isdisjoint(tag for tag, _ in outline.tags)
+    assert outline.of("h1") == [evil]
+    assert outline.of("dd").count(evil) == 4  # source, reference, translation, other
+
+
+def test_writing_where_one_cannot(alone, tmp_path):
+    with pytest.raises(InputError) as caught:
+        write_page(alone, tmp_path / "none" / "a.html", "x")
+    assert str(caught.value) == (
+        f"cannot write {tmp_path}/none/a.html: there is no folder {tmp_path}/none; make it first or name another file."
+    )
+
+
+@pytest.fixture(scope="module")
+def browser():
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None and "CI" not in os.environ:
+        pytest.skip(f"the page is tested in a browser: install one of {', '.join(NAMES)}; CI always does")
+    assert found, f"these tests need one of {', '.join(NAMES)} on the PATH"
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        yield running
+        running.close()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_phone_needs_no_sideways_scrolling_and_nothing_is_fetched_or_refused(browser, beside, tmp_path, dark):
+    beside["sentences"][0]["source"] = "Donaudampfschifffahrt" * 9
+    path = write_page(beside, tmp_path / "a.html", "system.de", "other.de")
+    shown = browser.new_page(viewport={"width": 400, "height": 800}, color_scheme="dark" if dark else "light")
+    complaints, requests = [], []
+    shown.on("console", lambda message: complaints.append(message.text))
+    shown.on("request", lambda request: requests.append(request.url))
+    shown.goto(path.as_uri())
+    assert shown.evaluate("() => document.documentElement.scrollWidth") == 400
+    lightness = shown.evaluate("() => parseFloat(getComputedStyle(document.body).backgroundColor.split('(')[1])")
+    assert (lightness < 0.3) == dark
+    assert complaints == []
+    assert requests == [path.as_uri()]
+    shown.close()
+
+
+def test_a_bar_is_as_long_as_its_score(browser, alone, tmp_path):
+    shown = browser.new_page(viewport={"width": 1000, "height": 800})
+    shown.goto(write_page(alone, tmp_path / "a.html", "x").as_uri())
+    widths = shown.evaluate("() => [...document.querySelectorAll('rect')].map((r) => r.getBoundingClientRect().width)")
+    assert widths[0] > 300
+    assert widths[1] / widths[0] == pytest.approx(0.61, abs=0.01)
+    assert widths[3] / widths[2] == pytest.approx(0.4, abs=0.01)
+    shown.close()
+
+
+def test_an_evaluation_is_shown_without_torch():
+    code = (
+        "import sys, regard.translation.evaluate, regard.views.evaluation.page, regard.views.evaluation.text; "
+        "print('torch' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"
+
+
+def test_the_policy_names_the_style(alone):
+    text = page(alone, "x")
+    assert re.search(r"default-src 'none'; style-src 'sha256-[A-Za-z0-9+/]{43}='", text)
+    assert "style=" not in text.replace("<style>", "")
