@@ -77,5 +77,10 @@ from .transformer.decoder import Decoder as Decoder
 from .transformer.encoder import Encoder as Encoder
 from .transformer.feed_forward import FeedForward as FeedForward
 from .transformer.model import Transformer as Transformer
+from .translation.beam import Beam as Beam
+from .translation.greedy import Greedy as Greedy
+from .translation.sampling import Sample as Sample
+from .translation.translation import Translation as Translation
+from .translation.translator import Translator as Translator
 
 __version__: str

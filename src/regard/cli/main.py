@@ -14,6 +14,7 @@ from regard.cli.explain import explain
 from regard.cli.export import export
 from regard.cli.look import look
 from regard.cli.sample import sample
+from regard.cli.translate import translate
 from regard.errors import InputError
 
 app = typer.Typer(
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 app.command()(look)
 app.command()(explain)
+app.command()(translate)
 app.command()(evaluate)
 app.command()(export)
 app.command()(sample)

@@ -138,7 +138,7 @@ class Vocabulary:
         for piece in pieces:
             word += piece.startswith(SPACE)
             word_of.append(word)
-        return Words(tuple(text.split()), tuple(word_of))
+        return Words(tuple(filter(None, text.split(" "))), tuple(word_of))
 
     def __len__(self) -> int:
         return self.processor.GetPieceSize()

@@ -1,0 +1,304 @@
+"""A translator's folder: the model, its vocabularies, and what they are.
+
+    translator.json      what it is: format, version, kind of model, the model's config
+    model.safetensors    the parameters; those that are one in the model are there once
+    vocabulary.spm       the vocabulary of both languages; or source.spm and target.spm
+
+Every file is written whole beside and then given its name, translator.json last, so that a reader never sees a part of
+a translator. Nothing in the folder is code: no pickle is written or read.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import InputError, nearest, needs
+from regard.text.vocabulary import Vocabulary
+from regard.translation.model import TranslatingModel
+
+FORMAT = "regard translator"
+VERSION = 1
+NAME, PARAMETERS, JOINT, SOURCE, TARGET = (
+    "translator.json",
+    "model.safetensors",
+    "vocabulary.spm",
+    "source.spm",
+    "target.spm",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kind:
+    """A kind of model: what it is built from, and how."""
+
+    config: Any
+    model: Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Contents:
+    """What a translator's folder holds.
+
+    Attributes:
+        model: in evaluation mode.
+        extra: whatever was written with it, such as how it was trained.
+    """
+
+    model: TranslatingModel
+    source_vocabulary: Vocabulary
+    target_vocabulary: Vocabulary
+    extra: Mapping[str, Any]
+
+
+def kinds() -> dict[str, Kind]:
+    """Every kind of model that a folder may hold, by name."""
+    from regard.recurrent.config import RecurrentConfig
+    from regard.recurrent.model import Recurrent
+    from regard.transformer.config import TransformerConfig
+    from regard.transformer.model import Transformer
+
+    return {
+        "transformer": Kind(config=TransformerConfig, model=Transformer),
+        "recurrent": Kind(config=RecurrentConfig, model=Recurrent),
+    }
+
+
+def write_translator(
+    folder: Path,
+    model: TranslatingModel,
+    source_vocabulary: Vocabulary,
+    target_vocabulary: Vocabulary,
+    extra: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a translator into a folder, which is made where there is none; a translator in it is replaced.
+
+    Args:
+        model: a `Transformer` or a `Recurrent`.
+        target_vocabulary: the same object as the source's where the languages share one.
+        extra: plain values to keep with it, for JSON.
+
+    Raises:
+        TypeError: the model is of no kind that could be read again.
+        InputError: the folder cannot be written.
+    """
+    kind = kind_of(model)
+    joint = source_vocabulary is target_vocabulary
+    vocabularies = {JOINT: source_vocabulary} if joint else {SOURCE: source_vocabulary, TARGET: target_vocabulary}
+    about = {
+        "format": FORMAT,
+        "version": VERSION,
+        "regard": package_version(),
+        "kind": kind,
+        "joint": joint,
+        "config": asdict(model.config),  # type: ignore[call-overload]
+        "extra": dict(extra or {}),
+    }
+    save = needs("safetensors.torch", "translation").save_file
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, vocabulary in vocabularies.items():
+            write_whole(folder / name, vocabulary.save)
+        write_whole(folder / PARAMETERS, lambda path: save(own_tensors(model), path))
+        text = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
+        write_whole(folder / NAME, lambda path: path.write_text(text, encoding="utf-8"))
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot write a translator into {folder}: {reason}; name another folder.") from error
+    return folder
+
+
+def read_translator(folder: Path, device: torch.device | str = "cpu") -> Contents:
+    """Read a translator from its folder.
+
+    Raises:
+        InputError: there is none, or it is damaged, or a newer regard wrote it; the message says which and what to do.
+    """
+    about = read_about(folder)
+    kind = kinds()[about["kind"]]
+    config = config_from(folder, kind.config, about["config"])
+    with torch.random.fork_rng(devices=[]):  # the first parameters are drawn only to be replaced
+        model = kind.model(config)
+    fill(model, folder / PARAMETERS)
+    names = (JOINT, JOINT) if about["joint"] else (SOURCE, TARGET)
+    loaded = {name: read_vocabulary(folder / name) for name in dict.fromkeys(names)}
+    source, target = (loaded[name] for name in names)
+    for name, vocabulary, size in zip(names, (source, target), sizes(config), strict=True):
+        if len(vocabulary) != size:
+            raise InputError(
+                f"{folder} does not fit together: {name} has {len(vocabulary):,} tokens and the model was built for "
+                f"{size:,}; copy the whole folder again, or train into a new one."
+            )
+    return Contents(
+        model=model.to(device).eval(), source_vocabulary=source, target_vocabulary=target, extra=about["extra"]
+    )
+
+
+# Writing
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a file beside, force it to the disk, and give it its name."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(beside)
+        with beside.open("rb+") as file:
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def own_tensors(model: TranslatingModel) -> dict[str, Tensor]:
+    """The model's tensors, each once, by the first of its names.
+
+    Raises:
+        TypeError: it is no module.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"a translator's model is an nn.Module; got a {type(model).__name__}.")
+    seen: dict[int, str] = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        seen.setdefault(id(tensor), name)
+    state = model.state_dict()
+    return {name: state[name].contiguous() for name in seen.values()}
+
+
+def kind_of(model: object) -> str:
+    """The name of a model's kind.
+
+    Raises:
+        TypeError: it is of none.
+    """
+    for name, kind in kinds().items():
+        if type(model) is kind.model:
+            return name
+    raise TypeError(f"a folder holds a Transformer or a Recurrent; got a {type(model).__name__}.")
+
+
+def package_version() -> str:
+    """The version of regard that writes."""
+    from importlib.metadata import version
+
+    return version("regard")
+
+
+# Reading
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """What a folder says that it holds.
+
+    Raises:
+        InputError: it holds no translator, or one that cannot be read.
+    """
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "does not exist"
+        raise InputError(f"{folder} {what}; give the folder that regard train wrote with --out.")
+    path = folder / NAME
+    if not path.is_file():
+        raise InputError(
+            f"{folder} holds no translator: there is no {NAME} in it; give the folder that regard train wrote with "
+            "--out (it is a translator from the first evaluation on)."
+        )
+    try:
+        about = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is damaged: it is not JSON; copy the folder again, or train once more.") from error
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise InputError(f"{path} was not written by regard; give the folder that regard train wrote with --out.")
+    if about.get("version") != VERSION:
+        raise InputError(
+            f"{path} is of version {about.get('version')} (written by regard {about.get('regard', '?')}) and this "
+            f"regard reads version {VERSION}; install a newer one with pip install -U regard."
+        )
+    if about.get("kind") not in kinds():
+        names = list(kinds())
+        close = nearest(str(about.get("kind")), names, n=1)[0]
+        raise InputError(f"{path} names the unknown kind {about.get('kind')!r}; nearest: {close}.")
+    expected = {"joint": bool, "config": dict, "extra": dict}
+    for name, type_ in expected.items():
+        if not isinstance(about.get(name), type_):
+            raise InputError(f"{path} is damaged: {name} must be a {type_.__name__}; copy the folder again.")
+    return about
+
+
+def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
+    """A model's config from the values in a folder.
+
+    Raises:
+        InputError: a field that there is not, or a value that cannot be.
+    """
+    path, names = folder / NAME, [field.name for field in fields(kind)]
+    for name in values:
+        if name not in names:
+            raise InputError(
+                f"{path} has the unknown config {name!r}; nearest: {nearest(name, names, n=1)[0]}. "
+                "If a newer regard wrote it, install that with pip install -U regard."
+            )
+    try:
+        return kind(**values)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{path} has a config that cannot be: {error}") from error
+
+
+def sizes(config: Any) -> tuple[int, int]:
+    """The sizes of source and target vocabulary that a model was built for."""
+    return config.n_source_tokens, config.n_target_tokens
+
+
+def fill(model: nn.Module, path: Path) -> None:
+    """Give a model the parameters of a file.
+
+    Raises:
+        InputError: the file is missing or damaged, or holds another model's parameters.
+    """
+    needs("safetensors.torch", "translation")
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        raise InputError(f"{path.parent} is not whole: {path.name} is missing; copy the folder again.")
+    try:
+        tensors = load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise InputError(f"{path} is damaged ({error}); copy the folder again, or train once more.") from error
+    refuse_others(path, {name: tuple(t.shape) for name, t in tensors.items()}, shapes(model))
+    model.load_state_dict(tensors, strict=False)
+
+
+def shapes(model: Any) -> dict[str, tuple[int, ...]]:
+    """The shape of each of a model's own tensors."""
+    return {name: tuple(tensor.shape) for name, tensor in own_tensors(model).items()}
+
+
+def refuse_others(path: Path, found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse parameters that are not those of the model that the config describes.
+
+    Raises:
+        InputError: the first that is missing, unknown or of another shape, by name.
+    """
+    again = f"does not fit {NAME} beside it; copy the whole folder again"
+    for name in expected.keys() - found.keys():
+        raise InputError(f"{path} {again}: the parameter {name} is missing.")
+    for name in found.keys() - expected.keys():
+        raise InputError(f"{path} {again}: the model has no parameter {name}.")
+    for name, shape in expected.items():
+        if found[name] != shape:
+            raise InputError(f"{path} {again}: {name} has the shape {found[name]} and the model takes {shape}.")
+
+
+def read_vocabulary(path: Path) -> Vocabulary:
+    """A vocabulary of a folder.
+
+    Raises:
+        InputError: it is missing or damaged.
+    """
+    if not path.is_file():
+        raise InputError(f"{path.parent} is not whole: {path.name} is missing; copy the folder again.")
+    return Vocabulary.load(path)

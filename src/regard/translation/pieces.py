@@ -1,0 +1,111 @@
+"""What the pieces of a vocabulary stand for: letters, words, and characters that it does not know."""
+
+import re
+from collections.abc import Collection, Sequence
+from itertools import groupby
+
+from regard.text.vocabulary import UNK
+from regard.tracing.tokens import Token
+
+UNKNOWN = "⁇"
+"""What stands in a translation where the translator wrote that it does not know; SentencePiece writes the same."""
+
+
+def words_of(pieces: Sequence[str]) -> tuple[int, ...]:
+    """Which of the words that pieces make up each piece belongs to, words counted from 0.
+
+    A piece of nothing but space belongs to the word after it, or to the last; one with the end of a word and the
+    beginning of the next to the first of them.
+
+    >>> words_of(["▁Ein", "▁H", "und", "▁", "<0xEB>", "<0xB1>", "<0x80>"])
+    (0, 1, 1, 2, 2, 2, 2)
+    """
+    spelt = [letters_of(piece) for piece in pieces]
+    piece_of = [piece for piece, letters in enumerate(spelt) for _ in letters]
+    word_of: list[int | None] = [None] * len(spelt)
+    n_words, place, in_word = 0, 0, False
+    for letter in b"".join(spelt).decode(errors="surrogateescape"):
+        n_words += not in_word and not letter.isspace()
+        in_word = not letter.isspace()
+        for _ in letter.encode(errors="surrogateescape"):
+            if in_word and word_of[piece_of[place]] is None:
+                word_of[piece_of[place]] = n_words - 1
+            place += 1
+    following, last = [], max(n_words - 1, 0)
+    for word in reversed(word_of):
+        last = last if word is None else word
+        following.append(last)
+    return tuple(reversed(following))
+
+
+def words_in(text: str, pieces: Sequence[str], whole: bool = True) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The words of a text, as white space divides it, and which of them each of its pieces belongs to.
+
+    Args:
+        whole: whether the pieces are those of the whole text, or only of its beginning.
+
+    >>> words_in("Ein  Hund\t.", ["▁Ein", "▁Hund", "\t", "."])
+    (('Ein', 'Hund', '.'), (0, 1, 2, 2))
+    """
+    words, word_of = text.split(), words_of(pieces)
+    n_words = max(word_of, default=-1) + 1
+    if n_words > len(words) or (whole and n_words < len(words)):  # a vocabulary that changes the letters
+        words = spelled(pieces).split()
+    return tuple(words), word_of
+
+
+def spelled(pieces: Sequence[str]) -> str:
+    """The text that pieces make up.
+
+    >>> spelled(["▁Ein", "▁H", "und", "▁", "<0xEB>", "<0xB1>", "<0x80>"])
+    'Ein Hund 뱀'
+    """
+    return b"".join(map(letters_of, pieces)).decode(errors="replace").strip()
+
+
+def letters_of(piece: str) -> bytes:
+    """What a piece of SentencePiece's stands for: "▁" is a space, "<0xEB>" a byte."""
+    if re.fullmatch("<0x[0-9A-F]{2}>", piece):
+        return bytes([int(piece[3:5], 16)])
+    return piece.replace("▁", " ").encode()
+
+
+def with_letters(pieces: Sequence[str], ids: Sequence[int], letters: Sequence[str]) -> tuple[str, ...]:
+    """Pieces with letters for those that are unknown, in order; `UNKNOWN` for each where there are not as many.
+
+    >>> with_letters(["▁a", "▁", "<unk>"], [5, 4, 1], ["ẞ"])
+    ('▁a', '▁', 'ẞ')
+    """
+    n = sum(one == UNK for one in ids)
+    given = iter(letters if len(letters) == n else [UNKNOWN] * n)
+    return tuple(next(given) if one == UNK else piece for piece, one in zip(pieces, ids, strict=True))
+
+
+def unknown_runs(text: str, unknown: Collection[str]) -> list[str]:
+    """The stretches of a text that are of unknown characters only; each is one piece.
+
+    >>> unknown_runs("a ẞẞ b漢", {"ẞ", "漢"})
+    ['ẞẞ', '漢']
+    """
+    return ["".join(run) for strange, run in groupby(text, lambda letter: letter in unknown) if strange]
+
+
+def shown(pieces: Sequence[str], ids: Sequence[int], special: Collection[int]) -> tuple[Token, ...]:
+    """Pieces as the tokens of a trace.
+
+    Args:
+        special: ids that stand for no letters, such as EOS.
+
+    >>> [token.text for token in shown(["▁snake", "s", "▁", "ẞ", "</s>"], [7, 8, 9, 1, 3], {3})]
+    ['snake', 's', '␣', '[UNK:ẞ]', '</s>']
+    """
+    tokens = []
+    for piece, one in zip(pieces, ids, strict=True):
+        if one in special:
+            tokens.append(Token(text=piece, piece=piece, special=True))
+            continue
+        byte = re.fullmatch("<0x([0-9A-F]{2})>", piece)
+        text = f"‹{byte[1]}›" if byte else piece.replace("▁", " ").strip() or "␣"
+        joined = bool(tokens) and not tokens[-1].special and not piece.startswith("▁")
+        tokens.append(Token(text=f"[UNK:{text}]" if one == UNK else text, piece=piece, joined=joined))
+    return tuple(tokens)

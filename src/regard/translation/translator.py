@@ -1,0 +1,382 @@
+"""A translator: a model and its vocabularies, from texts to translations.
+
+regard train en.txt ko.txt --out en-ko
+Translator.load("en-ko").translate(["I am a student."])[0].text
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.attend import Attended, attend
+from regard.attention.pattern import Pattern
+from regard.errors import InputError, nearest
+from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
+from regard.tracing.trace import Trace
+from regard.translation.alignment import Alignment, looked
+from regard.translation.beam import Beam
+from regard.translation.folder import read_translator, write_translator
+from regard.translation.model import Predicted, TranslatingModel
+from regard.translation.pieces import shown, spelled, unknown_runs, with_letters, words_in
+from regard.translation.search import Hypothesis, Search, Sources, padded
+from regard.translation.translation import Translation
+
+Item = TypeVar("Item")
+
+BATCH_TOKENS = 2048
+"""Source tokens that are translated at a time, padding counted, unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One text to translate, as the model reads it."""
+
+    place: int
+    source: str
+    ids: tuple[int, ...]
+    prefix: tuple[int, ...]
+    unknown: tuple[str, ...]
+    left_out: int
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to read but EOS."""
+        return self.ids == (EOS,)
+
+
+CERTAIN = Hypothesis(tokens=(), log_probability=0.0, score=0.0)
+"""The translation of an empty text."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Translator:
+    """A model with the vocabularies of its two languages.
+
+    Attributes:
+        model: any that does what `TranslatingModel` says.
+        name: what to call it.
+        device: where the model is.
+        extra: what was kept with it, such as how it was trained.
+    """
+
+    model: TranslatingModel
+    source_vocabulary: Vocabulary
+    target_vocabulary: Vocabulary
+    name: str = "translator"
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str | torch.device | None = None) -> "Translator":
+        """A translator from the folder that `regard train` or `save` wrote.
+
+        Args:
+            folder: where it is.
+            device: such as cpu or cuda:1; None = a GPU where there is one, else the CPU.
+
+        Raises:
+            InputError: there is no translator in the folder, or it is damaged; or there is no such device.
+        """
+        place = device_named(device)
+        contents = read_translator(Path(folder), place)
+        return cls(
+            model=contents.model,
+            source_vocabulary=contents.source_vocabulary,
+            target_vocabulary=contents.target_vocabulary,
+            name=Path(folder).resolve().name,
+            device=place,
+            extra=contents.extra,
+        )
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the translator into a folder, whole."""
+        return write_translator(
+            Path(folder), self.model, self.source_vocabulary, self.target_vocabulary, dict(self.extra)
+        )
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        search: Search = Beam(),  # noqa: B008 (frozen)
+        prefix: str | Sequence[str] | None = None,
+        truncate: bool = False,
+        batch_tokens: int = BATCH_TOKENS,
+        first: int = 1,
+    ) -> list[Translation]:
+        """Translate texts, each by itself; the translations are in the texts' order.
+
+        Texts of like length go through the model together, which changes nothing but the time. A text without a word
+        has an empty translation, of probability 1.
+
+        Args:
+            texts: usually a sentence each.
+            search: how to look for the best text: `Beam`, `Greedy` or `Sample`.
+            prefix: what every translation must begin with, or one for each text. A prefix may end within a word.
+            truncate: read only the beginning of a text that is too long, instead of refusing.
+            batch_tokens: about how many source tokens go through the model together.
+            first: the number of the first text, for messages and for samples, where more than these are translated.
+
+        Raises:
+            InputError: a text or a prefix is longer than the model takes; by number.
+            TypeError: one text instead of a list of them.
+            ValueError: not as many prefixes as texts.
+        """
+        if isinstance(texts, str):
+            raise TypeError(f"translate takes a list of texts; got the text {texts!r}: put it in a list.")
+        each = zip(texts, prefixes(prefix, texts), strict=True)
+        asked = [self._asked(place, *one, first, truncate) for place, one in enumerate(each)]
+        found = {one.place: self._translation(one, [CERTAIN]) for one in asked if one.empty}
+        with evaluating(self.model):
+            for batch in batches([one for one in asked if not one.empty], batch_tokens):
+                sources = Sources.of(
+                    self.model,
+                    [one.ids for one in batch],
+                    [one.prefix for one in batch],
+                    numbers=[first + one.place for one in batch],
+                    device=self.device,
+                )
+                for one, hypotheses in zip(batch, search.run(self.model, sources), strict=True):
+                    found[one.place] = self._translation(one, hypotheses)
+        return [found[place] for place in range(len(texts))]
+
+    def align(
+        self, translations: Sequence[Translation], layer: int | None = None, batch_tokens: int = BATCH_TOKENS
+    ) -> list[Alignment]:
+        """Which source words the words of translations looked at, by reading the translations once more.
+
+        Args:
+            translations: of this translator.
+            layer: of the decoder, counted from 0, whose heads' mean it is; None = the one before the last.
+            batch_tokens: about how many tokens go through the model together.
+
+        Raises:
+            ValueError: there is no such layer.
+        """
+        found: dict[int, Alignment] = {}
+        order = sorted(range(len(translations)), key=lambda place: -longer_side(translations[place]))
+        with evaluating(self.model), torch.no_grad():
+            for places in budgeted(order, lambda place: longer_side(translations[place]), batch_tokens):
+                batch = [translations[place] for place in places]
+                weights = looked(self._read_again(batch).cross, layer).cpu()
+                for place, one, rows in zip(places, batch, weights, strict=True):
+                    found[place] = self._alignment(one, rows[: len(one.target_ids) + 1, : len(one.source_ids)])
+        return [found[place] for place in range(len(translations))]
+
+    def copy_unknown(self, translations: Sequence[Translation]) -> list[Translation]:
+        """Translations with the source's own letters where the translator wrote that it does not know what to write.
+
+        They are the letters of the unknown source piece that was looked at most there; where the source has none, the
+        word that was.
+
+        Source: Luong et al. 2015, "Addressing the rare word problem", section 3.3 (here by attention).
+        """
+        lacking = [one for one in translations if UNK in one.target_ids]
+        alignments = dict(zip(map(id, lacking), self.align(lacking), strict=True))
+        done = [self._copied(one, alignments[id(one)]) if id(one) in alignments else one for one in translations]
+        return [
+            replace(one, candidates=tuple(self.copy_unknown(one.candidates))) if one.candidates else one for one in done
+        ]
+
+    def trace(self, translation: Translation) -> Trace:
+        """Who looked at whom, in every layer and head, while the translation is read once more."""
+        with evaluating(self.model), torch.no_grad():
+            predicted = self._read_again([translation])
+            kinds = {"encoder": predicted.encoder, "decoder": predicted.decoder, "cross": predicted.cross}
+            attended = {
+                kind: {layer: attended_again(pattern) for layer, pattern in enumerate(patterns)}
+                for kind, patterns in kinds.items()
+                if patterns
+            }
+        begin, end = self.target_vocabulary.pieces([BOS])[0], {EOS}
+        ids, tokens = (BOS, *translation.target_ids), (begin, *translation.target_tokens)
+        return Trace(
+            model=self.name,
+            text=translation.source,
+            target_text=translation.text,
+            source=shown(translation.source_tokens, translation.source_ids, end),
+            target=shown(tokens, ids, {BOS}),
+            attended=attended,
+        )
+
+    # One text
+
+    def _asked(self, place: int, text: str, prefix: str, first: int, truncate: bool) -> Asked:
+        """A text as the model reads it.
+
+        Raises:
+            InputError: it is too long, or its prefix is.
+        """
+        limit = self.model.config.max_tokens - 1  # EOS, and BOS on the other side, take a place
+        ids = self.source_vocabulary.encode(text) if text.strip() else []
+        forced = self.target_vocabulary.encode(prefix)
+        if len(ids) > limit and not truncate:
+            raise InputError(
+                f"line {first + place} has {len(ids):,} pieces and the translator reads at most {limit:,}; "
+                "divide it, or read only its beginning with --truncate (truncate=True)."
+            )
+        if len(forced) > limit:
+            raise InputError(
+                f"the prefix of line {first + place} has {len(forced):,} pieces and the translator writes at most "
+                f"{limit:,}; shorten it."
+            )
+        return Asked(
+            place=place,
+            source=text,
+            ids=(*ids[:limit], EOS),
+            prefix=tuple(forced),
+            unknown=tuple(self.source_vocabulary.unknown(text)),
+            left_out=max(len(ids) - limit, 0),
+        )
+
+    def _translation(self, asked: Asked, hypotheses: Sequence[Hypothesis]) -> Translation:
+        candidates = tuple(self._candidate(asked, hypothesis) for hypothesis in hypotheses)
+        return replace(candidates[0], candidates=candidates)
+
+    def _candidate(self, asked: Asked, hypothesis: Hypothesis) -> Translation:
+        source = self.source_vocabulary.pieces(list(asked.ids))
+        target = with_letters(self.target_vocabulary.pieces(list(hypothesis.tokens)), hypothesis.tokens, ())
+        known = UNK not in hypothesis.tokens
+        return Translation(
+            source=asked.source,
+            text=self.target_vocabulary.decode(list(hypothesis.tokens)) if known else spelled(target),
+            score=hypothesis.score,
+            log_probability=hypothesis.log_probability,
+            source_ids=asked.ids,
+            source_tokens=with_letters(source, asked.ids, unknown_runs(asked.source, asked.unknown)),
+            target_ids=hypothesis.tokens,
+            target_tokens=target,
+            unknown=asked.unknown,
+            left_out=asked.left_out,
+            cut=hypothesis.cut,
+            translator=self,
+        )
+
+    # What it looked at
+
+    def _read_again(self, translations: Sequence[Translation]) -> Predicted:
+        """The model's forced pass over translations, BOS before each."""
+        source, lengths = padded([one.source_ids for one in translations])
+        target, _ = padded([(BOS, *one.target_ids) for one in translations])
+        return self.model(source.to(self.device), lengths.to(self.device), target.to(self.device))
+
+    def _alignment(self, translation: Translation, weights: Tensor) -> Alignment:
+        """The alignment of one translation from what each of its pieces looked at, EOS last."""
+        source_words, source_word_of = words_in(
+            translation.source, translation.source_tokens[:-1], whole=not translation.left_out
+        )
+        target_words, target_word_of = words_in(translation.text, translation.target_tokens)
+        return Alignment(
+            source_words=source_words,
+            target_words=target_words,
+            source_pieces=translation.source_tokens,
+            target_pieces=(*translation.target_tokens, *self.target_vocabulary.pieces([EOS])),
+            piece_weights=weights,
+            source_word_of=source_word_of,
+            target_word_of=target_word_of,
+        )
+
+    def _copied(self, translation: Translation, alignment: Alignment) -> Translation:
+        """A translation with letters of the source for what is unknown in it."""
+        pieces, weights = list(translation.target_tokens), alignment.piece_weights
+        unknown = [place for place, one in enumerate(translation.source_ids) if one == UNK]
+        of_words = alignment.source_word_of
+        for row, one in enumerate(translation.target_ids):
+            if one != UNK:
+                continue
+            places = unknown or range(len(of_words))
+            place = max(places, key=lambda place, row=row: float(weights[row, place]))
+            pieces[row] = translation.source_tokens[place] if unknown else alignment.source_words[of_words[place]]
+        return replace(translation, text=spelled(pieces), target_tokens=tuple(pieces))
+
+    def __repr__(self) -> str:
+        return (
+            f"Translator({self.name!r}, {type(self.model).__name__}, source={len(self.source_vocabulary)}, "
+            f"target={len(self.target_vocabulary)}, device={str(self.device)!r})"
+        )
+
+
+def prefixes(prefix: str | Sequence[str] | None, texts: Sequence[str]) -> Sequence[str]:
+    """A prefix for each text.
+
+    Raises:
+        ValueError: there are not as many.
+    """
+    if prefix is None or isinstance(prefix, str):
+        return [prefix or ""] * len(texts)
+    if len(prefix) != len(texts):
+        raise ValueError(f"got {len(prefix)} prefixes for {len(texts)} texts; give one for all, or one for each.")
+    return prefix
+
+
+def batches(asked: Sequence[Asked], batch_tokens: int) -> Iterator[list[Asked]]:
+    """Texts of like length together, whose prefixes are as long as each other; the longest texts first."""
+    order = sorted(asked, key=lambda one: (len(one.prefix), -len(one.ids)))
+    for _, alike in groupby(order, key=lambda one: len(one.prefix)):
+        yield from budgeted(list(alike), lambda one: len(one.ids), batch_tokens)
+
+
+def budgeted(items: Sequence[Item], size: Callable[[Item], int], budget: int) -> Iterator[list[Item]]:
+    """Items, largest first, in groups whose number times the largest is within a budget; at least one in each."""
+    start = 0
+    while start < len(items):
+        n = max(budget // size(items[start]), 1)
+        yield list(items[start : start + n])
+        start += n
+
+
+def longer_side(translation: Translation) -> int:
+    """How many tokens the longer of source and target has, EOS counted."""
+    return max(len(translation.source_ids), len(translation.target_ids) + 1)
+
+
+def attended_again(pattern: Pattern) -> Attended:
+    """The attention step of a pattern, run again, so that a trace can compare the kernel with the weights."""
+    return attend(
+        pattern.query,
+        pattern.key,
+        pattern.value,
+        score=pattern.score,
+        mask=pattern.mask,
+        normalise=pattern.normalise,
+    )
+
+
+@contextmanager
+def evaluating(model: TranslatingModel) -> Iterator[None]:
+    """Within this, a module is in evaluation mode."""
+    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    modes = [module.training for module in modules]
+    for module in modules:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, training in zip(modules, modes, strict=True):
+            module.training = training
+
+
+def device_named(name: str | torch.device | None) -> torch.device:
+    """A device by its name; None = the fastest there is.
+
+    Raises:
+        InputError: there is no such device here.
+    """
+    here = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if name is None:
+        return torch.device(next(kind for kind, there in here.items() if there))
+    kind = str(name).partition(":")[0]
+    if not here.get(kind):
+        close = nearest(kind, [kind for kind, there in here.items() if there], n=1)[0]
+        raise InputError(f"there is no device {str(name)!r}; nearest: {close}; give cpu, cuda or mps.")
+    return torch.device(name)

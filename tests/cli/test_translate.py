@@ -1,0 +1,264 @@
+"""`regard translate`: line for line, whatever the lines are; its options, its remarks, its refusals."""
+
+import json
+import subprocess
+import sys
+from io import BytesIO
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from regard import InputError
+from regard.cli.lines import FIRST_BYTES, arriving, read_lines
+from regard.cli.main import app
+from regard.text.vocabulary import EOS, Vocabulary
+from regard.transformer.config import TransformerConfig
+from regard.transformer.model import Transformer
+from regard.translation.beam import Beam
+from regard.translation.greedy import Greedy
+from regard.translation.sampling import Sample
+from regard.translation.translator import Translator
+
+LINES = ["the cat sat", "", "a dog ran to the cat", "no dog", "   ", "the mat"]
+TEXT = "".join(f"{line}\n" for line in LINES)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    source = Vocabulary.train(["the cat sat on a mat", "a dog ran to no cat"] * 9, 37)
+    target = Vocabulary.train(["die katze saß auf der matte", "ein hund lief zu einer katze"] * 9, 41)
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        n_source_tokens=len(source), n_target_tokens=len(target), d_model=16, n_heads=2, d_ff=32, n_layers=2,
+        max_tokens=31,
+    )  # fmt: skip
+    model = Transformer(config).eval()
+    with torch.no_grad():
+        model.decoder.to_logits.bias[EOS] = 2.0  # so that its texts end
+    translator = Translator(model=model, source_vocabulary=source, target_vocabulary=target)
+    return translator.save(tmp_path_factory.mktemp("folders") / "en-de")
+
+
+@pytest.fixture(scope="module")
+def translator(folder):
+    return Translator.load(folder, "cpu")
+
+
+def translate(folder, *arguments, text):
+    data = text if isinstance(text, bytes) else text.encode()
+    runner = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "80"})
+    return runner.invoke(app, ["translate", str(folder), "--device", "cpu", *map(str, arguments)], input=data)
+
+
+def lines(folder, *arguments, text=TEXT):
+    result = translate(folder, *arguments, text=text)
+    assert result.exit_code == 0, result.exception
+    assert result.stdout.endswith("\n") or not result.stdout
+    return result.stdout.split("\n")[:-1]
+
+
+def refusal(folder, *arguments, text="the cat\n"):
+    result = translate(folder, *arguments, text=text)
+    assert isinstance(result.exception, InputError), result.output
+    return str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("options", "search"),
+    [
+        ((), Beam()),
+        (("--beam", 3, "--length-penalty", 1.5, "--coverage-penalty", 0.2), Beam(3, 1.5, 0.2)),
+        (("--greedy",), Greedy()),
+        (("--sample", "--temperature", 0.5, "--top-k", 4, "--top-p", 0.9, "--seed", 7), Sample(0.5, 4, 0.9, 7)),
+        (("--batch-tokens", 1), Beam()),
+    ],
+)
+def test_a_line_for_a_line(folder, translator, options, search):
+    expected = [one.text for one in translator.translate(LINES, search=search)]
+    assert lines(folder, *options) == expected
+    assert [expected[1], expected[4]] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("", []),
+        ("\n", [""]),
+        ("no dog", ["no dog"]),
+        ("no dog\n\n\n", ["no dog", "", ""]),
+        ("\ufeffno dog\r\n\r\nthe cat\r\n", ["no dog", "", "the cat"]),
+        ("no\u2028dog\x0bcat\x85the\n", ["no\u2028dog\x0bcat\x85the"]),
+        ("a\0b\n", ["a\0b"]),
+    ],
+)
+def test_what_a_line_is(folder, text, meant):
+    assert len(lines(folder, text=text)) == len(meant)
+    assert [line for part in read_lines(BytesIO(text.encode())) for line in part] == meant
+
+
+def test_lines_are_given_as_they_come():
+    """Each read gives what is there: a line that was typed, or a part of a file that grows."""
+
+    class Typed(BytesIO):
+        parts = iter([b"one\ntw", b"o\n", b"three"])
+
+        def read1(self, size=-1):
+            return next(self.parts, b"")
+
+    assert list(arriving(Typed())) == [[b"one"], [b"two"], [b"three"]]
+    many = b"".join(b"%d\n" % n for n in range(100_000))
+    given = list(arriving(BytesIO(many)))
+    assert sum(map(len, given)) == 100_000
+    assert sum(map(len, given[0])) < FIRST_BYTES
+    assert [line for part in given for line in part] == many.split(b"\n")[:-1]
+
+
+def test_many_lines_are_the_same_lines_in_parts(folder, translator, monkeypatch):
+    monkeypatch.setattr("regard.cli.translate.LINES", 2)
+    assert lines(folder, "--sample") == [one.text for one in translator.translate(LINES, search=Sample())]
+
+
+def test_from_a_file(folder, translator, tmp_path):
+    (tmp_path / "a.txt").write_text("no dog\nthe cat\n")
+    assert lines(folder, "--input", tmp_path / "a.txt", text="") == [
+        one.text for one in translator.translate(["no dog", "the cat"])
+    ]
+    assert refusal(folder, "--input", tmp_path / "b.txt") == (
+        f"cannot read {tmp_path / 'b.txt'}: no such file or directory; give a text file with a sentence a line."
+    )
+
+
+def test_alignments_over_the_words_of_the_line(folder, translator):
+    found = translator.translate(LINES)
+    for line, one in zip(lines(folder, "--alignments"), found, strict=True):
+        text, pairs = line.split(" ||| ")
+        assert text == one.text
+        targets = []
+        for pair in pairs.split():
+            source, target = map(int, pair.split("-"))
+            assert source < len(one.source.split())
+            targets.append(target)
+        assert sorted(targets) == list(range(len(one.text.split())))
+
+
+def test_n_best_with_scores(folder, translator):
+    found = translator.translate(LINES, search=Beam(5, n_best=3))
+    expected = [
+        f"{number} ||| {candidate.text} ||| {candidate.score:.6f}"
+        for number, one in enumerate(found)
+        for candidate in one.candidates
+    ]
+    assert lines(folder, "--n-best", 3) == expected
+    fields = [line.split(" ||| ") for line in lines(folder, "--n-best", 3, "-a")]
+    assert [" ||| ".join(field[:3]) for field in fields] == expected
+    assert {len(field) for field in fields} == {4}
+    assert len(lines(folder, "--n-best", 8, text="no dog\n")) == 8  # the beam is as wide as it must be
+
+
+def test_json(folder, translator):
+    records = [json.loads(line) for line in lines(folder, "--json", "--n-best", 2)]
+    found = translator.translate(LINES, search=Beam(n_best=2))
+    assert [record["text"] for record in records] == [one.text for one in found]
+    for record, one in zip(records, found, strict=True):
+        assert record["alignment"] == [list(pair) for pair in sorted(one.alignment.pairs)]
+        assert record["score"] == pytest.approx(one.score, abs=1e-4)
+        assert len(record["candidates"]) == len(one.candidates)
+
+
+def test_prefixes(folder, tmp_path):
+    assert all(line.startswith("ein hund") for line in lines(folder, "--prefix", "ein hund") if line)
+    path = tmp_path / "prefixes.txt"
+    path.write_text("die\n\nein\n")
+    found = lines(folder, "--prefix-file", path, text="the cat\nthe mat\nno dog\n")
+    assert (found[0][:3], found[2][:3]) == ("die", "ein")
+    assert refusal(folder, "--prefix-file", path, text="the cat\n") == (
+        f"{path} has a prefix for 3 lines and 1 were translated; do the two belong together?"
+    )
+    assert refusal(folder, "--prefix-file", path, text="the cat\n" * 4) == (
+        f"{path} has a prefix for 3 lines and there are more to translate; "
+        "it needs a line for each, and may leave it empty."
+    )
+
+
+def test_remarks_name_the_line(folder):
+    result = translate(folder, "--truncate", text="the cat\nthe ẞ 漢\n" + "no " * 40 + "\n")
+    assert result.exit_code == 0
+    remarks = result.stderr.split("\n")
+    assert "line 2: the translator does not know 'ẞ', '漢'" in remarks
+    assert any(remark.startswith("line 3: too long: the first 30 pieces were read and the last ") for remark in remarks)
+    assert not any(remark.startswith("line 1: the translator does not") for remark in remarks)
+
+
+def test_a_line_that_is_too_long_or_no_text(folder):
+    message = refusal(folder, text="the cat\n" + "no " * 40 + "\n")
+    assert message.startswith("line 2 has ")
+    assert message.endswith(
+        " pieces and the translator reads at most 30; "
+        "divide it, or read only its beginning with --truncate (truncate=True)."
+    )
+    result = translate(folder, text=b"the cat\nno dog\n\nca\xff\n")
+    assert len(result.stdout.split("\n")) == 4  # the lines before it have been translated
+    assert str(result.exception) == (
+        "line 4 is not UTF-8 (byte 0xFF at place 3); "
+        "convert the text first, for instance with iconv -f LATIN1 -t UTF-8."
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--greedy", "--beam", 3),
+            "got --greedy and --beam; a search is --greedy, or --sample, or a beam with the options of one.",
+        ),
+        (
+            ("--greedy", "--sample"),
+            "got --greedy and --sample; a search is --greedy, or --sample, or a beam with the options of one.",
+        ),
+        (
+            ("--sample", "--n-best", 3),
+            "got --sample and --n-best; a search is --greedy, or --sample, or a beam with the options of one.",
+        ),
+        (("--top-p", 0.5), "--top-p 0.5 is about sampling; give --sample as well."),
+        (("--seed", 0), "--seed 0 is about sampling; give --sample as well."),
+        (("--beam", 0), "--beam 0 must be at least 1: a beam holds hypotheses."),
+        (
+            ("--beam", 3, "--n-best", 4),
+            "--n-best 4 does not fit --beam 3; a beam gives from 1 to as many as it holds.",
+        ),
+        (
+            ("--sample", "--temperature", 0),
+            "--temperature 0.0 must be a number above 0; for the likeliest token take --greedy.",
+        ),
+        (("--batch-tokens", 0), "--batch-tokens 0 must be at least 1."),
+        (("--prefix", "a", "--prefix-file", "b"), "got --prefix and --prefix-file; give one of them."),
+        (("--device", "gpu"), "there is no device 'gpu'; nearest: cpu; give cpu, cuda or mps."),
+    ],
+)
+def test_refusals(folder, options, message):
+    assert refusal(folder, *options) == message
+
+
+def test_a_folder_without_a_translator(tmp_path):
+    assert refusal(tmp_path / "none") == (
+        f"{tmp_path / 'none'} does not exist; give the folder that regard train wrote with --out."
+    )
+
+
+def test_a_reader_that_stops_is_no_error(folder):
+    """As with `regard translate … | head -1`."""
+    command = [sys.executable, "-m", "regard.cli.main", "translate", str(folder), "--greedy", "--device", "cpu"]
+    run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert run.stdin
+    assert run.stdout
+    assert run.stderr
+    run.stdin.write(b"the cat\n")
+    run.stdin.flush()
+    assert run.stdout.readline().endswith(b"\n")  # answered before the next line is there
+    run.stdout.close()
+    run.stdin.write(b"the cat\n" * 3)
+    run.stdin.close()
+    run.wait()
+    assert b"Traceback" not in run.stderr.read()
+    run.stderr.close()

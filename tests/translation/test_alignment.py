@@ -1,0 +1,71 @@
+"""Alignments: merging by hand, the layer, the rule of the pairs."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from regard import attend
+from regard.translation.alignment import Alignment, looked, merged
+
+
+def test_merging_by_hand():
+    """Two target words of pieces 2 + 1, two source words of pieces 1 + 2, EOS last on both sides."""
+    weights = torch.tensor(
+        [
+            [0.50, 0.25, 0.125, 0.125],
+            [0.25, 0.25, 0.250, 0.250],
+            [0.00, 0.50, 0.250, 0.250],
+            [0.10, 0.20, 0.300, 0.400],
+        ]
+    )
+    expected = torch.tensor([[0.375, 0.4375], [0.0, 0.75]])
+    assert_close(merged(weights, [0, 0, 1], [0, 1, 1], 2, 2), expected)
+    alignment = Alignment(
+        source_words=("I", "am."),
+        target_words=("Ich", "bin."),
+        source_pieces=("▁I", "▁am", ".", "</s>"),
+        target_pieces=("▁I", "ch", "▁bin.", "</s>"),
+        piece_weights=weights,
+        source_word_of=(0, 1, 1),
+        target_word_of=(0, 0, 1),
+    )
+    assert_close(alignment.weights, expected)
+    assert alignment.pairs == ((1, 0), (1, 1))
+    assert alignment.pharaoh == "1-0 1-1"
+    assert repr(alignment) == "Alignment('1-0 1-1', 2 source words, 2 target words)"
+
+
+def test_of_equal_weights_the_first_is_taken_and_pairs_are_in_order():
+    alignment = Alignment(
+        source_words=("a", "b"),
+        target_words=("c", "d"),
+        source_pieces=("▁a", "▁b", "</s>"),
+        target_pieces=("▁c", "▁d", "</s>"),
+        piece_weights=torch.tensor([[0.1, 0.6, 0.3], [0.25, 0.25, 0.5], [0.0, 0.0, 1.0]]),
+        source_word_of=(0, 1),
+        target_word_of=(0, 1),
+    )
+    assert alignment.pharaoh == "0-1 1-0"
+
+
+def test_a_text_without_words_has_no_pairs():
+    alignment = Alignment(
+        source_words=(),
+        target_words=(),
+        source_pieces=("</s>",),
+        target_pieces=("</s>",),
+        piece_weights=torch.ones(1, 1),
+        source_word_of=(),
+        target_word_of=(),
+    )
+    assert (alignment.pairs, alignment.pharaoh) == ((), "")
+
+
+def test_the_layer_before_the_last_unless_another_is_named(normal):
+    patterns = tuple(attend(normal(2, 3, 5, 7), normal(2, 3, 11, 7), normal(2, 3, 11, 7)).pattern for _ in range(4))
+    assert_close(looked(patterns), patterns[2].dense().sum(dim=1) / 3)
+    assert_close(looked(patterns, 0), patterns[0].dense().sum(dim=1) / 3)
+    assert_close(looked(patterns[:1]), patterns[0].dense().sum(dim=1) / 3)
+    with pytest.raises(ValueError) as error:
+        looked(patterns, 4)
+    assert str(error.value) == "layer=4 is not there to be read; the model has 4, counted from 0."

@@ -1,0 +1,206 @@
+"""A translator's folder: what is written is read, and what is not a translator is refused in words."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+from torch.testing import assert_close
+
+from regard import InputError
+from regard.transformer.config import TransformerConfig
+from regard.transformer.model import Transformer
+from regard.translation.folder import read_translator, write_translator
+
+
+@pytest.fixture
+def folder(tmp_path, translator):
+    return write_translator(
+        tmp_path / "a" / "de", translator.model, translator.source_vocabulary, translator.target_vocabulary, {"best": 7}
+    )
+
+
+def change(folder, **fields):
+    path = folder / "translator.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+def refusal(folder):
+    with pytest.raises(InputError) as error:
+        read_translator(folder)
+    return str(error.value).replace(str(folder), "DIR")
+
+
+def test_what_is_written_is_read(folder, translator):
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "model.safetensors",
+        "source.spm",
+        "target.spm",
+        "translator.json",
+    ]
+    read = read_translator(folder)
+    assert read.extra == {"best": 7}
+    assert read.model.config == translator.model.config
+    assert not read.model.training
+    state = read.model.state_dict()
+    assert state.keys() == translator.model.state_dict().keys()
+    for name, tensor in translator.model.state_dict().items():
+        assert_close(state[name], tensor, rtol=0, atol=0)
+    for ours, theirs in (
+        (read.source_vocabulary, translator.source_vocabulary),
+        (read.target_vocabulary, translator.target_vocabulary),
+    ):
+        assert ours.encode("the cat und") == theirs.encode("the cat und")
+
+
+def test_parameters_that_are_one_are_written_once_and_are_one_again(folder):
+    assert "decoder.embedding.by_token.weight" in load_file(folder / "model.safetensors")
+    assert "decoder.to_logits.weight" not in load_file(folder / "model.safetensors")
+    model = read_translator(folder).model
+    assert model.decoder.to_logits.weight is model.decoder.embedding.by_token.weight
+
+
+def test_one_vocabulary_for_both_is_one_file(tmp_path, vocabularies):
+    both, _ = vocabularies
+    config = TransformerConfig.preset("tiny", n_source_tokens=len(both), n_target_tokens=len(both))
+    write_translator(tmp_path, Transformer(config), both, both)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "model.safetensors",
+        "translator.json",
+        "vocabulary.spm",
+    ]
+    read = read_translator(tmp_path)
+    assert read.source_vocabulary is read.target_vocabulary
+
+
+def test_reading_leaves_the_random_numbers_alone(folder):
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    read_translator(folder)
+    assert_close(torch.rand(3), expected, rtol=0, atol=0)
+
+
+def test_what_was_there_stays_when_writing_fails(folder, translator, monkeypatch):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("safetensors.torch.save_file", full)
+    with pytest.raises(InputError) as error:
+        write_translator(folder, translator.model, translator.source_vocabulary, translator.target_vocabulary)
+    assert str(error.value) == (
+        f"cannot write a translator into {folder}: no space left on device; name another folder."
+    )
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.usefixtures("unhooked")
+def test_only_models_of_ours_are_written(tmp_path, vocabularies):
+    with pytest.raises(TypeError) as error:
+        write_translator(tmp_path, nn.Linear(2, 3), *vocabularies)
+    assert str(error.value) == "a folder holds a Transformer or a Recurrent; got a Linear."
+
+
+def test_a_folder_that_is_none(tmp_path):
+    assert refusal(tmp_path / "none") == "DIR does not exist; give the folder that regard train wrote with --out."
+    (tmp_path / "file").write_text("")
+    assert refusal(tmp_path / "file") == "DIR is a file; give the folder that regard train wrote with --out."
+    assert refusal(tmp_path) == (
+        "DIR holds no translator: there is no translator.json in it; give the folder that regard train wrote with "
+        "--out (it is a translator from the first evaluation on)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"format": "other"},
+            "DIR/translator.json was not written by regard; give the folder that regard train wrote with --out.",
+        ),
+        (
+            {"version": 2, "regard": "9.1"},
+            "DIR/translator.json is of version 2 (written by regard 9.1) and this regard reads version 1; "
+            "install a newer one with pip install -U regard.",
+        ),
+        ({"kind": "transformr"}, "DIR/translator.json names the unknown kind 'transformr'; nearest: transformer."),
+        ({"joint": 1}, "DIR/translator.json is damaged: joint must be a bool; copy the folder again."),
+        ({"config": []}, "DIR/translator.json is damaged: config must be a dict; copy the folder again."),
+    ],
+)
+def test_a_description_that_cannot_be_used(folder, fields, message):
+    change(folder, **fields)
+    assert refusal(folder) == message
+
+
+def test_a_description_that_is_no_json(folder):
+    (folder / "translator.json").write_text('{"format":')
+    assert refusal(folder) == (
+        "DIR/translator.json is damaged: it is not JSON; copy the folder again, or train once more."
+    )
+    (folder / "translator.json").write_text("[1]")
+    assert refusal(folder) == (
+        "DIR/translator.json was not written by regard; give the folder that regard train wrote with --out."
+    )
+
+
+def test_a_config_that_cannot_be(folder, translator):
+    config = asdict(translator.model.config)
+    change(folder, config={**config, "n_layer": 3})
+    assert refusal(folder) == (
+        "DIR/translator.json has the unknown config 'n_layer'; nearest: n_layers. "
+        "If a newer regard wrote it, install that with pip install -U regard."
+    )
+    change(folder, config={**config, "dropout": 2.0})
+    assert refusal(folder) == (
+        "DIR/translator.json has a config that cannot be: dropout=2.0 is a chance; it must be at least 0 and below 1."
+    )
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "source.spm", "target.spm"])
+def test_a_file_that_is_missing(folder, name):
+    (folder / name).unlink()
+    assert refusal(folder) == f"DIR is not whole: {name} is missing; copy the folder again."
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.01, 0.5, 0.999])
+def test_parameters_that_end_too_soon(folder, kept):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[: int(kept * path.stat().st_size)])
+    message = refusal(folder)
+    assert message.startswith("DIR/model.safetensors is damaged (")
+    assert message.endswith("); copy the folder again, or train once more.")
+
+
+def test_a_vocabulary_that_is_damaged(folder):
+    path = folder / "target.spm"
+    path.write_bytes(path.read_bytes()[:100])
+    assert "target.spm" in refusal(folder)
+
+
+def test_parameters_of_another_model(folder, translator):
+    again = "DIR/model.safetensors does not fit translator.json beside it; copy the whole folder again"
+    path, tensors = folder / "model.safetensors", load_file(folder / "model.safetensors")
+    save_file({**tensors, "more": torch.zeros(2)}, path)
+    assert refusal(folder) == f"{again}: the model has no parameter more."
+    bias = tensors.pop("decoder.to_logits.bias")
+    save_file(tensors, path)
+    assert refusal(folder) == f"{again}: the parameter decoder.to_logits.bias is missing."
+    save_file({**tensors, "decoder.to_logits.bias": bias[:5].clone()}, path)
+    assert refusal(folder) == (
+        f"{again}: decoder.to_logits.bias has the shape (5,) and the model takes {tuple(bias.shape)}."
+    )
+
+
+def test_a_vocabulary_of_another_model(folder):
+    source, target = (folder / "source.spm").read_bytes(), len(read_translator(folder).target_vocabulary)
+    n_source = len(read_translator(folder).source_vocabulary)
+    (folder / "target.spm").write_bytes(source)
+    assert refusal(folder) == (
+        f"DIR does not fit together: target.spm has {n_source} tokens and the model was built for {target}; "
+        "copy the whole folder again, or train into a new one."
+    )

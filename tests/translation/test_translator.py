@@ -1,0 +1,267 @@
+"""From texts to translations: order, batches, prefixes, what is unknown or too long, what was looked at."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from tiny import new_transformer
+from torch.testing import assert_close
+
+from regard import InputError
+from regard.recurrent.config import RecurrentConfig
+from regard.recurrent.model import Recurrent
+from regard.text.vocabulary import BOS, EOS, UNK
+from regard.translation.beam import Beam
+from regard.translation.greedy import Greedy
+from regard.translation.sampling import Sample
+from regard.translation.translator import Translator
+
+TEXTS = ["the cat sat on a mat", "", "no dog", "a dog ran to the cat and sat", "  ", "I am a student", "no dog"]
+
+
+def same(a, b):
+    assert [one.text for one in a] == [one.text for one in b]
+    assert [one.score for one in a] == pytest.approx([one.score for one in b], abs=1e-4)
+
+
+@pytest.mark.parametrize("search", [Greedy(), Beam(4, n_best=2), Sample(temperature=3.0, seed=1)], ids=repr)
+def test_batches_change_nothing_and_order_is_kept(translator, search):
+    together = translator.translate(TEXTS, search=search)
+    assert [one.source for one in together] == TEXTS
+    same(together, translator.translate(TEXTS, search=search, batch_tokens=1))
+    alone = [translator.translate([text], search=search, first=n)[0] for n, text in enumerate(TEXTS, 1)]
+    same(together, alone)
+
+
+def test_a_text_without_a_word_has_an_empty_translation(translator):
+    for text in ("", "  ", "\t"):
+        (one,) = translator.translate([text], prefix="ein")
+        assert (one.text, one.score, one.log_probability, one.candidates[0].text) == ("", 0.0, 0.0, "")
+        assert one.alignment.pairs == ()
+        assert one.alignment.weights.shape == (0, 0)
+    assert translator.translate([]) == []
+
+
+def test_log_probability_is_that_of_the_text(translator):
+    for one in translator.translate(TEXTS[:1], search=Beam(3, n_best=3))[0].candidates:
+        target = torch.tensor([[BOS, *one.target_ids]])
+        logits = translator.model(torch.tensor([one.source_ids]), torch.tensor([len(one.source_ids)]), target).logits
+        known = logits[0].detach().double().log_softmax(dim=-1)
+        total = sum(float(known[place, token]) for place, token in enumerate([*one.target_ids, EOS]))
+        assert one.log_probability == pytest.approx(total, abs=1e-4)
+        assert one.score == pytest.approx(total / ((5 + len(one.target_ids) + 1) / 6) ** 0.6, abs=1e-4)
+        if UNK not in one.target_ids:
+            assert one.text == translator.target_vocabulary.decode(list(one.target_ids))
+
+
+def test_candidates_are_the_best_in_order(translator):
+    (one,) = translator.translate(TEXTS[:1], search=Beam(5, n_best=3))
+    scores = [candidate.score for candidate in one.candidates]
+    assert len(scores) == 3
+    assert scores == sorted(scores, reverse=True)
+    assert (one.text, one.score) == (one.candidates[0].text, one.candidates[0].score)
+
+
+def test_prefixes_for_all_or_for_each(translator):
+    for one in translator.translate(TEXTS[2:4], prefix="ein hu"):
+        assert one.text.startswith("ein hu")
+    each = ["ein", "", "die katze"]
+    texts = ["no dog", "no dog", "the cat"]
+    for one, prefix in zip(translator.translate(texts, prefix=each), each, strict=True):
+        assert one.text.startswith(prefix)
+    with pytest.raises(ValueError) as error:
+        translator.translate(texts, prefix=["ein"])
+    assert str(error.value) == "got 1 prefixes for 3 texts; give one for all, or one for each."
+
+
+@pytest.mark.usefixtures("unhooked")
+def test_one_text_is_no_list(translator):
+    with pytest.raises(TypeError) as error:
+        translator.translate("no dog")
+    assert str(error.value) == "translate takes a list of texts; got the text 'no dog': put it in a list."
+
+
+def test_a_text_that_is_too_long(translator):
+    long = "no dog " * 30
+    n = len(translator.source_vocabulary.encode(long))
+    with pytest.raises(InputError) as error:
+        translator.translate(["no dog", long], first=41)
+    assert str(error.value) == (
+        f"line 42 has {n} pieces and the translator reads at most 30; "
+        "divide it, or read only its beginning with --truncate (truncate=True)."
+    )
+    (one,) = translator.translate([long], truncate=True)
+    assert len(one.source_ids) == 31
+    assert one.left_out == n - 30
+    assert len(one.alignment.source_words) == 60
+    with pytest.raises(InputError) as error:
+        translator.translate(["no dog"], prefix="ein hund " * 20)
+    n = len(translator.target_vocabulary.encode("ein hund " * 20))
+    assert str(error.value) == (
+        f"the prefix of line 1 has {n} pieces and the translator writes at most 30; shorten it."
+    )
+
+
+def test_dropout_is_off_while_it_translates_and_on_again_after(vocabularies):
+    source, target = vocabularies
+    model = new_transformer(source, target, dropout=0.5).train()
+    translator = Translator(model=model, source_vocabulary=source, target_vocabulary=target)
+    same(translator.translate(TEXTS[:1]), translator.translate(TEXTS[:1]))
+    assert all(module.training for module in model.modules())
+
+
+# What it looked at
+
+
+def test_alignment_is_that_of_the_text_that_won(translator):
+    """By hand from one forced pass: the layer but last, mean over heads, sum over keys, mean over queries, largest."""
+    translations = translator.translate(TEXTS, search=Beam(5))
+    for one, alignment in zip(translations, translator.align(translations, batch_tokens=40), strict=True):
+        if not one.text:
+            continue
+        source, target = torch.tensor([one.source_ids]), torch.tensor([[BOS, *one.target_ids]])
+        cross = translator.model(source, torch.tensor([source.shape[1]]), target).cross
+        weights = cross[-2].dense()[0].mean(dim=0).detach()
+        assert_close(alignment.piece_weights, weights, rtol=1e-4, atol=1e-5)
+        assert_close(one.alignment.piece_weights, alignment.piece_weights, rtol=1e-4, atol=1e-5)
+        assert alignment.source_words == tuple(one.source.split())
+        assert alignment.target_words == tuple(one.text.split())
+        of_source = word_numbers(translator.source_vocabulary, list(one.source_ids[:-1]))
+        of_target = word_numbers(translator.target_vocabulary, list(one.target_ids))
+        for target_word in range(len(alignment.target_words)):
+            rows = [row for row, word in enumerate(of_target) if word == target_word]
+            by_word = [
+                sum(float(weights[rows, column].mean()) for column, word in enumerate(of_source) if word == source_word)
+                for source_word in range(len(alignment.source_words))
+            ]
+            assert alignment.weights[target_word].tolist() == pytest.approx(by_word, abs=1e-5)
+            pair = alignment.pairs[target_word]
+            assert pair == (max(range(len(by_word)), key=by_word.__getitem__), target_word)
+
+
+def word_numbers(vocabulary, ids):
+    """The word of each piece: how many words SentencePiece decodes up to it; a space alone belongs to what follows."""
+    words = [len(vocabulary.decode(ids[: place + 1]).split()) - 1 for place in range(len(ids))]
+    for place in reversed(range(len(ids) - 1)):
+        if vocabulary.pieces([ids[place]]) == ["▁"]:
+            words[place] = words[place + 1]
+    return words
+
+
+def test_another_layer_on_request(translator):
+    translations = translator.translate(TEXTS[:1])
+    layers = [translator.align(translations, layer)[0].piece_weights for layer in range(3)]
+    assert_close(layers[1], translations[0].alignment.piece_weights)
+    assert not torch.allclose(layers[0], layers[1])
+    with pytest.raises(ValueError) as error:
+        translator.align(translations, 3)
+    assert str(error.value) == "layer=3 is not there to be read; the model has 3, counted from 0."
+
+
+def test_the_trace_of_a_translation(translator, tmp_path, capsys):
+    (one,) = translator.translate(TEXTS[:1])
+    trace = one.trace
+    assert trace.kinds == ("encoder", "decoder", "cross")
+    assert len(trace.source) == len(one.source_ids)
+    assert [token.piece for token in trace.target[1:]] == list(one.target_tokens)
+    assert trace.target[0].special
+    assert trace.source[-1].special
+    assert_close(trace.cross[1].dense()[0].mean(dim=0), one.alignment.piece_weights)
+    assert trace.check().max_error < 1e-5
+    trace.show(head="cross L1H0")
+    assert "cross" in capsys.readouterr().out
+    assert trace.html(tmp_path / "a.html", head="cross L1H0").stat().st_size > 1000
+    assert trace.figure(tmp_path / "a.png", head="cross L1H0").stat().st_size > 1000
+
+
+def test_a_record_is_json_and_has_it_all(translator):
+    (one,) = translator.translate(TEXTS[:1], search=Beam(3, n_best=2))
+    record = json.loads(json.dumps(one.record()))
+    assert list(record) == [
+        "source",
+        "text",
+        "score",
+        "log_probability",
+        "unknown",
+        "source_words",
+        "target_words",
+        "alignment",
+        "weights",
+        "pieces",
+        "candidates",
+    ]
+    assert [len(record["weights"]), len(record["weights"][0])] == [
+        len(record["target_words"]),
+        len(record["source_words"]),
+    ]
+    assert [len(candidate) for candidate in record["candidates"]] == [3, 3]
+    assert record["alignment"] == [list(pair) for pair in sorted(one.alignment.pairs)]
+    assert_close(torch.tensor(record["pieces"]["weights"]), one.alignment.piece_weights, rtol=0, atol=1e-6)
+
+
+# What it does not know
+
+
+def test_unknown_characters_are_named(translator):
+    one, two = translator.translate(["the 漢字 cat ẞ", "the cat"])
+    assert set(one.unknown) == {"漢", "字", "ẞ"}
+    assert two.unknown == ()
+    read = zip(one.source_tokens, one.source_ids, strict=True)
+    assert [piece for piece, token in read if token == UNK] == ["漢字", "ẞ"]
+    assert [token.text for token in one.trace.source if token.text.startswith("[UNK")] == ["[UNK:漢字]", "[UNK:ẞ]"]
+
+
+def with_unknown(translator, source, ids):
+    """A translation whose pieces are these, UNK among them."""
+    (one,) = translator.translate([source])
+    pieces = translator.target_vocabulary.pieces(ids)
+    pieces = tuple("⁇" if token == UNK else piece for piece, token in zip(pieces, ids, strict=True))
+    return replace(one, target_ids=tuple(ids), target_tokens=pieces, candidates=())
+
+
+def test_what_the_translator_cannot_write_is_copied(translator):
+    space = translator.target_vocabulary.encode("ein ")
+    one = with_unknown(translator, "the 漢字 cat", [*space, UNK])
+    (copied,) = translator.copy_unknown([one])
+    assert copied.text == "ein漢字"
+    assert copied.alignment.target_words == ("ein漢字",)
+    one = with_unknown(translator, "the cat", [*space, UNK])
+    (copied,) = translator.copy_unknown([one])
+    looked = one.alignment.piece_weights[len(space), :-1].argmax()
+    word = one.alignment.source_words[one.alignment.source_word_of[int(looked)]]
+    assert copied.text == "ein" + word
+    (unchanged,) = translator.copy_unknown(translator.translate(["no dog"], search=Greedy(), prefix="ein"))
+    assert "⁇" not in unchanged.text
+
+
+# Folders
+
+
+def test_a_translator_that_is_saved_and_loaded_translates_the_same(translator, tmp_path):
+    folder = translator.save(tmp_path / "en-de")
+    loaded = Translator.load(folder, device="cpu")
+    same(translator.translate(TEXTS), loaded.translate(TEXTS))
+    assert repr(loaded) == (
+        f"Translator('en-de', Transformer, source={len(translator.source_vocabulary)}, "
+        f"target={len(translator.target_vocabulary)}, device='cpu')"
+    )
+    assert repr(loaded.translate([""])[0]) == "Translation('' → '', log_probability=0.000)"
+
+
+def test_a_recurrent_translator_does_all_of_it(vocabularies, tmp_path, capsys):
+    source, target = vocabularies
+    config = RecurrentConfig.preset("tiny", n_source_tokens=len(source), n_target_tokens=len(target), max_tokens=19)
+    torch.manual_seed(0)
+    made = Translator(model=Recurrent(config).eval(), source_vocabulary=source, target_vocabulary=target)
+    loaded = Translator.load(made.save(tmp_path / "en-de"), "cpu")
+    found = loaded.translate(TEXTS[:3], search=Beam(3, coverage_penalty=0.2))
+    same(found, made.translate(TEXTS[:3], search=Beam(3, coverage_penalty=0.2), batch_tokens=1))
+    assert found[0].alignment.piece_weights.sum(dim=1).tolist() == pytest.approx(
+        [1.0] * (len(found[0].target_ids) + 1), abs=1e-5
+    )
+    trace = found[0].trace
+    assert trace.kinds == ("cross",)
+    trace.show()
+    assert "1 layers × 1 heads" in capsys.readouterr().out
+    assert trace.html(tmp_path / "a.html").stat().st_size > 1000
