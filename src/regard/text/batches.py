@@ -54,8 +54,8 @@ class Batches:
     """The batches of a corpus.
 
     Args:
-        max_tokens: of a batch, source and target together, padding, BOS and EOS counted; a pair that has more by
-            itself is a batch of its own.
+        max_tokens: of a batch on its larger side, padding and EOS counted; a pair that has more by itself is a batch
+            of its own.
     """
 
     def __init__(self, corpus: Corpus, max_tokens: int, seed: int) -> None:
@@ -107,13 +107,12 @@ class Batches:
         source, target = self.corpus.source.lengths(pairs) + 1, self.corpus.target.lengths(pairs) + 1
         order = np.lexsort((source, target))
         pairs, source, target = pairs[order], source[order], target[order]
-        start, longest = 0, (0, 0)
-        for place in range(len(pairs)):
-            widest = max(longest[0], int(source[place])), max(longest[1], int(target[place]))
-            if place > start and sum(widest) * (place + 1 - start) > self.max_tokens:
+        larger, start, widest = np.maximum(source, target).tolist(), 0, 0
+        for place, size in enumerate(larger):
+            widest = max(widest, size)
+            if place > start and widest * (place + 1 - start) > self.max_tokens:
                 yield pairs[start:place]
-                start, widest = place, (int(source[place]), int(target[place]))
-            longest = widest
+                start, widest = place, size
         if len(pairs):
             yield pairs[start:]
 
