@@ -243,6 +243,10 @@ class Pattern(ThroughDense):
             ValueError: more strongest keys, or a finer map, than there are keys.
         """
         ask.check(self.grid)
+        if ask.entropy and self.normalise.signed:
+            raise ValueError(
+                f"weights by {self.normalise!r} may be negative, so they have no entropy; ask with entropy=False."
+            )
         self.check_unchanged()
         if engine.why_not(self) is None:
             return engine.read(self, ask, contexts=False, report=report)[1]

@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 import regard.attention.pattern as pattern_module
-from regard import Causal, MultiHeadAttention, Sparsemax, TalkingHeads, attend, use_backend
+from regard import Causal, Hard, MultiHeadAttention, Sparsemax, StraightThrough, TalkingHeads, attend, use_backend
 
 
 def talking(normal, n_heads=3, **options):
@@ -123,6 +123,24 @@ def test_what_is_barred_in_one_head_stays_barred_there_and_is_heard_as_0_elsewhe
     assert_close(weights[0, 0], sum(module.after[0, g] * soft[g] for g in range(3)))
 
 
+def test_the_strongest_keys_are_those_that_the_mask_keeps_be_their_weights_negative(normal):
+    x, module = normal(2, 3, 7, 5, dtype=torch.float64), talking(normal)
+    pattern = attend(x, x, x, mask=Causal(), normalise=module).pattern
+    top, dense = pattern.top(4), pattern.dense()
+    assert bool((dense < 0).any())
+    for i in range(7):
+        expected = dense[:, :, i, : i + 1].sort(dim=-1, descending=True).values[..., :4]
+        assert_close(top.weights[:, :, i, : min(4, i + 1)], expected)
+        assert bool((top.keys[:, :, i, : min(4, i + 1)] >= 0).all())
+        assert bool((top.keys[:, :, i, i + 1 :] == -1).all())
+
+
+def test_one_key_a_head_and_then_the_heads_talk(normal):
+    x = normal(1, 3, 7, 5)
+    weights = attend(x, x, x, normalise=TalkingHeads(3, Hard(StraightThrough()))).pattern.dense()
+    assert_close(weights, attend(x, x, x, normalise=Hard()).pattern.dense())
+
+
 def test_gradients_reach_both_mixtures(normal):
     x = normal(1, 3, 5, 2, dtype=torch.float64).requires_grad_()
     module = talking(normal)
@@ -166,6 +184,18 @@ def test_refusals(normal):
     with pytest.raises(ValueError) as refusal:
         TalkingHeads(0)
     assert str(refusal.value) == "n_heads=0; heads that talk must be at least 1."
+    with pytest.raises(ValueError) as refusal:
+        Hard(StraightThrough(TalkingHeads(3)))
+    assert str(refusal.value) == (
+        "StraightThrough(TalkingHeads(n_heads=3)) would choose for each head by itself; let the heads talk about "
+        "choices instead, as in TalkingHeads(n_heads, Hard(StraightThrough()))."
+    )
+    for question in (lambda pattern: pattern.entropy(), lambda pattern: pattern.summary()):
+        with pytest.raises(ValueError) as refusal:
+            question(attend(x, x, x, normalise=TalkingHeads(2)).pattern)
+        assert str(refusal.value) == (
+            "weights by TalkingHeads(n_heads=2) may be negative, so they have no entropy; ask with entropy=False."
+        )
     with use_backend("fused"), pytest.raises(ValueError) as refusal:
         attend(x, x, x, normalise=TalkingHeads(2))
     assert str(refusal.value) == (

@@ -96,6 +96,13 @@ class StraightThrough(Choice):
 
     soft: Normaliser = Softmax()  # noqa: RUF009 (frozen)
 
+    def __post_init__(self) -> None:
+        if self.soft.across_heads:
+            raise ValueError(
+                f"StraightThrough({self.soft!r}) would choose for each head by itself; let the heads talk "
+                "about choices instead, as in TalkingHeads(n_heads, Hard(StraightThrough()))."
+            )
+
     def preference(self, masked: Rows, tile: Tile) -> Rows:
         """The weights of the other normaliser."""
         return self.soft.weights(masked, tile)

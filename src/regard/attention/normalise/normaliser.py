@@ -23,6 +23,9 @@ class Normaliser(ABC):
     across_heads = False
     """Whether the weights of one head follow from the scores of all heads, which are then asked for together."""
 
+    signed = False
+    """Whether weights may be negative, so that a row is no distribution and has no entropy."""
+
     def __call__(self, scores: Rows, keep: Bool[Tensor, "#batch #heads #queries #keys"] | None, tile: Tile) -> Rows:
         """The weights of whole rows: 0 where keep is False, and in the rows of queries that see no key."""
         if scores.shape[-1] == 0:

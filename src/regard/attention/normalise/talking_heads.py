@@ -20,7 +20,8 @@ class TalkingHeads(nn.Module, Normaliser):
     Both mixtures start as the identity, where the heads do not talk. What the mask bars in a head stays barred there;
     a score that is barred in one head is heard as 0 in the others.
 
-    The weights of one head need the scores of all: looking at one costs what looking at all does.
+    The weights of one head need the scores of all: looking at one costs what looking at all does. They are no
+    distribution once heads talk, so a pattern of them has no entropy. For one key a head, normalise by `Hard(…)`.
 
     Args:
         normalise: what turns the mixed scores into weights.
@@ -41,6 +42,7 @@ class TalkingHeads(nn.Module, Normaliser):
     """
 
     across_heads = True
+    signed = True
 
     def __init__(self, n_heads: int, normalise: Normaliser = Softmax()) -> None:  # noqa: B008 (frozen)
         super().__init__()

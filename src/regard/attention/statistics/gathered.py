@@ -144,10 +144,11 @@ class Strongest:
     def add(self, block: Block) -> None:
         """Set the strongest keys of the next queries."""
         queries = numbers(block.tile.queries, self._weights.device)
-        weights = block.weights if block.keep is None else block.weights.masked_fill(~block.keep, -1.0)
+        weights = block.weights if block.keep is None else block.weights.masked_fill(~block.keep, -torch.inf)
         strongest, keys = weights.topk(self._n, dim=-1)
-        self._weights[:, :, queries] = strongest.clamp_min(0.0)
-        self._keys[:, :, queries] = keys.masked_fill(strongest < 0, -1)
+        barred = strongest == -torch.inf
+        self._weights[:, :, queries] = strongest.masked_fill(barred, 0.0)
+        self._keys[:, :, queries] = keys.masked_fill(barred, -1)
 
     def value(self) -> Top:
         """The weights and the keys."""
