@@ -70,6 +70,8 @@ from .tracing.head import Head as Head
 from .tracing.huggingface import install as install
 from .tracing.trace import Trace as Trace
 from .tracing.trace import trace as trace
+from .training.config import TrainConfig as TrainConfig
+from .training.train import train as train
 from .transformer.block import DecoderBlock as DecoderBlock
 from .transformer.block import EncoderBlock as EncoderBlock
 from .transformer.config import TransformerConfig as TransformerConfig

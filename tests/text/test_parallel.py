@@ -1,11 +1,12 @@
 """Parallel files as they come: tidied, counted, refused by line."""
 
 import gzip
+import os
 
 import pytest
 
 from regard import InputError
-from regard.text.parallel import Parallel, Report, dev_limit, place_of, tidied
+from regard.text.parallel import Parallel, Report, dev_limit, place_of
 
 
 @pytest.fixture
@@ -36,20 +37,43 @@ def test_raw_text_is_tidied(files):
         ("drei vier", "three four"),
         ("letzte", "last"),
     ]
-    assert report == Report(read=5, empty=1)
+    assert report == Report(
+        read=5, byte_order_marks=1, carriage_returns=4, extra_spaces=5, control_characters=1, empty=1
+    )
     report.kept = 4
     assert str(report) == "5 pairs read, 4 kept; left out: 1 empty"
-    assert report.as_dict() == {"read": 5, "empty": 1, "over_long": 0, "mismatched": 0, "kept": 4}
+    assert report.table().splitlines() == [
+        "      5  pairs read",
+        "      1  files with a byte order mark, removed",
+        "      4  lines with a carriage return, removed",
+        "      5  lines with extra spaces, made one",
+        "      1  lines with control characters, removed",
+        "      1  pairs with an empty side, left out",
+        "      4  pairs to learn from",
+    ]
+    assert report.as_dict() == {
+        "read": 5, "byte_order_marks": 1, "carriage_returns": 4, "extra_spaces": 5, "control_characters": 1,
+        "empty": 1, "over_long": 0, "mismatched": 0, "held_out": 0, "kept": 4,
+    }  # fmt: skip
+    assert Report().table() == "      0  pairs read\n      0  pairs to learn from"
+
+
+def test_tidy_files_are_counted_as_such(files):
+    report = Report()
+    list(files("l'été — 日本 語\n".encode() * 3, b"a b\n" * 3).pairs(report))
+    assert report == Report(read=3)
 
 
 def test_gzip_is_read_too(files):
-    parallel = files(gzip.compress(b"ein\nzwei\n"), b"one\ntwo\n", names=("a.de.gz", "a.en"))
-    assert list(parallel.pairs()) == [("ein", "one"), ("zwei", "two")]
+    for name in ("a.de.gz", "a.de"):  # what it is called is not asked
+        parallel = files(gzip.compress(b"\xef\xbb\xbfein\nzwei\n"), b"one\ntwo\n", names=(name, "a.en.gz"))
+        assert list(parallel.pairs()) == [("ein", "one"), ("zwei", "two")]
 
 
 def test_only_line_ends_end_lines(files):
     odd = "eins\u2028zwei\x85drei\x0bvier\x0cfünf\x1csechs\n".encode()
     assert list(files(odd, b"x\n").pairs()) == [("eins zwei drei vier fünf sechs", "x")]
+    assert list(files(b"eins\rzwei\n\r\n\r\r\n", b"x\ny\nz\n").pairs()) == [("eins zwei", "x")]
 
 
 def test_what_is_not_utf8_is_refused_by_its_line(files):
@@ -60,6 +84,25 @@ def test_what_is_not_utf8_is_refused_by_its_line(files):
     )
     parallel = files(b"ein\n", b"\xed\xa0\x80\n")  # half of a surrogate pair
     assert refusal(parallel).startswith(f"{parallel.target}, line 1: not UTF-8 (byte 0xED at place 1)")
+    parallel = files("ein Hund\n".encode("utf-16"), b"a dog\n")
+    assert refusal(parallel) == (
+        f"{parallel.source}, line 1: not UTF-8 (byte 0xFF at place 1); "
+        "convert the file first, for instance with iconv -f UTF-16 -t UTF-8."
+    )
+
+
+def test_a_line_without_end_is_not_read_into_memory(files, monkeypatch):
+    monkeypatch.setattr("regard.text.parallel.LONGEST_LINE", 10)
+    assert list(files(b"123456789\n1234567890", b"a\nb\n").pairs()) == [("123456789", "a"), ("1234567890", "b")]
+    parallel = files(b"1\n" + b"1" * 50, b"a\nb\n")
+    assert refusal(parallel) == (
+        f"{parallel.source}, line 2: longer than 10 bytes; give a file with a sentence on each line."
+    )
+
+
+def test_unequal_counts_are_said_though_the_rest_is_not_text(files):
+    parallel = files(b"a\n", b"a\nb\n\xff\n\n")
+    assert refusal(parallel).startswith(f"{parallel.source} has 1 lines and {parallel.target} has 4; line by line")
 
 
 @pytest.mark.parametrize(("source", "target", "counts"), [(b"a\nb\nc", b"a\n", (3, 1)), (b"", b"a\n", (0, 1))])
@@ -77,20 +120,24 @@ def test_other_refusals(files, tmp_path):
         f"{parallel.source} and {parallel.target} are empty; give files with a sentence on each line."
     )
     missing = Parallel(tmp_path / "none", parallel.target)
-    assert refusal(missing) == f"cannot read {tmp_path}/none: No such file or directory."
-    assert refusal(Parallel(tmp_path, parallel.target)) == f"cannot read {tmp_path}: Is a directory."
+    assert refusal(missing) == f"there is no file {tmp_path}/none; nearest: a.de, a.en."
+    missing = Parallel(tmp_path / "none" / "a.de", parallel.target)
+    assert refusal(missing) == f"there is no file {tmp_path}/none/a.de; no file is in that folder."
+    assert refusal(Parallel(tmp_path, parallel.target)) == (
+        f"cannot read {tmp_path}: it is a folder; name a file in it."
+    )
+    os.mkfifo(tmp_path / "pipe")
+    assert refusal(Parallel(tmp_path / "pipe", parallel.target)) == (
+        f"cannot read {tmp_path}/pipe: it is no file, and it is read more than once; write it to a file first."
+    )
     (tmp_path / "link").symlink_to(parallel.source)
     assert refusal(Parallel(parallel.source, tmp_path / "link")) == (
         f"{parallel.source} and {tmp_path}/link are one file; give the translations as the second one."
     )
-    (tmp_path / "torn.gz").write_bytes(gzip.compress(b"ein\n" * 999)[:-9])
-    assert refusal(Parallel(tmp_path / "torn.gz", parallel.target)).startswith(f"cannot read {tmp_path}/torn.gz: ")
-    (tmp_path / "plain.gz").write_bytes(b"ein\n")
-    assert refusal(Parallel(tmp_path / "plain.gz", parallel.target)).startswith(f"cannot read {tmp_path}/plain.gz: ")
-
-
-def test_tidy_text_stays_as_it_is():
-    assert tidied("l'été — 日本 語") == "l'été — 日本 語"
+    packed = gzip.compress(b"ein\n" * 999)
+    for damaged in (packed[:-9], packed[:12] + b"\xff\xff\xff" + packed[15:]):
+        (tmp_path / "torn.gz").write_bytes(damaged)
+        assert refusal(Parallel(tmp_path / "torn.gz", parallel.target)).startswith(f"cannot read {tmp_path}/torn.gz: ")
 
 
 # Pairs to judge by
@@ -98,11 +145,12 @@ def test_tidy_text_stays_as_it_is():
 
 def test_dev_pairs_are_as_many_as_wanted_and_equal_texts_stay_together():
     texts = [f"text {n % 300}" for n in range(900)]
-    limit = dev_limit(dict.fromkeys(texts), 30, seed=7)
+    limit = dev_limit(texts, 30, seed=7)
+    assert limit == sorted({place_of(text, 7) for text in texts})[29]
     chosen = {text for text in texts if place_of(text, 7) <= limit}
     assert len(chosen) == 30
     assert dev_limit(dict.fromkeys(texts), 30, seed=7) == limit
     other = {text for text in texts if place_of(text, 8) <= dev_limit(dict.fromkeys(texts), 30, seed=8)}
     assert len(chosen & other) < 15
-    assert dev_limit([], 5, seed=1) == -1
+    assert dev_limit([], 5, seed=1) == dev_limit(["a"], 0, seed=1) == -1
     assert dev_limit(["a"], 5, seed=1) == place_of("a", 1)

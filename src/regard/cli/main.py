@@ -14,6 +14,7 @@ from regard.cli.explain import explain
 from regard.cli.export import export
 from regard.cli.look import look
 from regard.cli.sample import sample
+from regard.cli.train import train
 from regard.cli.translate import translate
 from regard.errors import InputError
 
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 app.command()(look)
 app.command()(explain)
+app.command()(train)
 app.command()(translate)
 app.command()(evaluate)
 app.command()(export)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Integer
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -85,13 +85,15 @@ class Batches:
 
     def batch(self, pairs: Numbers) -> Batch:
         """The batch of some pairs."""
-        texts = [tuple(side.tolist() for side in self.corpus[int(pair)]) for pair in pairs]
+        (source, source_lengths), (target, target_lengths) = (
+            side.rows(pairs) for side in (self.corpus.source, self.corpus.target)
+        )
         return Batch(
-            source=padded([[*source, EOS] for source, _ in texts]),
-            lengths=torch.tensor([len(source) + 1 for source, _ in texts]),
-            target=padded([[BOS, *target] for _, target in texts]),
-            expected=padded([[*target, EOS] for _, target in texts]),
-            n_tokens=sum(len(target) + 1 for _, target in texts),
+            source=between(source, source_lengths, last=EOS),
+            lengths=torch.from_numpy(source_lengths + 1),
+            target=between(target, target_lengths, first=BOS),
+            expected=between(target, target_lengths, last=EOS),
+            n_tokens=int(target_lengths.sum()) + len(pairs),
         )
 
     def _pools(self, epoch: int) -> Iterator[list[Numbers]]:
@@ -107,22 +109,30 @@ class Batches:
         source, target = self.corpus.source.lengths(pairs) + 1, self.corpus.target.lengths(pairs) + 1
         order = np.lexsort((source, target))
         pairs, source, target = pairs[order], source[order], target[order]
-        larger, start, widest = np.maximum(source, target).tolist(), 0, 0
-        for place, size in enumerate(larger):
-            widest = max(widest, size)
-            if place > start and widest * (place + 1 - start) > self.max_tokens:
-                yield pairs[start:place]
-                start, widest = place, size
-        if len(pairs):
-            yield pairs[start:]
+        larger, start = np.maximum(source, target), 0
+        while start < len(pairs):
+            most = max(1, self.max_tokens // int(target[start]))  # no target after it is shorter
+            held = np.maximum.accumulate(larger[start : start + most]) * np.arange(1, 1 + min(most, len(pairs) - start))
+            n_rows = max(1, int(np.searchsorted(held, self.max_tokens, side="right")))
+            yield pairs[start : start + n_rows]
+            start += n_rows
 
 
-def padded(texts: list[list[int]]) -> Int[Tensor, "batch tokens"]:
-    """Texts of ids as one tensor, padded on the right."""
-    ids = np.full((len(texts), max(map(len, texts))), PAD, dtype=np.int64)
-    for row, text in zip(ids, texts, strict=True):
-        row[: len(text)] = text
-    return torch.from_numpy(ids)
+def between(
+    ids: Integer[np.ndarray, " ids"],
+    lengths: Int[np.ndarray, " batch"],
+    first: int | None = None,
+    last: int | None = None,
+) -> Int[Tensor, "batch tokens"]:
+    """Texts that lie one after the other as rows, each after the first id or before the last, padded on the right."""
+    rows = np.full((len(lengths), int(lengths.max()) + 1), PAD, dtype=np.int64)
+    place, start = np.arange(rows.shape[1]), 0 if first is None else 1
+    rows[(place >= start) & (place < start + lengths[:, None])] = ids
+    if first is not None:
+        rows[:, 0] = first
+    if last is not None:
+        rows[place == lengths[:, None]] = last
+    return torch.from_numpy(rows)
 
 
 def permuted(places: Numbers, n: int, key: tuple[int, ...]) -> Numbers:

@@ -47,6 +47,13 @@ class Side:
         """How many ids some texts have; the texts themselves are not looked at."""
         return self.ends[pairs + 1] - self.ends[pairs]
 
+    def rows(self, pairs: NDArray[np.int64]) -> tuple[Ids, NDArray[np.int64]]:
+        """The ids of some texts, one after the other, and how many each has."""
+        lengths = self.lengths(pairs)
+        before = np.cumsum(lengths) - lengths
+        places = np.repeat(self.ends[pairs] - before, lengths) + np.arange(lengths.sum())
+        return self.ids[places], lengths
+
 
 class Corpus:
     """Pairs of texts as ids, without BOS and EOS.
@@ -149,9 +156,11 @@ def in_pieces(
 def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float, report: Report) -> bool:
     """Whether a pair is one to learn from; counts it where it is not."""
     shorter, longer = sorted((len(source), len(target)))
-    if longer > max_tokens:
+    if shorter == 0:
+        report.empty += 1
+    elif longer > max_tokens:
         report.over_long += 1
-    elif longer > max_ratio * max(shorter, 1):
+    elif longer > max_ratio * shorter:
         report.mismatched += 1
     else:
         return True

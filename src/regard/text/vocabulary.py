@@ -3,7 +3,11 @@
 A vocabulary is one SentencePiece model, trained on the texts themselves: no tokeniser of a language is needed, and
 texts without spaces are cut like any other.
 
-Source: Kudo & Richardson 2018, "SentencePiece"; its unigram model: Kudo 2018, section 3.2.
+The pieces are those of byte-pair encoding: beginning with letters, the two that follow each other most often are
+joined, again and again. Of few pieces it makes the parts that words are built of (six, ty, hundred), where the
+unigram model keeps some long words whole and spells the others; and it is made many times as fast.
+
+Source: Kudo & Richardson 2018, "SentencePiece"; byte-pair encoding: Sennrich, Haddow & Birch 2016, section 3.2.
 """
 
 import re
@@ -11,26 +15,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
-from itertools import islice
+from itertools import accumulate
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from regard.errors import InputError, needs
+from regard.text.tidy import SPACE, refuse_halves, tidied
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """The ids of padding, of what is unknown, and of the begin and the end of a text."""
 
-SPACE = "▁"
-"""How SentencePiece writes a space, which it puts in front of every word."""
-
 LINES = 2_000_000
-"""Lines that a vocabulary is trained on at most, the first ones of those that come; more change little."""
+"""Lines that a vocabulary is trained on at most, drawn from all those that come; more change little."""
+
+MANY_LETTERS = 1_000
+"""Different letters from which on a text is one of a script of very many, such as Chinese characters."""
 
 FEWEST = 16
 """Pieces that a vocabulary has at least: the special ones, ▁ and a few letters."""
-
-THREADS = 4
-"""Threads that train it: a fixed number, since sums that are shared out differently round differently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,27 +65,31 @@ class Vocabulary:
         return needs("sentencepiece", "translation").SentencePieceProcessor(model_proto=self.model)
 
     @classmethod
-    def train(cls, lines: Iterable[str], n_tokens: int, *, coverage: float = 1.0) -> "Vocabulary":
+    def train(cls, lines: Iterable[str], n_tokens: int, *, coverage: float | None = None) -> "Vocabulary":
         """A vocabulary of about so many pieces, from the lines of a text.
 
         It has fewer where the text has not that many, and more where its letters alone are more.
 
         Args:
-            coverage: the share of the text's letters that must be known; the rarest of the others are not.
+            n_tokens: `vocabulary_size` says how many suit a text.
+            coverage: the share of the text's letters that must be known; the rarest of the others are not. None =
+                all, or 0.9995 of a text of more than a thousand different letters.
 
         Raises:
             InputError: a text of nothing.
         """
-        lines = [line for line in islice(lines, LINES) if line.strip()]
-        if not lines:
+        chosen = drawn_lines(filter(None, map(tidied, lines)), LINES)
+        if not chosen:
             raise InputError("there is no text to make a vocabulary of: every line is empty.")
+        if coverage is None:
+            coverage = 1.0 if len(set().union(*chosen)) <= MANY_LETTERS else 0.9995
         try:
-            return cls(trained(lines, max(n_tokens, FEWEST), coverage))
+            return cls(trained(chosen, max(n_tokens, FEWEST), coverage))
         except RuntimeError as error:
             needed = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
             if needed is None:
                 raise
-            return cls(trained(lines, int(needed[1]) + FEWEST, coverage))
+            return cls(trained(chosen, int(needed[1]) + FEWEST, coverage))
 
     @classmethod
     def load(cls, path: str | Path) -> "Vocabulary":
@@ -111,12 +118,16 @@ class Vocabulary:
         Path(path).write_bytes(self.model)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text's pieces, without BOS and EOS."""
-        return self.processor.Encode(text)
+        """The ids of a text's pieces, without BOS and EOS; the text is tidied first, as it was for training."""
+        return self.encode_all([text])[0]
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many texts, on all cores."""
-        return self.processor.Encode(list(texts), num_threads=-1)
+        """The ids of many texts, on all cores.
+
+        Raises:
+            InputError: a text that is none, with half of a surrogate pair.
+        """
+        return self.processor.Encode(list(map(ready, texts)), num_threads=-1)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids."""
@@ -128,17 +139,18 @@ class Vocabulary:
 
     def unknown(self, text: str) -> list[str]:
         """The characters of a text that the vocabulary cannot write, each once, in the text's order."""
-        ids, surfaces = self.processor.Encode(text), self.processor.Encode(text, out_type=str)
-        letters = "".join(piece for token, piece in zip(ids, surfaces, strict=True) if token == UNK)
-        return list(dict.fromkeys(letters.replace(SPACE, "")))
+        surfaces = self.surfaces(text)
+        letters = "".join(piece for token, piece in zip(self.encode(text), surfaces, strict=True) if token == UNK)
+        return list(dict.fromkeys(letters))
 
     def words(self, text: str) -> Words:
         """The words of a text, which spaces part, and which of them each piece of `encode(text)` belongs to."""
-        pieces, word, word_of = self.processor.Encode(text, out_type=str), -1, []
-        for piece in pieces:
-            word += piece.startswith(SPACE)
-            word_of.append(word)
-        return Words(tuple(filter(None, text.split(" "))), tuple(word_of))
+        starts = [piece.startswith(SPACE) for piece in self.surfaces(text)]
+        return Words(tuple(tidied(text).split()), tuple(accumulate(starts, initial=-1))[1:])
+
+    def surfaces(self, text: str) -> list[str]:
+        """What each piece of `encode(text)` stands for, letters that are not known too."""
+        return self.processor.Encode(ready(text), out_type=str)
 
     def __len__(self) -> int:
         return self.processor.GetPieceSize()
@@ -153,13 +165,38 @@ class Vocabulary:
         return f"Vocabulary(n_tokens={len(self)})"
 
 
+def ready(text: str) -> str:
+    """A text as SentencePiece is given it.
+
+    Raises:
+        InputError: it has half of a surrogate pair.
+    """
+    refuse_halves(text)
+    return tidied(text)
+
+
+def drawn_lines(lines: Iterable[str], n: int) -> list[str]:
+    """At most so many lines, drawn from all, each as likely as any other; the same ones every time.
+
+    Source: Vitter 1985, algorithm R.
+    """
+    kept: list[str] = []
+    draw = Random(0).random
+    for number, line in enumerate(lines):
+        if number < n:
+            kept.append(line)
+        elif (place := int(draw() * (number + 1))) < n:
+            kept[place] = line
+    return kept
+
+
 def trained(lines: list[str], n_tokens: int, coverage: float) -> bytes:
     """SentencePiece's model of some lines, which must be at least one that is not empty."""
     model = BytesIO()
     needs("sentencepiece", "translation").SentencePieceTrainer.Train(
         sentence_iterator=iter(lines),
         model_writer=model,
-        model_type="unigram",
+        model_type="bpe",
         vocab_size=n_tokens,
         hard_vocab_limit=False,
         character_coverage=coverage,
@@ -169,7 +206,6 @@ def trained(lines: list[str], n_tokens: int, coverage: float) -> bytes:
         unk_id=UNK,
         bos_id=BOS,
         eos_id=EOS,
-        num_threads=THREADS,
         minloglevel=3,
     )
     return model.getvalue()

@@ -172,7 +172,10 @@ SIZES = {"d_query": 3, "d_key": 11, "d_hidden": 13}
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda score, x, key: LocationAware(**SIZES, width=4), "width=4 has no middle, where the key itself stands; take 3 or 5."),
+        (
+            lambda score, x, key: LocationAware(**SIZES, width=4),
+            "width=4 has no middle, where the key itself stands; take 3 or 5.",
+        ),
         (lambda score, x, key: LocationAware(**SIZES, n_filters=0), "n_filters=0 is too small; it must be at least 1."),
         (
             lambda score, x, key: attend(x, key, key, score=score.after(torch.zeros(2, 1, 5, 6))),

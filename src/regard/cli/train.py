@@ -1,0 +1,98 @@
+"""`regard train SOURCE TARGET --out DIR`: two text files in, a folder with a translator out."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from regard.training.train import Trained
+
+
+def train(
+    source: Annotated[Path, typer.Argument(help="Sentences of the language to translate from, one a line.")],
+    target: Annotated[Path, typer.Argument(help="Their translations, line by line.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the translator and its training.")],
+    dev_source: Annotated[
+        Path | None,
+        typer.Option("--dev-source", help="Sentences to judge by.", show_default="some pairs of the corpus"),
+    ] = None,
+    dev_target: Annotated[Path | None, typer.Option("--dev-target", help="Their translations.")] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option("--kind", "-k", help="transformer, or recurrent with attention.", show_default="transformer"),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            "--preset", "-p", help="tiny, small, base or big.", show_default="by the size of the corpus and the device"
+        ),
+    ] = None,
+    config: Annotated[Path | None, typer.Option("--config", "-c", help="A TOML file of settings.")] = None,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", "-s", help="One setting: section.name=value; may be repeated.")
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", help="cpu, cuda or mps.", show_default="the fastest there is"),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say how it goes.")] = False,
+) -> None:
+    """Train a translator from two text files.
+
+    The files are cleaned and cut into pieces, some pairs are kept apart to judge by, and model, batches and learning
+    rate follow from the size of the corpus and the device. From the first evaluation on the folder is a translator,
+    the best so far. Ctrl-C stops and saves; the same command goes on, and so it does after a crash.
+
+    [bold]Examples[/bold]
+
+    \b
+      regard train train.en train.ko --out en-ko
+      regard train train.en train.ko --out en-ko --kind recurrent
+      regard train train.en train.de --out en-de \\
+          --dev-source val.en --dev-target val.de \\
+          --set training.seed=3 --set model.d_model=128
+      torchrun --nproc-per-node 2 -m regard.cli.main \\
+          train train.en train.de --out en-de
+
+    \b
+    [bold]Settings[/bold], in a TOML file for --config or one by one with --set; the folder's config.toml has them all
+      [data]        dev_pairs  max_tokens  max_ratio
+      [vocabulary]  n_tokens  joint  coverage
+      [model]       kind  preset  d_model  n_layers  dropout …
+      [training]    seed  batch_tokens  accumulate  learning_rate  schedule
+                    warmup_steps  label_smoothing  clip_norm  weight_decay
+                    max_steps  max_minutes  precision
+      [evaluation]  every_steps  pairs  metric  patience  average
+                    log_steps  save_minutes
+    """
+    from regard.cli.work import working
+
+    with working("loading torch"):
+        from regard.training.progress import Terminal, Watcher
+        from regard.training.settings import read_config
+        from regard.training.train import train as run
+
+        options: dict[str, dict[str, Any]] = {
+            "data": {"dev_source": dev_source and str(dev_source), "dev_target": dev_target and str(dev_target)},
+            "model": {"kind": kind, "preset": preset},
+        }
+        settings = read_config(config, changes or [], options)
+    with Watcher() if quiet else Terminal() as watcher:
+        trained = run(source, target, out, settings, device=device, watcher=watcher)
+    if trained.is_main:
+        tell(trained)
+    if trained.reason is None:
+        raise typer.Exit(130)
+
+
+def tell(trained: "Trained") -> None:
+    """Say how training ended, and what can be done now."""
+    if trained.reason is None:
+        print(f"stopped at step {trained.step:,} and saved; the same command goes on from there")
+        return
+    print(f"trained     {trained.step:,} steps: {trained.reason}")
+    if trained.best is not None:
+        print(f"best        {trained.best.words()}")
+    print(f"translator  {trained.folder}")
+    print(f"\nnow         echo '…' | regard translate {trained.folder}")

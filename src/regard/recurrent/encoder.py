@@ -1,0 +1,60 @@
+"""The encoder: a text's tokens, each as what was read up to it from the left, beside what was read from the right.
+
+    h_j = [forward cell's state after tokens 1 … j ; backward cell's state after tokens N … j]
+
+Source: Schuster & Paliwal 1997; for translation with attention, Bahdanau, Cho & Bengio 2015, section 3.2.
+"""
+
+from dataclasses import dataclass
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.recurrent.cell import Cells, Hidden
+from regard.recurrent.config import RecurrentConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Encoded:
+    """What an encoder made of its texts.
+
+    Attributes:
+        states: a vector for each token; 0 for padding.
+        last: what the cells of each layer know in the end, both directions side by side.
+    """
+
+    states: Float[Tensor, "batch source d_model"]
+    last: Hidden
+
+
+class Encoder(nn.Module):
+    """Embedding, and cells that read in both directions.
+
+    >>> import torch
+    >>> encoder = Encoder(RecurrentConfig.preset("tiny", n_source_tokens=97, n_target_tokens=97))
+    >>> encoder(torch.tensor([[5, 7, 3], [11, 3, 0]]), torch.tensor([3, 2])).states.shape
+    torch.Size([2, 3, 128])
+    """
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(config.n_source_tokens, config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+        self.cells = Cells(
+            config.cell, config.d_model, config.d_model // 2, config.n_layers, config.dropout, directions=2
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Small vectors."""
+        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+
+    def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> Encoded:
+        """Read some texts.
+
+        Args:
+            source: ids, padded on the right.
+            lengths: how many of each text's ids are no padding, at least 1.
+        """
+        states, last = self.cells.read(self.dropout(self.embedding(source)), lengths)
+        return Encoded(states=states, last=last)

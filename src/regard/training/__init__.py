@@ -1,0 +1,1 @@
+"""Training: from two text files to a translator, stoppable at any moment."""

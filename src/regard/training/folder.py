@@ -1,0 +1,162 @@
+"""A training's folder: whose it is, and which settings it has.
+
+`training.json` is the first file that is written, with the sizes and checksums of the texts; a folder without it that
+is not empty is somebody else's. `config.toml` has every setting once they are derived, and those stay: what is said
+anew must be the same, but for the few that change only when training ends, and how often it speaks and saves.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from regard.errors import InputError
+from regard.training.config import Section, TrainConfig
+from regard.training.files import facts, write_synced, write_whole
+from regard.training.settings import as_toml, read_config
+
+FORMAT = "regard training"
+VERSION = 1
+ABOUT, CONFIG = "training.json", "config.toml"
+
+MAY_CHANGE = {
+    "training.max_steps",
+    "training.max_minutes",
+    "evaluation.patience",
+    "evaluation.log_steps",
+    "evaluation.save_minutes",
+}
+"""The settings that may be changed when a training goes on."""
+
+CHECKED_BY_CONTENT = {"data.dev_source", "data.dev_target"}
+"""Settings that name files, which may lie elsewhere now."""
+
+
+def claim(folder: Path, texts: Mapping[str, Path]) -> None:
+    """Take a new folder for a training on some texts, or make sure that it is theirs.
+
+    Args:
+        folder: made where there is none.
+        texts: by what they are: source, target, and maybe dev source and dev target.
+
+    Raises:
+        InputError: a text cannot be read, the folder is somebody else's, or it is of other texts.
+    """
+    found = {name: facts_of_text(path) for name, path in texts.items()}
+    about = folder / ABOUT
+    if about.exists():
+        refuse_other_texts(folder, read_about(about), found, texts)
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot make the folder {folder}: {reason}; name another with --out.") from error
+    others = sorted(path.name for path in folder.iterdir() if not path.name.endswith(".writing"))
+    if others:
+        raise InputError(
+            f"{folder} is not empty and is not a training's folder: it has {', '.join(others[:3])}"
+            f"{', …' if len(others) > 3 else ''}; name a new folder with --out."
+        )
+    content = json.dumps({"format": FORMAT, "version": VERSION, "texts": found}, indent=1)
+    write_whole(about, lambda writing: write_synced(writing, content))
+
+
+def facts_of_text(path: Path) -> dict[str, Any]:
+    """Size and checksum of a text."""
+    try:
+        return facts(path)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {(error.strerror or str(error)).lower()}.") from error
+
+
+def read_about(path: Path) -> dict[str, Any]:
+    """What a training's folder says that it is."""
+    try:
+        about = json.loads(path.read_bytes())
+        kind, version, texts = about["format"], about["version"], about["texts"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is damaged, or regard did not write it; name a new folder with --out.") from error
+    if (kind, version) != (FORMAT, VERSION):
+        raise InputError(f"{path} is a {kind} of version {version}, and this regard reads version {VERSION}.")
+    return dict(texts)
+
+
+def refuse_other_texts(
+    folder: Path, before: Mapping[str, Any], found: Mapping[str, Any], texts: Mapping[str, Path]
+) -> None:
+    """Refuse to go on with other texts than training began with."""
+    for name in (*texts, *(before.keys() - found.keys())):
+        if before.get(name) == found.get(name):
+            continue
+        if name in before and name in found:
+            words = f"the {name} text {texts[name]} is not the one that training began with"
+        else:
+            words = f"there was {'a' if name in before else 'no'} {name} text when training began"
+        raise InputError(f"cannot go on in {folder}: {words}; give the same files, or name a new folder with --out.")
+
+
+def stored_config(folder: Path) -> TrainConfig | None:
+    """The settings of a training that has begun; None = it has not."""
+    path = folder / CONFIG
+    return read_config(path) if path.exists() else None
+
+
+def write_config(folder: Path, config: TrainConfig) -> None:
+    """Write the settings of a training down."""
+    write_whole(folder / CONFIG, lambda writing: write_synced(writing, as_toml(config)))
+
+
+def settle(folder: Path, stored: TrainConfig, said: TrainConfig) -> TrainConfig:
+    """The settings of a training that goes on: those stored, and what may be changed of those said.
+
+    What is said as it is by default is not taken for said.
+
+    Raises:
+        InputError: something else is said than what training began with.
+    """
+    default = TrainConfig()
+    sections: dict[str, Any] = {}
+    for section in fields(TrainConfig):
+        before, now, usual = (getattr(config, section.name) for config in (stored, said, default))
+        sections[section.name] = settle_section(folder, section.name, before, now, usual)
+    settled = TrainConfig(**sections)
+    if settled.training.schedule == "cosine" and settled.training.max_steps != stored.training.max_steps:
+        raise InputError(
+            f"cannot go on in {folder} with another training.max_steps than {stored.training.max_steps}: "
+            "the cosine schedule ends there; name a new folder with --out."
+        )
+    return settled
+
+
+def settle_section(folder: Path, name: str, before: Section, now: Section, usual: Section) -> Section:
+    """One section of the settings of a training that goes on."""
+    changed = {}
+    for setting in fields(before):  # type: ignore[arg-type]
+        key, path = setting.name, f"{name}.{setting.name}"
+        was, said, default = (getattr(section, key) for section in (before, now, usual))
+        if said in (default, was) or path in CHECKED_BY_CONTENT:
+            continue
+        if key == "changes":
+            refuse_other_changes(folder, name, was, said)
+            continue
+        if path not in MAY_CHANGE:
+            raise other_setting(folder, path, said, was)
+        changed[key] = said
+    return replace(before, **changed)  # type: ignore[type-var]
+
+
+def refuse_other_changes(folder: Path, section: str, was: Mapping[str, Any], said: Mapping[str, Any]) -> None:
+    """Refuse to make the model other than it was."""
+    for name, value in said.items():
+        if was.get(name) != value:
+            raise other_setting(folder, f"{section}.{name}", value, was.get(name, "the preset's"))
+
+
+def other_setting(folder: Path, path: str, said: Any, was: Any) -> InputError:
+    """The refusal of a setting that training did not begin with."""
+    return InputError(
+        f"cannot go on in {folder} with {path} = {said}: training began with {was}; "
+        "leave it out, or name a new folder with --out."
+    )

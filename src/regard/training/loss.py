@@ -1,0 +1,53 @@
+"""What training makes small: cross-entropy against smoothed labels.
+
+q(k) = (1 - ε) [k = expected] + ε / K        loss = - Σ over tokens Σ over k  q(k) log softmax(logits)_k
+
+It is a sum over tokens, never a mean: the mean is taken once, over all tokens of an update, however many parts and
+processes the update is worked through in. A mean of means would weigh the tokens of short parts more.
+"""
+
+import torch.nn.functional as F
+from einops import rearrange
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.text.vocabulary import PAD
+from regard.translation.model import TranslatingModel
+
+
+def smoothed_loss(
+    logits: Float[Tensor, "batch tokens vocabulary"], expected: Int[Tensor, "batch tokens"], smoothing: float = 0.0
+) -> Float[Tensor, ""]:
+    """The loss in nats, summed over all tokens that are not padding.
+
+    >>> import torch
+    >>> smoothed_loss(torch.zeros(1, 3, 10), torch.tensor([[4, 5, 0]])) / 2  # uniform over 10: log 10 a token
+    tensor(2.3026)
+
+    Source: Szegedy et al. 2016, section 7; Vaswani et al. 2017, section 5.4.
+    """
+    flat = rearrange(logits, "batch tokens vocabulary -> (batch tokens) vocabulary")
+    labels = rearrange(expected, "batch tokens -> (batch tokens)")
+    return F.cross_entropy(flat, labels.long(), ignore_index=PAD, label_smoothing=smoothing, reduction="sum")
+
+
+class TeacherForced(nn.Module):
+    """A translating model whose output is its loss: the whole of a training step's forward, in one module to wrap."""
+
+    PREFIX = "model."
+    """What the names of the model's parameters begin with here."""
+
+    def __init__(self, model: TranslatingModel, smoothing: float) -> None:
+        super().__init__()
+        self.model = model
+        self.smoothing = smoothing
+
+    def forward(
+        self,
+        source: Int[Tensor, "batch source"],
+        lengths: Int[Tensor, " batch"],
+        target: Int[Tensor, "batch target"],
+        expected: Int[Tensor, "batch target"],
+    ) -> Float[Tensor, ""]:
+        """The summed loss of predicting every expected token from those before it."""
+        return smoothed_loss(self.model(source, lengths, target).logits, expected, self.smoothing)

@@ -1,0 +1,224 @@
+"""What the settings that nobody made become: a table of recipes, by the size of the corpus and the device.
+
+A recipe is for corpora up to its number of pairs. Small corpora want small models, much dropout and many passes;
+large ones the opposite. A CPU gets the sizes that it can train within hours.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import ceil, inf
+from typing import Any
+
+import torch
+
+from regard.training.config import Precision, TrainConfig
+from regard.training.schedule import ScheduleName
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recipe:
+    """What the settings are that nobody made."""
+
+    up_to_pairs: float
+    """The largest corpus it is for."""
+
+    n_tokens: int
+    """Pieces of a vocabulary."""
+
+    preset: str
+    """The model's size."""
+
+    changes: Mapping[str, Any]
+    """What is other than in the preset."""
+
+    batch_tokens: int
+    learning_rate: float
+    warmup_steps: int
+    schedule: ScheduleName
+    epochs: float
+    """Passes over the corpus at most; the last step follows."""
+
+    least_steps: int
+    """Steps that even the smallest corpus is given."""
+
+    most_steps: int
+    """Steps that even the largest corpus is content with."""
+
+    evaluations: int
+    """How often a training is judged, if it runs to its last step."""
+
+    patience: int
+    """Evaluations without a better one after which it stops."""
+
+
+RECIPES: Mapping[str, tuple[Recipe, ...]] = {
+    "cpu": (
+        Recipe(
+            up_to_pairs=15_000,
+            n_tokens=500,
+            preset="tiny",
+            changes={"n_layers": 3, "dropout": 0.1},
+            batch_tokens=2_000,
+            learning_rate=2e-3,
+            warmup_steps=400,
+            schedule="cosine",
+            epochs=100,
+            least_steps=1_000,
+            most_steps=6_000,
+            evaluations=20,
+            patience=8,
+        ),
+        Recipe(
+            up_to_pairs=200_000,
+            n_tokens=8_000,
+            preset="tiny",
+            changes={},
+            batch_tokens=4_000,
+            learning_rate=2e-3,
+            warmup_steps=2_000,
+            schedule="inverse-square-root",
+            epochs=60,
+            least_steps=4_000,
+            most_steps=60_000,
+            evaluations=60,
+            patience=8,
+        ),
+        Recipe(
+            up_to_pairs=inf,
+            n_tokens=16_000,
+            preset="small",
+            changes={},
+            batch_tokens=8_000,
+            learning_rate=1e-3,
+            warmup_steps=4_000,
+            schedule="inverse-square-root",
+            epochs=20,
+            least_steps=40_000,
+            most_steps=300_000,
+            evaluations=100,
+            patience=10,
+        ),
+    ),
+    "gpu": (
+        Recipe(
+            up_to_pairs=15_000,
+            n_tokens=500,
+            preset="tiny",
+            changes={"n_layers": 3, "dropout": 0.1},
+            batch_tokens=4_000,
+            learning_rate=2e-3,
+            warmup_steps=400,
+            schedule="cosine",
+            epochs=150,
+            least_steps=1_000,
+            most_steps=6_000,
+            evaluations=20,
+            patience=8,
+        ),
+        Recipe(
+            up_to_pairs=100_000,
+            n_tokens=8_000,
+            preset="small",
+            changes={"dropout": 0.3},
+            batch_tokens=8_000,
+            learning_rate=1e-3,
+            warmup_steps=2_000,
+            schedule="inverse-square-root",
+            epochs=80,
+            least_steps=4_000,
+            most_steps=40_000,
+            evaluations=60,
+            patience=10,
+        ),
+        Recipe(
+            up_to_pairs=1_000_000,
+            n_tokens=16_000,
+            preset="small",
+            changes={},
+            batch_tokens=16_000,
+            learning_rate=1e-3,
+            warmup_steps=4_000,
+            schedule="inverse-square-root",
+            epochs=60,
+            least_steps=20_000,
+            most_steps=100_000,
+            evaluations=80,
+            patience=10,
+        ),
+        Recipe(
+            up_to_pairs=inf,
+            n_tokens=32_000,
+            preset="base",
+            changes={"norm": "pre"},
+            batch_tokens=32_000,
+            learning_rate=1e-3,
+            warmup_steps=4_000,
+            schedule="inverse-square-root",
+            epochs=40,
+            least_steps=50_000,
+            most_steps=300_000,
+            evaluations=100,
+            patience=10,
+        ),
+    ),
+}  # fmt: skip
+
+
+def chosen_recipe(n_pairs: int, device: torch.device) -> Recipe:
+    """The recipe for a corpus of so many pairs on a device."""
+    return next(r for r in RECIPES["cpu" if device.type == "cpu" else "gpu"] if n_pairs <= r.up_to_pairs)
+
+
+def derived(config: TrainConfig, recipe: Recipe, joint: bool, device: torch.device) -> TrainConfig:
+    """The settings with those that nobody made taken from a recipe; the steps are for `with_steps`.
+
+    Args:
+        joint: whether the two languages have one vocabulary, if nobody says.
+    """
+    model, training, vocabulary = config.model, config.training, config.vocabulary
+    vocabulary = replace(
+        vocabulary, joint=first(vocabulary.joint, joint), n_tokens=first(vocabulary.n_tokens, recipe.n_tokens)
+    )
+    usual = {} if model.preset or model.kind != "transformer" else dict(recipe.changes)
+    if model.kind == "transformer":
+        usual["share"] = "all" if vocabulary.joint else "target"
+    return replace(
+        config,
+        vocabulary=vocabulary,
+        model=replace(model, preset=first(model.preset, recipe.preset), changes={**usual, **model.changes}),
+        training=replace(
+            training,
+            batch_tokens=first(training.batch_tokens, recipe.batch_tokens),
+            learning_rate=first(training.learning_rate, recipe.learning_rate),
+            schedule=first(training.schedule, recipe.schedule),
+            precision=first(training.precision, default_precision(device)),
+        ),
+        evaluation=replace(config.evaluation, patience=first(config.evaluation.patience, recipe.patience)),
+    )
+
+
+def with_steps(config: TrainConfig, recipe: Recipe, batches_per_epoch: int) -> TrainConfig:
+    """The settings with the last step, the climb and the steps between evaluations, for a corpus of so many batches.
+
+    The climb is a tenth of a training that is too short for the recipe's.
+    """
+    steps_per_epoch = ceil(batches_per_epoch / config.training.accumulate)
+    steps = min(max(ceil(recipe.epochs * steps_per_epoch), recipe.least_steps), recipe.most_steps)
+    last = first(config.training.max_steps, steps)
+    warmup = first(config.training.warmup_steps, min(recipe.warmup_steps, ceil(last / 10)))
+    every = first(config.evaluation.every_steps, max(ceil(last / recipe.evaluations), 1))
+    return replace(
+        config,
+        training=replace(config.training, max_steps=last, warmup_steps=warmup),
+        evaluation=replace(config.evaluation, every_steps=every),
+    )
+
+
+def default_precision(device: torch.device) -> Precision:
+    """bfloat16 on a GPU that multiplies in it, float32 elsewhere."""
+    return "bfloat16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"
+
+
+def first(said: Any, otherwise: Any) -> Any:
+    """What was said, if anything was."""
+    return otherwise if said is None else said

@@ -1,0 +1,99 @@
+"""Where a training stands, as a value: all that the next step depends on beside parameters and optimiser.
+
+There are no states of random generators in it, because none outlives a step: what a step draws follows from the
+seed, the step and the process, so that a training that goes on draws what one never stopped would have drawn.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from hashlib import blake2b
+from typing import Any
+
+from regard.training.config import Metric
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Position:
+    """How far a training has read."""
+
+    step: int = 0
+    """Steps taken."""
+
+    epoch: int = 0
+    """The pass over the corpus it is in, from 0."""
+
+    batch: int = 0
+    """The batch of that pass that comes next."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """What some parameters are worth, on the dev pairs."""
+
+    step: int
+    loss_nats: float
+    """A token's, without smoothing."""
+
+    bleu: float
+    averaged: int
+    """Of so many evaluations' parameters they are the mean."""
+
+    def words(self) -> str:
+        """The numbers, to show."""
+        return f"BLEU {self.bleu:.1f}, dev loss {self.loss_nats:.3f} (step {self.step:,})"
+
+    def better_than(self, other: "Judged | None", metric: Metric) -> bool:
+        """Is it the better of the two? Where BLEU is equal, a lower loss is.
+
+        >>> worse = Judged(step=100, loss_nats=1.5, bleu=20.0, averaged=1)
+        >>> better = Judged(step=200, loss_nats=1.6, bleu=21.0, averaged=1)
+        >>> better.better_than(worse, "bleu"), better.better_than(worse, "loss"), better.better_than(None, "bleu")
+        (True, False, True)
+        """
+        if other is None:
+            return True
+        if metric == "loss":
+            return self.loss_nats < other.loss_nats
+        return (self.bleu, -self.loss_nats) > (other.bleu, -other.loss_nats)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class State:
+    """Where a training stands."""
+
+    position: Position = Position()
+    best: Judged | None = None
+    since_best: int = 0
+    """Evaluations since the best one."""
+
+    snapshots: tuple[str, ...] = ()
+    """The files with the parameters of the latest evaluations, oldest first."""
+
+    elapsed_seconds: float = 0.0
+    """Of training so far, all runs together."""
+
+    def judged(self, found: Judged, metric: Metric) -> "State":
+        """The state after an evaluation."""
+        if found.better_than(self.best, metric):
+            return replace(self, best=found, since_best=0)
+        return replace(self, since_best=self.since_best + 1)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> "State":
+        """The state that as_json wrote down."""
+        best = None if plain["best"] is None else Judged(**plain["best"])
+        changed = {"position": Position(**plain["position"]), "best": best, "snapshots": tuple(plain["snapshots"])}
+        return cls(**{**plain, **changed})
+
+
+def seed_of(*numbers: int) -> int:
+    """A seed from several numbers, the same on every machine and unlike that of any others near them.
+
+    >>> seed_of(1, 200, 0) == seed_of(1, 200, 0), seed_of(1, 200, 0) == seed_of(1, 201, 0)
+    (True, False)
+    """
+    return int.from_bytes(blake2b(repr(numbers).encode(), digest_size=8).digest()) >> 1

@@ -1,0 +1,196 @@
+"""Training a translator from two text files: everything around the loop.
+
+DIR/training.json      that this is a training's folder, and of which files
+DIR/config.toml        every setting, those that were derived too
+DIR/data/              the corpus as ids, and the vocabularies
+DIR/checkpoints/       where training goes on
+DIR/snapshots/         the parameters of the latest evaluations
+DIR/log.jsonl, DIR/tensorboard/
+DIR/translator.json …  the best translator so far
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from regard.errors import InputError, nearest
+from regard.training.checkpoint import latest_checkpoint
+from regard.training.config import TrainConfig
+from regard.training.folder import claim, stored_config
+from regard.training.judge import Judge
+from regard.training.log import Log
+from regard.training.loop import Run, reason_to_end, train_on
+from regard.training.loss import TeacherForced
+from regard.training.optimiser import make_optimiser
+from regard.training.prepare import Prepared, prepare
+from regard.training.processes import Processes
+from regard.training.progress import Watcher
+from regard.training.recipes import default_precision
+from regard.training.schedule import named_schedule
+from regard.training.state import Judged, Position, State, seed_of
+from regard.translation.folder import kinds
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trained:
+    """What a training came to."""
+
+    folder: Path
+    """Where the translator is."""
+
+    step: int
+    best: Judged | None
+    reason: str | None
+    """Why it is over; None = it was stopped and can go on."""
+
+    is_main: bool = True
+    """Whether this is the process that speaks, where several trained together."""
+
+
+def train(
+    source: str | Path,
+    target: str | Path,
+    out: str | Path,
+    config: TrainConfig | None = None,
+    *,
+    device: str | None = None,
+    watcher: Watcher | None = None,
+) -> Trained:
+    """Train a translator from two text files, or go on with the training in a folder.
+
+    Args:
+        source: sentences, one a line.
+        target: their translations, line by line.
+        out: the folder for the translator; a training that was stopped or killed there goes on exactly.
+        config: what is not set follows from the size of the corpus and the device.
+        device: cpu, cuda or mps; None = the fastest there is.
+        watcher: who is told how it goes; None = nobody.
+
+    Raises:
+        InputError: the files, the folder or the settings cannot be used.
+    """
+    config, out = config or TrainConfig(), Path(out)
+    texts = texts_of(Path(source), Path(target), config)
+    place, stored = chosen_device(device), stored_config(out)
+    precision = (stored or config).training.precision or default_precision(place)
+    processes = Processes.start(place, precision)
+    watcher = watcher if watcher is not None and processes.is_main else Watcher()
+    for turn in (processes.is_main, processes.is_first_here and not processes.is_main, not processes.is_first_here):
+        if turn:  # whoever comes first on a disk writes, the others find it done
+            claim(out, texts)
+            prepared = prepare(out, texts, config, place, watcher)
+        processes.wait()
+    run, state = begin(out, prepared, processes, watcher)
+    try:
+        state = train_on(run, state)
+    finally:
+        if run.log is not None:
+            run.log.close()
+    reason = reason_to_end(run, state)
+    return Trained(folder=out, step=state.position.step, best=state.best, reason=reason, is_main=processes.is_main)
+
+
+def texts_of(source: Path, target: Path, config: TrainConfig) -> dict[str, Path]:
+    """The texts of a training, by what they are.
+
+    Raises:
+        InputError: there is one half of the dev pairs only.
+    """
+    dev = config.data.dev_source, config.data.dev_target
+    if dev == (None, None):
+        return {"source": source, "target": target}
+    if dev[0] is None or dev[1] is None:
+        given, missing = ("source", "target") if dev[1] is None else ("target", "source")
+        raise InputError(f"there is a dev {given} and no dev {missing}; give both: --dev-source and --dev-target.")
+    return {"source": source, "target": target, "dev source": Path(dev[0]), "dev target": Path(dev[1])}
+
+
+def chosen_device(name: str | None) -> torch.device:
+    """The device of a name, or the fastest that is here.
+
+    Raises:
+        InputError: it is not here, or there is no such device.
+    """
+    here = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if name is None:
+        return torch.device(next(device for device in here if here[device]))
+    if name not in here:
+        raise InputError(f"there is no device {name}; nearest: {nearest(name, list(here), n=1)[0]}.")
+    if not here[name]:
+        found = ", ".join(device for device in here if here[device])
+        raise InputError(f"PyTorch finds no {name} on this machine; it finds {found}.")
+    return torch.device(name)
+
+
+def begin(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher) -> tuple[Run, State]:
+    """What a training works with, and where it stands: at its start, or where its latest checkpoint was saved."""
+    config = prepared.config
+    torch.manual_seed(seed_of(config.training.seed))
+    model = build(prepared)
+    module: nn.Module = TeacherForced(model, config.training.label_smoothing).to(processes.device)
+    optimiser = make_optimiser(module, config.training.learning_rate or 0.0, config.training.weight_decay)
+    module, optimiser = processes.wrap(module, optimiser)
+    state = restored(out, processes, module, optimiser, watcher)
+    training = config.training
+    max_steps = training.max_steps or 1
+    run = Run(
+        config=config,
+        folder=out,
+        processes=processes,
+        batches=prepared.batches,
+        module=module,
+        optimiser=optimiser,
+        schedule=named_schedule(training.schedule or "constant", training.warmup_steps or 0, max_steps),
+        max_steps=max_steps,
+        judge=judge_of(prepared, processes) if processes.is_main else None,
+        log=Log(out, state.position.step) if processes.is_main else None,
+        watcher=watcher,
+    )
+    return run, state
+
+
+def build(prepared: Prepared) -> Any:
+    """A model of the settings' kind and size, newly drawn.
+
+    Raises:
+        InputError: its settings do not fit together.
+    """
+    model, kind = prepared.config.model, kinds()[prepared.config.model.kind]
+    sizes = {
+        "n_source_tokens": len(prepared.source_vocabulary),
+        "n_target_tokens": len(prepared.target_vocabulary),
+    }
+    try:
+        return kind.model(kind.config.preset(model.preset, **{**model.changes, **sizes}))
+    except ValueError as error:
+        raise InputError(f"the settings of [model] do not make one: {error}") from error
+
+
+def restored(out: Path, processes: Processes, module: nn.Module, optimiser: Optimizer, watcher: Watcher) -> State:
+    """Where the latest checkpoint stands, with its parameters and optimiser put back; the start where there is none."""
+    found = latest_checkpoint(out / "checkpoints", watcher.say) if processes.is_main else None
+    state = State() if found is None else State.from_json(found.state)
+    at = state.position
+    there, step, epoch, batch, since_best = processes.from_main(
+        [int(found is not None), at.step, at.epoch, at.batch, state.since_best]
+    )
+    if not there:
+        return state
+    tensors = {} if found is None else found.tensors
+    processes.restore(module, optimiser, tensors.get("model", {}), tensors.get("optimiser", {}))
+    watcher.say(f"going on from step {step:,}")
+    return replace(state, position=Position(step=step, epoch=epoch, batch=batch), since_best=since_best)
+
+
+def judge_of(prepared: Prepared, processes: Processes) -> Judge:
+    """The judge, with a model of its own."""
+    return Judge(
+        model=build(prepared).to(processes.device).eval(),
+        pairs=prepared.dev,
+        source_vocabulary=prepared.source_vocabulary,
+        target_vocabulary=prepared.target_vocabulary,
+    )

@@ -1,0 +1,225 @@
+"""The recurrent translator's laws: no future, no padding, and step by step the same as all at once."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+from regard import Recurrent, RecurrentConfig
+from regard.translation.model import TranslatingModel
+
+KINDS = {
+    "luong": {},
+    "feeding": {"form": "luong_feeding", "cell": "gru", "share": "none"},
+    "bahdanau": {"form": "bahdanau", "score": "additive", "n_layers": 1},
+    "aware, near its place": {"score": "location_aware", "attention": "local_m"},
+    "aware, bahdanau": {"form": "bahdanau", "score": "location_aware", "attention": "hard"},
+    "near its place": {"attention": "local_m", "score": "dot"},
+    "near a predicted place": {"form": "luong_feeding", "attention": "local_p", "score": "concat"},
+}
+LENGTHS = [5, 11, 7]
+
+
+def texts(lengths: list[int], n_tokens: int, seed: int) -> torch.Tensor:
+    """Random ids, padded on the right with 0."""
+    ids = torch.randint(4, n_tokens, (len(lengths), max(lengths)), generator=torch.Generator().manual_seed(seed))
+    return ids * (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None])
+
+
+SOURCE, TARGET = texts(LENGTHS, 31, seed=0), texts([13, 13, 13], 37, seed=1)
+
+
+@pytest.fixture(params=KINDS)
+def model(request, loud) -> Recurrent:
+    return loud(**KINDS[request.param])
+
+
+def run(model: Recurrent, source=SOURCE, lengths=LENGTHS, target=TARGET):
+    return model(source, torch.tensor(lengths), target)
+
+
+def start(model: Recurrent):
+    return model.start(SOURCE, torch.tensor(LENGTHS))
+
+
+def test_it_is_a_translating_model(model):
+    assert isinstance(model, TranslatingModel)
+
+
+def test_the_future_never_shows(model):
+    changed = TARGET.clone()
+    changed[:, 6:] = (TARGET[:, 6:] + 1) % 37
+    before, after = run(model), run(model, target=changed)
+    assert_close(after.logits[:, :6], before.logits[:, :6])
+    assert_close(after.cross[0][:, :, :6], before.cross[0][:, :, :6])
+    assert ((after.logits[:, 6:] - before.logits[:, 6:]).abs().amax(dim=-1) > 1e-3).all()
+
+
+def test_padding_of_the_source_never_shows(model):
+    changed = torch.where(SOURCE == 0, 17, SOURCE)
+    wider = torch.cat([SOURCE, torch.full((3, 2), 19)], dim=1)
+    expected = run(model).logits
+    assert_close(run(model, source=changed).logits, expected)
+    assert_close(run(model, source=wider).logits, expected)
+    for row, length in enumerate(LENGTHS):
+        alone = run(model, SOURCE[row : row + 1, :length], [length], TARGET[row : row + 1])
+        assert_close(alone.logits[0], expected[row])
+
+
+def test_padding_takes_no_gradient_of_the_source(model):
+    run(model, source=torch.where(SOURCE == 0, 30, SOURCE)).logits.square().sum().backward()
+    used = {int(token) for row, length in zip(SOURCE, LENGTHS, strict=True) for token in row[:length]}
+    moved = model.encoder.embedding.weight.grad.abs().sum(dim=1) > 0
+    assert moved.nonzero().flatten().tolist() == sorted(used)
+
+
+def test_a_gradient_reaches_every_parameter(model):
+    run(model).logits.square().sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() and p.grad.any() for p in model.parameters())
+
+
+@pytest.mark.parametrize("split", [[1] * 13, [13], [4, 1, 8], [1, 5, 1, 6]])
+def test_any_split_into_steps_equals_all_at_once(model, split):
+    state, logits, cross = start(model), [], []
+    for tokens in TARGET.split(split, dim=1):
+        step = model.step(tokens, state)
+        state = step.state
+        logits.append(step.logits)
+        cross.append(step.cross[0].dense())
+    expected = run(model)
+    assert state.n_tokens == 13
+    assert_close(torch.cat(logits, dim=1), expected.logits)
+    assert_close(torch.cat(cross, dim=2), expected.cross[0].dense())
+
+
+def test_select_then_step_equals_step_then_index(model):
+    state = model.step(TARGET[:, :4], start(model)).state
+    rows = torch.tensor([2, 0, 0, 1, 2])
+    expected = model.step(TARGET[:, 4:6], state)
+    step = model.step(TARGET[rows, 4:6], state.select(rows))
+    assert_close(step.logits, expected.logits[rows])
+    after, expected_after = model.step(TARGET[rows, 6:7], step.state), model.step(TARGET[:, 6:7], expected.state)
+    assert_close(after.logits, expected_after.logits[rows])
+    assert_close(after.cross[0].dense(), expected_after.cross[0].dense()[rows])
+
+
+def test_rows_are_selected_before_the_first_token_too(model):
+    rows, layers = torch.tensor([1, 1]), model.config.n_layers
+    state = start(model).select(rows)
+    assert (state.n_tokens, repr(state)) == (0, f"State(n_tokens=0, rows=2, source=11, layers={layers})")
+    assert_close(model.step(TARGET[rows, :2], state).logits, run(model).logits[rows, :2])
+
+
+def test_a_step_leaves_its_state_as_it_is(model):
+    state = model.step(TARGET[:, :3], start(model)).state
+    first, _ = model.step(TARGET[:, 3:4], state), model.step(TARGET[:, 5:6], state)
+    assert state.n_tokens == 3
+    assert_close(model.step(TARGET[:, 3:4], state).logits, first.logits)
+
+
+@pytest.mark.parametrize("score", ["additive", "concat", "location_aware"])
+def test_a_step_projects_no_source(loud, score, monkeypatch):
+    model = loud(score=score, form="bahdanau")
+    state = start(model)
+    monkeypatch.setattr(type(model.decoder.reader.score), "prepare", None)
+    model.step(TARGET[:, :3], state).cross[0].dense()
+
+
+def test_rows_of_the_pattern_sum_to_one(model):
+    weights = run(model).cross[0].dense()
+    assert weights.shape == (3, 1, 13, 11)
+    for row, length in enumerate(LENGTHS):
+        assert (weights[row, ..., length:] == 0).all()
+    sums, attention = weights.sum(dim=-1), model.config.attention
+    if attention == "local_p":
+        assert ((sums > 0) & (sums <= 1)).all()
+    elif attention == "local_m":  # a row whose window has gone past the source's end reads nothing
+        seen = torch.arange(13) - model.config.reach < torch.tensor(LENGTHS)[:, None]
+        assert_close(sums[:, 0], seen.double())
+        assert not seen.all()
+    else:
+        assert_close(sums, torch.ones_like(sums))
+
+
+def test_the_pattern_times_the_states_is_what_was_read(model, monkeypatch):
+    contexts, combined = [], type(model.decoder).combined
+
+    def spy(decoder, context, states, embedded):
+        contexts.append(context)
+        return combined(decoder, context, states, embedded)
+
+    monkeypatch.setattr(type(model.decoder), "combined", spy)
+    seen = run(model).cross[0]
+    states = model.encoder(SOURCE, torch.tensor(LENGTHS)).states
+    assert_close(seen.apply(states[:, None])[:, 0], torch.cat(contexts, dim=1))
+
+
+def test_where_a_model_looks_matters(model):
+    """Encoder states that are moved around among the places are read as well, and give other logits."""
+    state = start(model)
+    states = state.memory.states.flip(1)
+    object.__setattr__(state.memory, "states", states)
+    assert (model.step(TARGET, state).logits - run(model).logits).abs().max() > 1e-3
+
+
+def test_parameters_go_out_and_come_back(model):
+    copy = Recurrent(model.config).double().eval()
+    copy.load_state_dict(model.state_dict())
+    assert_close(run(copy).logits, run(model).logits)
+
+
+def test_what_is_shared_is_one_matrix(loud):
+    sizes = {}
+    for share in ("none", "target"):
+        model = loud(share=share)
+        sizes[share] = sum(parameter.numel() for parameter in model.parameters())
+        assert (model.decoder.embedding.weight is model.decoder.to_logits.weight) == (share == "target")
+    assert sizes["none"] - sizes["target"] == 37 * 14
+
+
+def test_base_has_the_size_of_the_published_model():
+    """20.5 million parameters at the vocabularies of pytorch-seq2seq's tutorial on Multi30k."""
+    with torch.device("meta"):
+        model = Recurrent(RecurrentConfig.preset("base", n_source_tokens=7_853, n_target_tokens=5_893))
+    assert sum(parameter.numel() for parameter in model.parameters()) / 1e6 == pytest.approx(20.5, rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["layers", "embeddings and outputs"])
+def test_dropout_is_for_training_alone(loud, name):
+    model = loud(dropout=0.5, n_layers=2 if name == "layers" else 1)
+    if name == "layers":
+        model.encoder.dropout.p = model.decoder.dropout.p = 0.0
+    assert not torch.equal(run(model.train()).logits, run(model).logits)
+    assert torch.equal(run(model.eval()).logits, run(model).logits)
+
+
+def test_an_lstm_starts_with_open_forget_gates():
+    layers = Recurrent(RecurrentConfig(n_source_tokens=7, n_target_tokens=7, d_model=6)).decoder.cells.layers
+    assert layers.bias_ih_l0.tolist() == [0.0] * 6 + [1.0] * 6 + [0.0] * 12
+    assert not layers.bias_hh_l0.any()
+    gates = layers.weight_hh_l0.detach().split(6)
+    for gate in gates:
+        assert_close(gate @ gate.T, torch.eye(6), atol=1e-5, rtol=0)
+
+
+def test_a_fresh_model_expects_nothing_in_particular():
+    """Its scores vary little enough that the loss starts near that of guessing, ln 997 = 6.9 nats."""
+    torch.manual_seed(0)
+    model = Recurrent(RecurrentConfig.preset("small", n_source_tokens=997, n_target_tokens=997)).eval()
+    target = torch.randint(997, (5, 23))
+    logits = model(torch.randint(997, (5, 19)), torch.full((5,), 19), target).logits[:, :-1]
+    assert 6.8 < float(F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten()).detach()) < 7.2
+
+
+def test_a_text_past_the_places_of_a_location_score_is_refused(loud):
+    with pytest.raises(ValueError) as error:
+        run(loud(score="location", max_tokens=7))
+    assert str(error.value) == (
+        "there are 11 keys and this Location has scores for 7 places; build it with max_keys=11 or more, or cut the "
+        "keys."
+    )
+
+
+@pytest.mark.parametrize("kind", ["luong", "feeding", "bahdanau", "aware, bahdanau"])
+def test_texts_may_be_longer_than_foreseen(loud, kind):
+    assert_close(run(loud(**KINDS[kind], max_tokens=3)).logits, run(loud(**KINDS[kind], max_tokens=64)).logits)

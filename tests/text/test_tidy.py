@@ -1,0 +1,36 @@
+"""Tidy text: what goes, what stays, what is refused."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard import InputError
+from regard.text.tidy import refuse_halves, tidied
+
+
+def test_tidy_text_stays_as_it_is():
+    for text in ("l'été — 日本 語", "می‌خواهم", "👩‍👧 x", "e\u0301"):  # joiners and combining marks are of the text
+        assert tidied(text) == text
+
+
+@given(st.text())
+def test_what_is_tidied_is_tidy(text):
+    tidy = tidied(text)
+    assert tidied(tidy) == tidy
+    assert tidy == tidy.strip()
+    assert "  " not in tidy
+    assert "▁" not in tidy
+    assert {unicodedata.category(letter) for letter in tidy} & {"Cc", "Zl", "Zp"} == set()
+    assert {letter for letter in tidy if letter.isspace()} <= {" "}
+    assert [x for x in text if x.isalnum()] == [x for x in tidy if x.isalnum()]
+
+
+def test_half_a_character_is_refused():
+    refuse_halves("𝄞 whole")
+    with pytest.raises(InputError) as refusal:
+        refuse_halves("ab\ud834")
+    assert str(refusal.value) == (
+        "the text has half a character (U+D834 at place 3), which UTF-8 cannot write; remove it."
+    )

@@ -1,0 +1,167 @@
+"""Checkpoints: there whole or not at all, whatever was killed when; damage is seen, said, and passed over."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from regard.training.checkpoint import DamagedError, keep_latest, latest_checkpoint, needed_beside, save_checkpoint
+
+KILLED_AT_EVERY_CALL = """
+import os, sys
+from pathlib import Path
+import torch
+from regard.training.checkpoint import keep_latest, save_checkpoint
+
+def save(folder, step):
+    save_checkpoint(folder, step, {"model": {"w": torch.full((3, 5), float(step))}}, {"n": step})
+    keep_latest(folder, 1)
+
+def killed(folder, nth):
+    done = 0
+    def counted(real):
+        def call(*arguments, **named):
+            nonlocal done
+            done += 1
+            if done == nth:
+                os._exit(9)
+            return real(*arguments, **named)
+        return call
+    for name in ("fsync", "mkdir", "rename", "replace", "unlink", "rmdir"):
+        setattr(os, name, counted(getattr(os, name)))
+    save(folder, 2)
+    os._exit(0)
+
+for nth in range(1, 100):
+    folder = Path(sys.argv[1]) / str(nth) / "checkpoints"
+    save(folder, 1)
+    child = os.fork() or killed(folder, nth)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status != 9:
+        sys.exit(status)
+"""
+
+
+def tensors(value):
+    return {"model": {"w": torch.full((3, 5), float(value))}, "optimiser": {"m": torch.full((2,), value + 0.5)}}
+
+
+@pytest.fixture
+def three(tmp_path):
+    """The checkpoints of steps 1, 5 and 20."""
+    folder = tmp_path / "checkpoints"
+    for step in (1, 5, 20):
+        save_checkpoint(folder, step, tensors(step), {"n": step})
+    return folder
+
+
+def silent(text):
+    raise AssertionError(text)
+
+
+def test_what_is_read_is_what_was_written(three):
+    found = latest_checkpoint(three, silent)
+    assert found.state == {"n": 20}
+    assert found.folder == three / "step-20"
+    assert_close(found.tensors, tensors(20), rtol=0, atol=0)
+    assert sorted(path.name for path in found.folder.iterdir()) == [
+        "manifest.json", "model.safetensors", "optimiser.safetensors", "state.json",
+    ]  # fmt: skip
+
+
+def test_where_there_has_never_been_one(tmp_path):
+    assert latest_checkpoint(tmp_path / "none", silent) is None
+
+
+def test_a_step_is_written_anew(three):
+    save_checkpoint(three, 20, tensors(21), {"n": 21})
+    assert latest_checkpoint(three, silent).state == {"n": 21}
+
+
+def test_keep_latest(three):
+    (three / ".step-30.writing").mkdir()
+    keep_latest(three, 2)
+    assert sorted(path.name for path in three.iterdir()) == ["step-20", "step-5"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked for every moment")
+def test_killed_at_every_moment_of_saving(tmp_path):
+    """At every call that changes a name or forces a file: the old checkpoint is there, or the new one, whole."""
+    subprocess.run([sys.executable, "-c", KILLED_AT_EVERY_CALL, str(tmp_path)], check=True)
+    moments = sorted(tmp_path.iterdir(), key=lambda path: int(path.name))
+    found = [latest_checkpoint(path / "checkpoints", silent).state["n"] for path in moments]
+    assert len(found) > 10
+    assert found == sorted(found)
+    assert {1, 2} == set(found)
+    assert found[-1] == 2
+    assert [path.name for path in (moments[-1] / "checkpoints").iterdir()] == ["step-2"]
+
+
+def spoil(path):
+    path.write_bytes(path.read_bytes()[:-3] + b"abc")
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize(
+    ("name", "harm", "words"),
+    [
+        ("model.safetensors", cut, "is damaged: model.safetensors has 131 bytes, and 132 were written."),
+        ("model.safetensors", spoil, "is damaged: model.safetensors is not what was written (its SHA-256 differs)."),
+        ("optimiser.safetensors", os.unlink, "is not whole: optimiser.safetensors is missing."),
+        ("state.json", spoil, "is damaged: state.json is not what was written (its SHA-256 differs)."),
+        ("manifest.json", os.unlink, "is not whole: its manifest.json is missing or cannot be read."),
+        ("manifest.json", cut, "is damaged: its manifest.json is not what regard writes."),
+    ],
+)
+def test_the_one_before_is_taken_and_why_is_said(three, name, harm, words):
+    harm(three / "step-20" / name)
+    said = []
+    assert latest_checkpoint(three, said.append).state == {"n": 5}
+    assert said == [f"{three / 'step-20'} {words} Going on from step 5."]
+
+
+def test_none_is_whole(tmp_path):
+    folder = tmp_path / "checkpoints"
+    save_checkpoint(folder, 3, tensors(3), {})
+    (folder / "step-3" / "state.json").unlink()
+    with pytest.raises(DamagedError) as refusal:
+        latest_checkpoint(folder, silent)
+    assert str(refusal.value) == (
+        f"{folder / 'step-3'} is not whole: state.json is missing. There is no other checkpoint; "
+        "train into another folder with --out."
+    )
+
+
+def test_of_another_version(three):
+    manifest = three / "step-20" / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"version": 2}))
+    said = []
+    latest_checkpoint(three, said.append)
+    assert said == [
+        f"{three / 'step-20'} is a regard checkpoint of version 2, and this regard reads version 1. "
+        "Going on from step 5."
+    ]
+
+
+def test_files_beside_are_checked_too(tmp_path):
+    folder, beside = tmp_path / "checkpoints", tmp_path / "snapshots" / "step-3.safetensors"
+    beside.parent.mkdir()
+    beside.write_bytes(b"abcdef")
+    save_checkpoint(folder, 1, tensors(1), {"n": 1})
+    save_checkpoint(folder, 3, tensors(3), {"n": 3}, [beside])
+    assert needed_beside(folder) == {beside}
+    said = []
+    assert latest_checkpoint(folder, silent).state == {"n": 3}
+    spoil(beside)
+    assert latest_checkpoint(folder, said.append).state == {"n": 1}
+    assert said == [
+        f"{folder / 'step-3'} is damaged: step-3.safetensors is not what was written (its SHA-256 differs). "
+        "Going on from step 1."
+    ]

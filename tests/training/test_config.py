@@ -1,0 +1,150 @@
+"""Settings: what is refused, in which words; what comes out of TOML and goes back in."""
+
+from dataclasses import fields
+from typing import get_args
+
+import pytest
+
+from regard import InputError
+from regard.training.config import Evaluation, Model, Precision, TrainConfig, Training, VocabularySettings
+from regard.training.schedule import ScheduleName
+from regard.training.settings import SECTIONS, as_toml, parsed, read_config
+
+
+def refusal(action, *arguments, **named):
+    with pytest.raises(InputError) as refused:
+        action(*arguments, **named)
+    return str(refused.value)
+
+
+@pytest.mark.usefixtures("unhooked")
+@pytest.mark.parametrize(
+    ("section", "values", "message"),
+    [
+        (Training, {"seed": "x"}, 'training.seed = "x": it must be a whole number.'),
+        (Training, {"seed": True}, "training.seed = true: it must be a whole number."),
+        (Training, {"seed": 1.0}, "training.seed = 1.0: it must be a whole number."),
+        (Training, {"seed": -1}, "training.seed = -1: it must be a whole number at least 0."),
+        (Training, {"batch_tokens": 7}, "training.batch_tokens = 7: it must be a whole number at least 8."),
+        (Training, {"learning_rate": 0}, "training.learning_rate = 0: it must be a number above 0."),
+        (Training, {"learning_rate": float("nan")}, "training.learning_rate = nan: it must be a number above 0."),
+        (Training, {"learning_rate": float("inf")}, "training.learning_rate = inf: it must be a number above 0."),
+        (Training, {"learning_rate": "fast"}, 'training.learning_rate = "fast": it must be a number.'),
+        (Training, {"label_smoothing": 1}, "training.label_smoothing = 1: it must be a number between 0 and 0.99."),
+        (
+            Training,
+            {"schedule": "linear"},
+            'training.schedule = "linear": it must be "inverse-square-root" or "cosine" or "constant".',
+        ),
+        (Model, {"kind": "rnn"}, 'model.kind = "rnn": it must be "transformer" or "recurrent".'),
+        (Model, {"preset": 3}, "model.preset = 3: it must be a text."),
+        (VocabularySettings, {"joint": 1}, "vocabulary.joint = 1: it must be true or false."),
+        (Evaluation, {"patience": 0}, "evaluation.patience = 0: it must be a whole number at least 1."),
+    ],
+)
+def test_values_that_cannot_be(section, values, message):
+    assert refusal(section, **values) == message
+
+
+@pytest.mark.usefixtures("unhooked")
+def test_a_whole_number_is_a_number_and_none_means_derive():
+    assert Training(learning_rate=1, batch_tokens=None).learning_rate == 1
+
+
+@pytest.mark.parametrize("name", get_args(ScheduleName))
+def test_every_schedule_may_be_said(name):
+    assert Training(schedule=name).schedule == name
+
+
+@pytest.mark.parametrize("name", get_args(Precision))
+def test_every_precision_may_be_said(name):
+    assert Training(precision=name).precision == name
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("training.seed=3", ("training", "seed", 3)),
+        ("training.learning_rate = 1e-3", ("training", "learning_rate", 1e-3)),
+        ("model.kind=recurrent", ("model", "kind", "recurrent")),
+        ('model.kind="recurrent"', ("model", "kind", "recurrent")),
+        ("vocabulary.joint=true", ("vocabulary", "joint", True)),
+        ("data.dev_source=a=b.txt", ("data", "dev_source", "a=b.txt")),
+    ],
+)
+def test_a_setting_on_the_command_line(change, expected):
+    assert parsed(change) == expected
+
+
+@pytest.mark.parametrize("change", ["training.seed", "seed=3", "=3", ".seed=3", "training.=3"])
+def test_what_is_no_setting(change):
+    assert refusal(parsed, change) == (f"--set {change}: write section.name=value, e.g. --set training.seed=3.")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("training.sed=3", "there is no setting training.sed; nearest: training.seed."),
+        ("trainig.seed=3", "there is no section of settings trainig; nearest: training."),
+        ("data.seed=3", "there is no setting data.seed; nearest: training.seed."),
+        ("evaluation.patient=3", "there is no setting evaluation.patient; nearest: evaluation.patience."),
+        ("model.d_modle=3", "there is no setting model.d_modle; nearest: model.d_model."),
+        ("model.d_model=wide", 'model.d_model = "wide": it must be a whole number.'),
+        ("model.norm=none", 'model.norm = "none": it must be "post" or "pre".'),
+    ],
+)
+def test_unknown_names_are_refused_with_the_nearest(change, message):
+    assert refusal(read_config, None, [change]) == message
+
+
+@pytest.mark.parametrize("name", ["n_source_tokens", "n_target_tokens", "changes"])
+def test_what_is_measured_is_not_set(name):
+    assert refusal(read_config, None, [f"model.{name}=3"]).startswith(f"there is no setting model.{name}; nearest: ")
+
+
+def test_what_wins(tmp_path):
+    """The defaults, then the file, then --set in their order, then what has an option of its own."""
+    file = tmp_path / "settings.toml"
+    file.write_text('[training]\nseed = 2\naccumulate = 3\n[model]\nkind = "transformer"\nd_model = 64\n')
+    config = read_config(
+        file, ["training.seed=4", "training.seed=5", "model.dropout=0.2"], {"model": {"preset": "tiny"}}
+    )
+    assert (config.training.seed, config.training.accumulate, config.training.clip_norm) == (5, 3, 1.0)
+    assert config.model == Model(kind="transformer", preset="tiny", changes={"d_model": 64, "dropout": 0.2})
+
+
+def test_a_config_written_and_read_is_the_same(tmp_path):
+    file = tmp_path / "config.toml"
+    config = TrainConfig(
+        model=Model(preset="small", changes={"d_model": 64, "norm": "post"}),
+        training=Training(seed=7, learning_rate=3e-4, schedule="cosine", max_minutes=2.5),
+    )
+    file.write_text(as_toml(config), encoding="utf-8")
+    assert read_config(file) == config
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[training\n", "{file} is not TOML: Expected ']' at the end of a table declaration (at line 1, column 10)."),
+        (b"training = 3\n", "{file}: training is a table of settings; write [training] on a line of its own."),
+        (b"\xff", None),
+    ],
+)
+def test_files_that_are_no_settings(tmp_path, content, message):
+    file = tmp_path / "a.toml"
+    file.write_bytes(content)
+    got = refusal(read_config, file)
+    assert got.startswith(f"{file} is not TOML: ") if message is None else got == message.format(file=file)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    assert (
+        refusal(read_config, tmp_path / "none.toml")
+        == f"cannot read {tmp_path / 'none.toml'}: no such file or directory."
+    )
+
+
+@pytest.mark.parametrize("section", SECTIONS.values())
+def test_sections_are_small(section):
+    assert len(fields(section)) <= 14

@@ -1,0 +1,131 @@
+"""Whose a folder is, and which settings a training that goes on has."""
+
+import pytest
+
+from regard import InputError
+from regard.training.config import Evaluation, Model, TrainConfig, Training
+from regard.training.folder import claim, settle, stored_config, write_config
+
+
+@pytest.fixture
+def texts(tmp_path):
+    for name in "ab":
+        (tmp_path / name).write_text(name)
+    return {"source": tmp_path / "a", "target": tmp_path / "b"}
+
+
+def refusal(action, *arguments):
+    with pytest.raises(InputError) as refused:
+        action(*arguments)
+    return str(refused.value)
+
+
+def test_a_new_folder_is_taken_and_is_ours_again(tmp_path, texts):
+    claim(tmp_path / "deep" / "out", texts)
+    claim(tmp_path / "deep" / "out", texts)
+    assert [path.name for path in (tmp_path / "deep" / "out").iterdir()] == ["training.json"]
+
+
+def test_what_a_killed_run_left_is_no_stranger(tmp_path, texts):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".training.json.writing").write_text("{")
+    claim(tmp_path / "out", texts)
+
+
+def test_somebody_elses_folder(tmp_path, texts):
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in ("thesis.tex", "cat.jpg", "dog.jpg", "eel.jpg"):
+        (out / name).touch()
+    assert refusal(claim, out, texts) == (
+        f"{out} is not empty and is not a training's folder: it has cat.jpg, dog.jpg, eel.jpg, …; "
+        "name a new folder with --out."
+    )
+    assert not (out / "training.json").exists()
+
+
+def test_a_file_where_the_folder_should_be(tmp_path, texts):
+    assert refusal(claim, tmp_path / "a", texts) == (
+        f"cannot make the folder {tmp_path / 'a'}: file exists; name another with --out."
+    )
+
+
+def test_a_text_that_is_not_there(tmp_path, texts):
+    assert refusal(claim, tmp_path / "out", texts | {"source": tmp_path / "c"}) == (
+        f"cannot read {tmp_path / 'c'}: no such file or directory."
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_other_texts(tmp_path, texts):
+    out = tmp_path / "out"
+    claim(out, texts)
+    (tmp_path / "b").write_text("c")
+    assert refusal(claim, out, texts) == (
+        f"cannot go on in {out}: the target text {tmp_path / 'b'} is not the one that training began with; "
+        "give the same files, or name a new folder with --out."
+    )
+    (tmp_path / "b").write_text("b")
+    more = texts | {"dev source": tmp_path / "a"}
+    assert refusal(claim, out, more) == (
+        f"cannot go on in {out}: there was no dev source text when training began; "
+        "give the same files, or name a new folder with --out."
+    )
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"format": "regard training"}'])
+def test_a_damaged_folder(tmp_path, texts, content):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "training.json").write_text(content)
+    assert refusal(claim, out, texts) == (
+        f"{out / 'training.json'} is damaged, or regard did not write it; name a new folder with --out."
+    )
+
+
+STORED = TrainConfig(
+    model=Model(preset="tiny", changes={"d_model": 64}),
+    training=Training(seed=3, max_steps=100, schedule="constant"),
+    evaluation=Evaluation(patience=5),
+)
+
+
+def test_settings_are_stored(tmp_path):
+    assert stored_config(tmp_path) is None
+    write_config(tmp_path, STORED)
+    assert stored_config(tmp_path) == STORED
+
+
+@pytest.mark.parametrize("said", [TrainConfig(), STORED, TrainConfig(training=Training(seed=3))])
+def test_the_same_or_nothing_said_goes_on_as_before(tmp_path, said):
+    assert settle(tmp_path, STORED, said) == STORED
+
+
+def test_what_may_change(tmp_path):
+    said = TrainConfig(training=Training(max_steps=200, max_minutes=1.5), evaluation=Evaluation(patience=7))
+    settled = settle(tmp_path, STORED, said)
+    assert (settled.training.max_steps, settled.training.max_minutes, settled.evaluation.patience) == (200, 1.5, 7)
+    assert (settled.training.seed, settled.model) == (3, STORED.model)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (TrainConfig(training=Training(seed=4)), "training.seed = 4: training began with 3"),
+        (TrainConfig(model=Model(kind="recurrent")), "model.kind = recurrent: training began with transformer"),
+        (TrainConfig(model=Model(changes={"d_model": 65})), "model.d_model = 65: training began with 64"),
+        (TrainConfig(model=Model(changes={"n_layers": 2})), "model.n_layers = 2: training began with the preset's"),
+    ],
+)
+def test_what_may_not(tmp_path, said, words):
+    assert refusal(settle, tmp_path, STORED, said) == (
+        f"cannot go on in {tmp_path} with {words}; leave it out, or name a new folder with --out."
+    )
+
+
+def test_a_cosine_ends_where_it_was_to_end(tmp_path):
+    stored = TrainConfig(training=Training(max_steps=100, schedule="cosine"))
+    assert refusal(settle, tmp_path, stored, TrainConfig(training=Training(max_steps=200))) == (
+        f"cannot go on in {tmp_path} with another training.max_steps than 100: the cosine schedule ends there; "
+        "name a new folder with --out."
+    )

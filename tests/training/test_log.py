@@ -1,0 +1,55 @@
+"""The log: lines of JSON that a training taken up again goes on with as though never stopped."""
+
+import json
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from regard import InputError
+from regard.training.log import Log, read_log
+
+SAMPLE = {"source": "a", "translation": "뱀", "reference": "뱀"}
+
+
+def test_entries_are_lines_of_json(tmp_path):
+    log = Log(tmp_path, 0)
+    log.add({"step": 1, "loss_nats": 2.5})
+    log.add({"step": 1, "dev_bleu": 3.0, "sample": SAMPLE})
+    log.close()
+    lines = (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [1, 1]
+    assert '"뱀"' in lines[1]
+
+
+def test_what_came_after_the_checkpoint_is_forgotten(tmp_path):
+    log = Log(tmp_path, 0)
+    for step in (10, 20, 30):
+        log.add({"step": step, "loss_nats": 1.0})
+    log.close()
+    with (tmp_path / "log.jsonl").open("a") as file:
+        file.write('{"step": 40, "loss')  # cut off by a kill
+    log = Log(tmp_path, 20)
+    log.add({"step": 30, "loss_nats": 2.0})
+    log.close()
+    assert [(entry["step"], entry["loss_nats"]) for entry in read_log(tmp_path / "log.jsonl")] == [
+        (10, 1.0), (20, 1.0), (30, 2.0),
+    ]  # fmt: skip
+
+
+def test_tensorboard_has_the_numbers(tmp_path):
+    log = Log(tmp_path, 0)
+    for step in (1, 2):
+        log.add({"step": step, "loss_nats": 2.0**-step, "sample": SAMPLE})
+    log.close()
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [(event.step, event.value) for event in events.Scalars("loss_nats")] == [(1, 0.5), (2, 0.25)]
+
+
+def test_a_file_that_is_no_log(tmp_path):
+    (tmp_path / "log.jsonl").write_text("dear diary\n")
+    with pytest.raises(InputError) as refused:
+        Log(tmp_path, 0)
+    assert str(refused.value) == (
+        f"{tmp_path / 'log.jsonl'} is not a log that regard wrote: Expecting value: line 1 column 1 (char 0)."
+    )

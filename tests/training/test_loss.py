@@ -1,0 +1,75 @@
+"""The loss: against the formula written out, and that parts and processes add up to one batch."""
+
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from regard.text.vocabulary import PAD
+from regard.training.loss import TeacherForced, smoothed_loss
+from regard.transformer.config import TransformerConfig
+from regard.transformer.model import Transformer
+
+
+def by_hand(logits, expected, smoothing):
+    """The equation at the head of the module, token by token."""
+    total = 0.0
+    for row, labels in zip(logits.tolist(), expected.tolist(), strict=True):
+        for scores, label in zip(row, labels, strict=True):
+            log_sum = math.log(sum(math.exp(score) for score in scores))
+            for k, score in enumerate(scores):
+                q = (1 - smoothing) * (k == label) + smoothing / len(scores)
+                total -= (label != PAD) * q * (score - log_sum)
+    return total
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
+def test_the_equation(normal, smoothing):
+    logits = normal(2, 5, 7, dtype=torch.float64)
+    expected = torch.tensor([[4, 1, 6, 3, PAD], [5, 3, PAD, PAD, PAD]])
+    assert_close(smoothed_loss(logits, expected, smoothing).item(), by_hand(logits, expected, smoothing))
+
+
+def test_what_padding_predicts_does_not_matter(normal):
+    logits, expected = normal(2, 3, 7), torch.tensor([[4, 3, PAD], [3, PAD, PAD]])
+    changed = logits.masked_fill((expected == PAD)[..., None], 100.0)
+    assert smoothed_loss(changed, expected, 0.1) == smoothed_loss(logits, expected, 0.1)
+    changed.requires_grad_()
+    smoothed_loss(changed, expected, 0.1).backward()
+    assert not changed.grad[expected == PAD].any()
+
+
+def test_smoothed_labels_are_best_met_by_themselves():
+    """The loss is least where the prediction is the smoothed label, and is then its entropy."""
+    smoothing, n, label = 0.1, 11, 5
+    q = torch.full((n,), smoothing / n, dtype=torch.float64)
+    q[label] += 1 - smoothing
+    loss = smoothed_loss(q.log()[None, None], torch.tensor([[label]]), smoothing)
+    assert_close(loss, -(q * q.log()).sum())
+    gradient = torch.func.grad(lambda x: smoothed_loss(x[None, None], torch.tensor([[label]]), smoothing))(q.log())
+    assert_close(gradient, torch.zeros(n, dtype=torch.float64), atol=1e-12, rtol=0)
+
+
+def test_parts_add_up_to_the_whole_batch():
+    """Padding of a part may differ, and the number of tokens: the sum over parts is still the gradient of the whole."""
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        n_source_tokens=17, n_target_tokens=19, d_model=12, n_heads=2, d_ff=23, n_layers=2, dropout=0.0
+    )
+    module = TeacherForced(Transformer(config), 0.1).double()
+    source = torch.tensor([[4, 5, 6, 7, 3], [8, 9, 3, 0, 0], [4, 3, 0, 0, 0]])
+    lengths = torch.tensor([5, 3, 2])
+    target = torch.tensor([[2, 4, 5, 6], [2, 7, 0, 0], [2, 8, 9, 0]])
+    expected = torch.tensor([[4, 5, 6, 3], [7, 3, 0, 0], [8, 9, 3, 0]])
+
+    def gradients(*parts):
+        module.zero_grad()
+        for rows, width_source, width in parts:
+            part = module(source[rows, :width_source], lengths[rows], target[rows, :width], expected[rows, :width])
+            (part / 9).backward()
+        return [parameter.grad.clone() for parameter in module.parameters()]
+
+    whole = gradients((slice(None), 5, 4))
+    parts = gradients((slice(0, 1), 5, 4), (slice(1, 3), 3, 3))
+    assert_close(parts, whole, rtol=1e-12, atol=1e-12)

@@ -1,0 +1,29 @@
+"""The mean of the latest parameters."""
+
+import torch
+from torch.testing import assert_close
+
+from regard.training.snapshots import keep_only, mean_parameters, write_snapshot
+
+
+def test_the_mean_of_files(tmp_path, normal):
+    parameters = [{"w": normal(3, 5), "b": normal(7)} for _ in range(3)]
+    names = [write_snapshot(tmp_path, step, named) for step, named in enumerate(parameters)]
+    found = mean_parameters(tmp_path, names)
+    expected = {key: torch.stack([named[key].double() for named in parameters]).mean(0).float() for key in ("w", "b")}
+    assert_close(found, expected, rtol=0, atol=1e-7)
+    assert_close(mean_parameters(tmp_path, names[1:2]), parameters[1], rtol=0, atol=0)
+
+
+def test_a_mean_does_not_drift():
+    """Added up in float32, a million and small numbers would lose the small ones."""
+    from regard.training.snapshots import mean
+
+    tensors = [torch.tensor([2.0**24]), *[torch.ones(1)] * 7]
+    assert mean(tensors) == torch.tensor([(2**24 + 7) / 8])
+
+
+def test_what_nobody_needs_goes(tmp_path):
+    names = [write_snapshot(tmp_path, step, {"w": torch.zeros(2)}) for step in (1, 2, 3)]
+    keep_only(tmp_path, {tmp_path / names[1]})
+    assert [path.name for path in tmp_path.iterdir()] == ["step-2.safetensors"]

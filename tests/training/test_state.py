@@ -1,0 +1,53 @@
+"""Where a training stands: what counts as better, and that it survives JSON."""
+
+import json
+
+import pytest
+
+from regard.training.state import Judged, Position, State, seed_of
+
+
+def judged(step=1, loss=1.0, bleu=10.0):
+    return Judged(step=step, loss_nats=float(loss), bleu=float(bleu), averaged=1)
+
+
+@pytest.mark.parametrize(
+    ("metric", "new", "old", "better"),
+    [
+        ("bleu", judged(bleu=11, loss=2), judged(bleu=10, loss=1), True),
+        ("bleu", judged(bleu=10, loss=2), judged(bleu=11, loss=3), False),
+        ("bleu", judged(bleu=100, loss=0.5), judged(bleu=100, loss=0.6), True),
+        ("bleu", judged(bleu=100, loss=0.6), judged(bleu=100, loss=0.6), False),
+        ("loss", judged(bleu=11, loss=2), judged(bleu=10, loss=1), False),
+        ("loss", judged(bleu=10, loss=1), judged(bleu=11, loss=2), True),
+        ("loss", judged(bleu=11, loss=1), judged(bleu=10, loss=1), False),
+        ("bleu", judged(bleu=0), None, True),
+    ],
+)
+def test_which_is_better(metric, new, old, better):
+    assert new.better_than(old, metric) is better
+
+
+def test_evaluations_without_a_better_one_are_counted():
+    state = State()
+    for step, bleu in enumerate([10, 9, 8, 12, 12], start=1):
+        state = state.judged(judged(step, bleu=bleu), "bleu")
+    assert (state.best.step, state.since_best) == (4, 1)
+
+
+def test_it_survives_json():
+    state = State(
+        position=Position(step=7, epoch=2, batch=3), best=judged(5, 0.1 + 0.2, 1 / 3), since_best=1,
+        snapshots=("step-5.safetensors", "step-7.safetensors"), elapsed_seconds=12.345678901234567,
+    )  # fmt: skip
+    assert State.from_json(json.loads(json.dumps(state.as_json()))) == state
+    assert State.from_json(json.loads(json.dumps(State().as_json()))) == State()
+
+
+def test_seeds_are_unlike_and_fit_pytorch():
+    seeds = {
+        seed_of(seed, step, part, rank) for seed in (1, 2) for step in range(50) for part in (0, 1) for rank in (0, 1)
+    }
+    assert len(seeds) == 400
+    assert all(0 <= seed < 2**63 for seed in seeds)
+    assert seed_of(1, 23) != seed_of(12, 3)

@@ -1,0 +1,368 @@
+"""Training as a whole: it learns, goes on exactly after any kill, ends when it should, and says what is wrong."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch.testing import assert_close
+
+from regard import InputError
+from regard.training.log import read_log
+from regard.training.progress import Watcher
+from regard.training.settings import as_toml
+from regard.training.train import chosen_device, train
+from regard.translation.greedy import Greedy
+from regard.translation.translator import Translator
+
+LAST = "step-8"
+EXACT = ("checkpoints/step-8/model.safetensors", "checkpoints/step-8/optimiser.safetensors", "model.safetensors")
+"""What must be the same, bit for bit."""
+
+
+class Listener(Watcher):
+    """Keeps what it is told."""
+
+    def __init__(self):
+        self.said, self.standings, self.judgements = [], [], []
+
+    def say(self, text):
+        self.said.append(text)
+
+    def stands(self, standing):
+        self.standings.append(standing)
+
+    def judged(self, entry):
+        self.judgements.append(entry)
+
+
+def same(one, other, names=EXACT):
+    for name in names:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
+def without_times(entries):
+    return [{k: v for k, v in entry.items() if k not in ("elapsed_seconds", "tokens_per_second")} for entry in entries]
+
+
+def refusal(*arguments, **named):
+    with pytest.raises(InputError) as refused:
+        train(*arguments, **named)
+    return str(refused.value)
+
+
+# It learns
+
+
+@pytest.mark.parametrize("kind", ["transformer", "recurrent"])
+def test_a_few_sentences_are_learned_by_heart(tmp_path, quick, kind):
+    pairs = [
+        ("a snake", "뱀"),
+        ("two snakes", "뱀 두 마리"),
+        ("a dog", "개"),
+        ("two dogs", "개 두 마리"),
+        ("no dog", ""),
+    ]
+    for side, name in enumerate(("source", "target")):
+        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in pairs))
+    files = tmp_path / "source", tmp_path / "target"
+    config = quick(
+        kind=kind,
+        changes={"d_model": 32, "dropout": 0.0},
+        data={"dev_source": str(files[0]), "dev_target": str(files[1])},
+        evaluation={"every_steps": 60, "average": 1},
+        max_steps=120,
+        learning_rate=0.02,
+        schedule="constant",
+    )
+    trained = train(*files, tmp_path / "out", config)
+    assert trained.best.bleu == pytest.approx(100)
+    found = Translator.load(tmp_path / "out").translate([source for source, _ in pairs[:4]], search=Greedy())
+    assert [translation.text for translation in found] == [target for _, target in pairs[:4]]
+
+
+def test_what_is_said_and_written(tmp_path, texts, quick):
+    listener = Listener()
+    trained = train(*texts, tmp_path / "out", quick(), watcher=listener)
+    assert listener.said == ["     60  pairs read\n      3  pairs held out to judge by\n     57  pairs to learn from"]
+    assert [standing.step for standing in listener.standings] == [2, 3, 4, 6, 8]
+    assert [entry["step"] for entry in listener.judgements] == [3, 6, 8]
+    assert (trained.step, trained.reason) == (8, "step 8 was to be the last (training.max_steps)")
+    log = read_log(tmp_path / "out" / "log.jsonl")
+    assert [entry["step"] for entry in log] == [2, 3, 3, 4, 6, 6, 8, 8]
+    assert all(entry["loss_nats"] > 0 for entry in log if "loss_nats" in entry)
+    best = max((entry for entry in log if "dev_bleu" in entry), key=lambda e: (e["dev_bleu"], -e["dev_loss_nats"]))
+    assert (trained.best.step, trained.best.bleu) == (best["step"], best["dev_bleu"])
+    assert json.loads((tmp_path / "out" / "translator.json").read_text())["extra"]["dev"]["step"] == trained.best.step
+    assert sorted(path.name for path in (tmp_path / "out" / "checkpoints").iterdir()) == ["step-6", "step-8"]
+    assert not list((tmp_path / "out").glob(".*"))
+
+
+def test_the_same_seed_is_the_same_training_and_another_is_not(tmp_path, texts, quick):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        train(*texts, tmp_path / name, quick(seed=seed))
+    same(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "a" / EXACT[0]).read_bytes() != (tmp_path / "c" / EXACT[0]).read_bytes()
+
+
+# It goes on exactly
+
+TORTURE = """
+import os, sys
+from pathlib import Path
+import torch
+from regard.training.settings import read_config
+from regard.training.train import train
+
+torch.set_num_threads(1)
+source, target, folder, settings = map(Path, sys.argv[1:5])
+config = read_config(settings)
+calls = ("fsync", "mkdir", "rename", "replace", "unlink", "rmdir")
+
+def run(nth):
+    done = 0
+    def counted(real):
+        def call(*arguments, **named):
+            nonlocal done
+            done += 1
+            if done == nth:
+                os._exit(9)
+            return real(*arguments, **named)
+        return call
+    for name in calls:
+        setattr(os, name, counted(getattr(os, name)))
+    train(source, target, folder, config)
+    os._exit(0)
+
+deaths, nth = 0, int(sys.argv[5])
+while True:
+    child = os.fork() or run(nth)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status != 9:
+        break
+    deaths, nth = deaths + 1, nth + 5
+print(deaths, status)
+sys.exit(status)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked for every life")
+@pytest.mark.parametrize("first", [1, 3])
+def test_killed_again_and_again_at_all_kinds_of_moments(tmp_path, texts, quick, first):
+    """Every life is killed at a later call that changes a name or forces a file, until one lives to the end."""
+    settings = tmp_path / "settings.toml"
+    settings.write_text(as_toml(quick()))
+    train(*texts, tmp_path / "whole", quick())
+    command = [sys.executable, "-c", TORTURE, *map(str, (*texts, tmp_path / "killed", settings, first))]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[0]) >= 5
+    same(tmp_path / "whole", tmp_path / "killed")
+    logs = [without_times(read_log(tmp_path / name / "log.jsonl")) for name in ("whole", "killed")]
+    assert logs[0] == logs[1]
+
+
+class Stopper(Listener):
+    """Asks training to stop, as Ctrl-C does, after some steps."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.step = step
+
+    def stands(self, standing):
+        import signal
+
+        if standing.step == self.step:
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("step", [2, 3, 4])
+def test_stopped_by_ctrl_c_it_saves_and_goes_on(tmp_path, texts, quick, step):
+    train(*texts, tmp_path / "whole", quick(accumulate=2))
+    stopper = Stopper(step)
+    stopped = train(*texts, tmp_path / "stopped", quick(accumulate=2), watcher=stopper)
+    assert stopped.reason is None
+    assert stopper.said[-1] == "stopping after this step; once more stops at once"
+    assert step <= stopped.step <= step + 1
+    listener = Listener()
+    assert train(*texts, tmp_path / "stopped", quick(accumulate=2), watcher=listener).step == 8
+    assert listener.said == [f"going on from step {stopped.step:,}"]
+    same(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_a_damaged_checkpoint_is_passed_over(tmp_path, texts, quick):
+    out = tmp_path / "out"
+    train(*texts, out, quick())
+    shutil.copytree(out, tmp_path / "whole")
+    model = out / "checkpoints" / LAST / "model.safetensors"
+    model.write_bytes(model.read_bytes()[:-5])
+    listener = Listener()
+    train(*texts, out, quick(), watcher=listener)
+    assert listener.said[0].endswith("were written. Going on from step 6.")
+    assert listener.said[1:] == ["going on from step 6"]
+    same(tmp_path / "whole", out)
+
+
+def test_a_damaged_snapshot_is_seen(tmp_path, texts, quick):
+    out = tmp_path / "out"
+    train(*texts, out, quick())
+    (out / "snapshots" / "step-8.safetensors").write_bytes(b"")
+    listener = Listener()
+    train(*texts, out, quick(), watcher=listener)
+    assert "is damaged: step-8.safetensors has 0 bytes, and" in listener.said[0]
+
+
+def test_the_data_may_be_deleted(tmp_path, texts, quick):
+    out = tmp_path / "out"
+    train(*texts, tmp_path / "whole", quick(schedule="constant"))
+    train(*texts, out, quick(schedule="constant", max_steps=3))
+    shutil.rmtree(out / "data")
+    train(*texts, out, quick(schedule="constant"))
+    same(tmp_path / "whole", out)
+
+
+# It ends
+
+
+def test_an_ended_training_has_nothing_to_do(tmp_path, texts, quick):
+    first = train(*texts, tmp_path / "out", quick())
+    before = (tmp_path / "out" / "log.jsonl").read_bytes()
+    assert train(*texts, tmp_path / "out", quick()) == first
+    assert (tmp_path / "out" / "log.jsonl").read_bytes() == before
+
+
+def test_more_steps_may_be_added(tmp_path, texts, quick):
+    train(*texts, tmp_path / "whole", quick(schedule="constant"))
+    train(*texts, tmp_path / "out", quick(schedule="constant", max_steps=3))
+    train(*texts, tmp_path / "out", quick(schedule="constant", max_steps=8))
+    same(tmp_path / "whole", tmp_path / "out", EXACT[:2])
+
+
+def test_patience(tmp_path, texts, quick):
+    """With a rate of next to nothing no evaluation is better than the first, but for the last digits."""
+    config = quick(
+        learning_rate=1e-12, max_steps=50, evaluation={"every_steps": 1, "patience": 2, "average": 1, "metric": "loss"}
+    )
+    trained = train(*texts, tmp_path / "out", config)
+    assert trained.step < 50
+    assert trained.reason == "2 evaluations in a row were no better (evaluation.patience)"
+
+
+def test_minutes(tmp_path, texts, quick):
+    trained = train(*texts, tmp_path / "out", quick(max_steps=100_000, max_minutes=0.005))
+    assert trained.reason == "its 0.005 minutes are over (training.max_minutes)"
+    log = read_log(tmp_path / "out" / "log.jsonl")
+    assert log[-1]["step"] == trained.step
+    assert "dev_bleu" in log[-1]
+
+
+def test_a_loss_that_comes_apart_is_said(tmp_path, texts, quick, monkeypatch):
+    from regard.training import loop
+
+    real = loop.learn
+    monkeypatch.setattr(
+        loop, "learn", lambda run, batches, step: real(run, batches, step) * (1 if step < 4 else torch.nan)
+    )
+    assert refusal(*texts, tmp_path / "out", quick()) == (
+        "the loss is nan at step 4: training has come apart. Train into another folder with a lower "
+        "training.learning_rate, a longer training.warmup_steps or a smaller training.clip_norm."
+    )
+
+
+# Several processes
+
+TOGETHER = """
+import sys
+from pathlib import Path
+import torch
+from regard.training.settings import read_config
+from regard.training.train import train
+
+torch.set_num_threads(1)
+source, target, folder, settings = map(Path, sys.argv[1:5])
+train(source, target, folder, read_config(settings), device="cpu")
+"""
+
+
+def test_two_processes_train_as_one(tmp_path, texts, quick):
+    """Gradients are summed in another order: the same but for the last digits, and for what has no gradient.
+
+    A key's bias adds the same to all scores of a query, so its gradient is rounding, which Adam makes steps of.
+    """
+    config = quick(changes={"dropout": 0.0}, accumulate=2, max_steps=7)
+    settings, script = tmp_path / "settings.toml", tmp_path / "together.py"
+    settings.write_text(as_toml(config))
+    script.write_text(TOGETHER)
+    train(*texts, tmp_path / "one", config)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
+    arguments = [str(path) for path in (script, *texts, tmp_path / "two", settings)]
+    done = subprocess.run(
+        [*launcher, *arguments], capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+    assert done.returncode == 0, done.stderr
+    one, two = (load_file(tmp_path / name / "checkpoints/step-7/model.safetensors") for name in ("one", "two"))
+    moved = [name for name in one if not name.endswith("key.bias")]
+    assert_close({n: two[n] for n in moved}, {n: one[n] for n in moved}, rtol=1e-3, atol=1e-5)
+    logs = [read_log(tmp_path / name / "log.jsonl") for name in ("one", "two")]
+    for ours, theirs in zip(*logs, strict=True):
+        assert ours.get("loss_nats") == pytest.approx(theirs.get("loss_nats"), rel=1e-5)
+        assert ours.get("dev_loss_nats") == pytest.approx(theirs.get("dev_loss_nats"), rel=1e-5)
+
+
+# What is refused
+
+
+def test_half_of_the_dev_pairs(tmp_path, texts, quick):
+    assert refusal(*texts, tmp_path / "out", quick(data={"dev_source": "b.en"})) == (
+        "there is a dev source and no dev target; give both: --dev-source and --dev-target."
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_settings_that_do_not_make_a_model(tmp_path, texts, quick):
+    assert refusal(*texts, tmp_path / "out", quick(changes={"d_model": 15})).startswith(
+        "the settings of [model] do not make one: d_model=15 does not split evenly over n_heads=2;"
+    )
+
+
+def test_too_few_pairs(tmp_path, quick):
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("one line\n")
+    assert refusal(tmp_path / "a", tmp_path / "b", tmp_path / "out", quick()) == (
+        f"{tmp_path / 'a'} and {tmp_path / 'b'} have 1 pairs, and 1 are to be held out to judge by, so none is left to "
+        "learn from; give more pairs, a smaller data.dev_pairs, or files to judge by with --dev-source and "
+        "--dev-target."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cudo", "there is no device cudo; nearest: cuda."),
+        pytest.param(
+            "cuda",
+            "PyTorch finds no cuda on this machine; it finds cpu.",
+            marks=pytest.mark.skipif(torch.cuda.is_available() or torch.backends.mps.is_available(), reason="it does"),
+        ),
+    ],
+)
+def test_devices_that_are_not_here(name, message):
+    with pytest.raises(InputError) as refused:
+        chosen_device(name)
+    assert str(refused.value) == message
+
+
+def test_another_machines_folder_is_refused_before_anything_is_written(tmp_path, texts, quick):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "photo.jpg").touch()
+    assert "is not empty and is not a training's folder" in refusal(*texts, tmp_path / "out", quick())
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["photo.jpg"]
+
+
+def test_paths_may_be_texts(tmp_path, texts, quick):
+    assert train(*map(str, texts), str(tmp_path / "out"), quick(max_steps=1)).folder == Path(tmp_path / "out")
