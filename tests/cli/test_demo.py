@@ -1,8 +1,10 @@
 """`regard demo`: the main job from nothing."""
 
+import re
+
 from typer.testing import CliRunner
 
-from regard import InputError
+from regard import InputError, Translator
 from regard.cli.main import app
 
 
@@ -10,13 +12,17 @@ def demo(*arguments):
     return CliRunner(env={"NO_COLOR": "1", "COLUMNS": "80"}).invoke(app, ["demo", *arguments])
 
 
-def test_numbers_sentence_picture_and_page(tmp_path):
+def test_numbers_sentence_pictures_page_and_translator(tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.cli.demo.PAIRS", 300)
+    monkeypatch.setattr("regard.cli.demo.STEPS", 12)
     result = demo("--out", str(tmp_path / "here"))
     assert result.exit_code == 0, result.exception
     assert "x1  0.1361  0.4319  0.4319" in result.stdout  # weights of the worked example
     assert "x1  1.8639  6.3194  1.7042" in result.stdout  # its context
     assert "snake  0.674" in result.stdout
-    for name in ("snake.png", "snake.html"):
+    assert re.search(r"numbers it has never seen: \d+ of 300 exactly right\n", result.stdout)  # few, after 12 steps
+    assert Translator.load(tmp_path / "here" / "translator").translate(["forty-two"])[0].alignment.target_pieces
+    for name in ("snake.png", "snake.html", "alignment.png"):
         path = tmp_path / "here" / name
         assert path.stat().st_size > 10_000
         assert str(path) in result.stdout

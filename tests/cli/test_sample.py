@@ -43,6 +43,20 @@ def test_it_refuses_in_one_line(tmp_path):
     assert run.stderr == "regard: 2,000 pairs were asked for, and there are 1,000 numbers below 1,000; ask for fewer.\n"
 
 
+def test_files_that_are_there_stay_unless_forced(tmp_path):
+    arguments = ("sample", "-s", "en", "-t", "fr", "-n", "9", "--dev", "1", "--test", "1", "-o", str(tmp_path))
+    assert regard(*arguments, "--seed", "1").returncode == 0
+    first = (tmp_path / "train.en").read_text()
+    again = regard(*arguments, "--seed", "2")
+    assert (again.returncode, again.stderr) == (
+        2,
+        f"regard: {tmp_path}/train.en is there already; name another folder with --out, or replace it with --force.\n",
+    )
+    assert (tmp_path / "train.en").read_text() == first
+    assert regard(*arguments, "--seed", "2", "--force").returncode == 0
+    assert (tmp_path / "train.en").read_text() != first
+
+
 def test_help_has_an_example():
     run = regard("sample", "--help")
     assert "regard sample --source en --target ko --pairs 20000 --seed 7 --out numbers" in run.stdout

@@ -193,6 +193,15 @@ def test_dropout_is_for_training_alone(loud, name):
     assert torch.equal(run(model.eval()).logits, run(model).logits)
 
 
+@pytest.mark.parametrize("kind", ["luong", "bahdanau"])
+def test_what_becomes_logits_is_dropped_from_and_what_is_fed_is_not(loud, kind):
+    model, seen = loud(**KINDS[kind], dropout=0.5).train(), []
+    model.decoder.to_logits.register_forward_pre_hook(lambda layer, given: seen.append(given[0]))
+    state = model.step(TARGET, start(model)).state
+    assert 0.35 < float((seen[0] == 0).double().mean()) < 0.65
+    assert state.output.all()
+
+
 def test_an_lstm_starts_with_open_forget_gates():
     layers = Recurrent(RecurrentConfig(n_source_tokens=7, n_target_tokens=7, d_model=6)).decoder.cells.layers
     assert layers.bias_ih_l0.tolist() == [0.0] * 6 + [1.0] * 6 + [0.0] * 12
@@ -223,3 +232,14 @@ def test_a_text_past_the_places_of_a_location_score_is_refused(loud):
 @pytest.mark.parametrize("kind", ["luong", "feeding", "bahdanau", "aware, bahdanau"])
 def test_texts_may_be_longer_than_foreseen(loud, kind):
     assert_close(run(loud(**KINDS[kind], max_tokens=3)).logits, run(loud(**KINDS[kind], max_tokens=64)).logits)
+
+
+@pytest.mark.parametrize("kind", ["luong", "bahdanau", "aware, bahdanau"])
+def test_half_precision_is_near(loud, kind):
+    model = loud(**KINDS[kind]).float()
+    with torch.no_grad():
+        expected = run(model).logits
+        with torch.autocast("cpu", torch.bfloat16):
+            rounded = run(model).logits
+    assert rounded.dtype == torch.bfloat16
+    assert (rounded.float() - expected).abs().median() < 0.05 * expected.abs().median()

@@ -79,6 +79,21 @@ def test_every_pair_is_there_once_and_no_batch_is_too_large(monkeypatch, n, pool
         assert sorted(found) == list(range(n))
 
 
+@pytest.mark.parametrize("size", [1, 30, 70, 1000])
+def test_pairs_are_cut_off_where_the_next_does_not_fit(size):
+    made = Made(301)
+    pairs = np.arange(301)
+    lengths = list(zip(made.target.lengths(pairs) + 1, made.source.lengths(pairs) + 1, pairs.tolist(), strict=True))
+    expected = [[]]
+    for target, source, pair in sorted(lengths):
+        rows = [*expected[-1], (target, source, pair)]
+        if expected[-1] and max(max(row[:2]) for row in rows) * len(rows) > size:
+            expected.append([])
+        expected[-1].append((target, source, pair))
+    found = list(Batches(made, size, seed=1)._cut(pairs))
+    assert [batch.tolist() for batch in found] == [[pair for *_, pair in batch] for batch in expected]
+
+
 def test_batches_are_of_like_lengths(monkeypatch):
     made = Made(5000, longest=60)
     padding = tokens = 0

@@ -52,6 +52,20 @@ def test_what_is_too_long_or_unlike_is_left_out_and_counted(tmp_path, vocabulari
     assert str(report) == "0 pairs read, 2 kept; left out: 1 over-long, 1 of mismatched lengths"
 
 
+def test_texts_lie_one_after_the_other(tmp_path, numbers, vocabularies):
+    corpus = written(tmp_path, numbers, vocabularies)
+    ids, lengths = corpus.source.rows(np.array([5, 699, 0, 5]))
+    texts = [vocabularies[0].encode(numbers[pair][0]) for pair in (5, 699, 0, 5)]
+    assert ids.tolist() == [token for text in texts for token in text]
+    assert lengths.tolist() == [len(text) for text in texts]
+
+
+def test_a_text_of_no_pieces_is_empty(tmp_path, vocabularies):
+    report = Report()
+    write_corpus(tmp_path, [("▁", "일"), ("one", "일")], *vocabularies, max_tokens=9, max_ratio=9.0, report=report)
+    assert (report.empty, report.kept) == (1, 1)
+
+
 def test_large_vocabularies_get_larger_numbers(tmp_path, numbers, vocabularies):
     class Large(Vocabulary):
         def __init__(self):

@@ -64,6 +64,12 @@ def test_tidy_files_are_counted_as_such(files):
     assert report == Report(read=3)
 
 
+def test_each_untidiness_is_counted_by_itself(files):
+    report = Report()
+    list(files("a\n\ufeffb\nc\x07d\n".encode(), b"a  b\nc \n\xc2\xa0d\n").pairs(report))
+    assert report == Report(read=3, control_characters=2, extra_spaces=3)
+
+
 def test_gzip_is_read_too(files):
     for name in ("a.de.gz", "a.de"):  # what it is called is not asked
         parallel = files(gzip.compress(b"\xef\xbb\xbfein\nzwei\n"), b"one\ntwo\n", names=(name, "a.en.gz"))

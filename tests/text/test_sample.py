@@ -1,10 +1,13 @@
 """Sample text: right names, every length, no number twice, the same for the same seed, refusals."""
 
+import re
+
 import pytest
-from num2words import num2words
+from num2words import CONVERTER_CLASSES, num2words
 
 from regard import InputError
 from regard.text.sample import drawn, sample, write_sample
+from regard.text.tidy import tidied
 
 
 def test_names_are_those_of_num2words_and_no_number_is_twice():
@@ -31,8 +34,17 @@ def test_every_length_is_well_represented_in_every_split():
     numbers = drawn(7000, 1_000_000, seed=7)
     lengths = [sum(len(str(number)) == n for number in numbers) for n in range(1, 7)]
     assert lengths == [10, 90, 900, 2000, 2000, 2000]
+    assert sorted(numbers[:10]) == list(range(10))
     test = [len(str(number)) for number in numbers[-500:]]
     assert all(100 < test.count(n) < 190 for n in (4, 5, 6))
+
+
+@pytest.mark.parametrize("language", sorted(set(CONVERTER_CLASSES) - {"am", "en"}))
+def test_every_language_but_one_names_all_numbers_below_a_million(language):
+    pairs = sample("en", language, {"train": 60}, seed=2)["train"]
+    names = [name for _, name in pairs]
+    assert len(set(names)) == 60
+    assert all(tidied(name) == name and not re.search(r"\d", name) for name in names)
 
 
 def test_files_hold_the_pairs(tmp_path):
@@ -63,7 +75,14 @@ def test_refusals():
     assert str(refusal.value) == "both languages are en; name two different ones."
     with pytest.raises(InputError) as refusal:
         sample("en", "kr", {"train": 1})
-    assert str(refusal.value).startswith("num2words has no language 'kr'; it has am, ar, ")
+    assert str(refusal.value).startswith("num2words has no language 'kr'; it has am, ar, az, ")
+    assert str(refusal.value).endswith(", tr, uk, vi.")
+    with pytest.raises(InputError) as refusal:
+        sample("en", "am", {"train": 30})
+    assert re.fullmatch(
+        r"num2words cannot write \d+,\d+ in am \(TypeError\); take a smaller --below or another language.",
+        str(refusal.value),
+    )
     with pytest.raises(InputError) as refusal:
         sample("en", "ko", {"train": 90, "test": 11}, below=100)
     assert str(refusal.value) == "101 pairs were asked for, and there are 100 numbers below 100; ask for fewer."

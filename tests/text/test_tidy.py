@@ -15,6 +15,11 @@ def test_tidy_text_stays_as_it_is():
         assert tidied(text) == text
 
 
+def test_every_control_character_goes_or_is_a_space():
+    for number in (*range(0x20), *range(0x7F, 0xA0)):
+        assert tidied(f"a{chr(number)}b") == ("a b" if chr(number).isspace() else "ab")
+
+
 @given(st.text())
 def test_what_is_tidied_is_tidy(text):
     tidy = tidied(text)

@@ -1,11 +1,14 @@
 """Vocabularies: texts survive, what cannot be written is said, words and pieces fit together."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from regard import InputError
-from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from regard.text.tidy import tidied
+from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary, Words, drawn_lines
 
 LINES = ["the cat sat on the mat", "ein Hund läuft schnell", "그것은 뱀이다", "日本語の文"] * 5
 VOCABULARY = Vocabulary.train(LINES, n_tokens=80)
@@ -27,6 +30,29 @@ def test_every_piece_belongs_to_the_word_that_it_is_a_part_of(text):
         "".join(p for p, w in zip(pieces, words.word_of, strict=True) if w == word) for word in range(len(words.words))
     ]
     assert [word.replace("▁", "") for word in joined] == list(words.words)
+
+
+@given(st.text(alphabet="thecatson \t\u00a0\u3000\u2028\x00\ufeff▁"))
+def test_raw_text_is_that_of_its_tidy_form(text):
+    assert VOCABULARY.decode(VOCABULARY.encode(text)) == tidied(text)
+    words = VOCABULARY.words(text)
+    assert words.words == tuple(tidied(text).split())
+    assert sorted(set(words.word_of)) == list(range(len(words.words)))
+
+
+def test_words_by_hand():
+    vocabulary = Vocabulary.train(["a b c"] * 9, 16)
+    assert vocabulary.surfaces(" bb \u3000żż▁a") == ["▁b", "b", "▁", "żż", "▁a"]
+    assert vocabulary.words(" bb \u3000żż▁a") == Words(("bb", "żż", "a"), (0, 0, 1, 1, 2))
+    assert vocabulary.words("") == Words((), ())
+
+
+def test_few_pieces_are_the_parts_of_words(numbers):
+    english = Vocabulary.train([source for source, _ in numbers], 86)
+    pieces = set(english.pieces(range(len(english))))
+    assert {"▁hundred", "▁thousand", "▁and", "▁seven", "ty"} <= pieces
+    unseen = "nine hundred and ninety-nine thousand and seventy-six"
+    assert english.decode(english.encode(unseen)) == unseen
 
 
 def test_the_special_ids_are_where_everybody_expects_them():
@@ -64,6 +90,22 @@ def test_rare_letters_can_be_left_out():
     assert vocabulary.unknown("a ż") == ["ż"]
 
 
+def test_all_letters_are_known_unless_they_are_very_many():
+    often, rare = "".join(map(chr, range(0x4E00, 0x4E00 + 1200))), "ż"
+    many = Vocabulary.train([often[n : n + 20] for n in range(0, 1200, 20)] * 20 + [rare], 2_000)
+    assert many.unknown("ż丂") == ["ż"]
+    few = Vocabulary.train([often[n : n + 20] for n in range(0, 900, 20)] * 20 + [rare], 2_000)
+    assert few.unknown("ż丂") == []
+
+
+def test_lines_are_drawn_from_all():
+    assert drawn_lines(map(str, range(5)), 5) == ["0", "1", "2", "3", "4"]
+    counts = Counter(int(line) for line in drawn_lines((str(n // 100) for n in range(10_000)), 2_000))
+    assert len(counts) == 100
+    assert all(6 <= count <= 38 for count in counts.values())  # 20 each, and four standard deviations
+    assert drawn_lines(map(str, range(100)), 9) == drawn_lines(map(str, range(100)), 9)
+
+
 def test_a_file_is_read_again(tmp_path):
     VOCABULARY.save(tmp_path / "some.spm")
     assert Vocabulary.load(tmp_path / "some.spm") == VOCABULARY
@@ -74,6 +116,12 @@ def test_refusals(tmp_path):
     with pytest.raises(InputError) as refusal:
         Vocabulary.train(["", "  "], 10)
     assert str(refusal.value) == "there is no text to make a vocabulary of: every line is empty."
+    for call in (VOCABULARY.encode, VOCABULARY.unknown, VOCABULARY.words):
+        with pytest.raises(InputError) as refusal:
+            call("a\ud800")
+        assert str(refusal.value) == (
+            "the text has half a character (U+D800 at place 2), which UTF-8 cannot write; remove it."
+        )
     with pytest.raises(InputError) as refusal:
         Vocabulary.load(tmp_path / "none.spm")
     assert str(refusal.value) == f"cannot read the vocabulary {tmp_path}/none.spm: No such file or directory."
@@ -82,6 +130,16 @@ def test_refusals(tmp_path):
         with pytest.raises(InputError) as refusal:
             Vocabulary.load(tmp_path / "damaged.spm")
         assert str(refusal.value) == f"{tmp_path}/damaged.spm is not a SentencePiece model, or is damaged."
+
+
+def test_what_sentencepiece_cannot_use_is_said(monkeypatch):
+    def broken(*given):
+        raise RuntimeError("INTERNAL: something else")
+
+    monkeypatch.setattr("regard.text.vocabulary.trained", broken)
+    with pytest.raises(InputError) as refusal:
+        Vocabulary.train(["a", "b"], 20)
+    assert str(refusal.value) == "SentencePiece makes no vocabulary of these 2 lines: INTERNAL: something else."
 
 
 def test_a_foreign_model_is_refused(tmp_path):

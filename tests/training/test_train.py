@@ -139,29 +139,28 @@ def run(nth):
     train(source, target, folder, config)
     os._exit(0)
 
-deaths, nth = 0, int(sys.argv[5])
+deaths, nth = 0, 1
 while True:
     child = os.fork() or run(nth)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if status != 9:
         break
-    deaths, nth = deaths + 1, nth + 5
+    deaths, nth = deaths + 1, nth + 4
 print(deaths, status)
 sys.exit(status)
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked for every life")
-@pytest.mark.parametrize("first", [1, 3])
-def test_killed_again_and_again_at_all_kinds_of_moments(tmp_path, texts, quick, first):
+def test_killed_again_and_again_at_all_kinds_of_moments(tmp_path, texts, quick):
     """Every life is killed at a later call that changes a name or forces a file, until one lives to the end."""
     settings = tmp_path / "settings.toml"
     settings.write_text(as_toml(quick()))
     train(*texts, tmp_path / "whole", quick())
-    command = [sys.executable, "-c", TORTURE, *map(str, (*texts, tmp_path / "killed", settings, first))]
+    command = [sys.executable, "-c", TORTURE, *map(str, (*texts, tmp_path / "killed", settings))]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split()[0]) >= 5
+    assert int(done.stdout.split()[0]) >= 10
     same(tmp_path / "whole", tmp_path / "killed")
     logs = [without_times(read_log(tmp_path / name / "log.jsonl")) for name in ("whole", "killed")]
     assert logs[0] == logs[1]
@@ -299,7 +298,7 @@ def test_two_processes_train_as_one(tmp_path, texts, quick):
     settings.write_text(as_toml(config))
     script.write_text(TOGETHER)
     train(*texts, tmp_path / "one", config)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     arguments = [str(path) for path in (script, *texts, tmp_path / "two", settings)]
     done = subprocess.run(
         [*launcher, *arguments], capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
@@ -310,8 +309,8 @@ def test_two_processes_train_as_one(tmp_path, texts, quick):
     assert_close({n: two[n] for n in moved}, {n: one[n] for n in moved}, rtol=1e-3, atol=1e-5)
     logs = [read_log(tmp_path / name / "log.jsonl") for name in ("one", "two")]
     for ours, theirs in zip(*logs, strict=True):
-        assert ours.get("loss_nats") == pytest.approx(theirs.get("loss_nats"), rel=1e-5)
-        assert ours.get("dev_loss_nats") == pytest.approx(theirs.get("dev_loss_nats"), rel=1e-5)
+        losses = [{name: value for name, value in e.items() if name.endswith("loss_nats")} for e in (ours, theirs)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
 # What is refused

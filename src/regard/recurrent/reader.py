@@ -88,7 +88,7 @@ class Reader(nn.Module):
     def prepare(self, states: Float[Tensor, "batch source d_model"], lengths: Int[Tensor, " batch"]) -> Memory:
         """Make a source ready to be read."""
         keys = self.score.prepare(states[:, None])[:, 0] if isinstance(self.score, Preparable) else states
-        return Memory(states=states, keys=keys, lengths=lengths)
+        return Memory(states=states, keys=keys.to(states), lengths=lengths)  # autocast may have rounded them
 
     def forward(
         self,

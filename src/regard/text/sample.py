@@ -77,6 +77,8 @@ def namer(language: str) -> Callable[[int], str]:
 def drawn(n: int, below: int, seed: int) -> list[int]:
     """Different numbers in a drawn order, with as many of each length as there are, up to equal shares.
 
+    Those of one digit come first, so that they are learned from: their names cannot be made of the names of others.
+
     Raises:
         InputError: there are fewer such numbers.
 
@@ -97,7 +99,8 @@ def drawn(n: int, below: int, seed: int) -> list[int]:
     for first, end in reversed(lengths):  # what the shares leave over
         taken = set(numbers)
         numbers += islice((number for number in range(first, end) if number not in taken), n - len(numbers))
-    return [numbers[place] for place in permuted(np.arange(n), max(n, 1), (seed, -1))]
+    order = permuted(np.arange(n), max(n, 1), (seed, -1))
+    return sorted((numbers[place] for place in order), key=lambda number: number > 9)
 
 
 def write_sample(folder: Path, splits: Mapping[str, Pairs], languages: tuple[str, str], *, replace: bool) -> list[Path]:

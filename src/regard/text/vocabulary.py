@@ -76,7 +76,7 @@ class Vocabulary:
                 all, or 0.9995 of a text of more than a thousand different letters.
 
         Raises:
-            InputError: a text of nothing.
+            InputError: a text of nothing, or one that SentencePiece cannot use.
         """
         chosen = drawn_lines(filter(None, map(tidied, lines)), LINES)
         if not chosen:
@@ -88,7 +88,9 @@ class Vocabulary:
         except RuntimeError as error:
             needed = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
             if needed is None:
-                raise
+                raise InputError(
+                    f"SentencePiece makes no vocabulary of these {len(chosen):,} lines: {error}."
+                ) from error
             return cls(trained(chosen, int(needed[1]) + FEWEST, coverage))
 
     @classmethod

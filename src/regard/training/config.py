@@ -89,7 +89,7 @@ class VocabularySettings(Section):
     """The pieces that texts are cut into, by SentencePiece."""
 
     n_tokens: Annotated[int, Range(16)] | None = None
-    """How many different pieces, in each vocabulary; None = by the size of the corpus."""
+    """How many different pieces, in each vocabulary; None = as many as its text can teach."""
 
     joint: bool | None = None
     """One vocabulary for both languages; None = yes where most letters of the two are the same."""

@@ -11,8 +11,7 @@ deleted: the next run makes it again.
 
 import json
 import shutil
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
@@ -25,21 +24,17 @@ from regard.text.batches import Batches
 from regard.text.corpus import Corpus, write_corpus
 from regard.text.parallel import Parallel, Report, dev_limit, place_of
 from regard.text.vocabulary import Vocabulary
+from regard.text.vocabulary_size import vocabulary_size
 from regard.training.config import TrainConfig
 from regard.training.files import sync_folder, write_synced
 from regard.training.folder import settle, stored_config, write_config
 from regard.training.judge import DevPairs
 from regard.training.progress import Watcher
 from regard.training.recipes import chosen_recipe, derived, with_steps
+from regard.training.survey import Survey, surveyed
 
 ONE_IN, MOST_DEV_PAIRS = 20, 1_000
 """The share of a corpus that is held out to judge by, where no number is set, and the most pairs."""
-
-LETTER_PAIRS = 100_000
-"""Pairs whose letters are counted to see whether the languages are written alike."""
-
-ALIKE = 0.5
-"""The share of letters in common from which on two languages have one vocabulary."""
 
 Pair = tuple[str, str]
 
@@ -57,17 +52,6 @@ class Prepared:
     target_vocabulary: Vocabulary
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """What is known of a corpus before it is cut into pieces."""
-
-    n_pairs: int
-    """Pairs with two sides, those to judge by among them."""
-
-    alike: float
-    """The share of letters that the two languages have in common."""
-
-
 def prepare(
     folder: Path, texts: Mapping[str, Path], config: TrainConfig, device: torch.device, watcher: Watcher
 ) -> Prepared:
@@ -81,41 +65,17 @@ def prepare(
     if stored is not None:
         settled = settle(folder, stored, config)
         if not data.exists():
-            write_data(data, parallel, texts, settled, surveyed(parallel, watcher), watcher)
+            write_data(data, parallel, texts, settled, surveyed(parallel.pairs(), watcher), watcher)
         if settled != stored:
             write_config(folder, settled)
         return load(data, settled)
-    survey = surveyed(parallel, watcher)
+    survey = surveyed(parallel.pairs(), watcher)
     recipe = chosen_recipe(survey.n_pairs, device)
-    settled = derived(config, recipe, survey.alike >= ALIKE, device)
+    settled = derived(config, recipe, survey, device)
     write_data(data, parallel, texts, settled, survey, watcher)
     settled = with_steps(settled, recipe, load(data, settled).batches.n_batches())
     write_config(folder, settled)
     return load(data, settled)
-
-
-def surveyed(parallel: Parallel, watcher: Watcher) -> Survey:
-    """Count pairs and letters."""
-    n_pairs, letters = 0, (Counter[str](), Counter[str]())
-    watcher.works("reading the texts")
-    for pair in parallel.pairs():
-        if n_pairs < LETTER_PAIRS:
-            for counts, text in zip(letters, pair, strict=True):
-                counts.update(letter for letter in text.lower() if letter.isalpha())
-        n_pairs += 1
-        if n_pairs % 100_000 == 0:
-            watcher.works(f"reading the texts: {n_pairs:,} pairs")
-    return Survey(n_pairs, in_common(*letters))
-
-
-def in_common(source: Counter[str], target: Counter[str]) -> float:
-    """The share that two counts of letters have in common, from 0 to 1.
-
-    >>> in_common(Counter("aabb"), Counter("abcc"))
-    0.5
-    """
-    totals = source.total() or 1, target.total() or 1
-    return float(sum(min(source[letter] / totals[0], target[letter] / totals[1]) for letter in source))
 
 
 def write_data(
@@ -127,7 +87,7 @@ def write_data(
     writing.mkdir()
     split = Split.of(parallel, texts, config, survey.n_pairs)
     watcher.works("making the vocabulary")
-    source, target = vocabularies(split, config)
+    source, target = vocabularies(split, config, survey.n_pairs)
     save_vocabularies(writing, source, target)
     report, done = Report(), 0
 
@@ -205,14 +165,18 @@ class Split:
         return list(islice((pair for pair in drawn if len(vocabulary.encode(pair[0])) <= max_tokens), n))
 
 
-def vocabularies(split: Split, config: TrainConfig) -> tuple[Vocabulary, Vocabulary]:
+def vocabularies(split: Split, config: TrainConfig, n_pairs: int) -> tuple[Vocabulary, Vocabulary]:
     """The vocabularies of source and target, or one twice."""
-    n_tokens, coverage = config.vocabulary.n_tokens or 0, config.vocabulary.coverage
+
+    def vocabulary(lines: Callable[[], Iterator[str]]) -> Vocabulary:
+        n_tokens = config.vocabulary.n_tokens or vocabulary_size(lines(), n_pairs)
+        return Vocabulary.train(lines(), n_tokens, coverage=config.vocabulary.coverage)
+
     if config.vocabulary.joint:
-        joint = Vocabulary.train(chain.from_iterable(split.train()), n_tokens, coverage=coverage)
+        joint = vocabulary(lambda: chain.from_iterable(split.train()))
         return joint, joint
-    source = Vocabulary.train((source for source, _ in split.train()), n_tokens, coverage=coverage)
-    target = Vocabulary.train((target for _, target in split.train()), n_tokens, coverage=coverage)
+    source = vocabulary(lambda: (source for source, _ in split.train()))
+    target = vocabulary(lambda: (target for _, target in split.train()))
     return source, target
 
 

@@ -115,7 +115,7 @@ class Terminal(Watcher):
             self.say(f"    {name:<12}{sample[name]}")
 
 
-def clock(seconds: float) -> str:
+def clock(seconds: int | float) -> str:
     """A time as people read it.
 
     >>> clock(75), clock(7322)

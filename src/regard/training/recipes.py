@@ -13,17 +13,18 @@ import torch
 
 from regard.training.config import Precision, TrainConfig
 from regard.training.schedule import ScheduleName
+from regard.training.survey import Survey
+
+ALIKE = 0.5
+"""The share of letters in common from which on two languages have one vocabulary."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
     """What the settings are that nobody made."""
 
-    up_to_pairs: float
+    up_to_pairs: int | float
     """The largest corpus it is for."""
-
-    n_tokens: int
-    """Pieces of a vocabulary."""
 
     preset: str
     """The model's size."""
@@ -35,7 +36,7 @@ class Recipe:
     learning_rate: float
     warmup_steps: int
     schedule: ScheduleName
-    epochs: float
+    epochs: int
     """Passes over the corpus at most; the last step follows."""
 
     least_steps: int
@@ -55,7 +56,6 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
     "cpu": (
         Recipe(
             up_to_pairs=15_000,
-            n_tokens=500,
             preset="tiny",
             changes={"n_layers": 3, "dropout": 0.1},
             batch_tokens=2_000,
@@ -70,7 +70,6 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         ),
         Recipe(
             up_to_pairs=200_000,
-            n_tokens=8_000,
             preset="tiny",
             changes={},
             batch_tokens=4_000,
@@ -85,7 +84,6 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         ),
         Recipe(
             up_to_pairs=inf,
-            n_tokens=16_000,
             preset="small",
             changes={},
             batch_tokens=8_000,
@@ -102,7 +100,6 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
     "gpu": (
         Recipe(
             up_to_pairs=15_000,
-            n_tokens=500,
             preset="tiny",
             changes={"n_layers": 3, "dropout": 0.1},
             batch_tokens=4_000,
@@ -117,7 +114,6 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         ),
         Recipe(
             up_to_pairs=100_000,
-            n_tokens=8_000,
             preset="small",
             changes={"dropout": 0.3},
             batch_tokens=8_000,
@@ -132,7 +128,6 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         ),
         Recipe(
             up_to_pairs=1_000_000,
-            n_tokens=16_000,
             preset="small",
             changes={},
             batch_tokens=16_000,
@@ -147,7 +142,6 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         ),
         Recipe(
             up_to_pairs=inf,
-            n_tokens=32_000,
             preset="base",
             changes={"norm": "pre"},
             batch_tokens=32_000,
@@ -169,16 +163,10 @@ def chosen_recipe(n_pairs: int, device: torch.device) -> Recipe:
     return next(r for r in RECIPES["cpu" if device.type == "cpu" else "gpu"] if n_pairs <= r.up_to_pairs)
 
 
-def derived(config: TrainConfig, recipe: Recipe, joint: bool, device: torch.device) -> TrainConfig:
-    """The settings with those that nobody made taken from a recipe; the steps are for `with_steps`.
-
-    Args:
-        joint: whether the two languages have one vocabulary, if nobody says.
-    """
+def derived(config: TrainConfig, recipe: Recipe, survey: Survey, device: torch.device) -> TrainConfig:
+    """The settings with those that nobody made taken from a recipe; the steps are for `with_steps`."""
     model, training, vocabulary = config.model, config.training, config.vocabulary
-    vocabulary = replace(
-        vocabulary, joint=first(vocabulary.joint, joint), n_tokens=first(vocabulary.n_tokens, recipe.n_tokens)
-    )
+    vocabulary = replace(vocabulary, joint=first(vocabulary.joint, survey.in_common >= ALIKE))
     usual = {} if model.preset or model.kind != "transformer" else dict(recipe.changes)
     if model.kind == "transformer":
         usual["share"] = "all" if vocabulary.joint else "target"

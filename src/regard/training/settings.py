@@ -82,7 +82,7 @@ def config_of(tables: Tables) -> TrainConfig:
     """The settings that tables hold; what they leave out has its default."""
     for name in tables:
         if name not in SECTIONS:
-            close = ", ".join(nearest(name, list(SECTIONS)))
+            close = nearest(name, list(SECTIONS), n=1)[0]
             raise InputError(f"there is no section of settings {name}; nearest: {close}.")
     return TrainConfig(**{name: section_of(name, table) for name, table in tables.items()})  # type: ignore[arg-type]
 
@@ -122,8 +122,8 @@ def refuse_unknown(section: str, key: str, valid: list[str]) -> None:
     """
     if key not in valid:
         elsewhere = [f"{other}.{key}" for other in SECTIONS if key in own_names(other)]
-        close = elsewhere or [f"{section}.{name}" for name in nearest(key, valid)]
-        raise InputError(f"there is no setting {section}.{key}; nearest: {', '.join(close)}.")
+        close = elsewhere or [f"{section}.{name}" for name in nearest(key, valid, n=1)]
+        raise InputError(f"there is no setting {section}.{key}; nearest: {close[0]}.")
 
 
 def as_toml(config: TrainConfig) -> str:

@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 from torch import Tensor
 
-from regard.views.figure_page import FAINT, INK, MARGIN, WIDTH, Page, blank, picture_path, save
+from regard.views.figure_page import FAINT, MARGIN, WIDTH, blank, picture_path, save
 from regard.views.figure_pattern import draw_circles
-from regard.views.labels import fonts_for
+from regard.views.labels import Fonts, fonts_for
 from regard.views.terminal import mix, shade
 
 CELL = 0.34
@@ -20,6 +20,18 @@ CELL = 0.34
 
 SIZE = 10.0
 """Points: the size of its words."""
+
+TITLE = 12.0
+"""Points: the size of its title."""
+
+GAP = 0.1
+"""Inches: between the words and the cells."""
+
+SLANTED = 0.72
+"""The height that a slanted word takes, of its width: it rises at 45 degrees."""
+
+MOST_OF_A_CELL = 0.8
+"""How much of a cell's height its word may take."""
 
 Words = Sequence[str]
 Weights = Float[Tensor, "target source"]
@@ -52,33 +64,28 @@ def write_alignment(path: Path, source: Words, target: Words, weights: Weights, 
     """
     picture_path(path)
     fonts = fonts_for(title + "".join([*source, *target]))
-    left = MARGIN + max(fonts.width(word, SIZE) for word in target) + 0.12
-    above = max(fonts.width(word, SIZE) for word in source) * SLANTED + 0.2
+    left = MARGIN + widest(fonts, target) + GAP
     cell = min(CELL, (WIDTH - left - MARGIN) / len(source))
-    top = MARGIN + (0.45 if title else 0.0) + above
+    above = widest(fonts, source) * SLANTED + GAP
+    top = MARGIN + above + (2 * TITLE / 72 if title else 0.0)
+    right = max(left + cell * len(source) + above, MARGIN + fonts.width(title, TITLE, bold=True)) + MARGIN
     page = blank(top + cell * len(target) + MARGIN, fonts)
-    right = max(left + cell * len(source) + above, MARGIN + fonts.width(title, 12, bold=True))
-    page.figure.set_size_inches(min(WIDTH, right + MARGIN), page.figure.get_size_inches()[1])
-    area = page.area(0, 0, *page.figure.get_size_inches())
+    page.figure.set_figwidth(min(WIDTH, right))
+    area = page.area(0.0, 0.0, float(page.figure.get_figwidth()), float(page.figure.get_figheight()))
     if title:
-        page.write(area, MARGIN, MARGIN + 0.15, title, 12, bold=True)
-    name_words(page, source, target, left, top, cell)
-    width, height = cell * len(source), cell * len(target)
-    axes = page.area(left, top, width, height)
+        page.write(area, MARGIN, MARGIN + 0.15, title, TITLE, bold=True)
+    size = min(SIZE, MOST_OF_A_CELL * 72 * cell)
+    for row, word in enumerate(target):
+        page.write(area, left - GAP, top + cell * (row + 0.5), word, size, ha="right", va="center")
+    for column, word in enumerate(source):
+        place = left + cell * (column + 0.4), top - GAP
+        page.write(area, *place, word, size, rotation=45, ha="left", rotation_mode="anchor", color=FAINT)
+    axes = page.area(left, top, cell * len(source), cell * len(target))
     axes.set(xlim=(0, len(source)), ylim=(len(target), 0))
     draw_circles(axes, weights.detach().float().clamp(0, 1), torch.ones_like(weights, dtype=torch.bool))
     return save(page.figure, path)
 
 
-SLANTED = 0.72
-"""The height that a slanted word takes, of its width: it rises at 45 degrees."""
-
-
-def name_words(page: Page, source: Words, target: Words, left: float, top: float, cell: float) -> None:
-    """Write the target's words before their rows, the source's, slanted, above their columns."""
-    area = page.area(0, 0, *page.figure.get_size_inches())
-    for row, word in enumerate(target):
-        page.write(area, left - 0.1, top + cell * (row + 0.5), word, SIZE, ha="right", va="center", color=INK)
-    for column, word in enumerate(source):
-        place = left + cell * (column + 0.4), top - 0.08
-        page.write(area, *place, word, SIZE, rotation=45, ha="left", rotation_mode="anchor", color=FAINT)
+def widest(fonts: Fonts, words: Words) -> float:
+    """The width of the widest word, in inches."""
+    return max(fonts.width(word, SIZE) for word in words)

@@ -1,0 +1,49 @@
+"""How many pieces suit a text: few where it has an end, as many as it has words where it has none."""
+
+import string
+from random import Random
+
+import pytest
+
+from regard.text.sample import sample
+from regard.text.vocabulary_size import vocabulary_size
+
+
+def invented(n, seed=1):
+    """Lines of words that are longer the rarer they are, as in people's writing: Zipf's law over made-up words."""
+    random = Random(seed)
+    letters, weights = string.ascii_lowercase, [1 / (rank + 3) for rank in range(26)]
+    words = ["".join(random.choices(letters, weights, k=2 + rank.bit_length() // 2)) for rank in range(20_000)]
+    chances = [1 / (rank + 2) for rank in range(20_000)]
+    return [" ".join(random.choices(words, chances, k=12)) for _ in range(n)]
+
+
+def test_by_hand():
+    # letters a b c; stretches " ab" "abc" "bc " 5 times, " ac" "ac " once: 2 of 5 different ones
+    assert vocabulary_size(["abc"] * 5 + ["ac"], n_pairs=6) == round(4 * 3 + 16 * 2 * 2 / 5)
+    assert vocabulary_size(["abc"] * 5 + ["ac"], n_pairs=24) == round(4 * 3 + 16 * 2 * 2 / 5 * 2)
+
+
+@pytest.mark.parametrize("target", ["ko", "de", "ja"])
+def test_names_of_numbers_get_a_few_pieces_a_letter(target):
+    pairs = sample("en", target, {"train": 2_000}, seed=7)["train"]
+    for texts in zip(*pairs, strict=True):
+        n_letters = len(set("".join(texts)) - {" "})
+        assert 4 * n_letters <= vocabulary_size(texts, 2_000) <= 9 * n_letters
+
+
+def test_people_s_writing_gets_pieces_as_the_root_of_its_length():
+    assert vocabulary_size(invented(500), 500) == round(58 * 500**0.5)
+    assert vocabulary_size(invented(500), 2_000) == round(58 * 2_000**0.5)
+    assert vocabulary_size(invented(2_000), 10**8) == 32_000
+
+
+def test_only_the_first_lines_are_looked_at(monkeypatch):
+    monkeypatch.setattr("regard.text.vocabulary_size.LINES", 3)
+    lines = iter(["ab", "ab", "cd", "ef"])
+    assert vocabulary_size(lines, 3) == vocabulary_size(["ab", "ab", "cd"], 3)
+    assert next(lines) == "ef"
+
+
+def test_nothing_gets_one():
+    assert vocabulary_size([], 0) == 1
