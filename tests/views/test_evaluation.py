@@ -122,6 +122,15 @@ def test_one_system_as_text(alone):
     ]
 
 
+def test_lines_too_short_for_bleu(alone):
+    alone["by_length"] = alone["by_length"][:1]
+    assert (
+        printed(alone, width=100)[1]
+        == "BLEU     31.4   no line has the four words that it counts together; see --tokenize char"
+    )
+    assert "no line has the four words that it counts together; see --tokenize char" in page(alone, "a")
+
+
 def test_two_systems_as_text(beside):
     lines = printed(beside)
     assert lines[:5] == [

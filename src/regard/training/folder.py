@@ -55,9 +55,9 @@ def claim(folder: Path, texts: Mapping[str, Path]) -> None:
         raise InputError(f"cannot make the folder {folder}: {reason}; name another with --out.") from error
     others = sorted(path.name for path in folder.iterdir() if not path.name.endswith(".writing"))
     if others:
+        some = ", ".join(others[:3] + ["…"] * (len(others) > 3))
         raise InputError(
-            f"{folder} is not empty and is not a training's folder: it has {', '.join(others[:3])}"
-            f"{', …' if len(others) > 3 else ''}; name a new folder with --out."
+            f"{folder} is not empty and is not a training's folder: it has {some}; name a new folder with --out."
         )
     content = json.dumps({"format": FORMAT, "version": VERSION, "texts": found}, indent=1)
     write_whole(about, lambda writing: write_synced(writing, content))

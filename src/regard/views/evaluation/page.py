@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from regard.views.evaluation.record import Evaluation, LengthGroup, Score, Sentence, chance, shown, words_of
+from regard.views.evaluation.record import Evaluation, LengthGroup, Score, Sentence, chance, note, shown, words_of
 from regard.views.evaluation.words import Part, differences, nearest_reference
 from regard.views.files import writable, write_whole
 
@@ -46,7 +46,9 @@ def page(evaluation: Evaluation, name: str, against: str | None = None) -> str:
         title=escape(name),
         style=style,
         facts=facts(evaluation, against),
-        scores="\n".join([*(score_card(score) for score in evaluation["scores"]), exact_card(evaluation)]),
+        scores="\n".join(
+            [*(score_card(score, note(score, evaluation)) for score in evaluation["scores"]), exact_card(evaluation)]
+        ),
         lengths="\n".join(length_row(group) for group in evaluation["by_length"]),
         worst_caption=worst_caption(len(lines), evaluation["n_lines"]),
         worst="\n".join(sentence(line) for line in lines),
@@ -73,9 +75,9 @@ def worst_caption(n_shown: int, n_lines: int) -> str:
     )
 
 
-def score_card(score: Score) -> str:
+def score_card(score: Score, remark: str) -> str:
     """One metric as a large number, and what the second system has."""
-    notes = [] if score["name"] != "TER" else ["less is better"]
+    notes = [remark] if remark else []
     comparison = score["comparison"]
     if comparison is not None:
         difference = f"<i>{score['value'] - comparison['other']:+.1f}</i>, {chance(comparison['p_value'])}"

@@ -79,3 +79,12 @@ def chance(p_value: float) -> str:
 def shown(bleu: float | None) -> str:
     """A score to one decimal, as papers print it; a dash for none."""
     return "–" if bleu is None else f"{bleu:.1f}"
+
+
+def note(score: Score, evaluation: Evaluation) -> str:
+    """What a reader must know of a score; empty for nothing."""
+    if score["name"] == "TER":
+        return "less is better"
+    if score["name"].startswith("BLEU") and all(group["bleu"] is None for group in evaluation["by_length"]):
+        return "no line has the four words that it counts together; see --tokenize char"
+    return ""

@@ -5,7 +5,7 @@ from rich.padding import Padding as Indent
 from rich.table import Table
 from rich.text import Text
 
-from regard.views.evaluation.record import Evaluation, Score, Sentence, chance, shown, words_of
+from regard.views.evaluation.record import Evaluation, Score, Sentence, chance, note, shown, words_of
 from regard.views.evaluation.words import Part, differences, nearest_reference
 
 BAR_CELLS = 20
@@ -44,17 +44,16 @@ def score_table(evaluation: Evaluation) -> Table:
         table.add_column(justify="right" if 0 < place < len(heads) - 1 else "left")
     table.add_row(*(Text(head, style="dim") for head in heads))
     for score in evaluation["scores"]:
-        table.add_row(*score_row(score))
+        table.add_row(*score_row(score, note(score, evaluation)))
     table.add_row(*exact_row(evaluation))
     return table
 
 
-def score_row(score: Score) -> list[Text]:
+def score_row(score: Score, remark: str) -> list[Text]:
     """One metric's line of the table."""
     name, comparison = Text(score["name"], style="bold"), score["comparison"]
     if comparison is None:
-        less = "less is better" if score["name"] == "TER" else ""
-        return [name, Text(shown(score["value"])), Text(less, style="dim")]
+        return [name, Text(shown(score["value"])), Text(remark, style="dim")]
     return [
         name,
         Text(f"{score['value']:.1f} ± {comparison['interval']:.1f}"),
