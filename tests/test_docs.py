@@ -166,4 +166,4 @@ def test_the_site_loads_nothing_from_elsewhere(site):
 
 def test_nothing_that_is_made_lies_beside_the_pages(site):
     kept = {path.name for path in DOCS.rglob("*") if path.is_file() and path.suffix in (".svg", ".png", ".html")}
-    assert kept == {"snake.png", "eye.svg"}
+    assert kept == {"alignment.png", "snake.png", "eye.svg"}
