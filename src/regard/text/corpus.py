@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import InputError
+from regard.files import write_whole
 from regard.text.parallel import Report
 from regard.text.vocabulary import Vocabulary
 
@@ -139,7 +140,7 @@ def write_corpus(
     report.kept += n_pairs
     if n_pairs == 0:
         raise InputError(f"no pair is left to learn from: {report}.")
-    write_json(folder / "corpus.json", {"pairs": n_pairs, "dtype": np.dtype(kind).name})
+    write_whole(folder / "corpus.json", json.dumps({"pairs": n_pairs, "dtype": np.dtype(kind).name}))
     return Corpus(folder)
 
 
@@ -175,13 +176,3 @@ def append(ids: IO[bytes], ends: IO[bytes], texts: list[list[int]], last: int, k
     ids.write(np.fromiter((token for text in texts for token in text), dtype=kind).tobytes())
     ends.write(stops.tobytes())
     return int(stops[-1])
-
-
-def write_json(path: Path, said: dict[str, object]) -> None:
-    """Write a small file whole or not at all."""
-    scratch = path.with_suffix(".new")
-    with scratch.open("w") as file:
-        json.dump(said, file)
-        file.flush()
-        os.fsync(file.fileno())
-    scratch.replace(path)

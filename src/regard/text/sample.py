@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import InputError, needs
+from regard.files import write_whole
 from regard.text.batches import permuted
 
 SPLITS = "train", "dev", "test"
@@ -120,9 +121,7 @@ def write_sample(folder: Path, splits: Mapping[str, Pairs], languages: tuple[str
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, lines in files.items():
-            scratch = path.with_name(f"{path.name}.new")
-            scratch.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-            scratch.replace(path)
+            write_whole(path, "".join(f"{line}\n" for line in lines))
     except OSError as error:
         raise InputError(f"cannot write to {folder}: {error.strerror}; name another folder with --out.") from error
     return list(files)

@@ -9,8 +9,7 @@ a translator. Nothing in the folder is code: no pickle is written or read.
 """
 
 import json
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError, nearest, needs
+from regard.files import whole, write_whole
 from regard.text.vocabulary import Vocabulary
 from regard.translation.model import TranslatingModel
 
@@ -103,10 +103,11 @@ def write_translator(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, vocabulary in vocabularies.items():
-            write_whole(folder / name, vocabulary.save)
-        write_whole(folder / PARAMETERS, lambda path: save(own_tensors(model), path))
-        text = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
-        write_whole(folder / NAME, lambda path: path.write_text(text, encoding="utf-8"))
+            with whole(folder / name) as beside:
+                vocabulary.save(beside)
+        with whole(folder / PARAMETERS) as beside:
+            save(own_tensors(model), beside)
+        write_whole(folder / NAME, json.dumps(about, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"cannot write a translator into {folder}: {reason}; name another folder.") from error
@@ -140,18 +141,6 @@ def read_translator(folder: Path, device: torch.device | str = "cpu") -> Content
 
 
 # Writing
-
-
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a file beside, force it to the disk, and give it its name."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write(beside)
-        with beside.open("rb+") as file:
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def own_tensors(model: TranslatingModel) -> dict[str, Tensor]:

@@ -1,0 +1,58 @@
+"""Files are written whole or not at all."""
+
+import pytest
+
+from regard.files import whole, write_whole
+
+
+def test_text_and_bytes(tmp_path):
+    for content, stored in (("뱀\n", "뱀\n".encode()), (b"\x00\xff", b"\x00\xff")):
+        write_whole(tmp_path / "a", content)
+        assert (tmp_path / "a").read_bytes() == stored
+        assert list(tmp_path.iterdir()) == [tmp_path / "a"]
+
+
+def test_a_reader_sees_the_old_file_until_the_new_one_is_whole(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("old")
+    with whole(path) as beside:
+        beside.write_text("ne")
+        assert path.read_text() == "old"
+        assert beside.parent == path.parent
+        beside.write_text("new")
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_fails_half_way_leaves_everything_as_it_was(tmp_path, there):
+    path = tmp_path / "a"
+    if there:
+        path.write_text("old")
+
+    def fail():
+        with whole(path) as beside:
+            beside.write_text("ne")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["old"] * there
+
+
+def test_an_existing_file_keeps_its_permissions_and_a_new_one_gets_the_usual_ones(tmp_path):
+    path, usual, new = tmp_path / "a", tmp_path / "usual", tmp_path / "new"
+    path.write_text("old")
+    path.chmod(0o640)
+    write_whole(path, "new")
+    assert path.stat().st_mode & 0o777 == 0o640
+    usual.touch()
+    write_whole(new, "new")
+    assert new.stat().st_mode == usual.stat().st_mode
+
+
+def test_a_folder_is_in_the_way(tmp_path):
+    (tmp_path / "a").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_whole(tmp_path / "a", "new")
+    assert list(tmp_path.iterdir()) == [tmp_path / "a"]
