@@ -32,8 +32,9 @@ format: $(READY) ## put the code into the house's form
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-benchmark: $(READY) ## time attend beside PyTorch's own attention (on an idle machine)
-	@$(BIN)/python benchmarks/attend.py
+benchmark: $(READY) ## time regard beside what it is compared with (hours, on an idle machine)
+	@set -e; for table in attend inspection memory models training translation; do $(BIN)/python benchmarks/$$table.py; done
+	@$(BIN)/python benchmarks/results.py
 
 clean: ## remove the environment and what the tools left
 	rm -rf $(VENV) demo dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

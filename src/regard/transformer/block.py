@@ -104,7 +104,8 @@ class DecoderBlock(nn.Module):
         """The tokens' vectors after this block.
 
         Args:
-            memory: the source as this block's `prepare` gave it.
+            memory: the source as this block's `prepare` gave it; with fewer rows than x where several, side by side,
+                share each.
             mask: which tokens of the text may be looked at, those of the cache included; None = all.
             memory_mask: which tokens of the source may be looked at; None = all.
             cache: the text's earlier tokens, as `own.cache` of an earlier read.
@@ -113,10 +114,18 @@ class DecoderBlock(nn.Module):
         x = self.around_own_attention.leave(x, own.output)
         cross = None
         if self.cross_attention is not None and self.around_cross_attention is not None:
-            cross = self.cross_attention(self.around_cross_attention.enter(x), memory, mask=memory_mask)
-            x = self.around_cross_attention.leave(x, cross.output)
+            asking = by_source(self.around_cross_attention.enter(x), memory)
+            cross = self.cross_attention(asking, memory, mask=memory_mask)
+            x = self.around_cross_attention.leave(x, cross.output.view_as(x))
         x = self.around_feed_forward.leave(x, self.feed_forward(self.around_feed_forward.enter(x)))
         return BlockRead(output=x, own=own, cross=cross)
+
+
+def by_source(
+    x: Float[Tensor, "batch tokens d_model"], memory: KeyValue | None
+) -> Float[Tensor, "sources queries d_model"]:
+    """The tokens of all rows that read the same source, in one row."""
+    return x if memory is None else x.reshape(len(memory.key), -1, x.shape[-1])
 
 
 def own_attention(config: TransformerConfig) -> MultiHeadAttention:

@@ -6,7 +6,7 @@ Source: Vaswani et al. 2017, section 3.1; one matrix for both: Press & Wolf 2017
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from jaxtyping import Float, Int
@@ -28,7 +28,8 @@ class Decoded:
         logits: for each token, scores of what comes after it.
         state: what the next call takes to go on from here.
         patterns: which tokens of the target looked at which, block by block.
-        cross: which looked at which of the source; empty where there is none.
+        cross: which looked at which of the source; empty where there is none. Rows that share a source are one item of
+            its batch, their tokens row after row.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
@@ -111,7 +112,7 @@ class Decoder(nn.Module):
             x = reads[-1].output
         return Decoded(
             logits=self.to_logits(x if self.norm is None else self.norm(x)),
-            state=State(lengths=state.lengths, memory=state.memory, own=tuple(read.own.cache for read in reads)),
+            state=replace(state, own=tuple(read.own.cache for read in reads)),
             patterns=tuple(read.own.pattern for read in reads),
             cross=tuple(read.cross.pattern for read in reads if read.cross is not None),
         )

@@ -229,4 +229,4 @@ def more_covered(
 ) -> Float[Tensor, "rows source"]:
     """How much each source piece has been looked at by the hypotheses of these rows, their next token with them."""
     before = rearrange(covered, "sentences width source -> (sentences width) source")
-    return before[rows] + looked(step.cross)[:, -1]
+    return before[rows] + looked(step.cross).view(len(rows), -1)

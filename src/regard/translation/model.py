@@ -56,7 +56,8 @@ class Step(Protocol):
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
-        """Where the new tokens looked in the source, layer by layer."""
+        """Where the new tokens looked in the source, layer by layer; rows side by side that share a source may be one item
+        of the batch, their tokens row after row."""
 
 
 @runtime_checkable

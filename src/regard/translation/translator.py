@@ -130,7 +130,9 @@ class Translator:
         """
         if isinstance(texts, str):
             raise TypeError(f"translate takes a list of texts; got the text {texts!r}: put it in a list.")
-        each = zip(texts, prefixes(prefix, texts), strict=True)
+        read = self.source_vocabulary.encode_all(texts)
+        forced = self.target_vocabulary.encode_all(prefixes(prefix, texts))
+        each = zip(texts, read, forced, strict=True)
         asked = [self._asked(place, *one, first, truncate) for place, one in enumerate(each)]
         found = {one.place: self._translation(one, [CERTAIN]) for one in asked if one.empty}
         with evaluating(self.model):
@@ -207,15 +209,16 @@ class Translator:
 
     # One text
 
-    def _asked(self, place: int, text: str, prefix: str, first: int, truncate: bool) -> Asked:
-        """A text as the model reads it.
+    def _asked(
+        self, place: int, text: str, read: Sequence[int], forced: Sequence[int], first: int, truncate: bool
+    ) -> Asked:
+        """A text as the model reads it, from its pieces and those of its prefix.
 
         Raises:
             InputError: it is too long, or its prefix is.
         """
         limit = self.model.config.max_tokens - 1  # EOS, and BOS on the other side, take a place
-        ids = self.source_vocabulary.encode(text) if text.strip() else []
-        forced = self.target_vocabulary.encode(prefix)
+        ids = read if text.strip() else []
         if len(ids) > limit and not truncate:
             raise InputError(
                 f"line {first + place} has {len(ids):,} pieces and the translator reads at most {limit:,}; "
@@ -231,7 +234,7 @@ class Translator:
             source=text,
             ids=(*ids[:limit], EOS),
             prefix=tuple(forced),
-            unknown=tuple(self.source_vocabulary.unknown(text)),
+            unknown=tuple(self.source_vocabulary.unknown(text)) if UNK in ids else (),
             left_out=max(len(ids) - limit, 0),
         )
 
@@ -351,15 +354,14 @@ def attended_again(pattern: Pattern) -> Attended:
 @contextmanager
 def evaluating(model: TranslatingModel) -> Iterator[None]:
     """Within this, a module is in evaluation mode."""
-    modules = list(model.modules()) if isinstance(model, nn.Module) else []
-    modes = [module.training for module in modules]
-    for module in modules:
+    in_training = [module for module in model.modules() if module.training] if isinstance(model, nn.Module) else []
+    for module in in_training:
         module.training = False
     try:
         yield
     finally:
-        for module, training in zip(modules, modes, strict=True):
-            module.training = training
+        for module in in_training:
+            module.training = True
 
 
 def device_named(name: str | torch.device | None) -> torch.device:

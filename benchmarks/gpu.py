@@ -1,0 +1,215 @@
+"""Attention and what one asks of it on a GPU: right, beside attention alone, and over a million tokens.
+
+right       every statistic of the kernels beside the same gathered in float64, over masks, scores and types
+forward     scaled_dot_product_attention in bfloat16, by the kernel that PyTorch chooses here
+before      attend(…, ask=…): statistics and context
+after       attend(…), then pattern.answer(…)
+columns     attend(…, ask=…) for what belongs to keys alone, which takes the log-sum-exp of PyTorch's kernel
+long        1,048,576 tokens, 32 heads over 8 heads of keys, width 128: forward once, and its pattern's answer once
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from itertools import product
+from statistics import median
+from typing import Annotated, Any
+
+import torch
+import torch.nn.functional as F
+import typer
+from machine import machine
+from measure import Run, ratio, seconds_of, take_turns
+from options import Heads, Length, Out, Quick, Seconds, Width
+from picture import Picture
+from table import Row, Table, command_of, finish, watched
+from torch import Tensor
+
+from regard import Alibi, Ask, Causal, Documents, Global, Padding, RelativeBias, ScaledDot, Softmax, Window, attend
+from regard.attention.statistics.gathered import gathered
+from regard.attention.statistics.gpu import engine
+from regard.attention.statistics.gpu.forward import KERNELS, trusted
+from regard.attention.summary import Summary
+
+LENGTHS = 2048, 8192, 32768, 131072
+WIDTHS = 64, 128
+CELLS = 64
+ASK = Ask(received=True, entropy=True, distance=False, first=False, pooled=(CELLS, CELLS))
+COLUMNS = Ask(received=True, entropy=False, distance=False, first=False, pooled=(CELLS, CELLS))
+STATISTICS = "received", "entropy", "distance", "first", "own", "previous", "pooled"
+
+Long = Annotated[int, typer.Option(help="Tokens of the long run; 0 = none.", min=0)]
+
+
+def main(
+    length: Length = None,
+    width: Width = None,
+    heads: Heads = 16,
+    long: Long = 2**20,
+    seconds: Seconds = 5,
+    quick: Quick = False,
+    out: Out = None,
+) -> None:
+    """Check the GPU's kernels, and time them against attention alone.
+
+    \b
+    Examples
+      python benchmarks/gpu.py
+      python benchmarks/gpu.py --length 32768 --width 128 --long 0
+    """
+    if not torch.cuda.is_available():
+        sys.exit("benchmarks/gpu.py measures a GPU, and PyTorch sees none here; run it where there is one.")
+    if quick:
+        length, width, seconds, long = length or [512, 1024], width or [64], min(seconds, 0.2), min(long, 2**14)
+    torch.set_grad_enabled(False)
+    for name, worst in checked():
+        print(f"{name:30} {worst}", flush=True)
+    cases = list(product(width or WIDTHS, (False, True), length or LENGTHS))
+    rows = [measured(n, w, causal, heads, seconds) for w, causal, n in watched(cases, "gpu")]
+    facts = machine("triton") | {"kernels with a log-sum-exp": trusted_kernels()}
+    if long:
+        facts |= long_run(long)
+    table = Table(
+        name="gpu",
+        title="Attention with its statistics, on a GPU",
+        about=(
+            f"bfloat16, 1 x {heads} heads; received attention, entropy and a {CELLS} x {CELLS} map of each head, "
+            "exact. before: asked for with the attention; after: asked of its pattern; columns: all but the entropy, "
+            "with the attention. Goal: at most twice SDPA's forward at width 128."
+        ),
+        command=command_of(__file__),
+        machine=facts,
+        rows=rows,
+        picture=Picture(
+            x="length", y=["before / SDPA", "after / SDPA"], each=["width", "mask"], label="times SDPA's forward"
+        ),
+    )
+    finish(table, out, quick)
+
+
+def calls() -> Mapping[str, Mapping[str, Any]]:
+    """Kinds of attention whose tiles are whole, cut, empty, and biased."""
+    bias = RelativeBias(8).cuda()
+    torch.nn.init.normal_(bias.by_bucket)
+    documents = Documents(torch.arange(1201, device="cuda") // 177)
+    return {
+        "full": {},
+        "causal": {"mask": Causal()},
+        "blind rows": {"mask": Causal(-150)},
+        "window and global": {"mask": Window(130, 7) | Global([0, 700])},
+        "documents": {"mask": Causal() & documents},
+        "padding": {"mask": Padding(torch.tensor([1100, 0], device="cuda"))},
+        "alibi": {"score": ScaledDot(bias=Alibi()), "mask": Causal()},
+        "relative, capped": {"score": ScaledDot(softcap=3.0, bias=bias)},
+        "sinks": {"normalise": Softmax(temperature=1.3, sinks=torch.randn(8, device="cuda"))},
+    }
+
+
+def checked() -> Iterator[tuple[str, str]]:
+    """Each kind of attention in each type, and how far its worst statistic is from float64; a wrong one ends all."""
+    ask = Ask(own=True, previous=True, pooled=(11, 17))
+    for (name, call), dtype, width in product(
+        calls().items(), (torch.bfloat16, torch.float16, torch.float32), (64, 128)
+    ):
+        query, key, value = drawn(1000, 1201, 8, 2, width, dtype)
+        pattern = attend(query, key, value, **call).pattern
+        reason = engine.why_not(pattern)
+        if reason is not None:
+            sys.exit(f"{name}: the GPU's kernels do not take this call: {reason}.")
+        context, found = engine.read(pattern, ask, contexts=True)
+        again = engine.read(pattern, ask, contexts=True)[1]
+        exact = attend(query.double(), key.double(), value.double(), **call).pattern
+        truth = gathered(exact.blocks(), exact.grid, exact._like(), ask)
+        far = {part: difference(getattr(found, part), getattr(truth, part)) for part in STATISTICS}
+        worst = max(far, key=lambda part: far[part])
+        in_context = difference(context, exact.apply(exact.value))
+        same = all(torch.equal(getattr(found, part), getattr(again, part)) for part in STATISTICS)
+        # A bias is rounded to the input's type, which the truth in float64 does not know.
+        allowed = 2e-5 if "score" not in call else 2e-5 + torch.finfo(dtype).eps
+        if far[worst] > allowed or in_context > 2 * torch.finfo(dtype).eps + 2e-5 or not same:
+            sys.exit(f"{name}, {dtype}, width {width}: wrong: {far}, context {in_context:.1e}, the same twice: {same}.")
+        yield f"{name}, {dtype}, {width}", f"{worst} {far[worst]:.1e}, context {in_context:.1e}, the same bits twice"
+
+
+def drawn(queries: int, keys: int, heads: int, key_heads: int, width: int, dtype: torch.dtype) -> list[Tensor]:
+    """Random queries, keys and values of two items."""
+    shapes = (2, heads, queries, width), (2, key_heads, keys, width), (2, key_heads, keys, width)
+    return [torch.randn(shape, device="cuda").to(dtype) for shape in shapes]
+
+
+def difference(found: Tensor | None, truth: Tensor | None) -> float:
+    """The largest difference, as a part of the largest number where that is above 1."""
+    assert found is not None
+    assert truth is not None
+    return float((found.double() - truth.double()).abs().max() / truth.double().abs().max().clamp_min(1))
+
+
+def measured(length: int, width: int, causal: bool, heads: int, seconds: float) -> Row:
+    """The row of a length, a width and a mask."""
+    query, key, value = torch.randn(3, 1, heads, length, width, device="cuda", dtype=torch.bfloat16).unbind()
+    mask = Causal() if causal else None
+    runs: dict[str, Run] = {
+        "forward": lambda: F.scaled_dot_product_attention(query, key, value, is_causal=causal),
+        "before": lambda: attend(query, key, value, mask=mask, ask=ASK),
+        "after": lambda: attend(query, key, value, mask=mask).pattern.answer(ASK),
+        "columns": lambda: attend(query, key, value, mask=mask, ask=COLUMNS),
+    }
+    ran = kernel_of(runs["forward"])
+    elapsed = take_turns(runs, seconds)
+    return {
+        "length": length,
+        "width": width,
+        "mask": "causal" if causal else "full",
+        "SDPA's kernel": ran,
+        **{f"{name} ms": median(elapsed[name]) * 1e3 for name in runs},
+        **{f"{name} / SDPA": ratio(elapsed[name], elapsed["forward"]) for name in runs if name != "forward"},
+    }
+
+
+def kernel_of(run: Run) -> str:
+    """The beginning of the name of the kernel in which a function spends most of its time."""
+    run()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        run()
+        torch.cuda.synchronize()
+    longest = max(profile.key_averages(), key=lambda event: event.device_time_total, default=None)
+    return "unknown" if longest is None else longest.key.replace("void ", "")[:32]
+
+
+def trusted_kernels() -> str:
+    """PyTorch's kernels whose log-sum-exp, tried on a small call, is right."""
+    kind = torch.device("cuda"), torch.bfloat16, 1, 128, True
+    return ", ".join(kernel.__name__ for kernel in KERNELS["cuda"] if trusted(kernel, *kind)) or "none"
+
+
+def long_run(tokens: int) -> dict[str, str]:
+    """A text as long as that, once; its sums must come out, and some rows must be those of their own weights."""
+    heads, key_heads, width = 32, 8, 128
+    query = torch.randn(1, heads, tokens, width, device="cuda", dtype=torch.bfloat16)
+    key, value = torch.randn(2, 1, key_heads, tokens, width, device="cuda", dtype=torch.bfloat16).unbind()
+    begin = [part[:, :, :4096] for part in (query, key, value)]  # what is compiled is for any length
+    attend(*begin, mask=Causal()).pattern.answer(ASK)
+    forward = seconds_of(lambda: attend(query, key, value, mask=Causal()))
+    pattern = attend(query, key, value, mask=Causal()).pattern
+    torch.cuda.reset_peak_memory_stats()
+    before, answers = torch.cuda.memory_allocated(), list[Summary]()
+    answered = seconds_of(lambda: answers.append(pattern.answer(ASK)))
+    above = torch.cuda.max_memory_allocated() - before
+    answer = answers[0]
+    assert answer.received is not None
+    assert answer.entropy is not None
+    lost = float((answer.received.sum(dim=-1, dtype=torch.float64) / tokens - 1).abs().max())
+    rows = pattern[0, 5, [1, tokens // 2, tokens - 1]].double()
+    entropy = torch.special.entr(rows).sum(dim=-1)
+    wrong = float((answer.entropy[0, 5, [1, tokens // 2, tokens - 1]].double() - entropy).abs().max())
+    if lost > 1e-4 or wrong > 1e-4:
+        sys.exit(f"{tokens:,} tokens: {lost:.1e} of the weight is lost, entropies are {wrong:.1e} off.")
+    return {
+        f"{tokens:,} tokens, {heads}/{key_heads} heads x {width}, causal": (
+            f"forward {forward:.1f} s, answer {answered:.1f} s, {above / 2**20:,.0f} MiB above query, key and value, "
+            f"weight lost {lost:.0e}, entropies {wrong:.0e} off"
+        )
+    }
+
+
+if __name__ == "__main__":
+    typer.run(main)

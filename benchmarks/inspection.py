@@ -1,0 +1,135 @@
+"""Attention and what one asks of it, beside attention alone and beside the weights built to be looked at.
+
+forward     scaled_dot_product_attention, which shows nothing
+before      attend(…, ask=…): statistics and context in one pass
+after       attend(…), then pattern.answer(…)
+eager       the weights built, the context and the same statistics made of them
+"""
+
+import math
+from collections.abc import Mapping
+from itertools import product
+from statistics import median
+
+import torch
+import torch.nn.functional as F
+import typer
+from machine import machine
+from measure import Run, ratio, take_turns
+from options import Heads, Length, Out, Quick, Seconds, Threads, Width
+from picture import Picture
+from table import Row, Table, command_of, finish, watched
+from torch import Tensor
+
+from regard import Ask, Causal, attend
+from regard.attention.summary import Summary
+
+LENGTHS = 512, 1024, 2048, 4096, 8192, 16384
+WIDTHS = 64, 128
+
+CELLS = 64
+"""Rows and columns of the map that is asked for."""
+
+ASK = Ask(received=True, entropy=True, distance=False, first=False, pooled=(CELLS, CELLS))
+
+MOST_BUILT = 2**30
+"""Weights that eager is asked to build: more would not fit beside their copies in 24 GiB."""
+
+Statistics = Mapping[str, Tensor]
+
+
+def main(
+    length: Length = None,
+    width: Width = None,
+    heads: Heads = 8,
+    seconds: Seconds = 30,
+    threads: Threads = None,
+    quick: Quick = False,
+    out: Out = None,
+) -> None:
+    """Time attention with statistics of its pattern against attention alone, and against eager.
+
+    \b
+    Examples
+      python benchmarks/inspection.py --length 4096 --width 64
+      python benchmarks/inspection.py --length 131072 --heads 1
+    """
+    torch.set_num_threads(threads or torch.get_num_threads())
+    if quick:
+        length, width, seconds = length or [128, 256], width or [64], min(seconds, 0.2)
+    cases = list(product(width or WIDTHS, (False, True), length or LENGTHS))
+    table = Table(
+        name="inspection",
+        title="Attention with its statistics",
+        about=(
+            f"float32, 1 x {heads} heads; received attention, entropy and a {CELLS} x {CELLS} map of each head, exact. "
+            "before: asked for with the attention; after: asked of its pattern; eager: the weights built, and the "
+            "same made of them. Goals: before at most 1.5 times SDPA's forward at width 64 and 1.3 at 128, after at "
+            "most 1.9 and 1.75; at 4,096 eager takes at least 2.8 times as long as before, 4.5 times when causal."
+        ),
+        command=command_of(__file__),
+        machine=machine(),
+        rows=[measured(n, w, causal, heads, seconds) for w, causal, n in watched(cases, "inspection")],
+        picture=Picture(
+            x="length", y=["before / SDPA", "after / SDPA"], each=["width", "mask"], label="times SDPA's forward"
+        ),
+    )
+    finish(table, out, quick)
+
+
+@torch.inference_mode()
+def measured(length: int, width: int, causal: bool, heads: int, seconds: float) -> Row:
+    """The row of a length, a width and a mask, once both ways are known to give the same."""
+    query, key, value = torch.randn(3, 1, heads, length, width).unbind()
+    mask = Causal() if causal else None
+    runs: dict[str, Run] = {
+        "forward": lambda: F.scaled_dot_product_attention(query, key, value, is_causal=causal),
+        "before": lambda: attend(query, key, value, mask=mask, ask=ASK),
+        "after": lambda: attend(query, key, value, mask=mask).pattern.answer(ASK),
+    }
+    built = heads * length**2 <= MOST_BUILT
+    if built:
+        refuse_difference(attend(query, key, value, mask=mask).pattern.answer(ASK), eager(query, key, value, causal))
+        runs["eager"] = lambda: eager(query, key, value, causal)
+    elapsed = take_turns(runs, seconds)
+    return {
+        "length": length,
+        "width": width,
+        "mask": "causal" if causal else "full",
+        "SDPA ms": median(elapsed["forward"]) * 1e3,
+        "before ms": median(elapsed["before"]) * 1e3,
+        "after ms": median(elapsed["after"]) * 1e3,
+        "eager ms": median(elapsed["eager"]) * 1e3 if built else None,
+        "before / SDPA": ratio(elapsed["before"], elapsed["forward"]),
+        "after / SDPA": ratio(elapsed["after"], elapsed["forward"]),
+        "eager / before": ratio(elapsed["eager"], elapsed["before"]) if built else None,
+    }
+
+
+def eager(query: Tensor, key: Tensor, value: Tensor, causal: bool) -> Statistics:
+    """The context and the statistics from weights that are built, with PyTorch's own operations."""
+    scores = query @ key.mT
+    scores *= 1 / math.sqrt(query.shape[-1])
+    if causal:
+        scores.masked_fill_(~torch.ones(scores.shape[-2:], dtype=torch.bool).tril(), -math.inf)
+    weights = scores.softmax(dim=-1)
+    return {"context": weights @ value, **statistics_of(weights)}
+
+
+def statistics_of(weights: Tensor) -> Statistics:
+    """What is asked, from weights that are there."""
+    return {
+        "received": weights.sum(dim=-2),
+        "entropy": torch.special.entr(weights).sum(dim=-1),
+        "pooled": F.adaptive_avg_pool2d(weights, CELLS),
+    }
+
+
+def refuse_difference(ours: Summary, theirs: Statistics) -> None:
+    """Both must have answered the same question."""
+    for name in ("received", "entropy", "pooled"):
+        torch.testing.assert_close(getattr(ours, name), theirs[name], atol=1e-4, rtol=1e-4)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,133 @@
+"""The memory that looking takes: ours grows with the length, the weights with its square.
+
+Each row is a process of its own: query, key and value are made, everything runs once on a short text, and then the peak
+of resident memory is taken above what there was, less the context, which everybody gives back.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+import torch
+import typer
+from inspection import ASK, CELLS, eager
+from machine import machine
+from measure import alone, peak_memory
+from options import Heads, Length, Out, Quick, Threads
+from picture import Picture
+from rich.console import Console
+from rich.progress import Progress
+from table import Row, Table, command_of, finish
+from torch import Tensor
+
+from regard import Ask, Causal, attend
+from regard.attention.summary import Summary
+
+LENGTHS = 2048, 4096, 8192
+
+LONG, WIDTH = 131_072, 64
+
+ASK_LONG = Ask(received=True, entropy=True, distance=True, first=True, top=8, pooled=(1024, 1024))
+
+Parts = tuple[Tensor, ...]
+"""Query, key and value."""
+
+
+def main(
+    length: Length = None,
+    heads: Heads = 8,
+    long: Annotated[
+        bool, typer.Option("--long", help=f"Look at {LONG:,} tokens as well, which takes many minutes.")
+    ] = False,
+    threads: Threads = None,
+    quick: Quick = False,
+    out: Out = None,
+) -> None:
+    """Measure the memory that inspection takes, ours and eager's, each in a process of its own.
+
+    \b
+    Examples
+      python benchmarks/memory.py --length 8192
+      python benchmarks/memory.py --long
+    """
+    lengths = length or ([256] if quick else LENGTHS)
+    rows = [measured(way, n, heads, threads) for n in lengths for way in ("before", "after", "eager")]
+    rows += [measured("long", LONG, heads, threads)] if long else []
+    table = Table(
+        name="memory",
+        title="Memory above query, key, value and context",
+        about=(
+            f"float32, 1 x {heads} heads x width {WIDTH}, causal; peak resident memory of a process of its own. Asked: "
+            f"received attention, entropy and a {CELLS} x {CELLS} map; long: those, the 8 strongest keys of a query, "
+            "distance, the weight on the first key and a map of 1,024 x 1,024. Goals: at 8,192 tokens eager takes at "
+            f"least 50 times our memory; {LONG:,} tokens take less than 1,024 MiB."
+        ),
+        command=command_of(__file__),
+        machine=machine(),
+        rows=rows,
+        picture=Picture(
+            x="length", y=["MiB above"], each=["way"], label="MiB above query, key, value, context", log=True
+        ),
+    )
+    finish(table, out, quick)
+
+
+def measured(way: str, length: int, heads: int, threads: int | None) -> Row:
+    """The row of a way and a length."""
+    above, elapsed = alone(peak_of, way, length, heads, threads or torch.get_num_threads())
+    return {"length": length, "way": way, "MiB above": above / 2**20, "seconds": elapsed}
+
+
+@torch.inference_mode()
+def peak_of(way: str, length: int, heads: int, threads: int) -> tuple[int, float]:
+    """The peak of memory above what a call is given and gives back, and the seconds it took."""
+    torch.set_num_threads(threads)
+    WAYS[way](torch.randn(3, 1, heads, 1024 if way == "long" else 2 * CELLS, WIDTH).unbind())
+    parts = torch.randn(3, 1, heads, length, WIDTH).unbind()
+    start = time.perf_counter()
+    with peak_memory() as peak:
+        WAYS[way](parts)
+    return max(peak.above - parts[2].nbytes, 0), time.perf_counter() - start
+
+
+def before(parts: Parts) -> object:
+    """Asked for with the attention."""
+    return attend(*parts, mask=Causal(), ask=ASK)
+
+
+def after(parts: Parts) -> object:
+    """Asked of the pattern."""
+    seen = attend(*parts, mask=Causal())
+    return seen, seen.pattern.answer(ASK)
+
+
+def with_weights(parts: Parts) -> object:
+    """From the weights, built."""
+    query, key, value = parts
+    return eager(query, key, value, causal=True)
+
+
+def long_text(parts: Parts) -> object:
+    """Much, asked of the pattern of a long text; on a terminal with the time left."""
+    seen = attend(*parts, mask=Causal())
+    return seen, reported(lambda report: seen.pattern.answer(ASK_LONG, report))
+
+
+def reported(work: Callable[[Callable[[int, int], None]], Summary]) -> Summary:
+    """Some work that tells how far it is."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("looking", total=None)
+        return work(lambda done, of: progress.update(task, completed=done, total=of))
+
+
+WAYS: dict[str, Callable[[Parts], object]] = {
+    "before": before,
+    "after": after,
+    "eager": with_weights,
+    "long": long_text,
+}
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,164 @@
+"""A whole model of transformers and what its heads look at: the tools' way, and regard's.
+
+forward     the model with SDPA, which shows nothing
+dense       output_attentions=True with eager attention, then statistics with NumPy: what transformers offers, and
+            what bertviz and its like begin with
+regard      regard.install(model), then pattern.answer(…) of each layer
+"""
+
+from collections.abc import Callable, Mapping
+from statistics import median
+
+import numpy as np
+import torch
+import typer
+from machine import machine
+from measure import Run, alone, peak_memory, ratio, take_turns
+from options import Length, Out, Quick, Seconds, Threads
+from picture import Picture
+from table import Row, Table, command_of, finish, watched
+from torch import Tensor, nn
+from transformers import LlamaConfig, LlamaModel
+
+import regard
+from regard import Ask
+
+LENGTHS = 512, 1024, 2048, 4096, 8192
+N_LAYERS, N_HEADS, WIDTH, N_TOKENS = 4, 8, 64, 1000
+CELLS = 64
+ASK = Ask(received=True, entropy=True, distance=False, first=False, pooled=(CELLS, CELLS))
+
+MOST_BUILT = 8192
+"""The longest text whose weights of all layers, 8 GiB, fit into 24 GiB beside what is made of them."""
+
+
+def main(
+    length: Length = None, seconds: Seconds = 60, threads: Threads = None, quick: Quick = False, out: Out = None
+) -> None:
+    """Time a model that answers what its heads look at, and measure the memory it takes.
+
+    \b
+    Example
+      python benchmarks/models.py --length 4096
+    """
+    torch.set_num_threads(threads or torch.get_num_threads())
+    if quick:
+        length, seconds = length or [128], min(seconds, 0.2)
+    table = Table(
+        name="models",
+        title="A Hugging Face model and what its heads look at",
+        about=(
+            f"A Llama drawn at random: {N_LAYERS} layers, {N_HEADS} heads of {WIDTH}, float32, one text. Asked: "
+            f"received attention, entropy and a {CELLS} x {CELLS} map of every head. dense: output_attentions=True "
+            "with eager attention, then NumPy, as bertviz and its like begin. The memory is the peak above the model's "
+            "own, each in a process of its own."
+        ),
+        command=command_of(__file__),
+        machine=machine("transformers", "numpy"),
+        rows=[measured(n, seconds) for n in watched(length or LENGTHS, "models")],
+        picture=Picture(x="length", y=["forward s", "regard s", "dense s"], label="seconds", log=True),
+    )
+    finish(table, out, quick)
+
+
+def measured(length: int, seconds: float) -> Row:
+    """The row of a length, once both ways are known to give the same."""
+    names = [name for name in WAYS if name != "dense" or length <= MOST_BUILT]
+    refuse_difference(min(length, 256))
+    elapsed = take_turns({name: WAYS[name](length) for name in names}, seconds)
+    memory = {name: alone(peak_of, name, length) / 2**20 for name in names}
+    dense = "dense" in names
+    return {
+        "length": length,
+        **{f"{name} s": median(elapsed[name]) if name in elapsed else None for name in WAYS},
+        "regard / forward": ratio(elapsed["regard"], elapsed["forward"]),
+        "dense / regard": ratio(elapsed["dense"], elapsed["regard"]) if dense else None,
+        **{f"{name} MiB": memory.get(name) for name in WAYS},
+        "dense / regard, memory": memory["dense"] / memory["regard"] if dense else None,
+    }
+
+
+def forward(length: int) -> Run:
+    """The model alone."""
+    llama, text = model("sdpa", length), tokens(length)
+    return torch.inference_mode()(lambda: llama(text))
+
+
+def dense(length: int) -> Run:
+    """All weights of all layers, and what is made of them; the weights of a layer are let go once they are used."""
+    llama, text = model("eager", length), tokens(length)
+
+    @torch.inference_mode()
+    def answer() -> list[Mapping[str, np.ndarray]]:
+        layers = list(llama(text, output_attentions=True).attentions)
+        return [with_numpy(layers.pop(0).numpy()) for _ in range(len(layers))]
+
+    return answer
+
+
+def with_numpy(weights: np.ndarray) -> Mapping[str, np.ndarray]:
+    """What is asked of the weights of a layer."""
+    batch, heads, queries, keys = weights.shape
+    cells = weights.reshape(batch, heads, CELLS, queries // CELLS, CELLS, keys // CELLS)
+    logs = np.log(weights, where=weights > 0, out=np.zeros_like(weights))
+    return {
+        "received": weights.sum(axis=-2),
+        "entropy": -np.einsum("bhqk,bhqk->bhq", weights, logs),
+        "pooled": cells.mean(axis=(3, 5)),
+    }
+
+
+def seen(length: int) -> Run:
+    """The same of the patterns of all layers."""
+    llama, text = regard.install(model("sdpa", length)), tokens(length)
+
+    @torch.inference_mode()
+    def answer() -> list[Mapping[str, Tensor]]:
+        layers = [pattern.answer(ASK) for pattern in llama(text, output_attentions=True).attentions]
+        return [{name: getattr(layer, name) for name in ("received", "entropy", "pooled")} for layer in layers]
+
+    return answer
+
+
+WAYS: Mapping[str, Callable[[int], Run]] = {"forward": forward, "regard": seen, "dense": dense}
+
+
+def model(attention: str, length: int) -> nn.Module:
+    """The Llama, always the same, with one of transformers' kinds of attention."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=N_TOKENS,
+        hidden_size=N_HEADS * WIDTH,
+        intermediate_size=4 * N_HEADS * WIDTH,
+        num_hidden_layers=N_LAYERS,
+        num_attention_heads=N_HEADS,
+        max_position_embeddings=length,
+        attn_implementation=attention,
+        use_cache=False,
+    )
+    return LlamaModel(config).eval()
+
+
+def tokens(length: int) -> Tensor:
+    """A text."""
+    return torch.randint(N_TOKENS, (1, length), generator=torch.Generator().manual_seed(length))
+
+
+def refuse_difference(length: int) -> None:
+    """Both must answer the same."""
+    for ours, theirs in zip(seen(length)(), dense(length)(), strict=True):  # type: ignore[call-overload]
+        for name, answer in ours.items():
+            np.testing.assert_allclose(answer, theirs[name], atol=1e-4, rtol=1e-4)
+
+
+def peak_of(way: str, length: int) -> int:
+    """The peak of memory above the model's own, once it has run on a short text."""
+    WAYS[way](CELLS)()
+    run = WAYS[way](length)
+    with peak_memory() as peak:
+        run()
+    return peak.above
+
+
+if __name__ == "__main__":
+    typer.run(main)

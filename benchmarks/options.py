@@ -1,0 +1,18 @@
+"""The options that the tables share, said once."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RESULTS = Path(__file__).parent / "results"
+
+Length = Annotated[list[int] | None, typer.Option(help="Queries and keys; may be given several times.")]
+Heads = Annotated[int, typer.Option(help="How many heads.", min=1)]
+Width = Annotated[list[int] | None, typer.Option(help="Width of a head; may be given several times.")]
+Seconds = Annotated[float, typer.Option(help="For each row: after so many no new round begins, once there are three.")]
+Threads = Annotated[int | None, typer.Option(help="torch's threads.", show_default="torch's own choice")]
+Quick = Annotated[bool, typer.Option("--quick", help="A try in seconds, on any machine; nothing is written.")]
+Out = Annotated[
+    Path | None, typer.Option(help="Folder for the Markdown, JSON and picture.", show_default="benchmarks/results")
+]

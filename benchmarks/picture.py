@@ -1,0 +1,96 @@
+"""The pictures of the tables: curves over a number, or bars side by side; small, and the same for the same table."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from measure import Spread
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+"""Okabe and Ito's, told apart by every eye."""
+
+STYLE = {"svg.fonttype": "none", "svg.hashsalt": "regard", "font.family": "sans-serif", "font.size": 9}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Picture:
+    """What of a table is drawn.
+
+    Attributes:
+        x: the column along the bottom; numbers become curves, words bars.
+        y: the columns that are drawn.
+        each: columns whose values divide the rows into curves of their own.
+        label: what the numbers are.
+        log: whether they are drawn by their logarithm.
+    """
+
+    x: str
+    y: Sequence[str]
+    label: str
+    each: Sequence[str] = ()
+    log: bool = False
+
+
+def draw(picture: Picture, title: str, rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Write a picture of some rows."""
+    with rc_context(STYLE):
+        figure = Figure(figsize=(7, 3.6), layout="constrained")
+        axes = figure.add_subplot(title=title, ylabel=picture.label)
+        words = isinstance(rows[0][picture.x], str)
+        (bars if words else curves)(axes, picture, rows)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
+        if picture.log:
+            axes.set_yscale("log")
+        figure.savefig(path, metadata={"Date": None, "Creator": None})
+
+
+def curves(axes: Axes, picture: Picture, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A curve for each column and kind of row, with the spread as a band."""
+    colours = cycle(COLOURS)
+    kinds = list(dict.fromkeys(tuple(str(row[column]) for column in picture.each) for row in rows))
+    for column in picture.y:
+        for kind in kinds:
+            of_kind = [row for row in rows if tuple(str(row[each]) for each in picture.each) == kind]
+            there = [row for row in of_kind if row[column] is not None]
+            x, spreads, colour = (
+                [row[picture.x] for row in there],
+                [spread(row[column]) for row in there],
+                next(colours),
+            )
+            name = ", ".join([*([column] if len(picture.y) > 1 else []), *kind])
+            axes.plot(x, [one.median for one in spreads], color=colour, marker="o", markersize=3, label=name)
+            axes.fill_between(
+                x, [s.least for s in spreads], [s.most for s in spreads], color=colour, alpha=0.15, linewidth=0
+            )
+    axes.set_xscale("log", base=2)
+    ticks = sorted({row[picture.x] for row in rows})
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    axes.set_xlabel(picture.x)
+
+
+def bars(axes: Axes, picture: Picture, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A group of bars for each row, a bar for each column."""
+    width = 0.8 / len(picture.y)
+    for place, (column, colour) in enumerate(zip(picture.y, cycle(COLOURS), strict=False)):
+        there = [(at, spread(row[column])) for at, row in enumerate(rows) if row[column] is not None]
+        axes.bar(
+            [at + (place - (len(picture.y) - 1) / 2) * width for at, _ in there],
+            [one.median for _, one in there],
+            width,
+            yerr=[[s.median - s.least for _, s in there], [s.most - s.median for _, s in there]],
+            color=colour,
+            error_kw={"linewidth": 0.8},
+            label=column,
+        )
+    axes.set_xticks(range(len(rows)), [", ".join(str(row[c]) for c in (picture.x, *picture.each)) for row in rows])
+
+
+def spread(value: Any) -> Spread:
+    """A cell with its spread; a plain number has none."""
+    return value if isinstance(value, Spread) else Spread(value, value, value)

@@ -1,0 +1,62 @@
+"""RESULTS.md, put together from the tables in results/: those of JSON, and sections written by hand as Markdown.
+
+python benchmarks/attend.py         makes results/attend.json, .md and .svg
+python benchmarks/results.py        makes RESULTS.md of whatever is there
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from options import RESULTS
+from table import Table
+
+HEAD = """\
+# Results
+
+regard beside what it is compared with. Each table says what it compares, the command that makes it and what it was
+measured on; `python benchmarks/results.py` makes this page of them. A ratio is the median of rounds in which the
+compared take turns, and in brackets the least and the largest median of ten groups of rounds. Other machines give other
+times; their ratios are what is to be compared.
+"""
+
+PAGE = RESULTS.with_name("RESULTS.md")
+
+ORDER = "attend", "inspection", "memory", "models", "training", "translation"
+"""The tables that come first, in this order; whatever else there is follows by its name."""
+
+
+def main(
+    folder: Annotated[Path, typer.Option(help="Where the tables lie.", show_default="benchmarks/results")] = RESULTS,
+    out: Annotated[Path, typer.Option(help="The page to write.", show_default="benchmarks/RESULTS.md")] = PAGE,
+) -> None:
+    """Put the tables of all benchmarks together into one page.
+
+    \b
+    Example
+      python benchmarks/results.py
+    """
+    out.write_text("\n".join([HEAD, *sections(folder, out)]), encoding="utf-8")
+    print(f"wrote   {out}")
+
+
+def sections(folder: Path, out: Path) -> Iterator[str]:
+    """The sections of the page: a table where there is its JSON, else what was written by hand."""
+    pictures = str(folder.relative_to(out.parent)) if folder.is_relative_to(out.parent) else str(folder)
+    for name in sorted({path.stem for path in folder.glob("*.*")}, key=place):
+        table, text = folder / f"{name}.json", folder / f"{name}.md"
+        if table.exists():
+            yield Table.read(table).markdown(pictures) + "\n"
+        elif text.exists():
+            yield text.read_text(encoding="utf-8")
+
+
+def place(name: str) -> tuple[int, str]:
+    """Where a section comes; a table of another machine, such as attend-h200, after the one of its kind."""
+    kind = name.partition("-")[0]
+    return (ORDER.index(kind) if kind in ORDER else len(ORDER), name)
+
+
+if __name__ == "__main__":
+    typer.run(main)

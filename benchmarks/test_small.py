@@ -1,0 +1,96 @@
+"""The small things that everything is made of, each by itself; never among the tests.
+
+pytest benchmarks --benchmark-only
+pytest benchmarks --benchmark-only --benchmark-save=before      and after a change: --benchmark-compare
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard import Causal, Pattern, attend
+from regard.transformer.config import TransformerConfig
+from regard.transformer.model import Transformer
+from regard.translation.beam import Beam
+from regard.translation.search import Sources
+
+
+class Benchmark(Protocol):
+    """pytest-benchmark's fixture."""
+
+    def __call__(self, function: Callable[..., object], *arguments: object) -> object:
+        """Runs the function again and again."""
+
+
+@pytest.fixture(autouse=True)
+def _without_gradients() -> Iterator[None]:
+    torch.manual_seed(0)
+    with torch.inference_mode():
+        yield
+
+
+def parts(length: int) -> tuple[Tensor, ...]:
+    """Query, key and value of 8 heads."""
+    return torch.randn(3, 1, 8, length, 64).unbind()
+
+
+def pattern(length: int) -> Pattern:
+    """A causal pattern, nothing of it computed."""
+    return attend(*parts(length), mask=Causal()).pattern
+
+
+def test_attend_64(benchmark: Benchmark) -> None:
+    """Little is computed here, so it is what a call costs."""
+    benchmark(attend, *parts(64))
+
+
+def test_attend_512(benchmark: Benchmark) -> None:
+    """A usual sentence of a language model."""
+    benchmark(attend, *parts(512))
+
+
+def test_one_row_of_4096(benchmark: Benchmark) -> None:
+    """All weights of one query of one head."""
+    seen = pattern(4096)
+    benchmark(lambda: seen[0, 3, 2000])
+
+
+def test_received_2048(benchmark: Benchmark) -> None:
+    """The column sums of every head."""
+    seen = pattern(2048)
+    benchmark(seen.received)
+
+
+def transformer() -> Transformer:
+    """A small one."""
+    return Transformer(TransformerConfig.preset("tiny", n_source_tokens=8000, n_target_tokens=8000)).eval()
+
+
+def sources(model: Transformer) -> Sources:
+    """16 of 20 tokens."""
+    return Sources.of(model, torch.randint(4, 8000, (16, 20)).tolist())
+
+
+def test_a_step_of_a_decoder(benchmark: Benchmark) -> None:
+    """The 21st token of 16 translations."""
+    model = transformer()
+    given = sources(model)
+    state = model.step(torch.randint(4, 8000, (16, 20)), model.start(given.source, given.lengths)).state
+    benchmark(lambda: model.step(torch.randint(4, 8000, (16, 1)), state))
+
+
+def test_a_beam(benchmark: Benchmark) -> None:
+    """16 sentences, from the encoder to the last token."""
+    model = transformer()
+    given = sources(model)
+    benchmark(lambda: Beam(5).run(model, given))
+
+
+def test_a_backward_pass(benchmark: Benchmark) -> None:
+    """Of attention over 512 tokens."""
+    with torch.inference_mode(False), torch.enable_grad():
+        query, key, value = (part.clone().requires_grad_() for part in parts(512))
+        benchmark(lambda: attend(query, key, value, mask=Causal()).context.sum().backward())  # type: ignore[no-untyped-call]

@@ -1,0 +1,314 @@
+"""Training a translator three ways: regard's own loop, torch.nn.Transformer in a plain loop, MarianMT with Trainer.
+
+The same Transformer each time (post-norm, sinusoidal, one matrix for all tokens), the same batches in the same order,
+the same AdamW, learning rates, label smoothing and clipping. They take turns, some steps at a time; the loss after
+the last shows that they learn alike.
+"""
+
+import math
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import chain, count, islice
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+import typer
+from machine import machine
+from measure import Spread, Took, ratio, take_turns
+from options import Out, Quick, Seconds, Threads
+from picture import Picture
+from sentences import sentences
+from table import Row, Table, command_of, finish, watched
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerState, TrainingArguments
+
+from regard.attention.positions import sinusoidal
+from regard.text.batches import Batch, Batches
+from regard.text.corpus import write_corpus
+from regard.text.vocabulary import BOS, EOS, PAD, Vocabulary
+from regard.training.config import TrainConfig, Training
+from regard.training.loop import Run, learn
+from regard.training.loss import TeacherForced
+from regard.training.optimiser import make_optimiser
+from regard.training.processes import Processes
+from regard.training.progress import Watcher
+from regard.training.schedule import InverseSquareRoot
+from regard.transformer.config import TransformerConfig
+from regard.transformer.marian import to_marian
+from regard.transformer.model import Transformer
+
+PRESETS = "tiny", "small"
+LINES, PIECES, N_TOKENS = 10_000, 200, 8_000
+RATE, WARMUP, SMOOTHING, CLIP, DECAY, SEED = 1e-3, 200, 0.1, 1.0, 0.01, 1
+
+Segment = list[Batch]
+
+
+def main(
+    preset: Annotated[
+        list[str] | None, typer.Option(help="tiny, small, base or big; may be given several times.")
+    ] = None,
+    batch_tokens: Annotated[int, typer.Option(help="Tokens of a batch on its larger side, padding counted.")] = 4000,
+    steps: Annotated[int, typer.Option(help="Steps of each in a turn.")] = 10,
+    seconds: Seconds = 240,
+    threads: Threads = None,
+    quick: Quick = False,
+    out: Out = None,
+) -> None:
+    """Compare the speed of training with a plain torch loop and with transformers' Trainer.
+
+    \b
+    Example
+      python benchmarks/training.py --preset small --batch-tokens 8000
+    """
+    torch.set_num_threads(threads or torch.get_num_threads())
+    lines = LINES
+    if quick:
+        preset, batch_tokens, steps, seconds, lines = preset or ["tiny"], min(batch_tokens, 500), min(steps, 2), 1, 300
+    with tempfile.TemporaryDirectory() as folder:
+        batches = batches_of(Path(folder), lines, batch_tokens)
+        rows = [measured(name, batches, steps, seconds) for name in watched(preset or PRESETS, "training")]
+    table = Table(
+        name="training",
+        title="Training, in tokens a second",
+        about=(
+            "Source and target tokens a second, padding not counted: regard's loop, a plain loop round "
+            "torch.nn.Transformer, and MarianMT with transformers' Trainer. The same Transformer (post-norm, dropout "
+            "where the paper has it; torch as it comes has it on attention weights and within feed-forward networks "
+            f"too), the same batches of {batch_tokens:,} tokens (lines of one to three number names), a vocabulary of "
+            f"{N_TOKENS:,}, AdamW, float32; they take turns of {steps} steps. "
+            f"The losses are those of the last {steps} steps. Goals: 1.3 times torch's speed, and Trainer's at least."
+        ),
+        command=command_of(__file__),
+        machine=machine("transformers", "accelerate"),
+        rows=rows,
+        picture=Picture(x="model", y=["regard", "torch", "torch as it comes", "Trainer"], label="tokens a second"),
+    )
+    finish(table, out, quick)
+
+
+def measured(preset: str, batches: Batches, steps: int, seconds: float) -> Row:
+    """The row of a size of model."""
+    config = TransformerConfig.preset(
+        preset, n_source_tokens=N_TOKENS, n_target_tokens=N_TOKENS, norm="post", share="all"
+    )
+    torch.manual_seed(SEED)
+    model = Transformer(config).train()
+    ways: dict[str, Way] = {
+        "Trainer": WithTrainer(to_marian(model, pad=PAD, bos=BOS, eos=EOS).train()),
+        "regard": WithRegard(TeacherForced(model, SMOOTHING), batches),
+        "torch": WithTorch(PlainTransformer(config, elsewhere=0.0)),
+        "torch as it comes": WithTorch(PlainTransformer(config, elsewhere=config.dropout)),
+    }
+    turns = {name: Turns(way, segments(batches, steps)) for name, way in ways.items()}
+    elapsed = take_turns(turns, seconds)
+    speeds = {
+        name: Spread.of([n / s for n, s in zip(turns[name].n_tokens[1:], elapsed[name], strict=True)]) for name in ways
+    }
+    n_parameters = sum(parameter.numel() for parameter in model.parameters())
+    return {
+        "model": f"{preset} ({n_parameters / 1e6:.1f} M)",
+        **{name: speeds[name].median for name in ("regard", "torch", "torch as it comes", "Trainer")},
+        "regard / torch": ratio(elapsed["torch"], elapsed["regard"]),
+        "regard / torch as it comes": ratio(elapsed["torch as it comes"], elapsed["regard"]),
+        "regard / Trainer": ratio(elapsed["Trainer"], elapsed["regard"]),
+        **{f"loss, {name}": turns[name].loss for name in ("regard", "torch", "Trainer")},
+    }
+
+
+def batches_of(folder: Path, lines: int, batch_tokens: int) -> Batches:
+    """Batches of sentences as `regard train` makes them."""
+    texts, _ = sentences("en", "de", train=lines)
+    vocabulary = Vocabulary.train(chain.from_iterable(texts), PIECES)
+    corpus = write_corpus(folder, texts, vocabulary, vocabulary, max_tokens=256, max_ratio=9.0)
+    return Batches(corpus, batch_tokens, SEED)
+
+
+def segments(batches: Batches, steps: int) -> Iterator[Segment]:
+    """The batches of each turn, without end."""
+    every = chain.from_iterable(batches.epoch(number) for number in count())
+    while True:
+        yield list(islice(every, steps))
+
+
+Way = Callable[[Segment, int], float]
+"""Takes a step for each batch, so many having been taken before; their mean loss."""
+
+
+class Turns:
+    """A way to train that takes its next steps whenever it is called."""
+
+    def __init__(self, way: Way, given: Iterable[Segment]) -> None:
+        self.way, self.given, self.step, self.loss = way, iter(given), 0, math.nan
+        self.n_tokens: list[int] = []
+
+    def __call__(self) -> Took:
+        """The next steps."""
+        segment = next(self.given)
+        start = time.perf_counter()
+        self.loss = self.way(segment, self.step)
+        elapsed = time.perf_counter() - start - getattr(self.way, "beginning_seconds", 0.0)
+        self.step += len(segment)
+        self.n_tokens.append(sum(batch.n_tokens + int(batch.lengths.sum()) for batch in segment))
+        return Took(elapsed)
+
+
+class WithRegard:
+    """The steps of `regard train`."""
+
+    def __init__(self, module: TeacherForced, batches: Batches) -> None:
+        self.run = Run(
+            config=TrainConfig(training=Training(seed=SEED, learning_rate=RATE, clip_norm=CLIP)),
+            folder=Path(),
+            processes=Processes.start(torch.device("cpu"), "float32"),
+            batches=batches,
+            module=module,
+            optimiser=make_optimiser(module, RATE, DECAY),
+            schedule=InverseSquareRoot(WARMUP),
+            max_steps=1,
+            judge=None,
+            log=None,
+            watcher=Watcher(),
+        )
+
+    def __call__(self, segment: Segment, step: int) -> float:
+        """See `Way`."""
+        losses = [learn(self.run, [batch], step + i) / batch.n_tokens for i, batch in enumerate(segment, start=1)]
+        return float(sum(losses)) / len(losses)
+
+
+class WithTorch:
+    """The loop that one writes by hand."""
+
+    def __init__(self, module: "PlainTransformer") -> None:
+        self.module = module.train()
+        self.optimiser = make_optimiser(module, RATE, DECAY)
+        self.schedule = LambdaLR(self.optimiser, lambda step: InverseSquareRoot(WARMUP)(step + 1))
+
+    def __call__(self, segment: Segment, step: int) -> float:
+        """See `Way`."""
+        losses = []
+        for batch in segment:
+            logits = self.module(batch.source, batch.target)
+            loss = F.cross_entropy(
+                logits.flatten(0, 1), batch.expected.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING
+            )
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(self.module.parameters(), CLIP)
+            self.optimiser.step()
+            self.schedule.step()
+            self.optimiser.zero_grad()
+            losses.append(loss.detach())
+        return float(sum(losses)) / len(losses)
+
+
+class PlainTransformer(nn.Module):
+    """torch.nn.Transformer between an embedding and its transpose, as in any tutorial.
+
+    Args:
+        elsewhere: dropout where torch has it and the paper has not: on attention weights and in feed-forward networks.
+    """
+
+    def __init__(self, config: TransformerConfig, elsewhere: float) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(config.n_target_tokens, config.d_model)
+        nn.init.normal_(self.embedding.weight, std=config.d_model**-0.5)
+        self.bias = nn.Parameter(torch.zeros(config.n_target_tokens))
+        self.register_buffer("waves", sinusoidal(config.max_tokens, config.d_model), persistent=False)
+        self.dropout = nn.Dropout(config.dropout)
+        sizes = config.d_model, config.n_heads, config.n_layers, config.n_layers, config.d_ff
+        self.transformer = nn.Transformer(*sizes, config.dropout, batch_first=True)
+        for module in self.transformer.modules():
+            if isinstance(module, nn.MultiheadAttention):
+                module.dropout = elsewhere
+            if isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
+                module.dropout.p = elsewhere
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Logits of what comes after each target token."""
+        barred = source == PAD
+        future = nn.Transformer.generate_square_subsequent_mask(target.shape[1], dtype=torch.bool)
+        x = self.transformer(
+            self.embedded(source),
+            self.embedded(target),
+            tgt_mask=future,
+            src_key_padding_mask=barred,
+            memory_key_padding_mask=barred,
+            tgt_is_causal=True,
+        )
+        return F.linear(x, self.embedding.weight, self.bias)
+
+    def embedded(self, tokens: Tensor) -> Tensor:
+        """Tokens as vectors that know their places."""
+        scaled = self.embedding(tokens) * math.sqrt(self.embedding.embedding_dim)
+        return self.dropout(scaled + self.get_buffer("waves")[: tokens.shape[1]])
+
+
+class WithTrainer(TrainerCallback):  # type: ignore[misc]
+    """transformers' Trainer, given batches that are made already; each turn is a call of train().
+
+    What such a call does before its first step is no part of training, and does not count.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model, self.called, self.beginning_seconds = model, 0.0, 0.0
+
+    def __call__(self, segment: Segment, step: int) -> float:
+        """See `Way`."""
+        self.called = time.perf_counter()
+        self.trainer.train_dataset = [marian_batch(batch) for batch in segment]
+        return float(self.trainer.train().training_loss)
+
+    def on_step_begin(self, arguments: object, state: TrainerState, control: object, **given: object) -> None:
+        """Called by Trainer before each step."""
+        if state.global_step == 0:
+            self.beginning_seconds = time.perf_counter() - self.called
+
+    @cached_property
+    def trainer(self) -> Trainer:
+        """The Trainer, with the optimiser and the rates of the others."""
+        optimiser = make_optimiser(self.model, RATE, DECAY)
+        schedule = LambdaLR(optimiser, lambda step: InverseSquareRoot(WARMUP)(step + 1))
+        arguments = TrainingArguments(
+            output_dir=tempfile.gettempdir(),
+            num_train_epochs=1,
+            per_device_train_batch_size=1,
+            label_smoothing_factor=SMOOTHING,
+            max_grad_norm=CLIP,
+            logging_strategy="no",
+            save_strategy="no",
+            report_to="none",
+            train_sampling_strategy="sequential",
+            disable_tqdm=True,
+            use_cpu=True,
+            seed=SEED,
+        )
+        made = Trainer(
+            self.model,
+            arguments,
+            data_collator=lambda one: one[0],
+            callbacks=[self],
+            optimizers=(optimiser, schedule),
+        )
+        made.remove_callback(PrinterCallback)
+        return made
+
+
+def marian_batch(batch: Batch) -> Mapping[str, Tensor]:
+    """A batch under Marian's names."""
+    places = torch.arange(batch.source.shape[1])
+    return {
+        "input_ids": batch.source,
+        "attention_mask": (places < batch.lengths[:, None]).long(),
+        "decoder_input_ids": batch.target,
+        "labels": batch.expected.masked_fill(batch.expected == PAD, -100),
+    }
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,187 @@
+"""Translating the same lines by the same weights: regard, transformers' generate, and CTranslate2 as the limit.
+
+Everybody gets the same batches, lines of like length together, and gives back texts.
+"""
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from machine import machine
+from measure import Spread, ratio, take_turns
+from options import Out, Quick, Seconds, Threads
+from picture import Picture
+from sentences import sentences
+from table import Row, Table, command_of, finish, watched
+
+from regard.training.config import Evaluation, TrainConfig, Training
+from regard.training.train import train
+from regard.translation.beam import Beam
+from regard.translation.export import export
+from regard.translation.greedy import Greedy
+from regard.translation.translator import Translator
+
+BATCHES = 1, 16, 64
+BEAMS = 5, 1
+LINES, PAIRS, STEPS, JUDGED = 200, 6_000, 800, 5
+
+MOST_PIECES = 256
+"""The longest translation, so that nobody goes on for ever with a line that is not understood."""
+
+Lines = Sequence[str]
+Way = Callable[[Lines, int], list[str]]
+"""Texts from a batch of lines, by a beam of so many; 1 = greedy."""
+
+
+def main(
+    model: Annotated[
+        Path | None, typer.Option(help="A translator's folder.", show_default="a small one, trained here")
+    ] = None,
+    lines: Annotated[
+        Path | None, typer.Option(help="A file of lines to translate.", show_default=f"{LINES} number names")
+    ] = None,
+    batch: Annotated[list[int] | None, typer.Option(help="Lines in a batch; may be given several times.")] = None,
+    seconds: Seconds = 60,
+    threads: Threads = None,
+    quick: Quick = False,
+    out: Out = None,
+) -> None:
+    """Compare the speed of translating with transformers' generate and with CTranslate2.
+
+    \b
+    Example
+      python benchmarks/translation.py --model en-de --lines test.en --batch 32
+    """
+    torch.set_num_threads(threads or torch.get_num_threads())
+    n_lines, pairs, steps = LINES, PAIRS, STEPS
+    if quick:
+        batch, seconds, n_lines, pairs, steps = batch or [2], min(seconds, 0.2), 2, 300, 5
+    with tempfile.TemporaryDirectory() as folder:
+        translator = Translator.load(model or trained(Path(folder), pairs, steps), "cpu")
+        texts = lines_of(lines, n_lines)
+        texts.sort(key=lambda text: -len(translator.source_vocabulary.encode(text)))
+        ways = ways_of(translator, Path(folder))
+        cases = list(product(BEAMS, batch or BATCHES))
+        rows = [measured(ways, translator, texts, beam, size, seconds) for beam, size in watched(cases, "translation")]
+    n_parameters = sum(p.numel() for p in translator.model.parameters())  # type: ignore[attr-defined]
+    table = Table(
+        name="translation",
+        title="Translating, in tokens a second",
+        about=(
+            f"Target pieces a second, {len(texts)} lines, a Transformer of {n_parameters / 1e6:.1f} M parameters, "
+            "float32: regard, generate of transformers, and CTranslate2 on the same weights, the same batches of lines "
+            "of like length; int8: CTranslate2's own, the limit to show. same: lines that generate translates as "
+            "regard does, to the letter. Goal: 3 times generate's speed at beam 5."
+        ),
+        command=command_of(__file__),
+        machine=machine("transformers", "ctranslate2"),
+        rows=rows,
+        picture=Picture(x="search", each=["lines a batch"], y=list(ways), label="target pieces a second", log=True),
+    )
+    finish(table, out, quick)
+
+
+def measured(
+    ways: Mapping[str, Way], translator: Translator, texts: Lines, beam: int, size: int, seconds: float
+) -> Row:
+    """The row of a search and a size of batch."""
+    batches = [texts[start : start + size] for start in range(0, len(texts), size)]
+    found = {name: [text for batch in batches for text in way(batch, beam)] for name, way in ways.items()}
+    runs = {name: lambda way=way: [way(batch, beam) for batch in batches] for name, way in ways.items()}
+    elapsed = take_turns(runs, seconds)
+    n_pieces = {
+        name: sum(len(translator.target_vocabulary.encode(text)) + 1 for text in texts) for name, texts in found.items()
+    }
+    speeds = {name: Spread.of([n_pieces[name] / s for s in elapsed[name]]).median for name in ways}
+    return {
+        "search": f"beam {beam}" if beam > 1 else "greedy",
+        "lines a batch": size,
+        **speeds,
+        "regard / generate": ratio(elapsed["generate"], elapsed["regard"]),
+        "CTranslate2 / regard": ratio(elapsed["regard"], elapsed["CTranslate2"]),
+        "same": f"{sum(a == b for a, b in zip(found['regard'], found['generate'], strict=True))} of {len(texts)}",
+    }
+
+
+def lines_of(file: Path | None, n_lines: int) -> list[str]:
+    """The lines of a file, or some number names that are in no training."""
+    if file is not None:
+        return [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return [source for source, _ in sentences("en", "de", train=PAIRS, test=n_lines)[1]]
+
+
+def trained(folder: Path, pairs: int, steps: int) -> Path:
+    """A translator of number names, trained for a minute or two."""
+    sides = folder / "train.en", folder / "train.de"
+    for side, texts in zip(sides, zip(*sentences("en", "de", train=pairs)[0], strict=True), strict=True):
+        side.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    config = TrainConfig(training=Training(max_steps=steps), evaluation=Evaluation(every_steps=steps, pairs=JUDGED))
+    return train(*sides, folder / "translator", config, device="cpu").folder
+
+
+def ways_of(translator: Translator, folder: Path) -> dict[str, Way]:
+    """Everybody, with the same weights."""
+    saved = translator.save(folder / "saved")
+    for to in ("huggingface", "ctranslate2"):
+        export(saved, to, folder / to)
+    return {
+        "regard": by_regard(translator),
+        "generate": by_transformers(folder / "huggingface"),
+        "CTranslate2": by_ctranslate2(folder / "ctranslate2", "float32"),
+        "CTranslate2 int8": by_ctranslate2(folder / "ctranslate2", "int8"),
+    }
+
+
+def by_regard(translator: Translator) -> Way:
+    """Ours, as `regard translate` does it."""
+
+    def translate(lines: Lines, beam: int) -> list[str]:
+        search = Beam(beam) if beam > 1 else Greedy()
+        budget = MOST_PIECES * len(lines)
+        return [one.text for one in translator.translate(lines, search=search, batch_tokens=budget)]
+
+    return translate
+
+
+def by_transformers(folder: Path) -> Way:
+    """generate of the exported model."""
+    from regard.translation.export.huggingface import Opened, quiet
+
+    opened = Opened(folder)
+
+    @torch.inference_mode()
+    def translate(lines: Lines, beam: int) -> list[str]:
+        with quiet():
+            given = opened.tokenizer(list(lines), return_tensors="pt", padding=True)
+            found = opened.model.generate(**given, num_beams=beam, do_sample=False, max_length=MOST_PIECES)
+            return list(opened.tokenizer.batch_decode(found, skip_special_tokens=True))
+
+    return translate
+
+
+def by_ctranslate2(folder: Path, kind: str) -> Way:
+    """The exported model in CTranslate2, with as many threads."""
+    import ctranslate2  # type: ignore[import-untyped]
+    from sentencepiece import SentencePieceProcessor
+
+    source, target = (SentencePieceProcessor(model_file=str(folder / f"{side}.spm")) for side in ("source", "target"))
+    translator = ctranslate2.Translator(
+        str(folder), compute_type=kind, inter_threads=1, intra_threads=torch.get_num_threads()
+    )
+
+    def translate(lines: Lines, beam: int) -> list[str]:
+        pieces = source.encode(list(lines), out_type=str)
+        found = translator.translate_batch(
+            pieces, beam_size=beam, max_batch_size=len(lines), max_decoding_length=MOST_PIECES
+        )
+        return [target.decode(one.hypotheses[0]) for one in found]
+
+    return translate
+
+
+if __name__ == "__main__":
+    typer.run(main)

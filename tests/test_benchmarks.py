@@ -1,0 +1,132 @@
+"""The benchmarks' own arithmetic and pages, against numbers by hand; no time is judged here."""
+
+import doctest
+import json
+import sys
+
+import attend
+import inspection
+import measure
+import picture
+import pytest
+import results
+import sentences
+import table
+from measure import Spread, Took, groups, ratio, take_turns
+
+
+@pytest.mark.parametrize("module", [measure, table, sentences], ids=lambda module: module.__name__)
+def test_examples_are_true(module):
+    found = doctest.testmod(module)
+    assert found.attempted > 0
+    assert found.failed == 0
+
+
+def test_a_ratio_is_that_of_the_rounds_and_its_spread_that_of_ten_groups():
+    one = [2.0, 4.0] * 10
+    other = [1.0] * 10 + [2.0] * 10  # the machine was half as fast: both kinds of round took twice as long
+    found = ratio(one, other)
+    assert found == Spread(median=2.0, least=1.5, most=3.0)  # ratios 2 4 2 4 …, then 1 2 1 2 …; groups of two
+    assert str(found) == "2.00 [1.50 to 3.00]"
+
+
+def test_groups_hold_everything_in_order():
+    for n in (1, 2, 9, 10, 11, 60, 63):
+        made = groups(list(range(n)))
+        assert [number for group in made for number in group] == list(range(n))
+        assert len(made) == min(n, 10)
+        assert {len(group) for group in made} <= {n // 10, n // 10 + 1, 1}
+
+
+def test_everybody_has_as_many_turns_and_the_first_does_not_count():
+    calls = []
+
+    def run(name, seconds):
+        calls.append(name)
+        return Took(seconds)
+
+    elapsed = take_turns({"a": lambda: run("a", 2.0), "b": lambda: run("b", 3.0)}, seconds=0)
+    assert elapsed == {"a": [2.0] * 3, "b": [3.0] * 3}
+    assert calls[:2] == ["a", "b"]
+    assert [sorted(calls[i : i + 2]) for i in (2, 4, 6)] == [["a", "b"]] * 3
+    assert len(calls) == 8
+
+
+def made(name="attend"):
+    return table.Table(
+        name=name,
+        title="A title",
+        about="What it is.",
+        command="python benchmarks/attend.py",
+        machine={"CPU": "one", "torch": "2"},
+        rows=[
+            {"length": 512, "mask": "none", "ms": 1.25, "ratio": Spread(1.0, 0.9, 1.1)},
+            {"length": 1024, "mask": "none", "ms": None, "ratio": None},
+        ],
+        picture=picture.Picture(x="length", y=["ratio"], each=["mask"], label="times"),
+    )
+
+
+MARKDOWN = """\
+## A title
+
+What it is.
+
+    python benchmarks/attend.py
+
+| length | mask | ms | ratio |
+| --- | --- | --- | --- |
+| 512 | none | 1.25 | 1.00 [0.90 to 1.10] |
+| 1,024 | none | – | – |
+
+![A title](results/attend.svg)
+
+CPU one; torch 2."""
+
+
+def test_a_table_is_written_read_and_drawn(tmp_path):
+    made().write(tmp_path / "results")
+    folder = tmp_path / "results"
+    assert sorted(path.name for path in folder.iterdir()) == ["attend.json", "attend.md", "attend.svg"]
+    assert table.Table.read(folder / "attend.json") == made()
+    assert made().markdown("results") == MARKDOWN
+    before = (folder / "attend.svg").read_bytes()
+    made().write(folder)
+    assert (folder / "attend.svg").read_bytes() == before
+    assert len(before) < 30_000
+
+
+def test_words_are_drawn_as_bars(tmp_path):
+    rows = [{"model": "tiny", "a": 1.0, "b": Spread(2.0, 1.5, 2.5)}, {"model": "small", "a": 3.0, "b": None}]
+    picture.draw(picture.Picture(x="model", y=["a", "b"], label="tokens"), "Bars", rows, tmp_path / "bars.svg")
+    assert "tiny" in (tmp_path / "bars.svg").read_text()
+
+
+def test_the_page_has_the_tables_in_their_order_and_what_was_written_by_hand(tmp_path):
+    folder = tmp_path / "results"
+    for name in ("training", "attend-h200", "attend"):
+        made(name).write(folder)
+    (folder / "multi30k.md").write_text("## By hand\n")
+    results.main(folder, tmp_path / "RESULTS.md")
+    text = (tmp_path / "RESULTS.md").read_text()
+    assert text.startswith("# Results\n")
+    places = [text.index(f"results/{name}.svg") for name in ("attend", "attend-h200", "training")]
+    assert places == sorted(places)
+    assert text.index("## By hand") > places[-1]
+
+
+def test_the_command_is_told_without_the_place_that_it_writes_to(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["x", "--quick", "--out", "somewhere", "--length", "8"])
+    assert table.command_of("/any/where/attend.py") == "python benchmarks/attend.py --quick --length 8"
+
+
+@pytest.mark.parametrize(
+    ("script", "given"), [(attend, {"length": [8]}), (inspection, {"length": [64], "width": [8], "heads": 2})]
+)
+def test_a_try_prints_its_table_and_writes_nothing(script, given, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(table, "RESULTS", tmp_path / "results")
+    script.main(**given, quick=True)
+    assert capsys.readouterr().out.count("\n| ") >= 4
+    assert not (tmp_path / "results").exists()
+    script.main(**given, quick=True, out=tmp_path / "there")
+    assert json.loads((tmp_path / "there" / f"{script.__name__}.json").read_text())["rows"]

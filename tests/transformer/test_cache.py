@@ -1,0 +1,69 @@
+"""What a decoder knows between two steps, when rows of it are taken."""
+
+import pytest
+import torch
+from loud import loud, small, texts
+from torch.testing import assert_close
+
+from regard.transformer.cache import State, shared
+from regard.transformer.model import Transformer
+
+SOURCE, LENGTHS = texts([7, 5, 3], 31), torch.tensor([7, 5, 3])
+TARGET = texts([5, 5, 5], 37, seed=1)
+
+
+@pytest.fixture(params=["pre", "post"])
+def model(request: pytest.FixtureRequest) -> Transformer:
+    return loud(Transformer(small(norm=request.param, n_key_heads=3)))
+
+
+def after_two(model: Transformer) -> State:
+    return model.step(TARGET[:, :2], model.start(SOURCE, LENGTHS)).state
+
+
+def test_a_beam_shares_its_source_and_expects_the_same(model):
+    state, beams = after_two(model), torch.tensor([0, 0, 1, 1, 2, 2])
+    wide = state.select(beams)
+    assert wide.width == 2
+    assert wide.memory is state.memory  # not a number of it was copied
+    assert repr(wide) == "State(n_tokens=2, rows=6, source=7, layers=3)"
+    step = model.step(TARGET[beams, 2:3], wide)
+    assert_close(step.logits, model.step(TARGET[:, 2:3], state).logits[beams])
+
+
+@pytest.mark.parametrize("rows", [[5, 4, 0, 1], [3, 3, 3, 2, 2, 2], [2, 0, 1, 5], [4], [0, 1, 2, 3, 4, 5, 5]])
+def test_rows_of_a_beam_are_taken_again_and_again(model, rows):
+    beams = torch.tensor([0, 0, 1, 1, 2, 2])
+    wide = model.step(TARGET[beams, 2:3], after_two(model).select(beams)).state
+    tokens, rows = torch.tensor([[5], [7], [11], [13], [17], [19]]), torch.tensor(rows)
+    expected = model.step(tokens, wide)
+    step = model.step(tokens[rows], wide.select(rows))
+    assert_close(step.logits, expected.logits[rows])
+    assert_close(model.step(tokens[rows], step.state).logits, model.step(tokens, expected.state).logits[rows])
+
+
+def test_where_the_rows_of_a_beam_looked_lies_row_after_row(model):
+    state, beams = after_two(model), torch.tensor([1, 1, 2, 2])
+    tokens = torch.tensor([[5], [7], [11], [13]])
+    (pattern, *_), (alone, *_) = (
+        model.step(tokens, state.select(beams)).cross,
+        model.step(tokens[[1]], state.select(beams[[1]])).cross,
+    )
+    assert pattern.shape == (2, 6, 2, 7)
+    assert_close(pattern.dense()[0, :, 1], alone.dense()[0, :, 0])
+
+
+@pytest.mark.parametrize(
+    ("sources", "each", "width"),
+    [
+        ([0, 0, 0, 1, 1, 1], [0, 1], 3),
+        ([1, 1, 0, 0], [1, 0], 2),
+        ([2, 0, 1], [2, 0, 1], 1),
+        ([0, 0, 1], [0, 0, 1], 1),
+        ([0, 1, 1, 0], [0, 1, 1, 0], 1),
+        ([], [], 0),
+    ],
+)
+def test_sources_are_shared_where_all_have_as_many_rows(sources, each, width):
+    found = shared(torch.tensor(sources, dtype=torch.long))
+    assert (found[0].tolist(), found[1]) == (each, width)
