@@ -15,9 +15,9 @@ from regard import Causal, Sigmoid, attend, use_backend
 sys.path.append(str(ROOT / "docs" / "hooks"))  # MkDocs finds its hooks there in the same way
 
 from backends import table, what_can
+from drawing import DARK, pictures
 from equation import typeset
 from page import Text
-from picture import DARK, pictures
 from reference import reference
 
 DOCS = ROOT / "docs"

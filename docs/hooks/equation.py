@@ -6,8 +6,8 @@ import re
 from functools import cache
 
 import matplotlib
+from drawing import METADATA
 from matplotlib.figure import Figure
-from picture import METADATA
 
 EQUATION = re.compile(r"^\$\$\n(.*?)\n\$\$$", re.MULTILINE | re.DOTALL)
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import backends
 import torch
+from drawing import pictures
 from equation import typeset
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from page import Text
-from picture import pictures
 from reference import reference
 
 import regard

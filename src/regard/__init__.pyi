@@ -52,6 +52,7 @@ from .attention.scores.dot import ScaledDot as ScaledDot
 from .attention.scores.general import General as General
 from .attention.scores.location import Location as Location
 from .attention.scores.location_aware import LocationAware as LocationAware
+from .attention.scores.prepared import Prepared as Prepared
 from .attention.scores.shaw import Shaw as Shaw
 from .attention.steps import Steps as Steps
 from .attention.stretches import Interpolate as Interpolate

@@ -311,10 +311,14 @@ MODULES: Mapping[str, Callable[[], nn.Module]] = {
     "MultiHeadAttention, RelativeBias": lambda: MultiHeadAttention(
         D_MODEL, 3, score=ScaledDot(bias=filled(RelativeBias(3, n_buckets=8, max_distance=13)).float())
     ),
+    "MultiHeadAttention, Softmax, sinks": lambda: MultiHeadAttention(
+        D_MODEL, 3, normalise=Softmax(sinks=nn.Parameter(normal(3, of="sinks").float()))
+    ),
     "MultiHeadAttention, TalkingHeads": lambda: MultiHeadAttention(
         D_MODEL, 3, normalise=filled(TalkingHeads(3)).float()
     ),
     "LatentAttention": lambda: LatentAttention(D_MODEL, 3, d_latent=5, d_rotary=2),
+    "LatentAttention, latent queries": lambda: LatentAttention(D_MODEL, 3, d_latent=5, d_rotary=2, d_query_latent=7),
 }
 """Whole layers of attention, with their projections."""
 
@@ -398,7 +402,9 @@ def built(
 ) -> Case:
     """The product of the named kinds, of these sizes, on the numbers that belong to `number`."""
     grid = Grid(min(batch) and max(batch), heads[0], *sizes)  # no items where any has none
-    parts = {stage: STAGES[stage][name].build(grid) for stage, name in names.items()}
+    with torch.random.fork_rng(devices=[]):  # first parameters are drawn; the same ones whatever ran before
+        torch.manual_seed(0)
+        parts = {stage: STAGES[stage][name].build(grid) for stage, name in names.items()}
     place = parts.pop("positions")
     query = place(normal(batch[0], heads[0], sizes[0], WIDTH, of=("query", number)))
     key = place(normal(batch[1], heads[1], sizes[1], WIDTH, of=("key", number)))

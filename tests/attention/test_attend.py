@@ -1,4 +1,4 @@
-"""The attention function: its contexts against a loop in float64, its laws, the numbers of an article, its refusals."""
+"""The attention function: its contexts against a loop in float64, the numbers of an article, NaN, its refusals."""
 
 import math
 
@@ -124,22 +124,6 @@ def test_the_weights_do_not_suffer_from_half_precision(inputs):
         assert_close(weights, truth.float())
 
 
-@pytest.mark.parametrize("softcap", [None, 1.7])
-@pytest.mark.parametrize("mask", [None, Causal(), Padding(torch.tensor([4, 7]))])
-def test_one_item_serves_a_whole_batch(normal, mask, softcap):
-    score = ScaledDot(softcap=softcap)
-    for sizes in [(2, 1, 1), (1, 2, 1), (1, 1, 2), (1, 2, 2), (2, 2, 1)]:
-        query, key, value = (
-            normal(batch, *rest) for batch, rest in zip(sizes, [(6, 5, 11), (3, 7, 11), (3, 7, 13)], strict=True)
-        )
-        seen = attend(query, key, value, mask=mask, score=score)
-        full = [tensor.expand(2, -1, -1, -1) for tensor in (query, key, value)]
-        expected = attend(*(tensor.contiguous() for tensor in full), mask=mask, score=score)
-        assert_close(seen.context, expected.context)
-        assert_close(seen.pattern.dense(), expected.pattern.dense())
-        assert_close(seen.pattern.received(), expected.pattern.received())
-
-
 def test_self_attention_by_hand():
     x = torch.tensor([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1]], dtype=torch.float64)
     to_query = torch.tensor([[1, 0, 1], [1, 0, 0], [0, 0, 1], [0, 1, 1]], dtype=torch.float64)
@@ -161,72 +145,7 @@ def test_self_attention_by_hand():
     assert_close(steps.context, seen.context[0, 0])
 
 
-# Laws
-
-
-@given(st.integers(0, 999), st.integers(0, 16), st.booleans())
-def test_a_masked_key_is_as_good_as_absent(seed, absent, softcap):
-    query, key, value = drawn(seed, (2, 6, 5, 11), (2, 3, 17, 11), (2, 3, 17, 13))
-    score = ScaledDot(softcap=1.7 if softcap else None)
-    kept = [j for j in range(17) if j != absent]
-    masked = attend(query, key, value, mask=torch.arange(17) != absent, score=score)
-    without = attend(query, key[:, :, kept], value[:, :, kept], score=score)
-    assert_close(masked.context, without.context)
-    assert_close(masked.pattern[..., kept], without.pattern.dense())
-    assert bool((masked.pattern[..., absent] == 0).all())
-
-
-@given(st.integers(0, 999), st.integers(1, 18), st.sampled_from([Causal(), Causal(0), Causal() & Window(3, 2)]))
-def test_the_future_never_leaks(seed, now, mask):
-    query, key, value, other, another = drawn(
-        seed, (1, 2, 19, 5), (1, 2, 19, 5), (1, 2, 19, 3), (1, 2, 19, 5), (1, 2, 19, 3)
-    )
-    past = attend(query, key, value, mask=mask)
-    key[:, :, now:], value[:, :, now:] = other[:, :, now:], 1e9 * another[:, :, now:]
-    changed = attend(query, key, value, mask=mask)
-    assert_close(changed.context[:, :, :now], past.context[:, :, :now])
-    assert bool((changed.context[:, :, now:] != past.context[:, :, now:]).any())
-
-
-@given(st.integers(0, 999), st.permutations(range(17)))
-def test_the_order_of_keys_does_not_matter(seed, order):
-    query, key, value, bias = drawn(seed, (2, 6, 5, 11), (2, 3, 17, 11), (2, 3, 17, 13), (5, 17))
-    keep = bias > -1
-    seen = attend(query, key, value, mask=keep, score=ScaledDot(bias=bias))
-    moved = attend(
-        query, key[:, :, order], value[:, :, order], mask=keep[:, order], score=ScaledDot(bias=bias[:, order])
-    )
-    assert_close(moved.context, seen.context)
-    assert_close(moved.pattern.dense(), seen.pattern[..., order])
-    assert_close(moved.pattern.entropy(), seen.pattern.entropy())
-
-
-@given(st.integers(0, 999), st.integers(0, 1), st.integers(0, 5))
-def test_each_item_and_head_stands_alone(seed, item, head):
-    query, key, value = drawn(seed, (2, 6, 5, 11), (2, 3, 17, 11), (2, 3, 17, 13))
-    seen = attend(query, key, value, mask=Causal())
-    alone = attend(
-        query[item, head][None, None],
-        key[item, head // 2][None, None],
-        value[item, head // 2][None, None],
-        mask=Causal(),
-    )
-    assert_close(alone.context[0, 0], seen.context[item, head])
-    assert_close(alone.pattern[0, 0], seen.pattern[item, head])
-
-
-@given(st.integers(0, 999))
-def test_temperature_goes_from_the_largest_to_the_mean(seed):
-    query, key, value = drawn(seed, (2, 3, 5, 11), (2, 3, 17, 11), (2, 3, 17, 13))
-    cold, coldest, hottest = (
-        attend(query, key, value, mask=Causal(), normalise=Softmax(temperature=temperature))
-        for temperature in (1e-5, 0.0, 1e9)
-    )
-    assert_close(cold.context, coldest.context)
-    visible = torch.arange(13, 18, dtype=torch.float64)[:, None]
-    mean = value.cumsum(dim=2)[:, :, 12:] / visible
-    assert_close(hottest.context, mean, rtol=1e-7, atol=1e-7)  # the scores still differ by up to about 1e-8
-    assert bool((coldest.pattern.entropy() == 0).all())
+# A law of softmax (those of all kinds: test_laws.py)
 
 
 @given(st.integers(0, 999), st.floats(-3, 3))
@@ -580,6 +499,12 @@ def test_a_stage_that_is_no_object_is_refused(normal, unhooked, stage, message):
     with pytest.raises(TypeError) as raised:
         attend(normal(1, 1, 2, 3), normal(1, 1, 5, 3), normal(1, 1, 5, 3), **stage)
     assert str(raised.value) == message
+
+
+def test_what_asks_nothing_is_refused(normal, unhooked):
+    with pytest.raises(TypeError) as raised:
+        attend(normal(1, 1, 2, 3), normal(1, 1, 5, 3), normal(1, 1, 5, 3), ask={"top": 3})
+    assert str(raised.value) == "ask is a dict; it takes an object such as Ask(top=8)."
 
 
 def test_vectors_without_numbers_are_refused(normal):

@@ -88,7 +88,7 @@ def test_queries_and_keys_at_the_limit_of_a_type_give_all_weight_to_the_largest(
 
 @pytest.mark.parametrize(
     ("stage", "name"),
-    [kind for kind in KINDS if kind[1] not in ("Additive", "Concat")],  # tanh turns what is too large into 1
+    [kind for kind in KINDS if not kind[1].startswith(("Additive", "Concat", "LocationAware"))],  # tanh makes ∞ 1
     ids=lambda word: word,
 )
 def test_scores_past_the_largest_number_are_right_or_show_that_they_are_not_numbers(stage, name):
@@ -159,8 +159,9 @@ def empty(case):
     pattern = seen.pattern
     assert pattern.dense().shape == pattern.scores().shape == grid.shape
     assert pattern.received().shape == (grid.batch, grid.heads, grid.keys)
-    assert pattern.entropy().shape == grid.shape[:3]
-    assert not pattern.entropy().any()
+    if not case.normalise.signed:  # which has no entropy
+        assert pattern.entropy().shape == grid.shape[:3]
+        assert not pattern.entropy().any()
     assert pattern.apply(case.value).shape == seen.context.shape
     assert pattern.back(torch.ones(grid.shape[:3])).shape == (grid.batch, grid.heads, grid.keys)
 

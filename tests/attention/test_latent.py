@@ -88,6 +88,17 @@ def test_with_a_cache_padding_on_the_left_changes_nothing(normal):
     assert_close(second.output, module(x, mask=Causal()).output[:, 5:])
 
 
+@pytest.mark.parametrize("d_query_latent", [None, 8])
+def test_under_autocast_a_cache_is_read_in_the_type_of_the_projections(normal, d_query_latent):
+    module, x = LatentAttention(**SIZES, d_query_latent=d_query_latent), normal(2, 11, 22)
+    whole = module(x, mask=Causal())
+    with torch.autocast("cpu", torch.bfloat16):
+        first = module(x[:, :10], mask=Causal())
+        step = module(x[:, 10:], mask=Causal(), cache=first.cache)
+    assert {step.output.dtype, step.cache.latent.dtype, step.cache.turned.dtype} == {torch.bfloat16}
+    assert_close(step.output.float(), whole.output[:, 10:], rtol=0.05, atol=0.05)
+
+
 def test_gradients_are_right_with_and_without_a_cache(normal):
     module, x = LatentAttention(4, 2, d_latent=3, d_rotary=2).double(), normal(1, 5, 4, dtype=torch.float64)
     x.requires_grad_()

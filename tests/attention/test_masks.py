@@ -374,3 +374,51 @@ def test_what_is_no_tensor_is_refused(mask, kind):
     assert refusal(TypeError, lambda: attend(*torch.zeros(3, 1, 1, 2, 3), mask=mask)) == (
         f"mask is a {kind}; it takes a Mask such as Causal(), a boolean tensor (True = may attend) or None."
     )
+
+
+WHOLE = "it takes a tensor of whole numbers, such as torch.tensor([5, 3])."
+FLAGS = torch.ones(2, 7, dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Padding([5, 3]), f"Padding was given lengths=[5, 3]; {WHOLE}"),
+        (
+            lambda: Padding(FLAGS),
+            f"Padding was given lengths=<bool [2, 7]>; {WHOLE} A boolean tensor is a mask itself: mask=….",
+        ),
+        (lambda: Prefix(torch.ones(2)), f"Prefix was given length=<float32 [2]>; {WHOLE}"),
+        (lambda: Documents((0, 0, 1)), f"Documents was given ids=(0, 0, 1); {WHOLE}"),
+        (lambda: Global(3), "Global(3) takes several positions; one goes in a list: Global([3])."),
+        (
+            lambda: Causal() & FLAGS,
+            "a mask joins with another mask, and this is a Tensor; a boolean tensor is one as Keep(tensor).",
+        ),
+        (
+            lambda: FLAGS | Causal(),
+            "a mask joins with another mask, and this is a Tensor; a boolean tensor is one as Keep(tensor).",
+        ),
+        (
+            lambda: Causal | Padding(torch.tensor([3])),
+            "a mask joins with another mask, and this is the class Causal; a boolean tensor is one as Keep(tensor).",
+        ),
+        (
+            lambda: as_mask(Causal),
+            "mask is the class Causal; it takes a Mask such as Causal(), a boolean tensor (True = may attend) or None.",
+        ),
+    ],
+)
+def test_what_masks_are_not_made_of_is_refused(unhooked, build, message):
+    with pytest.raises(TypeError) as raised:
+        build()
+    assert str(raised.value) == message
+
+
+def test_flags_of_the_keys_of_each_item_are_told_where_they_go():
+    with pytest.raises(ValueError) as raised:
+        Keep(FLAGS).check(Grid(2, 3, 5, 7))
+    assert str(raised.value) == (
+        "mask of shape [2, 7] does not broadcast to [2, 3, 5, 7] (batch, heads, queries, keys); every axis must have "
+        "that size or 1. One that says of each item which keys are tokens is mask[:, None, None]."
+    )

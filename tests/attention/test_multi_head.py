@@ -7,7 +7,19 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from regard import Causal, Keep, MultiHeadAttention, Padding, Rotary, ScaledDot, attend
+from regard import (
+    Causal,
+    Keep,
+    LatentAttention,
+    MultiHeadAttention,
+    Padding,
+    RelativeBias,
+    Rotary,
+    ScaledDot,
+    Softmax,
+    attend,
+    sinusoidal,
+)
 
 
 def torchs(d_model: int, n_heads: int) -> nn.MultiheadAttention:
@@ -193,9 +205,42 @@ def test_it_introduces_itself():
             lambda: MultiHeadAttention.from_torch(nn.MultiheadAttention(6, 2, bias=False, add_zero_attn=True)),
             "this nn.MultiheadAttention has bias=False and add_zero_attn, which MultiHeadAttention cannot take over.",
         ),
+        (
+            lambda: MultiHeadAttention(8, 2)(torch.zeros(3, 5, 6)),
+            "x has shape [3, 5, 6]; this MultiHeadAttention takes [batch tokens 8].",
+        ),
+        (
+            lambda: MultiHeadAttention(8, 2)(torch.zeros(3, 5, 8), torch.zeros(5, 8)),
+            "memory has shape [5, 8]; this MultiHeadAttention takes [batch tokens 8].",
+        ),
+        (
+            lambda: LatentAttention(8, 2, d_latent=3, d_rotary=2)(torch.zeros(3, 5, 6)),
+            "x has shape [3, 5, 6]; this LatentAttention takes [batch tokens 8].",
+        ),
     ],
 )
-def test_refusals(call, message):
+def test_refusals(unhooked, call, message):
     with pytest.raises(ValueError) as refusal:
         call()
     assert str(refusal.value) == message
+
+
+def test_positions_that_turn_nothing_are_refused(unhooked):
+    with pytest.raises(TypeError) as refusal:
+        MultiHeadAttention(8, 2, positions=sinusoidal)
+    assert str(refusal.value) == (
+        "positions is a function; it takes an object such as Rotary(), which turns queries and keys. Vectors that are "
+        "added to tokens (LearnedPositions, sinusoidal) are added before this layer."
+    )
+
+
+def test_parameters_within_its_parts_are_its_own(normal):
+    sinks, rule = nn.Parameter(torch.zeros(2)), RelativeBias(2)
+    module = MultiHeadAttention(8, 2, normalise=Softmax(sinks=sinks), score=ScaledDot(bias=rule))
+    assert sum(parameter is sinks for parameter in module.parameters()) == 1
+    assert sum(parameter is rule.by_bucket for parameter in module.parameters()) == 1
+    assert {"held.0.by_bucket", "held_parameters.0"} <= module.state_dict().keys()
+    module(normal(1, 3, 8)).output.sum().backward()
+    assert bool((sinks.grad != 0).all())
+    plain = MultiHeadAttention(8, 2, normalise=Softmax(sinks=torch.zeros(2)))
+    assert plain.state_dict().keys() == MultiHeadAttention(8, 2).state_dict().keys()

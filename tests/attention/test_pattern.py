@@ -287,8 +287,8 @@ def everything(pattern):
 
 
 @pytest.mark.parametrize("name", ["none", "causal", "documents by item", "of all kinds"])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("rows", [0, 1, 2, 5, 11])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("rows", [0, 2, 5])
 def test_the_size_of_a_block_does_not_matter(monkeypatch, name, dtype, rows):
     pattern, *_ = seen(name, dtype)
     whole = everything(pattern)

@@ -32,6 +32,16 @@ def test_what_a_killed_run_left_is_no_stranger(tmp_path, texts):
     claim(tmp_path / "out", texts)
 
 
+def test_a_folder_where_nothing_was_settled_takes_the_corrected_texts(tmp_path, texts):
+    claim(tmp_path / "out", texts)  # and then the texts were refused
+    (tmp_path / "b").write_text("c")
+    claim(tmp_path / "out", texts)
+    write_config(tmp_path / "out", TrainConfig())
+    claim(tmp_path / "out", texts)
+    (tmp_path / "b").write_text("b")
+    assert refusal(claim, tmp_path / "out", texts).startswith("cannot go on in ")
+
+
 def test_somebody_elses_folder(tmp_path, texts):
     out = tmp_path / "out"
     out.mkdir()
@@ -60,6 +70,7 @@ def test_a_text_that_is_not_there(tmp_path, texts):
 def test_other_texts(tmp_path, texts):
     out = tmp_path / "out"
     claim(out, texts)
+    write_config(out, TrainConfig())
     (tmp_path / "b").write_text("c")
     assert refusal(claim, out, texts) == (
         f"cannot go on in {out}: the target text {tmp_path / 'b'} is not the one that training began with; "

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
-from torch.testing import assert_close
 
 from regard import InputError
 from regard.training.log import read_log
@@ -194,6 +192,26 @@ def test_stopped_by_ctrl_c_it_saves_and_goes_on(tmp_path, texts, quick, step):
     same(tmp_path / "whole", tmp_path / "stopped")
 
 
+def test_early_stopping_counts_on_however_often_it_is_stopped(tmp_path, texts, quick):
+    """With such a rate the first evaluation stays the best; every life ends at the next line of the log."""
+    evaluation = {"every_steps": 3, "log_steps": 1, "patience": 3, "metric": "loss"}
+    config = quick(learning_rate=0.3, max_steps=50, schedule="constant", evaluation=evaluation)
+    whole = train(*texts, tmp_path / "whole", config)
+    assert whole.reason == "3 evaluations in a row were no better (evaluation.patience)"
+    stopped, lives = train(*texts, tmp_path / "stopped", config, watcher=Stopper(1)), 1
+    while stopped.reason is None:
+        stopped = train(*texts, tmp_path / "stopped", config, watcher=Stopper(stopped.step + 1))
+        lives += 1
+    assert lives > 3
+    assert (stopped.step, stopped.best, stopped.reason) == (whole.step, whole.best, whole.reason)
+    states = [
+        json.loads((tmp_path / name / f"checkpoints/step-{whole.step}/state.json").read_text())
+        for name in ("whole", "stopped")
+    ]
+    assert without_times(states[:1]) == without_times(states[1:])
+    same(tmp_path / "whole", tmp_path / "stopped", [name.replace(LAST, f"step-{whole.step}") for name in EXACT])
+
+
 def test_a_damaged_checkpoint_is_passed_over(tmp_path, texts, quick):
     out = tmp_path / "out"
     train(*texts, out, quick())
@@ -273,46 +291,6 @@ def test_a_loss_that_comes_apart_is_said(tmp_path, texts, quick, monkeypatch):
     )
 
 
-# Several processes
-
-TOGETHER = """
-import sys
-from pathlib import Path
-import torch
-from regard.training.settings import read_config
-from regard.training.train import train
-
-torch.set_num_threads(1)
-source, target, folder, settings = map(Path, sys.argv[1:5])
-train(source, target, folder, read_config(settings), device="cpu")
-"""
-
-
-def test_two_processes_train_as_one(tmp_path, texts, quick):
-    """Gradients are summed in another order: the same but for the last digits, and for what has no gradient.
-
-    A key's bias adds the same to all scores of a query, so its gradient is rounding, which Adam makes steps of.
-    """
-    config = quick(changes={"dropout": 0.0}, accumulate=2, max_steps=7)
-    settings, script = tmp_path / "settings.toml", tmp_path / "together.py"
-    settings.write_text(as_toml(config))
-    script.write_text(TOGETHER)
-    train(*texts, tmp_path / "one", config)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    arguments = [str(path) for path in (script, *texts, tmp_path / "two", settings)]
-    done = subprocess.run(
-        [*launcher, *arguments], capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
-    )
-    assert done.returncode == 0, done.stderr
-    one, two = (load_file(tmp_path / name / "checkpoints/step-7/model.safetensors") for name in ("one", "two"))
-    moved = [name for name in one if not name.endswith("key.bias")]
-    assert_close({n: two[n] for n in moved}, {n: one[n] for n in moved}, rtol=1e-3, atol=1e-5)
-    logs = [read_log(tmp_path / name / "log.jsonl") for name in ("one", "two")]
-    for ours, theirs in zip(*logs, strict=True):
-        losses = [{name: value for name, value in e.items() if name.endswith("loss_nats")} for e in (ours, theirs)]
-        assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-
-
 # What is refused
 
 
@@ -327,6 +305,7 @@ def test_settings_that_do_not_make_a_model(tmp_path, texts, quick):
     assert refusal(*texts, tmp_path / "out", quick(changes={"d_model": 15})).startswith(
         "the settings of [model] do not make one: d_model=15 does not split evenly over n_heads=2;"
     )
+    assert not (tmp_path / "out" / "config.toml").exists()  # so that the same folder takes better ones
 
 
 def test_too_few_pairs(tmp_path, quick):

@@ -8,6 +8,7 @@ fused kernel wherever one can express the call; the `Pattern` beside it computes
 Source: Vaswani et al. 2017, equation 1.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from regard.attention.backends.choice import ASKED, BACKENDS, chosen_backend, explanation
 from regard.attention.grid import Grid
+from regard.attention.introduce import a
 from regard.attention.masks import Mask, as_mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
@@ -23,7 +25,8 @@ from regard.attention.pattern import Pattern
 from regard.attention.precision import as_typed
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
-from regard.attention.statistics import engine
+from regard.attention.statistics.choice import engine_for
+from regard.attention.statistics.progress import reporting
 from regard.attention.summary import Ask
 
 
@@ -86,10 +89,15 @@ def attend(
 
 def with_answer(asked: Pattern, dropout: float, ask: Ask) -> Attended:
     """The context and what is asked of the pattern: in one pass where both can be had from the same weights."""
+    if not isinstance(ask, Ask):
+        raise TypeError(f"ask is {a(ask)}; it takes an object such as Ask(top=8).")
     ask.check(asked.grid)
     trained = torch.is_grad_enabled() and any(part.requires_grad for part in asked.tensors())
-    if ASKED.name in (None, "tiled") and dropout == 0 and not trained and engine.why_not(asked) is None:
-        context, known = engine.read(asked, ask, contexts=True)
+    free = ASKED.name in (None, "tiled") and dropout == 0 and not trained
+    engine = engine_for(asked) if free else None
+    if engine is not None:
+        with reporting() as report:
+            context, known = engine.read(asked, ask, contexts=True, report=report)
         assert context is not None
         return Attended(context=context, pattern=replace(asked, known=known), backend="tiled")
     backend = chosen_backend(asked, dropout)
@@ -131,10 +139,10 @@ def prepared(
     dropout: float,
 ) -> Pattern:
     """The pattern of a call, once its arguments are known to fit together; nothing is computed."""
-    checked_kind("score", score, Score, ScaledDot())
+    checked_kind("score", score, Score, ScaledDot)
     grid = checked(query, key, value, score, dropout)
     mask = as_mask(mask)
-    checked_kind("normalise", normalise, Normaliser, Softmax())
+    checked_kind("normalise", normalise, Normaliser, Softmax)
     for part in (score, mask, normalise):
         if part is not None:
             part.check(grid)
@@ -143,19 +151,7 @@ def prepared(
 
 def checked(query: Tensor, key: Tensor, value: Tensor, score: Score, dropout: float) -> Grid:
     """The grid of a call, once its arguments are known to fit together."""
-    named = {"query": query, "key": key, "value": value}
-    for name, tensor in named.items():
-        if tensor.ndim != 4:
-            raise ValueError(
-                f"{name} has shape {list(tensor.shape)}; attend takes four axes, [batch heads tokens width]; "
-                "add the missing ones with unsqueeze."
-            )
-        if not tensor.is_floating_point():
-            raise ValueError(f"{name} has dtype {tensor.dtype}; attend takes floating-point numbers.")
-    if not query.dtype == key.dtype == value.dtype or not query.device == key.device == value.device:
-        what = "dtype" if query.device == key.device == value.device else "device"
-        have = ", ".join(f"{name} {getattr(tensor, what)}" for name, tensor in named.items())
-        raise ValueError(f"query, key and value must share one {what}: {have}; convert them with .to(…).")
+    check_tensors(query=query, key=key, value=value)
     (query_batch, heads, queries, d_query), (key_batch, key_heads, keys, d_key) = query.shape, key.shape
     value_batch, value_heads, values, _ = value.shape
     if d_query == 0:
@@ -173,8 +169,8 @@ def checked(query: Tensor, key: Tensor, value: Tensor, score: Score, dropout: fl
             f"query has {heads} heads and key has {key_heads}; each key head serves a group of query "
             f"heads, so it must be one of {divisors(heads)}."
         )
-    batches = {query_batch, key_batch, value_batch} - {1}
-    if len(batches) > 1:
+    batches = [size for size in (query_batch, key_batch, value_batch) if size != 1]
+    if any(size != batches[0] for size in batches):
         raise ValueError(
             f"batch sizes do not fit together: query {query_batch}, key {key_batch}, value {value_batch}; "
             "each must be the same or 1."
@@ -183,13 +179,31 @@ def checked(query: Tensor, key: Tensor, value: Tensor, score: Score, dropout: fl
         raise ValueError(
             f"dropout={dropout} is the chance that a weight is dropped; it must be at least 0 and below 1."
         )
-    return Grid(batches.pop() if batches else 1, heads, queries, keys)
+    return Grid(batches[0] if batches else 1, heads, queries, keys)
 
 
-def checked_kind(name: str, given: object, kind: type, example: object) -> None:
+def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
+    """Refuse tensors that are not of one kind of number, in one place, with four axes."""
+    named = {"query": query, "key": key, "value": value}
+    for name, tensor in named.items():
+        if tensor.ndim != 4:
+            raise ValueError(
+                f"{name} has shape {list(tensor.shape)}; attend takes four axes, [batch heads tokens width]; "
+                "add the missing ones with unsqueeze."
+            )
+        if not tensor.is_floating_point():
+            raise ValueError(f"{name} has dtype {tensor.dtype}; attend takes floating-point numbers.")
+    one_place = query.device == key.device == value.device
+    if not one_place or not query.dtype == key.dtype == value.dtype:
+        what = "dtype" if one_place else "device"
+        have = ", ".join(f"{name} {getattr(tensor, what)}" for name, tensor in named.items())
+        raise ValueError(f"query, key and value must share one {what}: {have}; convert them with .to(…).")
+
+
+def checked_kind(name: str, given: object, kind: type, example: Callable[[], object]) -> None:
     """Refuse a stage of attention that is not the object it should be."""
     if not isinstance(given, kind):
-        raise TypeError(f"{name} is {given!r}; it takes an object such as {example!r}.")
+        raise TypeError(f"{name} is {given!r}; it takes an object such as {example()!r}.")
 
 
 def divisors(number: int) -> list[int]:

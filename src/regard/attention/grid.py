@@ -40,7 +40,7 @@ class Grid:
 
     def whole(self) -> "Tile":
         """The tile that is the whole grid."""
-        return Tile(self, *map(range, self.shape))
+        return Tile(self, *map(every, (self.batch, self.heads, self.queries, self.keys)))
 
     def __str__(self) -> str:
         return f"batch={self.batch}, heads={self.heads}, queries={self.queries}, keys={self.keys}"
@@ -69,7 +69,7 @@ class Tile:
     @property
     def shape(self) -> torch.Size:
         """How many batch items, heads, queries and keys are in this tile."""
-        return torch.Size(map(len, self.axes))
+        return torch.Size([len(axis) if isinstance(axis, range) else axis.shape[0] for axis in self.axes])
 
     def part(
         self,
@@ -94,6 +94,16 @@ class Tile:
             if tensor.shape[axis] != 1:
                 tensor = take(tensor, axis, positions)
         return tensor
+
+
+def unknown(length: int) -> bool:
+    """Whether a length is a symbol, that of a program which is exported for any length: no loop can go over it."""
+    return isinstance(length, torch.SymInt)
+
+
+def every(length: int) -> Positions:
+    """All places of an axis."""
+    return torch.arange(length) if unknown(length) else range(length)
 
 
 def numbers(positions: Positions, device: torch.device) -> Int[Tensor, " positions"]:

@@ -1,9 +1,13 @@
 """What the parts of attention (masks, scores, normalisers) are made of, and how they introduce themselves."""
 
 from dataclasses import MISSING, Field, fields
+from types import NoneType
 from typing import Any
 
 from torch import Tensor, nn
+
+NUMBER = (int, float, NoneType)
+"""What a part holds most often."""
 
 
 def introduce(part: Any) -> str:
@@ -29,14 +33,27 @@ def brief(value: object) -> str:
     return repr(value)
 
 
+def a(part: object) -> str:
+    """What something is that is not what it should be.
+
+    >>> a(3.0), a(float)
+    ('a float', 'the class float')
+    """
+    return f"the class {part.__name__}" if isinstance(part, type) else f"a {type(part).__name__}"
+
+
 def tensors_in(part: object) -> tuple[Tensor, ...]:
     """Every tensor that a part holds, in itself or in the parts that it joins."""
     if isinstance(part, Tensor):
         return (part,)
     if isinstance(part, nn.Module):
         return (*part.parameters(), *part.buffers())
-    names = getattr(part, "__dataclass_fields__", ())
-    return tuple(tensor for name in names for tensor in tensors_in(getattr(part, name)))
+    tensors: tuple[Tensor, ...] = ()
+    for name in getattr(part, "__dataclass_fields__", ()):
+        held = getattr(part, name)
+        if not isinstance(held, NUMBER):  # most parts hold no tensor, and every call of attend asks
+            tensors += tensors_in(held)
+    return tensors
 
 
 def modules_in(part: object) -> tuple[nn.Module, ...]:

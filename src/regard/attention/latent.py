@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend
 from regard.attention.masks import Mask
-from regard.attention.multi_head import places, split
+from regard.attention.multi_head import check_tokens, places, split
 from regard.attention.pattern import Pattern
 from regard.attention.positions import Rotary
 from regard.attention.scores.dot import ScaledDot
@@ -58,6 +58,14 @@ class LatentRead:
     def pattern(self) -> Pattern:
         """Who looked at whom, in every head."""
         return self.attended.pattern
+
+
+class Norm(nn.RMSNorm):
+    """An RMS norm that computes in the type of its own parameters, whatever autocast has made of what comes in."""
+
+    def forward(self, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
+        """The rows, each of size 1 but for its parameters, in the type that they came in."""
+        return super().forward(x.to(self.weight.dtype)).to(x.dtype)
 
 
 class LatentAttention(nn.Module):
@@ -104,7 +112,7 @@ class LatentAttention(nn.Module):
                 f"d_model={d_model} does not split evenly into n_heads={n_heads}; "
                 "give the width of a head's keys as d_key."
             )
-        self.n_heads, self.d_latent, self.d_rotary = n_heads, d_latent, d_rotary
+        self.d_model, self.n_heads, self.d_latent, self.d_rotary = d_model, n_heads, d_latent, d_rotary
         self.d_key = d_model // n_heads if d_key is None else d_key
         self.d_value = self.d_key if d_value is None else d_value
         self.positions = Rotary(base=base, pairing="neighbours", d_rotary=d_rotary)
@@ -114,10 +122,10 @@ class LatentAttention(nn.Module):
             self.to_query: nn.Module = nn.Linear(d_model, query_width, bias=False)
         else:
             down = nn.Linear(d_model, d_query_latent, bias=False)
-            norm = nn.RMSNorm(d_query_latent, eps=1e-6)
+            norm = Norm(d_query_latent, eps=1e-6)
             self.to_query = nn.Sequential(down, norm, nn.Linear(d_query_latent, query_width, bias=False))
         self.to_latent = nn.Linear(d_model, d_latent, bias=False)
-        self.norm = nn.RMSNorm(d_latent, eps=1e-6)
+        self.norm = Norm(d_latent, eps=1e-6)
         self.to_turned = nn.Linear(d_model, d_rotary, bias=False)
         self.to_key = nn.Linear(d_latent, n_heads * self.d_key, bias=False)
         self.to_value = nn.Linear(d_latent, n_heads * self.d_value, bias=False)
@@ -129,7 +137,7 @@ class LatentAttention(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
-            elif isinstance(module, nn.RMSNorm):
+            elif isinstance(module, Norm):
                 module.reset_parameters()
 
     def forward(
@@ -144,7 +152,11 @@ class LatentAttention(nn.Module):
         Args:
             mask: as for `attend`; it broadcasts to [batch heads queries keys], the keys of the cache included.
             cache: the latents of the tokens before x, as an earlier read gave them.
+
+        Raises:
+            ValueError: tokens of another width.
         """
+        check_tokens(self, "x", x, self.d_model)
         known = self.prepare(x, cache)
         query = split(self.to_query(x), self.n_heads)
         plain, turned = query[..., : self.d_key], query[..., self.d_key :]

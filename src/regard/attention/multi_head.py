@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend, divisors
-from regard.attention.introduce import modules_in
+from regard.attention.introduce import a, modules_in, tensors_in
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
@@ -73,6 +73,7 @@ class MultiHeadAttention(nn.Module):
 
     Raises:
         ValueError: head counts that do not divide; the message names those that do.
+        TypeError: positions that do not turn queries and keys.
 
     >>> import torch
     >>> from regard import Causal, MultiHeadAttention
@@ -106,16 +107,32 @@ class MultiHeadAttention(nn.Module):
                 f"n_heads={n_heads} does not split evenly into groups for n_key_heads={n_key_heads}; "
                 f"head counts that divide it: {divisors(n_heads)}."
             )
-        self.n_heads, self.n_key_heads, self.d_head = n_heads, n_key_heads, d_model // n_heads
+        self.d_model, self.n_heads, self.n_key_heads = d_model, n_heads, n_key_heads
+        self.d_head = d_model // n_heads
         self.score, self.normalise, self.positions, self.dropout = score, normalise, positions, dropout
-        held = [m for part in (score, normalise) if not isinstance(part, nn.Module) for m in modules_in(part)]
-        if held:  # so that what a part holds, such as RelativeBias, is trained, moved and saved with this module
-            self.held = nn.ModuleList(held)
+        if not isinstance(positions, Rotary | None):
+            raise TypeError(
+                f"positions is {a(positions)}; it takes an object such as Rotary(), which turns queries and keys. "
+                "Vectors that are added to tokens (LearnedPositions, sinusoidal) are added before this layer."
+            )
+        self.hold(score, normalise)
         self.to_query = nn.Linear(d_model, d_model)
         self.to_key = nn.Linear(d_model, n_key_heads * self.d_head)
         self.to_value = nn.Linear(d_model, n_key_heads * self.d_head)
         self.to_output = nn.Linear(d_model, d_model)
         self.reset_parameters()
+
+    def hold(self, *parts: Score | Normaliser) -> None:
+        """Train, move and save with this module what its parts hold: a RelativeBias, or sinks that are a parameter."""
+        rules = [part for part in parts if not isinstance(part, nn.Module)]
+        modules = [module for part in rules for module in modules_in(part)]
+        theirs = {parameter for module in modules for parameter in module.parameters()}
+        tensors = [tensor for part in rules for tensor in tensors_in(part)]
+        parameters = [tensor for tensor in tensors if isinstance(tensor, nn.Parameter) and tensor not in theirs]
+        if modules:
+            self.held = nn.ModuleList(modules)
+        if parameters:
+            self.held_parameters = nn.ParameterList(parameters)
 
     def reset_parameters(self) -> None:
         """Projections from a uniform distribution that keeps their output's size, biases 0 (Glorot & Bengio 2010)."""
@@ -165,8 +182,10 @@ class MultiHeadAttention(nn.Module):
             cache: keys and values of the tokens before x, as an earlier read of self-attention gave them.
 
         Raises:
-            ValueError: memory and cache together: a cache is the past of x itself.
+            ValueError: tokens of another width; memory and cache together: a cache is the past of x itself.
         """
+        check_tokens(self, "x", x, self.d_model)
+        check_tokens(self, "memory", memory, self.d_model)
         if memory is not None and cache is not None:
             raise ValueError(
                 "got memory and cache; a cache holds the tokens before x, so self-attention alone takes it."
@@ -209,6 +228,14 @@ class MultiHeadAttention(nn.Module):
             if not isinstance(part, nn.Module) and repr(part) not in defaults
         ]
         return ", ".join(given)
+
+
+def check_tokens(module: nn.Module, name: str, tokens: Tensor | KeyValue | None, d_model: int) -> None:
+    """Refuse tokens that are not those of a batch, or of another width than the layer's."""
+    if isinstance(tokens, Tensor) and (tokens.ndim != 3 or tokens.shape[2] != d_model):
+        raise ValueError(
+            f"{name} has shape {list(tokens.shape)}; this {type(module).__name__} takes [batch tokens {d_model}]."
+        )
 
 
 def split(projected: Float[Tensor, "batch tokens width"], heads: int) -> Float[Tensor, "batch heads tokens d_head"]:

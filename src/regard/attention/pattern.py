@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from regard.attention.grid import Grid, Positions, Tile, numbers, spans, take
+from regard.attention.grid import Grid, Positions, Tile, every, numbers, spans, take, unknown
 from regard.attention.introduce import tensors_in
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
@@ -26,9 +26,9 @@ from regard.attention.precision import as_typed
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
 from regard.attention.selection import Index, Selection
-from regard.attention.statistics import engine
-from regard.attention.statistics.engine import Report
+from regard.attention.statistics.choice import engine_for
 from regard.attention.statistics.gathered import Block, gathered
+from regard.attention.statistics.progress import Report, reporting
 from regard.attention.steps import Steps
 from regard.attention.summary import Ask, Reduce, Summary, Top
 from regard.attention.through_dense import ThroughDense
@@ -237,7 +237,10 @@ class Pattern(ThroughDense):
 
     @torch.no_grad()
     def answer(self, ask: Ask, report: Report | None = None) -> Summary:
-        """What is asked, in one pass; `report` is told how many weights are done, and of how many.
+        """What is asked, in one pass.
+
+        Args:
+            report: is told how many weights are done, and of how many; None = a bar on the terminal, if it takes long.
 
         Raises:
             ValueError: more strongest keys, or a finer map, than there are keys.
@@ -248,9 +251,11 @@ class Pattern(ThroughDense):
                 f"weights by {self.normalise!r} may be negative, so they have no entropy; ask with entropy=False."
             )
         self.check_unchanged()
-        if engine.why_not(self) is None:
-            return engine.read(self, ask, contexts=False, report=report)[1]
-        return gathered(self.blocks(report), self.grid, self._like(), ask)
+        engine = engine_for(self)
+        with reporting(report) as told:
+            if engine is not None:
+                return engine.read(self, ask, contexts=False, report=told)[1]
+            return gathered(self.blocks(told), self.grid, self._like(), ask)
 
     # What the weights do
 
@@ -270,8 +275,8 @@ class Pattern(ThroughDense):
             with as_typed(self.device):
                 return (weights @ self._rows(value, tile, tile.keys).to(weights)).to(value.dtype)
 
-        tiles = self._blocks(self.grid.whole())
-        blocks = [checkpoint(read, t, use_reentrant=False) if torch.is_grad_enabled() else read(t) for t in tiles]
+        once = partial(checkpoint, read, use_reentrant=False, preserve_rng_state=dropout > 0)
+        blocks = [once(t) if torch.is_grad_enabled() else read(t) for t in self._blocks(self.grid.whole())]
         return torch.cat(blocks, dim=2) if blocks else value.new_zeros(*self.shape[:3], value.shape[-1])
 
     def back(self, vector: Float[Tensor, "#batch #heads queries"]) -> Float[Tensor, "batch heads keys"]:
@@ -298,9 +303,13 @@ class Pattern(ThroughDense):
                 report(done, self.shape.numel())
 
     def _blocks(self, tile: Tile) -> Iterator[Tile]:
+        keys = every(self.grid.keys)
+        if unknown(tile.shape[2]):
+            yield tile.part(keys=keys)
+            return
         per_query = max(1, len(tile.batch) * len(tile.heads) * self.grid.keys)
         for span in spans(len(tile.queries), max(1, BLOCK_WEIGHTS // per_query)):
-            yield tile.part(queries=tile.queries[span.start : span.stop], keys=range(self.grid.keys))
+            yield tile.part(queries=tile.queries[span.start : span.stop], keys=keys)
 
     def _weights_and_keep(
         self, tile: Tile
@@ -338,7 +347,7 @@ class Pattern(ThroughDense):
         group = self.grid.heads // tensor.shape[1]
         heads = tile.heads if group == 1 else numbers(tile.heads, tensor.device) // group
         rows = take(take(tensor, 2, positions), 1, heads)
-        rows = rows.expand(len(tile.batch), -1, -1, -1) if tensor.shape[0] == 1 else take(rows, 0, tile.batch)
+        rows = rows.expand(tile.shape[0], -1, -1, -1) if tensor.shape[0] == 1 else take(rows, 0, tile.batch)
         return rows.to(self.dtype)
 
     def _like(self) -> Float[Tensor, ""]:

@@ -52,18 +52,24 @@ def train(
       regard train train.en train.de --out en-de \\
           --dev-source val.en --dev-target val.de \\
           --set training.seed=3 --set model.d_model=128
-      torchrun --nproc-per-node 2 -m regard.cli.main \\
-          train train.en train.de --out en-de
+
+    \b
+    [bold]Several devices or machines[/bold]: the same command with a launcher in front
+      torchrun --nproc-per-node 2 $(which regard) train …
+      torchrun --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 \\
+          $(which regard) train …        and --node-rank 1 on the other
+      accelerate launch --multi_gpu --num_processes 2 $(which regard) train …
+      --set training.shard=true          for a model too large for one device
 
     \b
     [bold]Settings[/bold], in a TOML file for --config or one by one with --set; the folder's config.toml has them all
-      [data]        dev_pairs  max_tokens  max_ratio
-      [vocabulary]  n_tokens  joint  coverage
-      [model]       kind  preset  d_model  n_layers  dropout …
-      [training]    seed  batch_tokens  accumulate  learning_rate  schedule
+      \\[data]        dev_pairs  max_tokens  max_ratio
+      \\[vocabulary]  n_tokens  joint  coverage
+      \\[model]       kind  preset  d_model  n_layers  dropout …
+      \\[training]    seed  batch_tokens  accumulate  learning_rate  schedule
                     warmup_steps  label_smoothing  clip_norm  weight_decay
-                    max_steps  max_minutes  precision
-      [evaluation]  every_steps  pairs  metric  patience  average
+                    max_steps  max_minutes  precision  shard
+      \\[evaluation]  every_steps  pairs  metric  patience  average
                     log_steps  save_minutes
     """
     from regard.cli.work import working

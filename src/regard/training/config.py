@@ -152,6 +152,10 @@ class Training(Section):
     precision: Precision | None = None
     """What is multiplied in; None = bfloat16 on a GPU that has it, float32 elsewhere."""
 
+    shard: bool | None = None
+    """Share parameters, gradients and the optimiser out over the processes, for a model too large for one device
+    (FSDP); None = where Accelerate's config asks for it."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluation(Section):

@@ -23,6 +23,7 @@ ABOUT, CONFIG = "training.json", "config.toml"
 MAY_CHANGE = {
     "training.max_steps",
     "training.max_minutes",
+    "training.shard",
     "evaluation.patience",
     "evaluation.log_steps",
     "evaluation.save_minutes",
@@ -46,8 +47,22 @@ def claim(folder: Path, texts: Mapping[str, Path]) -> None:
     found = {name: facts_of_text(path) for name, path in texts.items()}
     about = folder / ABOUT
     if about.exists():
-        refuse_other_texts(folder, read_about(about), found, texts)
-        return
+        said = read_about(about)
+        if (folder / CONFIG).exists():
+            refuse_other_texts(folder, said, found, texts)
+            return
+    else:
+        make_folder(folder)
+    content = json.dumps({"format": FORMAT, "version": VERSION, "texts": found}, indent=1)
+    write_whole(about, lambda writing: write_synced(writing, content))
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of a new training.
+
+    Raises:
+        InputError: it cannot be made, or there is something in it.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -59,8 +74,6 @@ def claim(folder: Path, texts: Mapping[str, Path]) -> None:
         raise InputError(
             f"{folder} is not empty and is not a training's folder: it has {some}; name a new folder with --out."
         )
-    content = json.dumps({"format": FORMAT, "version": VERSION, "texts": found}, indent=1)
-    write_whole(about, lambda writing: write_synced(writing, content))
 
 
 def facts_of_text(path: Path) -> dict[str, Any]:

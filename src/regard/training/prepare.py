@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -32,6 +33,7 @@ from regard.training.judge import DevPairs
 from regard.training.progress import Watcher
 from regard.training.recipes import chosen_recipe, derived, with_steps
 from regard.training.survey import Survey, surveyed
+from regard.translation.folder import kinds
 
 ONE_IN, MOST_DEV_PAIRS = 20, 1_000
 """The share of a corpus that is held out to judge by, where no number is set, and the most pairs."""
@@ -50,6 +52,19 @@ class Prepared:
     dev: DevPairs
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
+
+    def model_config(self) -> Any:
+        """The model's own settings: those of the preset and what was changed, with the vocabularies' sizes.
+
+        Raises:
+            InputError: they do not fit together.
+        """
+        model, sizes = self.config.model, (len(self.source_vocabulary), len(self.target_vocabulary))
+        changes = {**model.changes, "n_source_tokens": sizes[0], "n_target_tokens": sizes[1]}
+        try:
+            return kinds()[model.kind].config.preset(model.preset, **changes)
+        except ValueError as error:
+            raise InputError(f"the settings of [model] do not make one: {error}") from error
 
 
 def prepare(
@@ -73,7 +88,9 @@ def prepare(
     recipe = chosen_recipe(survey.n_pairs, device)
     settled = derived(config, recipe, survey, device)
     write_data(data, parallel, texts, settled, survey, watcher)
-    settled = with_steps(settled, recipe, load(data, settled).batches.n_batches())
+    prepared = load(data, settled)
+    prepared.model_config()  # refused before anything is settled
+    settled = with_steps(settled, recipe, prepared.batches.n_batches())
     write_config(folder, settled)
     return load(data, settled)
 

@@ -1,28 +1,38 @@
 """The processes that train together, on one machine or several, through Accelerate; one alone is the usual case.
 
-    regard train …                                       one process
-    torchrun --nproc-per-node 2 -m regard.cli.main train …       two; `accelerate launch` does as well
+    regard train …                                             one process
+    torchrun --nproc-per-node 2 $(which regard) train …        two; `accelerate launch` does as well
 
 All take the same batches in the same order and each works through its share of the rows, so that a training is the
-same whatever their number. Only the first, `main`, writes files and speaks.
+same whatever their number, and whether each has the whole model or they share it out. Only the first, `main`, writes
+files and speaks. When one is lost, all end.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from types import TracebackType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
-from regard.errors import needs
+from regard.errors import InputError, needs
 from regard.training.config import Precision
+from regard.training.lifelines import Lifelines
+from regard.training.sharding import is_shared_out, part_from_main, shard, unexchanged, whole
 
 ADAM = ("step", "exp_avg", "exp_avg_sq")
 """What AdamW keeps of a parameter."""
+
+FSDP = "ACCELERATE_USE_FSDP"
+"""The environment's variable by which `accelerate launch` hands on that its config asks for FSDP."""
+
+OTHER_WAYS = {"ACCELERATE_USE_DEEPSPEED": "DeepSpeed", "ACCELERATE_USE_MEGATRON_LM": "Megatron-LM"}
+"""What Accelerate's config may ask for and regard does not do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +40,53 @@ class Processes:
     """The processes that train together, as one of them sees them."""
 
     accelerator: Any
+    asked_to_shard: bool = False
+    """By Accelerate's config, where the settings leave it open."""
+
+    lifelines: Lifelines | None = None
+    """None = there are no others."""
 
     @classmethod
     def start(cls, device: torch.device, precision: Precision) -> "Processes":
-        """Meet the other processes, if a launcher started any."""
+        """Meet the other processes, if a launcher started any.
+
+        Raises:
+            InputError: Accelerate's config asks for what regard does not do, or another process does not come.
+        """
+        refuse_other_ways()
         accelerate = needs("accelerate", "translation")
+        asked_to_shard = os.environ.pop(FSDP, "false").lower() == "true"  # we see to it, on a CPU as well
         patience = needs("accelerate.utils", "translation").InitProcessGroupKwargs(timeout=timedelta(days=7))
-        return cls(
+        met = cls(
             accelerate.Accelerator(
                 cpu=device.type == "cpu",
                 mixed_precision="bf16" if precision == "bfloat16" else "no",
                 kwargs_handlers=[patience],
-            )
+            ),
+            asked_to_shard,
         )
+        return met if met.n == 1 else replace(met, lifelines=Lifelines.open(met.rank, met.n, met.from_main))
+
+    def __enter__(self) -> "Processes":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Part from the others.
+
+        Raises:
+            LostError: in place of the failed exchange with one that is gone.
+        """
+        if self.lifelines is None:
+            return
+        try:
+            if error is None:
+                self.lifelines.goodbye()
+            elif isinstance(error, RuntimeError):  # what torch.distributed raises
+                self.lifelines.refuse_lost()
+        finally:
+            self.lifelines.close()
 
     @property
     def n(self) -> int:
@@ -73,14 +117,22 @@ class Processes:
         """Go on when all have come here."""
         self.accelerator.wait_for_everyone()
 
-    def wrap(self, module: nn.Module, optimiser: Optimizer) -> tuple[nn.Module, Optimizer]:
-        """The two ready to be used by all of them together."""
-        module, prepared = self.accelerator.prepare(module, optimiser)
-        return module, prepared
+    def wrap(self, module: nn.Module, share_out: bool | None) -> nn.Module:
+        """A module ready to be used by all of them together, on their devices; its optimiser is to be made after.
+
+        Args:
+            module: the same in all of them.
+            share_out: each gets a part of it, not all; None = as Accelerate's config says.
+        """
+        if self.n == 1 or not (self.asked_to_shard if share_out is None else share_out):
+            return self.accelerator.prepare_model(module)
+        return self.accelerator.prepare_model(shard(module, self.device, self.n), evaluation_mode=True)
 
     def together(self, module: nn.Module, exchanged: bool) -> AbstractContextManager[None]:
         """Where gradients are exchanged after the backward pass, or only added up here."""
-        return nullcontext() if exchanged or self.n == 1 else self.accelerator.no_sync(module)
+        if exchanged or self.n == 1:
+            return nullcontext()
+        return unexchanged(module) if is_shared_out(module) else self.accelerator.no_sync(module)
 
     def backward(self, loss: Tensor) -> None:
         """Add up the gradients of a loss."""
@@ -109,13 +161,27 @@ class Processes:
         return [int(number) for number in self.total(told)]
 
     def parameters(self, module: nn.Module) -> dict[str, Tensor]:
-        """All parameters and buffers, each whole and under one name."""
-        return {name: self.whole(tensor) for name, tensor in named_tensors(self.unwrapped(module)).items()}
+        """All parameters and buffers, each whole and under one name; for the main process, the others get none."""
+        return self.gathered(named_tensors(self.unwrapped(module)))
 
     def optimiser_tensors(self, module: nn.Module, optimiser: Optimizer) -> dict[str, Tensor]:
-        """All tensors of the optimiser, each whole, by the parameter's name and their own: `encoder.bias:exp_avg`."""
+        """All tensors of the optimiser, each whole, by the parameter's name and their own: `encoder.bias:exp_avg`.
+
+        For the main process; the others get none.
+        """
         named, state = self.unwrapped(module).named_parameters(), optimiser.state
-        return {f"{name}:{key}": self.whole(tensor) for name, p in named for key, tensor in state[p].items()}
+        return self.gathered({f"{name}:{key}": tensor for name, p in named for key, tensor in state[p].items()})
+
+    def gathered(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Tensors put together in the main process, one after the other; on the CPU, where there are several."""
+        if self.n == 1:
+            return {name: tensor.detach() for name, tensor in tensors.items()}
+        found = {}
+        for name, tensor in tensors.items():
+            put_together = whole(tensor)  # all must ask
+            if self.is_main:
+                found[name] = put_together.cpu()
+        return found
 
     def restore(
         self,
@@ -134,21 +200,13 @@ class Processes:
                 like = torch.zeros((), device=parameter.device) if key == "step" else parameter
                 optimiser.state[parameter][key] = self.part(optimiser_tensors.get(f"{name}:{key}"), like)
 
-    def whole(self, tensor: Tensor) -> Tensor:
-        """A tensor of which every process may hold a part; on the CPU, where there are several."""
-        tensor = tensor.detach()
-        tensor = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-        return tensor if self.n == 1 else tensor.cpu()
-
-    def part(self, whole: Tensor | None, like: Tensor) -> Tensor:
+    def part(self, given: Tensor | None, like: Tensor) -> Tensor:
         """What this process holds of a tensor that the main one has whole."""
         empty = torch.empty(like.shape, dtype=like.dtype, device=like.device)
-        tensor = empty if whole is None else whole.to(like.device, like.dtype, copy=True)
-        if isinstance(like, DTensor):
-            return distribute_tensor(tensor, like.device_mesh, like.placements)
-        if self.n > 1:
-            torch.distributed.broadcast(tensor, src=0)
-        return tensor
+        tensor = empty if given is None else given.to(like.device, like.dtype, copy=True)
+        if self.n == 1:
+            return tensor
+        return part_from_main(tensor, like)
 
     def unwrapped(self, module: nn.Module) -> nn.Module:
         """The module that was given to `wrap`."""
@@ -160,3 +218,17 @@ def named_tensors(module: nn.Module) -> dict[str, Tensor]:
     kept = module.state_dict(keep_vars=True).keys()
     buffers = {name: buffer for name, buffer in module.named_buffers() if name in kept}
     return {**dict(module.named_parameters()), **buffers}
+
+
+def refuse_other_ways() -> None:
+    """Refuse what Accelerate's config may ask for and regard would not do.
+
+    Raises:
+        InputError: it asks for it.
+    """
+    for variable, name in OTHER_WAYS.items():
+        if os.environ.get(variable, "false").lower() == "true":
+            raise InputError(
+                f"Accelerate's config asks for {name}, and regard does DDP and FSDP alone; "
+                "run `accelerate config` anew, or use torchrun."
+            )

@@ -77,21 +77,30 @@ def train(
     texts = texts_of(Path(source), Path(target), config)
     place, stored = chosen_device(device), stored_config(out)
     precision = (stored or config).training.precision or default_precision(place)
-    processes = Processes.start(place, precision)
-    watcher = watcher if watcher is not None and processes.is_main else Watcher()
-    for turn in (processes.is_main, processes.is_first_here and not processes.is_main, not processes.is_first_here):
-        if turn:  # whoever comes first on a disk writes, the others find it done
-            claim(out, texts)
-            prepared = prepare(out, texts, config, place, watcher)
-        processes.wait()
-    run, state = begin(out, prepared, processes, watcher)
-    try:
-        state = train_on(run, state)
-    finally:
-        if run.log is not None:
-            run.log.close()
+    with Processes.start(place, precision) as processes:
+        watcher = watcher if watcher is not None and processes.is_main else Watcher()
+        prepared = prepared_by_turns(out, texts, config, processes, watcher)
+        run, state = begin(out, prepared, processes, watcher)
+        try:
+            state = train_on(run, state)
+        finally:
+            if run.log is not None:
+                run.log.close()
     reason = reason_to_end(run, state)
     return Trained(folder=out, step=state.position.step, best=state.best, reason=reason, is_main=processes.is_main)
+
+
+def prepared_by_turns(
+    out: Path, texts: dict[str, Path], config: TrainConfig, processes: Processes, watcher: Watcher
+) -> Prepared:
+    """What is trained on: whoever comes first on a disk makes it, the others find it made."""
+    turns = (processes.is_main, processes.is_first_here and not processes.is_main, not processes.is_first_here)
+    for turn in turns:
+        if turn:
+            claim(out, texts)
+            prepared = prepare(out, texts, config, processes.device, watcher)
+        processes.wait()
+    return prepared
 
 
 def texts_of(source: Path, target: Path, config: TrainConfig) -> dict[str, Path]:
@@ -131,9 +140,8 @@ def begin(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher)
     config = prepared.config
     torch.manual_seed(seed_of(config.training.seed))
     model = build(prepared)
-    module: nn.Module = TeacherForced(model, config.training.label_smoothing).to(processes.device)
+    module = processes.wrap(TeacherForced(model, config.training.label_smoothing), config.training.shard)
     optimiser = make_optimiser(module, config.training.learning_rate or 0.0, config.training.weight_decay)
-    module, optimiser = processes.wrap(module, optimiser)
     state = restored(out, processes, module, optimiser, watcher)
     training = config.training
     max_steps = training.max_steps or 1
@@ -154,20 +162,8 @@ def begin(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher)
 
 
 def build(prepared: Prepared) -> Any:
-    """A model of the settings' kind and size, newly drawn.
-
-    Raises:
-        InputError: its settings do not fit together.
-    """
-    model, kind = prepared.config.model, kinds()[prepared.config.model.kind]
-    sizes = {
-        "n_source_tokens": len(prepared.source_vocabulary),
-        "n_target_tokens": len(prepared.target_vocabulary),
-    }
-    try:
-        return kind.model(kind.config.preset(model.preset, **{**model.changes, **sizes}))
-    except ValueError as error:
-        raise InputError(f"the settings of [model] do not make one: {error}") from error
+    """A model of the settings' kind and size, newly drawn."""
+    return kinds()[prepared.config.model.kind].model(prepared.model_config())
 
 
 def restored(out: Path, processes: Processes, module: nn.Module, optimiser: Optimizer, watcher: Watcher) -> State:

@@ -10,6 +10,7 @@ from torch.testing import assert_close
 
 import regard.attention.scores.additive as additive
 from regard import Additive, Causal, Concat, attend
+from regard.attention.scores.prepared import Prepared
 
 
 def as_loop(query, key, first, second, vector):
@@ -104,6 +105,28 @@ def test_nothing_of_the_hidden_layer_waits_for_the_backward_pass(normal):
         scores = attend(query, key, key, score=score).pattern.scores()
     assert scores.requires_grad
     assert sum(kept.values()) < 2 * 131 * 149 * 257 / 30
+
+
+def test_a_step_computes_its_hidden_layer_at_once_and_keeps_nothing_of_it(normal, monkeypatch):
+    steps, memory = normal(1, 2, 37, 5).requires_grad_(), normal(1, 2, 149, 7).requires_grad_()
+    score = Additive(d_query=5, d_key=7, d_hidden=257)
+    key = score.prepare(memory)
+    kept = {}
+
+    def keep(tensor):
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes() // tensor.itemsize
+        return tensor
+
+    def read(step):
+        return attend(step, key, memory, score=Prepared(score)).context
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), Largest() as forward:
+        contexts = torch.cat([read(step) for step in steps.split(1, dim=2)], dim=2)
+    with Largest() as backward:
+        contexts.square().sum().backward()
+    assert forward.numbers == backward.numbers == key.numel() == 2 * 149 * 257
+    assert sum(kept.values()) < 2 * key.numel()  # the keys themselves, and not the hidden layers of 37 steps
+    assert_close(contexts, attend(steps, memory, memory, score=score).context)
 
 
 def test_its_parameters_are_named_as_the_paper_has_them():

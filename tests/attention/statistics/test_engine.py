@@ -29,7 +29,7 @@ from regard import (
     attend,
     use_backend,
 )
-from regard.attention.statistics import compiled, engine, threads
+from regard.attention.statistics import blocks, compiled, engine, threads
 from regard.attention.statistics.gathered import gathered
 
 B, H, KEY_HEADS, Q, K, D = 2, 4, 2, 37, 53, 7
@@ -85,8 +85,8 @@ def inputs(dtype=torch.float32, seed=5):
 
 def rows_in_a_block(patch, rows):
     """Make every block have so many queries."""
-    patch.setattr(engine, "FEWEST", rows)
-    patch.setattr(engine, "MOST", rows)
+    patch.setattr(blocks, "FEWEST", rows)
+    patch.setattr(blocks, "MOST", rows)
 
 
 @pytest.fixture(autouse=True)

@@ -110,8 +110,9 @@ def chosen_backend(asked: Pattern, dropout: float) -> Name:
 
 def slower(asked: Pattern, dropout: float) -> Name:
     """The backend for a call that the fused kernel cannot do."""
-    few = asked.shape.numel() <= BLOCK_WEIGHTS
-    return "math" if few and why_not_math(asked, dropout) is None else "tiled"
+    if why_not_math(asked, dropout) is None and asked.shape.numel() <= BLOCK_WEIGHTS:
+        return "math"
+    return "tiled"
 
 
 def explanation(asked: Pattern, dropout: float) -> str:

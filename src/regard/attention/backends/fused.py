@@ -2,7 +2,7 @@
 
 A mask that depends on the query would be such a matrix, and so would a bias that is a rule. So they are built for one
 block of queries at a time, and only for the keys that the block can reach: a window over a long sequence costs the
-window, not the length.
+window, not the length. A program that is exported for any length has no such loop, and builds them as a whole.
 
 On a CPU, PyTorch itself hands two kinds of call to a kernel that does build the weights: those with dropout, and those
 whose bias is trained. They are no fused calls: `math` does them while their weights are few, and says so by its name.
@@ -19,7 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
 from regard.attention.biases import Bias, Biased
-from regard.attention.grid import Grid, Tile, spans
+from regard.attention.grid import Grid, Tile, spans, unknown
 from regard.attention.introduce import tensors_in
 from regard.attention.masks import Causal, Keep, Mask
 from regard.attention.normalise.normaliser import Normaliser
@@ -57,7 +57,7 @@ def why_not(score: Score, normalise: Normaliser) -> str | None:
 
 def why_built(asked: Pattern, dropout: float) -> str | None:
     """Why PyTorch would hand a call to its kernel that builds the weights; None if it would not."""
-    if asked.query.device.type != "cpu":
+    if not asked.query.is_cpu:
         return None
     if dropout > 0:
         return "on a CPU the fused kernel has no dropout"
@@ -79,7 +79,7 @@ def fused(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries 
     assert isinstance(score, ScaledDot)
     assert isinstance(normalise, Softmax)
     scale = score.factor(asked.query.shape[-1]) / normalise.temperature
-    bias, rule = bias_of(score, normalise.temperature, asked.query.device), isinstance(score.bias, Bias)
+    bias, rule = bias_of(score, normalise.temperature, asked.query), isinstance(score.bias, Bias)
     query, key, value = same_batch(grid, *same_width(asked.query, asked.key, asked.value))
     causal = isinstance(mask, Causal) and (grid.offset if mask.offset is None else mask.offset) == 0
     causal = causal and scale > 0  # the kernel bars the future with -∞ before it scales, which a scale of 0 makes NaN
@@ -87,7 +87,7 @@ def fused(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries 
         context = kernel(query, key, value, None, scale, dropout)
     elif bias is None and causal:
         context = kernel(query, key, value, None, scale, dropout, causal=True)
-    elif not rule and (mask is None or isinstance(mask, Keep) or not mask.per_query):
+    elif unknown(grid.queries) or (not rule and (mask is None or isinstance(mask, Keep) or not mask.per_query)):
         context = kernel(query, key, value, joined(mask, bias, grid.whole(), query), scale, dropout)
     else:
         blocks = []
@@ -96,11 +96,13 @@ def fused(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries 
             # A rule's numbers are kept for no backward pass, where all blocks' together would be the matrix.
             again = rule and torch.is_grad_enabled()
             blocks.append(
-                checkpoint(kernel_of_block, *block, use_reentrant=False) if again else kernel_of_block(*block)
+                checkpoint(kernel_of_block, *block, use_reentrant=False, preserve_rng_state=dropout > 0)
+                if again
+                else kernel_of_block(*block)
             )
         context = torch.cat(blocks, dim=2)
     d_value = asked.value.shape[-1]
-    return context if value.shape[-1] == d_value else context[..., :d_value]
+    return context if context.shape[-1] == d_value else context[..., :d_value]
 
 
 def math(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
@@ -111,7 +113,7 @@ def math(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d
     assert isinstance(asked.normalise, Softmax)
     temperature = asked.normalise.temperature
     scale = asked.score.factor(asked.query.shape[-1]) / temperature
-    bias = bias_of(asked.score, temperature, asked.query.device)
+    bias = bias_of(asked.score, temperature, asked.query)
     query, key, value = same_batch(asked.grid, asked.query, asked.key, asked.value)
     attn_mask = joined(asked.mask, bias, asked.grid.whole(), query)
     with sdpa_kernel(SDPBackend.MATH):
@@ -133,12 +135,12 @@ def of_products(backend: Run, asked: Pattern, dropout: float) -> Float[Tensor, "
     return context.to(value.dtype)
 
 
-def bias_of(score: ScaledDot, temperature: float, device: torch.device) -> Callable[[Tile], Biased] | None:
+def bias_of(score: ScaledDot, temperature: float, query: Tensor) -> Callable[[Tile], Biased] | None:
     """What the bias, a tensor or a rule, adds to the scores of a tile once they are divided by the temperature."""
     if score.bias is None:
         return None
     if isinstance(score.bias, Bias):
-        return lambda tile: score.biases(tile, device) / temperature
+        return lambda tile: score.biases(tile, query.device) / temperature
     divided = score.bias / temperature
     return lambda tile: tile.select(divided)
 
@@ -191,7 +193,7 @@ def kernel(
         key, value, grouped = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1), False
     # A CPU's kernel gives 0, not NaN, for a row of NaN that does not fill one of its registers (pytorch issue 141128).
     # What is exported is for any number of keys, and goes to other kernels.
-    narrow = query.device.type == "cpu" and not torch.compiler.is_exporting() and key.shape[2] < REGISTER_NUMBERS
+    narrow = query.is_cpu and not torch.compiler.is_exporting() and key.shape[2] < REGISTER_NUMBERS
     with sdpa_kernel(SDPBackend.MATH) if narrow else nullcontext():
         return F.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
@@ -201,6 +203,8 @@ def kernel(
 def same_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Pad with zeros to one width: where d_key and d_value differ, a kernel that builds the matrix would be chosen."""
     d_key, d_value = key.shape[-1], value.shape[-1]
+    if d_key == d_value and not query.is_cuda:
+        return query, key, value
     width = kernel_width(max(d_key, d_value), query.device)
     if d_key < width:
         query, key = F.pad(query, (0, width - d_key)), F.pad(key, (0, width - d_key))
@@ -220,4 +224,4 @@ def kernel_width(width: int, device: torch.device) -> int:
 
 def same_batch(grid: Grid, *tensors: Tensor) -> tuple[Tensor, ...]:
     """Let tensors of one batch item stand for the whole batch."""
-    return tuple(t if len(t) == grid.batch else t.expand(grid.batch, -1, -1, -1) for t in tensors)
+    return tuple(t if t.shape[0] == grid.batch else t.expand(grid.batch, -1, -1, -1) for t in tensors)

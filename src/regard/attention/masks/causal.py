@@ -9,7 +9,8 @@ from torch import Tensor
 from regard.attention.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
 from regard.attention.masks.padding import lengths_fit, over_items
-from regard.attention.masks.positions import first_position, most, own_positions, within
+from regard.attention.masks.positions import first_position, most, own_place, own_positions, whole_numbers, within
+from regard.attention.masks.ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -37,6 +38,10 @@ class Causal(Mask):
         """Every key up to the first query's own position."""
         return within(0, own_positions(self.offset, grid, queries).start + 1, grid.keys)
 
+    def ranges(self, grid: Grid, device: torch.device) -> Ranges:
+        """From the first key to the query's own position."""
+        return Ranges.of(0, own_place(self.offset, grid, device) + 1, grid, device)
+
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Prefix(Mask):
@@ -58,7 +63,9 @@ class Prefix(Mask):
     offset: int | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.length, int) and self.length < 0:
+        if not isinstance(self.length, int):
+            whole_numbers("Prefix", "length", self.length)
+        elif self.length < 0:
             raise ValueError(f"Prefix(length={self.length}) counts keys from the first, so it must be at least 0.")
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
@@ -71,6 +78,11 @@ class Prefix(Mask):
         """Up to the end of the longest prefix, or to the last query's own position if that is later."""
         own = own_positions(self.offset, grid, queries)
         return within(0, max(most(self.length, grid.keys), own.stop), grid.keys)
+
+    def ranges(self, grid: Grid, device: torch.device) -> Ranges:
+        """From the first key to the end of the prefix, or to the query's own position if that is later."""
+        length = torch.as_tensor(self.length, device=device).reshape(-1, 1, 1)
+        return Ranges.of(0, torch.maximum(length, own_place(self.offset, grid, device) + 1), grid, device)
 
     def check(self, grid: Grid) -> None:
         """One length for all, or one for each item of the batch."""

@@ -6,7 +6,8 @@ import torch
 
 from regard.attention.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.positions import first_position, own_positions, within
+from regard.attention.masks.positions import first_position, own_place, own_positions, within
+from regard.attention.masks.ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -41,3 +42,8 @@ class Chunked(Mask):
         """From the start of the first query's chunk to the end of the last one's."""
         own = own_positions(self.offset, grid, queries)
         return within(own.start // self.size * self.size, ((own.stop - 1) // self.size + 1) * self.size, grid.keys)
+
+    def ranges(self, grid: Grid, device: torch.device) -> Ranges:
+        """The query's own chunk."""
+        start = own_place(self.offset, grid, device) // self.size * self.size
+        return Ranges.of(start, start + self.size, grid, device)

@@ -3,11 +3,14 @@
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
+from regard.attention.masks.positions import whole_numbers
+from regard.attention.masks.ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -20,12 +23,27 @@ class Documents(Mask):
 
     ids: Int[Tensor, "*batch tokens"]
 
+    def __post_init__(self) -> None:
+        whole_numbers("Documents", "ids", self.ids)
+
     def keep(self, tile: Tile, device: torch.device) -> Kept:
         """True where query and key belong to the same document."""
         of_keys = self.ids.to(device)
         of_keys = of_keys[None, None, None] if of_keys.ndim == 1 else of_keys[:, None, None]
         of_queries = of_keys[..., tile.grid.offset :].mT
         return tile.select(of_queries) == tile.select(of_keys)
+
+    def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
+        """The query's own document, if each of them is in one piece."""
+        ids, place = self.ids.to(device).reshape(-1, grid.keys), torch.arange(grid.keys, device=device)
+        starts = (ids != F.pad(ids, (1, -1))).index_fill(1, place[:1], True)
+        in_order = ids.sort(dim=1).values
+        if bool((starts.sum(dim=1) > 1 + (in_order[:, 1:] != in_order[:, :-1]).sum(dim=1)).any()):
+            return None
+        start = (place * starts).cummax(dim=1).values
+        stop = torch.searchsorted(start, start, right=True)
+        of_queries = slice(grid.offset, None)
+        return Ranges.of(start[:, None, of_queries], stop[:, None, of_queries], grid, device)
 
     def check(self, grid: Grid) -> None:
         """Every key needs a document, and every query must be one of the tokens."""

@@ -1,8 +1,9 @@
 """Tokens that see all and are seen by all, to be joined with a mask that is local."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import reduce
+from itertools import groupby
 from operator import or_
 
 import torch
@@ -11,7 +12,8 @@ from torch import Tensor
 
 from regard.attention.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.positions import first_position, own_positions
+from regard.attention.masks.positions import first_position, own_place, own_positions
+from regard.attention.masks.ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -34,6 +36,10 @@ class Global(Mask):
     offset: int | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.positions, int):
+            raise TypeError(
+                f"Global({self.positions}) takes several positions; one goes in a list: Global([{self.positions}])."
+            )
         object.__setattr__(self, "positions", tuple(self.positions))
         if not self.positions or min(self.positions) < 0:
             raise ValueError(
@@ -53,6 +59,14 @@ class Global(Mask):
             return range(grid.keys)
         return range(min(self.positions), max(self.positions) + 1)
 
+    def ranges(self, grid: Grid, device: torch.device) -> Ranges:
+        """All keys for such a token; for the others a range around each such key, or around several side by side."""
+        whole = self._are_global(own_place(self.offset, grid, device))
+        every = Ranges.of(0, whole * grid.keys, grid, device)
+        for first, last in neighbours(self.positions):
+            every = every.beside(Ranges.of(first, torch.where(whole, first, last + 1), grid, device))
+        return every
+
     def check(self, grid: Grid) -> None:
         """Every position must be that of a key."""
         if max(self.positions) >= grid.keys:
@@ -63,3 +77,14 @@ class Global(Mask):
 
     def _are_global(self, at: Int[Tensor, "..."]) -> Bool[Tensor, "..."]:
         return reduce(or_, (at == position for position in self.positions))
+
+
+def neighbours(positions: Collection[int]) -> Iterator[tuple[int, int]]:
+    """The first and the last of each run of positions side by side.
+
+    >>> list(neighbours([5, 0, 6, 1, 9]))
+    [(0, 1), (5, 6), (9, 9)]
+    """
+    for _, run in groupby(enumerate(sorted(set(positions))), key=lambda numbered: numbered[1] - numbered[0]):
+        places = [place for _, place in run]
+        yield places[0], places[-1]

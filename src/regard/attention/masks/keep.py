@@ -7,6 +7,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from regard.attention.grid import Grid, Tile
+from regard.attention.introduce import a
 from regard.attention.masks.mask import Kept, Mask
 
 
@@ -28,9 +29,11 @@ class Keep(Mask):
     def check(self, grid: Grid) -> None:
         """The tensor must broadcast to the grid."""
         if not grid.admits(self.tensor):
+            by_item = self.tensor.shape == (grid.batch, grid.keys)
             raise ValueError(
                 f"mask of shape {list(self.tensor.shape)} does not broadcast to {list(grid.shape)} "
                 "(batch, heads, queries, keys); every axis must have that size or 1."
+                + (" One that says of each item which keys are tokens is mask[:, None, None]." if by_item else "")
             )
 
 
@@ -44,8 +47,7 @@ def as_mask(mask: Mask | Tensor | None) -> Mask | None:
         return mask
     if not isinstance(mask, Tensor):
         raise TypeError(
-            f"mask is a {type(mask).__name__}; it takes a Mask such as Causal(), a boolean tensor "
-            "(True = may attend) or None."
+            f"mask is {a(mask)}; it takes a Mask such as Causal(), a boolean tensor (True = may attend) or None."
         )
     if mask.dtype != torch.bool:
         raise TypeError(

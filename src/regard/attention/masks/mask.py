@@ -11,7 +11,8 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from regard.attention.grid import Grid, Tile
-from regard.attention.introduce import introduce
+from regard.attention.introduce import a, introduce
+from regard.attention.masks.ranges import Ranges
 
 Kept = Bool[Tensor, "#batch #heads #queries #keys"] | Bool[Tensor, ""]
 """What a mask says of a tile; of a single place (see `flex.py`), one truth."""
@@ -39,20 +40,39 @@ class Mask(ABC):
         """Keys inside this range are kept for all of these queries; outside it some may be too."""
         return range(0)
 
+    def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
+        """The same rule as a few ranges of keys for each query; None where it is not that."""
+        return None
+
     def check(self, grid: Grid) -> None:  # noqa: B027 (most masks fit every grid)
         """Raise ValueError, naming what would fit, if this mask does not fit the grid."""
 
     def __and__(self, other: "Mask") -> "Mask":
-        return Both(self, other)
+        return Both(self, as_other(other))
 
     def __or__(self, other: "Mask") -> "Mask":
-        return Either(self, other)
+        return Either(self, as_other(other))
+
+    def __rand__(self, other: object) -> "Mask":
+        return as_other(other) & self
+
+    def __ror__(self, other: object) -> "Mask":
+        return as_other(other) | self
 
     def __invert__(self) -> "Mask":
         return Opposite(self)
 
     def __repr__(self) -> str:
         return introduce(self)
+
+
+def as_other(other: object) -> Mask:
+    """What a mask is joined with, once it is known to be one."""
+    if not isinstance(other, Mask):
+        raise TypeError(
+            f"a mask joins with another mask, and this is {a(other)}; a boolean tensor is one as Keep(tensor)."
+        )
+    return other
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -92,6 +112,11 @@ class Both(Joined):
         left, right = self.left.certain(grid, queries), self.right.certain(grid, queries)
         return range(max(left.start, right.start), min(left.stop, right.stop))
 
+    def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
+        """Where ranges of the two overlap."""
+        left, right = self.left.ranges(grid, device), self.right.ranges(grid, device)
+        return None if left is None or right is None else left & right
+
     def __repr__(self) -> str:
         return f"({self.left!r} & {self.right!r})"
 
@@ -114,6 +139,11 @@ class Either(Joined):
         """The longer of the two that are certain."""
         return max(self.left.certain(grid, queries), self.right.certain(grid, queries), key=len)
 
+    def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
+        """The ranges of either."""
+        left, right = self.left.ranges(grid, device), self.right.ranges(grid, device)
+        return None if left is None or right is None else left | right
+
     def __repr__(self) -> str:
         return f"({self.left!r} | {self.right!r})"
 
@@ -132,6 +162,11 @@ class Opposite(Mask):
     def keep(self, tile: Tile, device: torch.device) -> Kept:
         """True where the mask is False."""
         return ~self.mask.keep(tile, device)
+
+    def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
+        """What lies between the mask's own."""
+        ranges = self.mask.ranges(grid, device)
+        return None if ranges is None else ~ranges
 
     def check(self, grid: Grid) -> None:
         """The mask itself must fit."""

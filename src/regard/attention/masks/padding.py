@@ -9,7 +9,8 @@ from torch import Tensor
 
 from regard.attention.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.positions import most, within
+from regard.attention.masks.positions import most, whole_numbers, within
+from regard.attention.masks.ranges import Ranges
 
 Side = Literal["right", "left"]
 
@@ -33,6 +34,7 @@ class Padding(Mask):
                 f"Padding(side={self.side!r}) says on which side of the tokens the padding is; "
                 'it must be "right" or "left".'
             )
+        whole_numbers("Padding", "lengths", self.lengths)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
         """True for keys that are tokens."""
@@ -43,6 +45,13 @@ class Padding(Mask):
         """The tokens of the longest item."""
         longest = most(self.lengths, grid.keys)
         return within(0, longest, grid.keys) if self.side == "right" else range(grid.keys - longest, grid.keys)
+
+    def ranges(self, grid: Grid, device: torch.device) -> Ranges:
+        """The tokens of each item."""
+        lengths = self.lengths.to(device)[:, None, None]
+        if self.side == "right":
+            return Ranges.of(0, lengths, grid, device)
+        return Ranges.of(grid.keys - lengths, grid.keys, grid, device)
 
     def check(self, grid: Grid) -> None:
         """There must be one length for each item of the batch."""
@@ -56,7 +65,7 @@ def over_items(lengths: int | Int[Tensor, " batch"], tile: Tile, device: torch.d
 
 def lengths_fit(name: str, lengths: int | Int[Tensor, " batch"], grid: Grid) -> None:
     """Refuse lengths of which there is not one for each item of the batch."""
-    if not isinstance(lengths, int) and len(lengths) not in (1, grid.batch):
+    if not isinstance(lengths, int) and lengths.shape[0] not in (1, grid.batch):
         raise ValueError(
             f"{name} was given {len(lengths)} lengths for a batch of {grid.batch}; give one for each item."
         )

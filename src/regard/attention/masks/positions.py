@@ -5,6 +5,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention.grid import Grid
+from regard.attention.introduce import brief
 
 
 def first_position(offset: int | None, grid: Grid) -> int:
@@ -16,10 +17,31 @@ def first_position(offset: int | None, grid: Grid) -> int:
     return grid.offset if offset is None else offset
 
 
+def whole_numbers(mask: str, name: str, given: object) -> None:
+    """Refuse what is no tensor of whole numbers.
+
+    >>> whole_numbers("Padding", "lengths", [5, 3])
+    Traceback (most recent call last):
+      ...
+    TypeError: Padding was given lengths=[5, 3]; it takes a tensor of whole numbers, such as torch.tensor([5, 3]).
+    """
+    if not isinstance(given, Tensor) or given.is_floating_point() or given.dtype == torch.bool:
+        hint = " A boolean tensor is a mask itself: mask=…." if "torch.bool" in str(getattr(given, "dtype", "")) else ""
+        raise TypeError(
+            f"{mask} was given {name}={brief(given)}; it takes a tensor of whole numbers, such as "
+            f"torch.tensor([5, 3]).{hint}"
+        )
+
+
 def own_positions(offset: int | None, grid: Grid, queries: range) -> range:
     """The positions of some consecutive queries among the keys; they may lie before the first key or after the last."""
     first = first_position(offset, grid)
     return range(queries.start + first, queries.stop + first)
+
+
+def own_place(offset: int | None, grid: Grid, device: torch.device) -> Int[Tensor, " queries"]:
+    """The position of every query among the keys."""
+    return torch.arange(grid.queries, device=device) + first_position(offset, grid)
 
 
 def within(start: int, stop: int, keys: int) -> range:

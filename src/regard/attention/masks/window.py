@@ -6,7 +6,8 @@ import torch
 
 from regard.attention.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.positions import first_position, own_positions, within
+from regard.attention.masks.positions import first_position, own_place, own_positions, within
+from regard.attention.masks.ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -45,6 +46,11 @@ class Window(Mask):
         """From the start of the last query's window to the end of the first one's."""
         own = own_positions(self.offset, grid, queries)
         return within(own.stop - 1 - self.before, own.start + self.after + 1, grid.keys)
+
+    def ranges(self, grid: Grid, device: torch.device) -> Ranges:
+        """The window around the query's own position."""
+        own = own_place(self.offset, grid, device)
+        return Ranges.of(own - self.before, own + self.after + 1, grid, device)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -20,7 +20,8 @@ class Softmax(Normaliser):
 
     Args:
         temperature: scores are divided by it. 0 = all weight on the largest score, ties share; large = nearly uniform.
-        sinks: one extra score for each head that takes weight and gives no value, so that the rows sum to less than 1.
+        sinks: one extra score for each head that takes weight and gives no value, so that the rows sum to less than 1;
+            trained where it is a parameter.
 
     Raises:
         ValueError: a negative temperature.

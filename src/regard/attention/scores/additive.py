@@ -4,7 +4,8 @@
     Concat      scores = v · tanh(W [query ; key])
 
 The hidden layer has queries × keys × d_hidden numbers. It is computed for a few queries at a time and never kept, nor
-for the backward pass, which computes it again.
+for the backward pass, which computes it again. That of a single query, a step of a decoder, is no larger than the
+projected keys: it is computed at once.
 
 Source: Bahdanau, Cho & Bengio 2015, appendix A.1.2; Luong, Pham & Manning 2015, section 3.1, concat.
 """
@@ -17,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from regard.attention.grid import Tile
+from regard.attention.grid import Tile, unknown
 from regard.attention.scores.prepared import Preparable
 from regard.attention.scores.score import check_built_for, check_sizes
 
@@ -31,6 +32,8 @@ def additive_scores(
     vector: Float[Tensor, " d_hidden"],
 ) -> Float[Tensor, "batch heads queries keys"]:
     """vector · tanh(query + key) for queries and keys that are projected already, tile by tile."""
+    if unknown(query.shape[2]) or query.shape[2] == 1:
+        return hidden_layer(query, key, vector)
     places = TILE_NUMBERS // max(1, query.shape[0] * query.shape[1] * query.shape[3])
     side = max(1, math.isqrt(places))  # square tiles: a backward pass adds the fewest gradients up
     queries, keys = torch.split(query, side, dim=2), torch.split(key, side, dim=2)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.attention.biases import Bias, Rounded
 from regard.attention.grid import Grid, Tile
-from regard.attention.introduce import introduce
+from regard.attention.introduce import a, introduce
 from regard.attention.scores.score import Score
 
 
@@ -52,7 +52,7 @@ class ScaledDot(Score):
             )
         if not isinstance(self.bias, Tensor | Bias | None):
             raise TypeError(
-                f"bias is a {type(self.bias).__name__}; it takes a tensor that broadcasts to "
+                f"bias is {a(self.bias)}; it takes a tensor that broadcasts to "
                 "[batch heads queries keys], a rule such as Alibi(), or None."
             )
         if isinstance(self.bias, Tensor) and not self.bias.is_floating_point():

@@ -4,7 +4,7 @@
 
 So a decoder can tell which of several alike places it has read, and go on from there.
 
-Source: Chorowski et al. 2015, section 2.1, equations 8 and 9.
+Source: Chorowski et al. 2015, where attention by content is made location-aware.
 """
 
 import math
@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from regard.attention.grid import Grid, Tile, spans, take
+from regard.attention.grid import Grid, Tile, every, spans, take, unknown
 from regard.attention.scores.additive import TILE_NUMBERS
 from regard.attention.scores.prepared import Preparable
 from regard.attention.scores.score import check_built_for, check_sizes
@@ -64,7 +64,7 @@ class LocationAware(nn.Module, Preparable):
     >>> second.pattern.shape
     torch.Size([1, 1, 1, 7])
 
-    Source: Chorowski et al. 2015, section 2.1, equations 8 and 9; ten filters, as there in section 4.
+    Source: Chorowski et al. 2015, where attention by content is made location-aware.
     """
 
     def __init__(self, d_query: int, d_key: int, d_hidden: int, *, n_filters: int = 10, width: int = 15) -> None:
@@ -91,13 +91,13 @@ class LocationAware(nn.Module, Preparable):
         nn.init.uniform_(self.vector, -bound, bound)
         nn.init.zeros_(self.bias)
 
-    def after(self, weights: Float[Tensor, "batch heads queries keys"]) -> "After":
+    def after(self, weights: Float[Tensor, "batch heads queries keys"]) -> "LocationAwareAfter":
         """The score of a later step.
 
         Args:
             weights: for each query, those of the step before it.
         """
-        return After(self, weights)
+        return LocationAwareAfter(self, weights)
 
     def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
         """V key."""
@@ -132,7 +132,7 @@ class LocationAware(nn.Module, Preparable):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class After(Preparable):
+class LocationAwareAfter(Preparable):
     """`LocationAware` once something has been looked at.
 
     Attributes:
@@ -165,8 +165,12 @@ class After(Preparable):
     ) -> Float[Tensor, "batch heads queries keys"]:
         """The scores of one tile, from its own queries and from keys that V has projected; a few queries at a time."""
         query = query @ self.network.query_weight.to(query).mT
-        previous = tile.part(keys=range(tile.grid.keys)).select(self.previous).to(query)
+        previous = tile.part(keys=every(tile.grid.keys)).select(self.previous).to(query)
         previous = previous.expand(*query.shape[:3], -1)
+        if query.shape[2] == 0 or tile.grid.keys == 0:
+            return query.new_zeros(tile.shape)
+        if unknown(query.shape[2]) or query.shape[2] == 1:  # a hidden layer no larger than the projected keys
+            return self.network.hidden_layer(query, key, previous, tile)
         numbers = len(tile.batch) * len(tile.heads) * tile.grid.keys * self.d_hidden
         rows = []
         for span in spans(query.shape[2], max(1, TILE_NUMBERS // max(1, numbers))):
@@ -176,7 +180,7 @@ class After(Preparable):
                 if torch.is_grad_enabled()
                 else self.network.hidden_layer(*some)
             )
-        return torch.cat(rows, dim=2) if rows else query.new_zeros(tile.shape)
+        return torch.cat(rows, dim=2)
 
     def check(self, grid: Grid) -> None:
         """There must be weights for every key."""

@@ -8,10 +8,12 @@
        entropy      log total - sum of e (s - m) / total
        columns      sum over rows of e / total
 
-   A score of -infinity is a key that is barred; a row of nothing else has weights 0. A NaN makes its whole row NaN. */
+   A score of -infinity is a key that is barred, as is one outside of the row's own range: nothing is computed there. A
+   row that sees no key has weights 0. A NaN makes its whole row NaN. */
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 #define WIDE 16
 #define LEAST -87.0f /* exp of less is below the smallest normal float32 */
@@ -21,26 +23,40 @@ typedef float unaligned __attribute__((vector_size(4 * WIDE), aligned(4), may_al
 typedef int32_t lanes __attribute__((vector_size(4 * WIDE)));
 
 typedef struct {
-  float *scores; /* [rows keys], with weights e when done */
-  int64_t stride;
-  int32_t rows, keys;
-  int64_t first_key; /* the number of the first of these keys among all */
-  int64_t position;  /* where the first row stands among all keys */
-  float sink;        /* one more score, which takes weight and is no key; -infinity for none */
-  float *inverse;    /* 1 / total of each row, 0 for a row that sees nothing */
-  float *log_sum;    /* log of the sum of exp of each row's scores, +infinity for a row that sees nothing */
+  /* The same for all blocks of a call. What has a number for each query lies [batch heads queries]. */
+  float *inverse;   /* 1 / total of each row, 0 for a row that sees nothing */
   float *entropy, *distance, *first, *own, *previous; /* of each row, or null */
-  float *received;                                            /* [keys], added to, or null */
   int32_t top;
-  float *top_weights; /* [rows top] */
+  float *top_weights; /* [batch heads queries top] */
   int64_t *top_keys;
-  int32_t cells; /* columns of a map, 0 for none */
+  int32_t cells;   /* columns of a map, 0 for none */
   int32_t largest; /* whether a cell holds its largest weight, or their sum */
-  const int32_t *cell_of_row;    /* [rows], counted from 0 in this call */
-  const int32_t *start_of_cell;  /* [cells + 1], in these keys */
-  float *pooled;                 /* [rows of the map, cells], added to */
-  float *column;                 /* [keys], for use here */
+  const int32_t *cell_of_row;   /* [queries] */
+  const int32_t *start_of_cell; /* [cells + 1] */
+  int64_t offset;  /* where the first query stands among the keys */
+  /* A block. */
+  float *scores;     /* [rows keys], with weights e when done */
+  int32_t rows, keys;
+  int64_t at;        /* the place of its first row among those of all heads */
+  int64_t query;     /* the number of its first row in its head */
+  int64_t first_key; /* the number of the first of its keys */
+  float sink;        /* one more score, which takes weight and is no key; -infinity for none */
+  const int32_t *starts, *stops; /* [queries], each row's range among all keys, or null */
+  float *received;   /* [keys], set, or null */
+  float *pooled;     /* [rows of the map, cells], set, from the first row's on */
+  float *column;     /* [keys], for use here */
 } Block;
+
+/* The keys that a row may see. */
+typedef struct {
+  float *weights; /* at first the scores */
+  int keys;
+  int64_t first_key;
+} Row;
+
+static inline int within(int64_t number, int least, int most) {
+  return number < least ? least : number > most ? most : (int)number;
+}
 
 static inline wide load(const float *from) { return *(const unaligned *)from; }
 static inline void store(float *to, wide numbers) { *(unaligned *)to = numbers; }
@@ -76,22 +92,43 @@ static inline wide exp_of(wide x) {
   return p * (wide)(((lanes)shifted << 23) + 0x3f800000);
 }
 
-static float largest_in(const float *row, int keys) {
-  wide a = all(-INFINITY), b = a;
+/* The largest numbers of a row, one for each of 32 classes of places: places 0, 32, 64 ...; places 1, 33, 65 ... */
+static void largest_by_class(const float *row, int keys, wide *a, wide *b) {
+  *a = *b = all(-INFINITY);
   int j = 0;
   for (; j + 2 * WIDE <= keys; j += 2 * WIDE) {
     wide x = load(row + j), y = load(row + j + WIDE);
-    a = choose(x > a, x, a);
-    b = choose(y > b, y, b);
+    *a = choose(x > *a, x, *a);
+    *b = choose(y > *b, y, *b);
   }
-  float largest = largest_of(choose(b > a, b, a));
-  for (; j < keys; j++) largest = row[j] > largest ? row[j] : largest;
-  return largest;
+  for (int i = 0; j < keys; i = (i + 1) % WIDE, j++) (*a)[i] = row[j] > (*a)[i] ? row[j] : (*a)[i];
+}
+
+static float largest_in(const float *row, int keys) {
+  wide a, b;
+  largest_by_class(row, keys, &a, &b);
+  return largest_of(choose(b > a, b, a));
+}
+
+/* A number that at least `top` of a row's reach, as large a one as is cheap to have; -infinity for none. */
+static float reached_by(const float *row, int keys, int top) {
+  wide a, b, least = all(INFINITY);
+  if (top > 2 * WIDE) return -INFINITY;
+  largest_by_class(row, keys, &a, &b);
+  lanes above_a = {}, above_b = {}; /* how many of the 32 are larger, less than nothing */
+  for (int i = 0; i < WIDE; i++) {
+    above_a += (lanes)(a < a[i]) + (lanes)(a < b[i]);
+    above_b += (lanes)(b < a[i]) + (lanes)(b < b[i]);
+  }
+  least = choose(above_a > -top, a, least);
+  least = choose((b < least) & (above_b > -top), b, least);
+  return -largest_of(-least);
 }
 
 /* The strongest keys of a row by their scores, strongest first; -1 where the row has fewer that are not barred. */
 static void strongest(const float *row, int keys, int top, float *scores, int64_t *numbers) {
-  for (int i = 0; i < top; i++) scores[i] = -INFINITY, numbers[i] = -1;
+  float below = nextafterf(reached_by(row, keys, top), -INFINITY);
+  for (int i = 0; i < top; i++) scores[i] = below, numbers[i] = -1;
   int j = 0;
   while (j < keys) {
     if (j + WIDE <= keys) {
@@ -141,13 +178,14 @@ static float exponentials(float *row, int keys, float shift, float *product) {
   return total;
 }
 
-static float mean_distance(const float *row, int keys, float position) {
+static float mean_distance(Row row, int64_t here) {
+  float position = (float)(here - row.first_key);
   wide sum = all(0), at = all(-position);
   for (int i = 0; i < WIDE; i++) at[i] += i;
   int j = 0;
-  for (; j + WIDE <= keys; j += WIDE, at += WIDE) sum += load(row + j) * choose(at < 0.0f, -at, at);
+  for (; j + WIDE <= row.keys; j += WIDE, at += WIDE) sum += load(row.weights + j) * choose(at < 0.0f, -at, at);
   float total = sum_of(sum);
-  for (; j < keys; j++) total += row[j] * fabsf(j - position);
+  for (; j < row.keys; j++) total += row.weights[j] * fabsf(j - position);
   return total;
 }
 
@@ -157,8 +195,9 @@ static void add(float *to, const float *row, int keys, float factor) {
   for (; j < keys; j++) to[j] += row[j] * factor;
 }
 
-static float weight_at(const float *row, int keys, int64_t key, float inverse) {
-  return key >= 0 && key < keys ? row[key] * inverse : 0.0f * inverse;
+static float weight_on(Row row, int64_t key, float inverse) {
+  int64_t j = key - row.first_key;
+  return (j >= 0 && j < row.keys ? row.weights[j] : 0.0f) * inverse;
 }
 
 /* Sum the columns of the rows of one line of the map into its cells, and into what each key receives. */
@@ -166,58 +205,84 @@ static void into_cells(const Block *b, int line) {
   float *cells = b->pooled + (int64_t)line * b->cells;
   for (int c = 0; c < b->cells; c++) {
     double sum = 0;
-    for (int j = b->start_of_cell[c]; j < b->start_of_cell[c + 1]; j++) sum += b->column[j];
+    int start = within(b->start_of_cell[c] - b->first_key, 0, b->keys);
+    int stop = within(b->start_of_cell[c + 1] - b->first_key, 0, b->keys);
+    for (int j = start; j < stop; j++) sum += b->column[j];
     cells[c] += (float)sum;
   }
   if (b->received) add(b->received, b->column, b->keys, 1.0f);
-  for (int j = 0; j < b->keys; j++) b->column[j] = 0.0f;
+  memset(b->column, 0, b->keys * sizeof(float));
 }
 
-static void largest_into_cells(const Block *b, int line, const float *row, float inverse) {
+static void largest_into_cells(const Block *b, int line, Row row, float inverse) {
   float *cells = b->pooled + (int64_t)line * b->cells;
   for (int c = 0; c < b->cells; c++) {
-    int start = b->start_of_cell[c], keys = b->start_of_cell[c + 1] - start;
-    if (keys <= 0) continue;
-    float weight = (isnan(inverse) ? NAN : largest_in(row + start, keys) * inverse);
+    int start = within(b->start_of_cell[c] - row.first_key, 0, row.keys);
+    int keys = within(b->start_of_cell[c + 1] - row.first_key, 0, row.keys) - start;
+    if (keys == 0) continue;
+    float weight = (isnan(inverse) ? NAN : largest_in(row.weights + start, keys) * inverse);
     if (!(weight <= cells[c])) cells[c] = weight;
   }
 }
 
+/* The part of a row of the block that its range leaves it; the rest becomes 0. */
+static Row row_of(const Block *b, int i) {
+  float *whole = b->scores + (int64_t)i * b->keys;
+  if (!b->starts) return (Row){whole, b->keys, b->first_key};
+  int start = within(b->starts[b->query + i] - b->first_key, 0, b->keys);
+  int stop = within(b->stops[b->query + i] - b->first_key, start, b->keys);
+  memset(whole, 0, start * sizeof(float));
+  memset(whole + stop, 0, (b->keys - stop) * sizeof(float));
+  return (Row){whole + start, stop - start, b->first_key + start};
+}
+
+/* From scores to weights e, with what belongs to the row; gives 1 / total. */
+static float softmax(const Block *b, int i, Row row) {
+  int64_t at = b->at + i;
+  float product, *top_weights = b->top_weights + at * b->top;
+  int64_t *top_keys = b->top_keys + at * b->top;
+  if (b->top) strongest(row.weights, row.keys, b->top, top_weights, top_keys);
+  float shift = b->top ? top_weights[0] : largest_in(row.weights, row.keys);
+  if (b->sink > shift) shift = b->sink;
+  if (shift == -INFINITY) shift = 0.0f;
+  float total = exponentials(row.weights, row.keys, shift, &product);
+  float with_sink = total + (b->sink == -INFINITY ? 0.0f : expf(b->sink - shift));
+  float inverse = with_sink == 0.0f ? 0.0f : 1.0f / with_sink;
+  b->inverse[at] = inverse;
+  if (b->entropy) {
+    float entropy = with_sink == 0.0f ? 0.0f : (logf(with_sink) * total - product) * inverse;
+    b->entropy[at] = entropy < 0.0f ? 0.0f : entropy;
+  }
+  for (int t = 0; t < b->top; t++) {
+    int none = top_keys[t] < 0;
+    top_weights[t] = none && !isnan(inverse) ? 0.0f : none ? NAN : row.weights[top_keys[t]] * inverse;
+    if (!none) top_keys[t] += row.first_key;
+  }
+  int64_t here = b->offset + b->query + i; /* where the row stands among all keys */
+  if (b->distance) b->distance[at] = mean_distance(row, here) * inverse;
+  if (b->first) b->first[at] = weight_on(row, 0, inverse);
+  if (b->own) b->own[at] = weight_on(row, here, inverse);
+  if (b->previous) b->previous[at] = weight_on(row, here - 1, inverse);
+  return inverse;
+}
+
 void regard_rows(const Block *b) {
+  const int32_t *cell_of_row = b->cell_of_row + b->query;
   int sums = b->cells && !b->largest;
-  if (sums) for (int j = 0; j < b->keys; j++) b->column[j] = 0.0f;
+  if (sums) memset(b->column, 0, b->keys * sizeof(float));
+  if (b->received) memset(b->received, 0, b->keys * sizeof(float));
+  if (b->cells) memset(b->pooled, 0, (cell_of_row[b->rows - 1] - cell_of_row[0] + 1) * b->cells * sizeof(float));
   for (int i = 0; i < b->rows; i++) {
-    float *row = b->scores + i * b->stride, product;
-    float *top_weights = b->top_weights + (int64_t)i * b->top;
-    int64_t *top_keys = b->top_keys + (int64_t)i * b->top;
-    if (b->top) strongest(row, b->keys, b->top, top_weights, top_keys);
-    float shift = b->top ? top_weights[0] : largest_in(row, b->keys);
-    if (b->sink > shift) shift = b->sink;
-    if (shift == -INFINITY) shift = 0.0f;
-    float total = exponentials(row, b->keys, shift, &product);
-    float with_sink = total + (b->sink == -INFINITY ? 0.0f : expf(b->sink - shift));
-    float inverse = with_sink == 0.0f ? 0.0f : 1.0f / with_sink;
-    b->inverse[i] = inverse;
-    b->log_sum[i] = with_sink == 0.0f ? INFINITY : shift + logf(with_sink);
-    if (b->entropy) {
-      float entropy = with_sink == 0.0f ? 0.0f : (logf(with_sink) * total - product) * inverse;
-      b->entropy[i] = entropy < 0.0f ? 0.0f : entropy;
-    }
-    for (int t = 0; t < b->top; t++) {
-      top_weights[t] = top_keys[t] < 0 && !isnan(inverse) ? 0.0f : row[top_keys[t] < 0 ? 0 : top_keys[t]] * inverse;
-      if (top_keys[t] >= 0) top_keys[t] += b->first_key;
-    }
-    int64_t here = b->position + i - b->first_key; /* where the row stands among these keys */
-    if (b->distance) b->distance[i] = mean_distance(row, b->keys, (float)here) * inverse;
-    if (b->first) b->first[i] = weight_at(row, b->keys, -b->first_key, inverse);
-    if (b->own) b->own[i] = weight_at(row, b->keys, here, inverse);
-    if (b->previous) b->previous[i] = weight_at(row, b->keys, here - 1, inverse);
+    Row row = row_of(b, i);
+    float inverse = softmax(b, i, row);
+    int64_t start = row.first_key - b->first_key;
+    int line = b->cells ? cell_of_row[i] - cell_of_row[0] : 0;
     if (sums) {
-      add(b->column, row, b->keys, inverse);
-      if (i + 1 == b->rows || b->cell_of_row[i + 1] != b->cell_of_row[i]) into_cells(b, b->cell_of_row[i]);
+      add(b->column + start, row.weights, row.keys, inverse);
+      if (i + 1 == b->rows || cell_of_row[i + 1] != cell_of_row[i]) into_cells(b, line);
     } else {
-      if (b->cells) largest_into_cells(b, b->cell_of_row[i], row, inverse);
-      if (b->received) add(b->received, row, b->keys, inverse);
+      if (b->cells) largest_into_cells(b, line, row, inverse);
+      if (b->received) add(b->received + start, row.weights, row.keys, inverse);
     }
   }
 }

@@ -1,0 +1,167 @@
+"""What is gone through together: some queries of one head, and the keys that they can reach.
+
+A mask that keeps one range of keys for each query (causal, a window, padding, documents, and what follows from
+them) needs no matrix: a block spans its queries' ranges, and each row of it is gone through within its own.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.attention.grid import Grid, Tile, spans
+from regard.attention.normalise.softmax import Softmax
+from regard.attention.scores.dot import ScaledDot
+
+if TYPE_CHECKING:
+    from regard.attention.pattern import Pattern
+
+SCORES_IN_CACHE = 2**18
+"""Scores of a block, while that leaves it enough queries: 1 MiB of float32, which a core's own cache holds."""
+
+SCORES_AT_MOST = 2**24
+"""Scores of a block, however many keys there are: 64 MiB."""
+
+FEWEST, MOST = 128, 512
+"""Queries in a block: with fewer the matrix products slow down, with more it is a long wait for one core."""
+
+MOST_RANGES = 16
+"""Ranges of keys that a rule may name for one query before it is no longer asked for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some queries of one head of one batch item, and the range of keys outside of which they see nothing."""
+
+    batch: int
+    head: int
+    queries: range
+    keys: range
+
+    @property
+    def size(self) -> int:
+        """How many weights are in it."""
+        return len(self.queries) * len(self.keys)
+
+    def tile(self, grid: Grid) -> Tile:
+        """The same as a part of the grid."""
+        batch, head = range(self.batch, self.batch + 1), range(self.head, self.head + 1)
+        return grid.whole().part(batch, head, self.queries, self.keys)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limits:
+    """The range of keys that each query sees, for each batch item and head of which it depends."""
+
+    starts: Int[Tensor, "#batch #heads queries"]
+    stops: Int[Tensor, "#batch #heads queries"]
+
+    @classmethod
+    def of(cls, asked: "Pattern") -> "Limits | None":
+        """Those of a pattern's mask; None if it has none, or if that is no such mask."""
+        mask, grid = asked.mask, asked.grid
+        if mask is None or not grid.queries:
+            return None
+        few = mask.ranges(Grid(grid.batch, grid.heads, 1, grid.keys), asked.device)  # as many as for all queries
+        if few is None or len(few.starts) > MOST_RANGES:
+            return None
+        ranges = mask.ranges(grid, asked.device)
+        assert ranges is not None
+        ranges = ranges if len(ranges.starts) == 1 else ranges.some()
+        if len(ranges.starts) > 1:
+            return None
+        limits = (limit[0].expand(-1, -1, grid.queries).int().contiguous() for limit in (ranges.starts, ranges.stops))
+        return cls(*limits)
+
+    def plane(self, batch: int, head: int) -> tuple[int, int]:
+        """Where the limits of a head are: a size of 1 serves all."""
+        return batch % len(self.starts), head % self.starts.shape[1]
+
+    def reaches(self, plane: tuple[int, int], queries: list[range], n_keys: int) -> list[range]:
+        """What consecutive queries can see, so many of them at a time as are in a range."""
+        starts, stops, sizes = self.starts[plane], self.stops[plane], [len(part) for part in queries]
+        starts = torch.where(starts < stops, starts, n_keys)  # who sees nothing reaches nowhere
+        limits = zip(starts.split(sizes), stops.split(sizes), strict=True)
+        return [range(int(first.min()), int(last.max())) for first, last in limits]
+
+
+def blocks_of(asked: "Pattern", limits: Limits | None) -> Iterator[Block]:
+    """A pattern in blocks, head by head; how many queries are in one follows from the number of keys alone."""
+    grid, n_keys = asked.grid, max(1, asked.grid.keys)
+    size = max(1, min(FEWEST, SCORES_AT_MOST // n_keys), min(MOST, SCORES_IN_CACHE // n_keys))
+    queries, reaches = list(spans(grid.queries, size)), dict[tuple[int, int], list[range]]()
+    for batch, head in product(range(grid.batch), range(grid.heads)):
+        plane = (0, 0) if limits is None else limits.plane(batch, head)
+        if plane not in reaches and limits is not None:
+            reaches[plane] = limits.reaches(plane, queries, grid.keys)
+        elif plane not in reaches:
+            reaches[plane] = [range(grid.keys) if asked.mask is None else asked.mask.reach(grid, q) for q in queries]
+        yield from (Block(batch, head, *both) for both in zip(queries, reaches[plane], strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Head:
+    """One head of one batch item, made ready for the products.
+
+    Attributes:
+        scale: what products of query and key are multiplied by, where the score is nothing but that.
+        sink: the head's own extra score, -∞ for none.
+    """
+
+    query: Float[Tensor, "queries d_query"]
+    key: Float[Tensor, "keys d_key"]
+    value: Float[Tensor, "keys d_value"] | None
+    scale: float | None
+    sink: float
+
+
+def with_heads(asked: "Pattern", blocks: Iterable[Block], contexts: bool) -> Iterator[tuple[Block, Head]]:
+    """Each block with its head; keys and values that several heads share are made ready once."""
+    normalise, score, group = asked.normalise, asked.score, asked.grid.heads // asked.key.shape[1]
+    assert isinstance(normalise, Softmax)
+    plain = isinstance(score, ScaledDot) and score.softcap is None and score.bias is None
+    scale = score.factor(asked.key.shape[-1]) / normalise.temperature if plain else None
+    sinks = None if normalise.sinks is None else (normalise.sinks.float() / normalise.temperature).tolist()
+
+    @lru_cache(1)
+    def shared(batch: int, key_head: int) -> tuple[Tensor, Tensor | None]:
+        key, value = (item(part, batch, key_head) for part in (asked.key, asked.value))
+        return key.float(), value.float() if contexts else None
+
+    @lru_cache(1)
+    def head(batch: int, number: int) -> Head:
+        sink = -math.inf if sinks is None else sinks[number]
+        return Head(item(asked.query, batch, number).float(), *shared(batch, number // group), scale, sink)
+
+    for block in blocks:
+        yield block, head(block.batch, block.head)
+
+
+def item(part: Float[Tensor, "_batch _heads tokens d"], batch: int, head: int) -> Float[Tensor, "tokens d"]:
+    """One head of one batch item; a batch of 1 serves every item."""
+    return part[batch if len(part) > 1 else 0, head]
+
+
+def scores_into(
+    scores: Float[Tensor, "queries keys"], asked: "Pattern", block: Block, head: Head, limits: Limits | None
+) -> None:
+    """Write the scores of a block; what `limits` bars is left to `rows.c`."""
+    if head.scale is not None:
+        query = head.query[block.queries.start : block.queries.stop]
+        scores.addmm_(query, head.key[block.keys.start : block.keys.stop].T, beta=0, alpha=head.scale)
+        if asked.mask is None or limits is not None:
+            return
+    else:
+        assert isinstance(asked.normalise, Softmax)
+        torch.div(asked._scores(block.tile(asked.grid))[0, 0], asked.normalise.temperature, out=scores)
+    tile = block.tile(asked.grid)
+    by_mask = None if asked.mask is None or limits is not None else asked.mask.keep(tile, asked.device)
+    for keep in (by_mask, asked.score.keep(tile)):
+        if keep is not None:
+            scores.masked_fill_(~keep[0, 0], -math.inf)

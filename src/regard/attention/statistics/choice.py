@@ -1,0 +1,18 @@
+"""Which engine goes through a pattern: the compiled one on a CPU, Triton's kernels on a GPU.
+
+An engine is a module with two functions: `why_not` says why it cannot do a pattern, and `read` goes through it once.
+"""
+
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from regard.attention.statistics import engine as cpu
+from regard.attention.statistics.gpu import engine as gpu
+
+if TYPE_CHECKING:
+    from regard.attention.pattern import Pattern
+
+
+def engine_for(asked: "Pattern") -> ModuleType | None:
+    """The engine that can do a pattern; None where it is gathered with torch's operations."""
+    return next((engine for engine in (cpu, gpu) if engine.why_not(asked) is None), None)

@@ -1,0 +1,186 @@
+"""From key to key: what each receives, and the map, once every query's log-sum-exp is known.
+
+    received_j = Σ_i 2^(score_ij - log_sum_i)
+
+A program takes a tile of keys and goes through the queries that see them, so that each sum has one owner: no atomic
+operation, and the same bits in every run. Queries are taken row of the map by row of the map; a row's sums of columns
+are then summed once more into the few cells that the tile has a part in, which `into_map` adds up.
+"""
+
+from typing import no_type_check
+
+import torch
+import triton
+import triton.language as tl
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.statistics.gpu.call import Call
+from regard.attention.statistics.gpu.schedule import along_queries
+from regard.attention.statistics.gpu.scores import border, limits_of, place, scored, vectors
+from regard.attention.summary import Ask
+
+
+def cells_for(call: Call, shape: tuple[int, int]) -> Float[Tensor, "batch heads rows tiles cells"]:
+    """Room for what each tile of keys has of the cells of a map, row by row."""
+    (n_keys, _), grid = call.tiles, call.grid
+    tiles, cells = triton.cdiv(grid.keys, n_keys), cells_in_tile(shape[1], grid.keys, n_keys)
+    return call.sinks.new_empty(grid.batch, grid.heads, shape[0], tiles, cells)
+
+
+def cells_in_tile(map_columns: int, n_all_keys: int, n_keys: int) -> int:
+    """How many cells of a row of the map a tile of keys may have a part in, as a power of 2.
+
+    >>> cells_in_tile(64, 4096, 128), cells_in_tile(3, 10_000, 128)
+    (4, 2)
+    """
+    return triton.next_power_of_2(min(map_columns, -(-n_keys * map_columns // n_all_keys) + 1))
+
+
+def read_columns(
+    call: Call,
+    ask: Ask,
+    log_sum: Float[Tensor, "batch heads queries"],
+    received: Float[Tensor, "batch heads keys"] | None,
+    cells: Float[Tensor, "batch heads rows tiles cells"] | None,
+    items: range,
+) -> None:
+    """Fill in what the keys of some heads, numbered through all batch items, receive."""
+    n_keys, n_queries = call.tiles
+    programs = triton.cdiv(call.grid.keys, n_keys) * len(items)
+    columns[(programs,)](
+        call.query,
+        call.key,
+        call.kept(along_queries(call.limits, call.grid.keys, n_keys)),
+        call.rule,
+        log_sum,
+        received,
+        cells,
+        call.sizes,
+        items.start,
+        *(ask.pooled or (1, 1)),
+        largest=ask.reduce == "max",
+        ranges=len(call.limits),
+        width=call.widths[0],
+        n_keys=n_keys,
+        n_queries=n_queries,
+        n_cells=1 if cells is None else cells.shape[4],
+        num_warps=8 if n_keys == 128 else 4,
+        num_stages=2,
+        enable_fp_fusion=True,
+    )
+
+
+@no_type_check
+@triton.jit
+def columns(
+    query,
+    key,
+    kept,
+    rule,
+    log_sum,
+    received,
+    cells,
+    sizes,
+    first_item,
+    map_rows,
+    map_columns,
+    largest: tl.constexpr,
+    ranges,
+    width: tl.constexpr,
+    n_keys: tl.constexpr,
+    n_queries: tl.constexpr,
+    n_cells: tl.constexpr,
+):
+    """One tile of keys; cells is [batch heads rows tiles n_cells]."""
+    tiles = tl.cdiv(sizes.keys, n_keys)
+    tile, item, batch, head = place(first_item, tiles, sizes.heads)
+    number = tl.arange(0, n_keys)
+    j = tile * n_keys + number
+    there = j < sizes.keys
+    keys = vectors(key, batch, head // sizes.group, tile * n_keys, number, there, sizes.width, width)
+    cell = j.to(tl.int64) * map_columns // sizes.keys - tile.to(tl.int64) * n_keys * map_columns // sizes.keys
+    log_sums = log_sum + item * sizes.queries
+    every = tl.zeros([n_keys], tl.float32)
+    where = (batch, head, j)
+    none = tl.zeros([n_keys, n_queries], tl.float32)
+    for row in range(map_rows):
+        row_begin, row_end = first_of(row, sizes.queries, map_rows), first_of(row + 1, sizes.queries, map_rows)
+        sums = (none, none)
+        for n in range(ranges):
+            for part in tl.static_range(3):
+                begin = tl.maximum(border(kept, n, batch, head, tile, part), row_begin)
+                end = tl.minimum(border(kept, n, batch, head, tile, part + 1), row_end)
+                stretch = (n, begin, end)
+                sums = read_queries(query, keys, kept, rule, log_sums, sizes, where, stretch, sums, largest, part != 1)
+        total, most = sums
+        by_key = tl.sum(total, axis=1)
+        every += by_key
+        if cells is not None:
+            inside = there[:, None] & (cell[:, None] == tl.arange(0, n_cells)[None, :])
+            to = cells + ((item * map_rows + row) * tiles + tile) * n_cells + tl.arange(0, n_cells)
+            of_cell = tl.sum(tl.where(inside, by_key[:, None], 0.0), axis=0)
+            if largest:
+                most_by_key = tl.max(most, axis=1)
+                most_of_cell = tl.max(tl.where(inside, most_by_key[:, None], 0.0), axis=0)
+                of_cell = tl.where(of_cell == of_cell, most_of_cell, of_cell)  # a NaN is in the sum alone
+            tl.store(to, of_cell)
+    if received is not None:
+        tl.store(received + item * sizes.keys + j, every, mask=there)
+
+
+@no_type_check
+@triton.jit
+def first_of(row, n_queries, map_rows):
+    """The first query of a row of the map: query i is in row i · map_rows // n_queries."""
+    return tl.cdiv(tl.cast(row, tl.int64) * n_queries, map_rows).to(tl.int32)
+
+
+@no_type_check
+@triton.jit
+def read_queries(
+    query, keys, kept, rule, log_sums, sizes, where, stretch, sums, largest: tl.constexpr, masked: tl.constexpr
+):
+    """The sums of a tile of keys once the queries of a stretch have read them; one past it weighs 2^-∞ = 0."""
+    batch, head, j = where
+    n, begin, end = stretch
+    total, most = sums
+    number = tl.arange(0, total.shape[1])
+    for first in range(begin, end, total.shape[1]):
+        i = first + number
+        there = i < end
+        queries = vectors(query, batch, head, first, number, there, sizes.width, keys.shape[1])
+        products = tl.dot(keys, tl.trans(queries), input_precision="tf32x3")
+        inside = (j < sizes.keys)[:, None] & there[None, :]
+        scores = scored(products, i[None, :], j[:, None], inside, batch, head, rule, keys.dtype)
+        weights = tl.exp2(scores - tl.load(log_sums + i, mask=there, other=float("inf"))[None, :])
+        if masked:
+            start, stop = limits_of(kept, n, batch, head, i, there)
+            weights = tl.where((j[:, None] >= start[None, :]) & (j[:, None] < stop[None, :]), weights, 0.0)
+        total += weights
+        if largest:
+            most = tl.maximum(most, weights)
+    return total, most
+
+
+def into_map(
+    cells: Float[Tensor, "batch heads rows tiles cells"], call: Call, ask: Ask
+) -> Float[Tensor, "batch heads rows columns"]:
+    """The mean, sum or largest over each cell of what the tiles have of it, in the order of the tiles."""
+    assert ask.pooled is not None
+    (rows, columns), (n_keys, _), grid, device = ask.pooled, call.tiles, call.grid, cells.device
+    column = torch.arange(columns + 1, device=device)
+    first_key = -(-column * grid.keys // columns)
+    first_tile, last_tile = first_key[:-1] // n_keys, (first_key[1:] - 1) // n_keys
+    tile = first_tile[:, None] + torch.arange(-(-grid.keys // columns) // n_keys + 2, device=device)
+    has_part = tile <= last_tile[:, None]
+    tile = tile.clamp(max=cells.shape[3] - 1)
+    cell = (column[:-1, None] - tile * n_keys * columns // grid.keys).clamp(0, cells.shape[4] - 1)
+    parts = cells[..., tile, cell].masked_fill(~has_part, 0.0)
+    if ask.reduce == "max":
+        return parts.amax(dim=-1)
+    sums = parts.sum(dim=-1, dtype=torch.float64)
+    if ask.reduce == "mean":
+        first_query = -(-torch.arange(rows + 1, device=device) * grid.queries // rows)
+        sums /= first_query.diff()[:, None] * first_key.diff()
+    return sums.float()

@@ -1,0 +1,156 @@
+"""The fast way on a GPU: softmax attention and what is asked of it, in a pass over the queries and one over the keys.
+
+The first pass gives what belongs to a query (context, entropy, distance, weights on single keys) and its log-sum-exp;
+with that, the second gives what belongs to a key (received) and the map. No weight ever leaves the processor that
+computed it. The strongest keys and groups of keys are gathered with torch's operations.
+"""
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.biases import Alibi, RelativeBias
+from regard.attention.grid import Grid, spans
+from regard.attention.normalise.softmax import Softmax
+from regard.attention.precision import as_typed
+from regard.attention.scores.dot import ScaledDot
+from regard.attention.statistics.engine import Report
+from regard.attention.statistics.gathered import gathered
+from regard.attention.statistics.gpu.call import Call, ranges_of, unrounded
+from regard.attention.statistics.gpu.forward import context_and_log_sum
+from regard.attention.summary import Ask, Summary
+
+if TYPE_CHECKING:
+    from regard.attention.pattern import Pattern
+
+WIDEST_BYTES = 512
+"""Bytes in a query, key or value; a tile of wider ones would not fit into the memory of a processor."""
+
+MOST_RANGES = 16
+"""Ranges of keys that one query may see; each is a loop of its own in the kernels."""
+
+WEIGHTS_AT_ONCE = 2**37
+"""Weights between two reports: well under a second's work."""
+
+
+def why_not(asked: "Pattern") -> str | None:
+    """Why a pattern cannot be gone through this way; None if it can."""
+    if asked.device.type != "cuda" and not interpreted():
+        return "it runs on a GPU"
+    if not installed():
+        return "triton is not installed"
+    if asked.device.type == "cuda" and torch.cuda.get_device_capability(asked.device) < (8, 0):
+        return "it needs a GPU of compute capability 8.0 or above"
+    if not isinstance(asked.normalise, Softmax) or asked.normalise.temperature == 0:
+        return "it has softmax alone"
+    if not isinstance(asked.score, ScaledDot):
+        return "it has scaled dot products alone"
+    if not isinstance(unrounded(asked.score.bias), Alibi | RelativeBias | Tensor | None):
+        return "of rules for a bias it has Alibi and RelativeBias"
+    if asked.dtype == torch.float64:
+        return "it computes in float32"
+    widest = WIDEST_BYTES // asked.query.itemsize
+    if max(asked.key.shape[-1], asked.value.shape[-1]) > widest:
+        return f"in {str(asked.query.dtype).removeprefix('torch.')} it has widths up to {widest}"
+    ranges = ranges_of(asked)
+    if ranges is None or len(ranges.starts) > MOST_RANGES:
+        return f"of masks it has those that keep up to {MOST_RANGES} ranges of keys for each query"
+    return None
+
+
+def interpreted() -> bool:
+    """Whether Triton runs its kernels as plain Python, on a CPU, as it does in tests."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+@cache
+def installed() -> bool:
+    """Whether there is Triton; it comes with PyTorch for CUDA."""
+    return find_spec("triton") is not None
+
+
+@torch.inference_mode(False)
+@torch.no_grad()
+def read(
+    asked: "Pattern", ask: Ask, *, contexts: bool, report: Report | None = None
+) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
+    """The context, if it is wanted, and the summary of a pattern that `why_not` has nothing against."""
+    with as_typed(asked.device), current(asked.device):
+        totals = Totals.of(asked, ask, contexts)
+        if asked.shape.numel():
+            totals.fill(asked, report)
+        summary = totals.summary()
+        if ask.top is not None or ask.groups is not None:
+            rest = Ask(received=False, entropy=False, distance=False, first=False, top=ask.top, groups=ask.groups)
+            gone_through = gathered(asked.blocks(), asked.grid, asked._like(), rest)
+            summary = replace(summary, top=gone_through.top, groups=gone_through.groups)
+        return totals.context, summary
+
+
+def current(device: torch.device) -> AbstractContextManager[object]:
+    """Within this, a kernel is started on a device."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+@dataclass(slots=True, eq=False)
+class Totals:
+    """The results, at 0 until they are filled in."""
+
+    grid: Grid
+    ask: Ask
+    rows: dict[str, Float[Tensor, "batch heads queries"]]
+    context: Float[Tensor, "batch heads queries d_value"] | None
+    received: Float[Tensor, "batch heads keys"] | None
+    pooled: Float[Tensor, "batch heads rows columns"] | None
+
+    @classmethod
+    def of(cls, asked: "Pattern", ask: Ask, contexts: bool) -> "Totals":
+        """All of them, at 0."""
+        grid, device = asked.grid, asked.device
+        wanted = {name: getattr(ask, name) for name in ("entropy", "distance", "first", "own", "previous")}
+        d_value = asked.value.shape[-1]
+        return cls(
+            grid=grid,
+            ask=ask,
+            rows={name: torch.zeros(grid.shape[:3], device=device) for name, wants in wanted.items() if wants},
+            context=asked.value.new_zeros(*grid.shape[:3], d_value) if contexts else None,
+            received=torch.zeros(grid.batch, grid.heads, grid.keys, device=device) if ask.received else None,
+            pooled=torch.zeros(grid.batch, grid.heads, *ask.pooled, device=device) if ask.pooled else None,
+        )
+
+    def fill(self, asked: "Pattern", report: Report | None) -> None:
+        """Go through the pattern, some heads at a time."""
+        from regard.attention.statistics.gpu.columns import cells_for, into_map, read_columns
+        from regard.attention.statistics.gpu.rows import Found, read_rows
+
+        call, columns = Call.of(asked), self.received is not None or self.pooled is not None
+        known = context_and_log_sum(asked) if columns and self.context is not None and not self.rows else None
+        if known is not None:
+            self.context, log_sum = known
+        else:
+            log_sum = torch.empty(self.grid.shape[:3], device=asked.device)
+        cells = None if self.ask.pooled is None else cells_for(call, self.ask.pooled)
+        per_head = self.grid.queries * self.grid.keys
+        for items in spans(self.grid.batch * self.grid.heads, max(1, WEIGHTS_AT_ONCE // per_head)):
+            if known is None and (columns or self.rows or self.context is not None):
+                read_rows(call, Found(log_sum=log_sum, context=self.context, **self.rows), items)
+            if columns:
+                read_columns(call, self.ask, log_sum, self.received, cells, items)
+            if report is not None:
+                if asked.device.type == "cuda":
+                    torch.cuda.synchronize()
+                report(items.stop * per_head, asked.shape.numel())
+        if cells is not None and self.ask.pooled is not None:
+            self.pooled = into_map(cells, call, self.ask)
+
+    def summary(self) -> Summary:
+        """The answer."""
+        rows: dict[str, Any] = {**self.rows}
+        return Summary(ask=self.ask, received=self.received, pooled=self.pooled, **rows)

@@ -1,0 +1,188 @@
+"""From query to query: what each reads, and everything that is asked of its row of weights, in one pass over the keys.
+
+A program takes a tile of queries and goes through their keys tile by tile, keeping for each query the largest score so
+far and sums over weights that are relative to it:
+
+    total = Σ e,  product = Σ e (s - largest),  far = Σ e · distance,  context = Σ e · value         e = 2^(s - largest)
+
+When a larger score comes, each sum is brought down to it (Milakov & Gimelshein 2018, algorithm 3).
+"""
+
+from typing import Any, NamedTuple, no_type_check
+
+import triton
+import triton.language as tl
+
+from regard.attention.statistics.gpu.call import Call
+from regard.attention.statistics.gpu.schedule import along_keys
+from regard.attention.statistics.gpu.scores import border, limits_of, place, scored, vectors
+
+
+class Found(NamedTuple):
+    """Where the results go, each [batch heads queries] and the context [batch heads queries d_value]; None: nowhere.
+
+    `log_sum` is the logarithm to base 2 of each row's sum of 2^score, +∞ for a row that sees nothing: its weights
+    2^(score - ∞) are then 0.
+    """
+
+    log_sum: Any
+    entropy: Any = None
+    distance: Any = None
+    first: Any = None
+    own: Any = None
+    previous: Any = None
+    context: Any = None
+
+
+def read_rows(call: Call, found: Found, items: range) -> None:
+    """Fill in the rows of some heads, numbered through all batch items."""
+    n_queries, n_keys = call.tiles
+    programs = triton.cdiv(call.grid.queries, n_queries) * len(items)
+    rows[(programs,)](
+        call.query,
+        call.key,
+        call.value,
+        call.kept(along_keys(call.limits, n_queries, n_keys)),
+        call.rule,
+        call.sinks,
+        found,
+        call.sizes,
+        items.start,
+        ranges=len(call.limits),
+        width=call.widths[0],
+        d_value=call.widths[1] if found.context is not None else 16,
+        n_queries=n_queries,
+        n_keys=n_keys,
+        num_warps=8 if n_queries == 128 else 4,
+        num_stages=2,
+        enable_fp_fusion=True,
+    )
+
+
+@no_type_check
+@triton.jit
+def rows(
+    query,
+    key,
+    value,
+    kept,
+    rule,
+    sinks,
+    found,
+    sizes,
+    first_item,
+    ranges,
+    width: tl.constexpr,
+    d_value: tl.constexpr,
+    n_queries: tl.constexpr,
+    n_keys: tl.constexpr,
+):
+    """One tile of queries."""
+    tile, item, batch, head = place(first_item, tl.cdiv(sizes.queries, n_queries), sizes.heads)
+    number = tl.arange(0, n_queries)
+    i = tile * n_queries + number
+    there = i < sizes.queries
+    where = (batch, head, i)
+    queries = vectors(query, batch, head, tile * n_queries, number, there, sizes.width, width)
+    sink = tl.load(sinks + head)
+    none = tl.zeros([n_queries], tl.float32)
+    sums = (none + sink, none, none, none, tl.zeros([n_queries, d_value], tl.float32))
+    for n in range(ranges):
+        limits = limits_of(kept, n, batch, head, i, there)
+        for part in tl.static_range(3):
+            stretch = border(kept, n, batch, head, tile, part), border(kept, n, batch, head, tile, part + 1)
+            sums = read_keys(queries, key, value, rule, found, sizes, where, limits, stretch, sums, part != 1, n_keys)
+    largest, total, product, far, context = sums
+    shift = tl.where(largest == -float("inf"), 0.0, largest)
+    with_sink = total + tl.exp2(sink - shift)
+    blind = with_sink == 0
+    inverse = tl.where(blind, 0.0, 1 / with_sink)
+    log_sum = tl.where(blind, float("inf"), shift + tl.log2(with_sink))
+    at = item * sizes.queries + i
+    tl.store(found.log_sum + at, log_sum, mask=there)
+    if found.entropy is not None:
+        entropy = tl.where(blind, 0.0, (tl.log2(with_sink) * total - product) * inverse) * 0.6931471805599453
+        tl.store(found.entropy + at, tl.where(entropy < 0, 0.0, entropy), mask=there)
+    if found.distance is not None:
+        tl.store(found.distance + at, far * inverse, mask=there)
+    if found.first is not None:
+        tl.store(found.first + at, on(queries, key, kept, rule, sizes, where, i * 0, log_sum, ranges), mask=there)
+    own = i + sizes.offset
+    if found.own is not None:
+        tl.store(found.own + at, on(queries, key, kept, rule, sizes, where, own, log_sum, ranges), mask=there)
+    if found.previous is not None:
+        tl.store(found.previous + at, on(queries, key, kept, rule, sizes, where, own - 1, log_sum, ranges), mask=there)
+    if found.context is not None:
+        column = tl.arange(0, d_value)
+        to = found.context + at[:, None] * sizes.d_value + column[None, :]
+        numbers = (context * inverse[:, None]).to(queries.dtype)
+        tl.store(to, numbers, mask=there[:, None] & (column[None, :] < sizes.d_value))
+
+
+@no_type_check
+@triton.jit
+def read_keys(
+    queries,
+    key,
+    value,
+    rule,
+    found,
+    sizes,
+    where,
+    limits,
+    stretch,
+    sums,
+    masked: tl.constexpr,
+    n_keys: tl.constexpr,
+):
+    """The sums of a tile of queries once they have read the keys of a stretch."""
+    batch, head, i = where
+    start, stop = limits
+    begin, end = stretch
+    largest, total, product, far, context = sums
+    number = tl.arange(0, n_keys)
+    for first in range(begin, end, n_keys):
+        j = first + number
+        there = j < end
+        keys = vectors(key, batch, head // sizes.group, first, number, there, sizes.width, queries.shape[1])
+        products = tl.dot(queries, tl.trans(keys), input_precision="tf32x3")
+        inside = (i < sizes.queries)[:, None] & there[None, :]
+        scores = scored(products, i[:, None], j[None, :], inside, batch, head, rule, queries.dtype)
+        if masked:
+            seen = (j[None, :] >= start[:, None]) & (j[None, :] < stop[:, None])
+            scores = tl.where(seen, scores, -float("inf"))
+        larger = tl.maximum(largest, tl.max(scores, axis=1))
+        shift = tl.where(larger == -float("inf"), 0.0, larger)
+        down = tl.where(largest == -float("inf"), 0.0, largest - shift)
+        shrink = tl.exp2(down)
+        relative = scores - shift[:, None]
+        weights = tl.exp2(relative)
+        if found.entropy is not None:
+            if masked or rule.biases is not None:
+                relative = tl.maximum(relative, -1e30)  # 0 · -∞ would be NaN; a NaN stays one through its weight
+            product = shrink * (product + total * down) + tl.sum(weights * relative, axis=1)
+        if found.distance is not None:
+            away = tl.abs(j[None, :] - i[:, None] - sizes.offset).to(tl.float32)
+            far = shrink * far + tl.sum(weights * away, axis=1)
+        if found.context is not None:
+            values = vectors(value, batch, head // sizes.group, first, number, there, sizes.d_value, context.shape[1])
+            context = tl.dot(weights.to(values.dtype), values, context * shrink[:, None], input_precision="tf32x3")
+        total = shrink * total + tl.sum(weights, axis=1)
+        largest = larger
+    return largest, total, product, far, context
+
+
+@no_type_check
+@triton.jit
+def on(queries, key, kept, rule, sizes, where, j, log_sum, ranges):
+    """The weight of each query on one key of its own; 0 where there is no such key."""
+    batch, head, i = where
+    inside = (i < sizes.queries) & (j >= 0) & (j < sizes.keys)
+    keys = vectors(key, batch, head // sizes.group, 0, j.to(tl.int64), inside, sizes.width, queries.shape[1])
+    products = tl.sum(queries.to(tl.float32) * keys.to(tl.float32), axis=1)
+    scores = scored(products, i, j, inside, batch, head, rule, queries.dtype)
+    seen = log_sum != log_sum  # a row of NaN shows everywhere
+    for n in range(ranges):
+        start, stop = limits_of(kept, n, batch, head, i, inside)
+        seen = seen | ((j >= start) & (j < stop))
+    return tl.where(seen, tl.exp2(scores - log_sum), 0.0)

@@ -1,0 +1,73 @@
+"""What both kernels share: where a program stands, the scores of a tile, and which of its places the mask keeps.
+
+    scores = (scale · query · key, capped, + bias) / temperature · log₂ e
+
+Scores are in base 2, which is what a GPU raises; a number in nats is ln 2 times that in base 2. Everything after the
+products is in float32.
+"""
+
+from typing import no_type_check
+
+import triton
+import triton.language as tl
+
+
+@no_type_check
+@triton.jit
+def place(first_item, tiles, heads):
+    """The tile, item, batch and head of this program; the last tile comes first, as under a causal mask it is long."""
+    number = tl.program_id(0)
+    item = first_item + number // tiles
+    return tiles - 1 - number % tiles, item.to(tl.int64), (item // heads).to(tl.int64), (item % heads).to(tl.int64)
+
+
+@no_type_check
+@triton.jit
+def vectors(rows, batch, head, first, tokens, there, width, padded: tl.constexpr):
+    """Consecutive vectors from `first` on, as a tile [tokens padded]; 0 where a token is not there."""
+    start = rows.numbers + batch * rows.batch + head * rows.head + tl.cast(first, tl.int64) * rows.token
+    column = tl.arange(0, padded)
+    places = tokens[:, None] * rows.token + column[None, :]
+    return tl.load(start + places, mask=there[:, None] & (column[None, :] < width), other=0.0)
+
+
+@no_type_check
+@triton.jit
+def scored(products, i, j, there, batch, head, rule, dtype: tl.constexpr):
+    """The scores of products of queries i and keys j, where they are there; a bias is rounded to the input's type."""
+    scores = products * rule.inner
+    if rule.outer is not None:
+        scores = rule.outer * (1 - 2 / (1 + tl.exp2(scores)))  # tanh, its argument doubled and in base 2
+    if rule.slopes is not None:
+        far = tl.abs(j - i - rule.first).to(tl.float32)
+        scores += (-tl.load(rule.slopes + head) * far).to(dtype).to(tl.float32) * rule.after
+    if rule.by_distance is not None:
+        far = tl.minimum(tl.maximum(j - i - rule.first, -rule.far), rule.far) + rule.far
+        scores += tl.load(rule.by_distance + head * (2 * rule.far + 1) + far) * rule.after
+    if rule.biases is not None:
+        start = rule.biases + batch * rule.bias_batch + head * rule.bias_head
+        places = i.to(tl.int64) * rule.bias_query + j.to(tl.int64) * rule.bias_key
+        scores += tl.load(start + places, mask=there, other=0.0).to(tl.float32) * rule.after
+    return scores
+
+
+@no_type_check
+@triton.jit
+def limits_of(kept, n, batch, head, i, there):
+    """The n-th range of keys of each query; none for a query that is not there."""
+    at = start_of(kept.limits, n, batch, head) + i.to(tl.int64) * kept.limits.place
+    return tl.load(at, mask=there, other=0), tl.load(at + 1, mask=there, other=0)
+
+
+@no_type_check
+@triton.jit
+def border(kept, n, batch, head, tile, which: tl.constexpr):
+    """One of the four borders of a tile: where it begins, where it is kept whole from and up to, where it ends."""
+    return tl.load(start_of(kept.borders, n, batch, head) + tile * kept.borders.place + which)
+
+
+@no_type_check
+@triton.jit
+def start_of(table, n, batch, head):
+    """Where the numbers of a head's n-th range begin."""
+    return table.numbers + tl.cast(n, tl.int64) * table.part + batch * table.batch + head * table.head

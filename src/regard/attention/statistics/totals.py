@@ -1,0 +1,134 @@
+"""Where the statistics of a pattern come together: every block its own rows, and all of them the columns.
+
+What blocks add to the columns is summed with twice the digits of float64, a sum and what its rounding lost (Knuth 1997,
+section 4.2.2, theorem B). So the result is the same in whatever order they come, on one machine or on several.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.attention.grid import Grid
+from regard.attention.statistics.blocks import Block
+from regard.attention.summary import Ask, Summary, Top
+
+PER_QUERY = "entropy", "distance", "first", "own", "previous"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """What a block adds to the columns: to its range of keys, and to the rows of the map that its queries fall into."""
+
+    received: Float[Tensor, " keys"] | None
+    pooled: Float[Tensor, "rows columns"] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sum:
+    """Numbers that others are added to, and what has been lost of them by rounding."""
+
+    rounded: Float[Tensor, "..."]
+    lost: Float[Tensor, "..."]
+
+    @classmethod
+    def zeros(cls, *shape: int) -> "Sum":
+        """All of them 0."""
+        return cls(torch.zeros(shape, dtype=torch.float64), torch.zeros(shape, dtype=torch.float64))
+
+    def __getitem__(self, part: tuple[int | slice, ...]) -> "Sum":
+        return Sum(self.rounded[part], self.lost[part])
+
+    def add(self, more: Float[Tensor, "..."]) -> None:
+        """Add to each of them.
+
+        >>> import torch
+        >>> one = Sum.zeros(1)
+        >>> for number in (1e30, 1.0, -1e30):
+        ...     one.add(torch.tensor([number], dtype=torch.float64))
+        >>> one.value()
+        tensor([1.], dtype=torch.float64)
+        """
+        total = self.rounded + more
+        added = total - self.rounded
+        self.lost.add_((self.rounded - (total - added)).add_(more - added))
+        self.rounded.copy_(total)
+
+    def rise(self, least: Float[Tensor, "..."]) -> None:
+        """Make each of them at least so large."""
+        self.rounded.copy_(torch.maximum(self.rounded, least.double()))
+
+    def value(self) -> Float[Tensor, "..."]:
+        """The sums."""
+        return self.rounded + self.lost
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Totals:
+    """The results: rows that blocks write into, and sums over the columns.
+
+    Attributes:
+        inverse: 1 / the sum of each query's unnormalised weights.
+        cell_of_row: the row of the map that each query falls into.
+        start_of_cell: the first key of each column of the map, and an end.
+    """
+
+    grid: Grid
+    ask: Ask
+    context: Float[Tensor, "batch heads queries d_value"] | None
+    inverse: Float[Tensor, "batch heads queries"]
+    rows: dict[str, Float[Tensor, "batch heads queries"]]
+    groups: Float[Tensor, "batch heads queries groups"] | None
+    top: Top | None
+    received: Sum | None
+    pooled: Sum | None
+    cell_of_row: Int[Tensor, " queries"]
+    start_of_cell: Int[Tensor, " cells"]
+
+    @classmethod
+    def of(cls, grid: Grid, ask: Ask, d_value: int | None) -> "Totals":
+        """All of them, at 0; `d_value` is the width of the contexts, None for none."""
+        per_query, n_top = grid.shape[:3], ask.top or 0
+        rows, columns = ask.pooled or (0, 0)
+        return cls(
+            grid=grid,
+            ask=ask,
+            context=None if d_value is None else torch.zeros(*per_query, d_value),
+            inverse=torch.zeros(per_query),
+            rows={name: torch.zeros(per_query) for name in PER_QUERY if getattr(ask, name)},
+            groups=None if ask.groups is None else torch.zeros(*per_query, len(ask.groups)),
+            top=Top(torch.zeros(*per_query, n_top), torch.full((*per_query, n_top), -1)) if n_top else None,
+            received=Sum.zeros(grid.batch, grid.heads, grid.keys) if ask.received else None,
+            pooled=Sum.zeros(grid.batch, grid.heads, rows, columns) if ask.pooled else None,
+            cell_of_row=(torch.arange(grid.queries) * rows // max(1, grid.queries)).int(),
+            start_of_cell=(-(-torch.arange(columns + 1) * grid.keys // max(1, columns))).int(),
+        )
+
+    def lines(self, queries: range) -> range:
+        """The rows of the map that some queries fall into."""
+        rows = self.ask.pooled[0] if self.ask.pooled else 0
+        return range(queries[0] * rows // self.grid.queries, queries[-1] * rows // self.grid.queries + 1)
+
+    def add(self, block: Block, columns: Columns) -> None:
+        """Add what a block gave to the columns."""
+        if self.received is not None and columns.received is not None:
+            self.received[block.batch, block.head, block.keys.start : block.keys.stop].add(columns.received)
+        if self.pooled is not None and columns.pooled is not None:
+            lines = self.lines(block.queries)
+            cells = self.pooled[block.batch, block.head, lines.start : lines.stop]
+            (cells.rise if self.ask.reduce == "max" else cells.add)(columns.pooled)
+
+    def summary(self) -> Summary:
+        """The answer."""
+        pooled = None if self.pooled is None else self.pooled.value()
+        if pooled is not None and self.ask.reduce == "mean":
+            pooled /= self.cell_of_row.bincount()[:, None] * self.start_of_cell.diff()
+        return Summary(
+            ask=self.ask,
+            received=None if self.received is None else self.received.value().float(),
+            groups=self.groups,
+            top=self.top,
+            pooled=None if pooled is None else pooled.float(),
+            **self.rows,
+        )

@@ -1,0 +1,464 @@
+"""The GPU's kernels against the same statistics in float64 through torch, over masks, scores, types and layouts.
+
+There need be no GPU: Triton runs its kernels as plain Python when TRITON_INTERPRET is set before it is imported, and
+compiles them for a GPU that is not there. Each of the two has a process of its own, which prints what it found.
+"""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from importlib.util import find_spec
+
+import pytest
+import torch
+
+from regard import (
+    Alibi,
+    Ask,
+    Causal,
+    Chunked,
+    Dilated,
+    Distance,
+    Documents,
+    Entmax,
+    Global,
+    Keep,
+    Padding,
+    Prefix,
+    RelativeBias,
+    ScaledDot,
+    Softmax,
+    Window,
+    attend,
+)
+from regard.attention.statistics.choice import engine_for
+from regard.attention.statistics.gathered import gathered
+from regard.attention.statistics.gpu import call, engine, forward
+
+B, H, KEY_HEADS, Q, K, D = 2, 2, 1, 19, 37, 7
+"""In tiles of 16: two of queries and three of keys, the last of each nearly empty."""
+
+STATISTICS = "entropy", "distance", "first", "own", "previous", "received", "pooled"
+
+
+def relative():
+    """T5's biases, far from 0; a few keys share the last bucket."""
+    bias = RelativeBias(H, n_buckets=8, max_distance=11, offset=3)
+    torch.nn.init.normal_(bias.by_bucket, generator=torch.Generator().manual_seed(2))
+    return bias
+
+
+def everything(reduce="mean", **options):
+    return Ask(**{"own": True, "previous": True, "pooled": (3, 5), "reduce": reduce, **options})
+
+
+PADDED = torch.tensor([21, 0])
+SLOPES = torch.tensor([0.7, 0.03])
+BARRED = (
+    torch.zeros(H, Q, K).index_fill(2, torch.tensor([0, 17]), -math.inf).index_fill(1, torch.tensor([4]), -math.inf)
+)
+SINKS = torch.tensor([0.3, 5.0])
+CALLS = {
+    "full": {},
+    "causal": {"mask": Causal(), "ask": everything("max")},
+    "causal from the start": {"mask": Causal(0), "ask": everything("sum")},
+    "causal behind": {"mask": Causal(-3)},
+    "window": {"mask": Window(9, 2), "ask": everything("sum", pooled=(3, 37))},
+    "narrow window": {"mask": Window(0, 0), "ask": everything("max", pooled=(2, 2))},
+    "padding": {"mask": Padding(PADDED)},
+    "padding on the left": {"mask": Padding(torch.tensor([21, 37]), side="left")},
+    "causal and padding": {"mask": Causal() & Padding(torch.tensor([20, 33])), "ask": everything("max")},
+    "documents": {"mask": Causal() & Documents(torch.arange(K) // 11)},
+    "documents by item": {"mask": Documents(torch.stack([torch.arange(K) // 11, torch.arange(K) // 23]))},
+    "prefix": {"mask": Prefix(13)},
+    "chunked": {"mask": Chunked(8)},
+    "longformer": {"mask": Window(5, 1) | Global([3]), "ask": everything("sum")},
+    "not the window": {"mask": ~Window(5, 9)},
+    "steep": {"score": ScaledDot(scale=3.1), "mask": Causal()},
+    "negative": {"score": ScaledDot(scale=-0.7)},
+    "capped": {"score": ScaledDot(softcap=1.3), "mask": Causal()},
+    "alibi": {"score": ScaledDot(bias=Alibi()), "mask": Causal()},
+    "capped and alibi": {"score": ScaledDot(softcap=2.0, bias=Alibi(SLOPES, offset=2))},
+    "relative": {"score": ScaledDot(bias=relative())},
+    "barred by bias": {"score": ScaledDot(bias=BARRED), "ask": everything("max")},
+    "temperature": {"normalise": Softmax(temperature=0.4)},
+    "sinks": {"normalise": Softmax(temperature=1.7, sinks=SINKS), "mask": Causal(-3)},
+    "capped, biased, with sinks": {
+        "score": ScaledDot(softcap=2.0, bias=relative()),
+        "normalise": Softmax(temperature=0.6, sinks=SINKS),
+        "mask": Window(12, 3),
+    },
+    "bfloat16": {"mask": Causal(), "dtype": torch.bfloat16},
+    "float16": {"mask": Window(9, 2), "dtype": torch.float16},
+    "bfloat16 and alibi": {"score": ScaledDot(bias=Alibi()), "dtype": torch.bfloat16},
+    "a head of keys for each": {"mask": Causal(), "key_heads": 2},
+    "one query": {"mask": Causal(), "queries": 1, "ask": everything(pooled=(1, 5))},
+    "one key": {"keys": 1, "queries": 3, "mask": Causal(), "ask": everything(pooled=(2, 1))},
+    "more queries than keys": {"keys": 5, "mask": Causal(), "ask": everything(pooled=(4, 3))},
+    "nothing of single rows": {"ask": Ask(entropy=False, distance=False, first=False, pooled=(3, 5)), "width": 8},
+    "the same, causal": {
+        "ask": Ask(entropy=False, distance=False, first=False),
+        "mask": Causal(),
+        "queries": 37,
+        "width": 8,
+        "key_heads": 2,
+    },
+    "groups and strongest": {"ask": everything(top=3, groups=torch.arange(K) % 3 == torch.arange(2)[:, None])},
+}
+WRONG = {
+    "causal": Causal(K - Q + 1),
+    "window": Window(9, 3),
+    "padding": Padding(PADDED + 1),
+    "documents": Causal() & Documents(torch.arange(K) // 12),
+}
+"""Masks that are almost right, each for the call whose expectation it must not meet."""
+
+
+def inputs(dtype=torch.float32, key_heads=KEY_HEADS, queries=Q, keys=K, width=D):
+    """Vectors that are part of larger tensors, in which NaN follows the last token; one item of values serves all."""
+    random = torch.Generator().manual_seed(5)
+    value_width = width if width % 8 == 0 else width + 2
+    for shape in ((B, queries, H, width), (B, keys, key_heads, width), (1, keys, key_heads, value_width)):
+        room = torch.full((shape[0], shape[1] + 3, *shape[2:]), math.nan)
+        room[:, : shape[1]] = torch.randn(shape, generator=random)
+        yield room.to(dtype)[:, : shape[1]].transpose(1, 2)
+
+
+def split(call):
+    """What is attended to, how, and what is asked."""
+    sizes = {name: call[name] for name in ("dtype", "key_heads", "queries", "keys", "width") if name in call}
+    how = {name: call[name] for name in ("score", "mask", "normalise") if name in call}
+    return list(inputs(**sizes)), how, call.get("ask", everything())
+
+
+def truth(call):
+    """Context and statistics in float64, through torch's operations; the bias as the input's type rounds it."""
+    vectors, how, ask = split(call)
+    exact = attend(*(part.double() for part in vectors), **how).pattern
+    exact = replace(exact, score=attend(*vectors, **how).pattern.score)
+    return exact.apply(exact.value), gathered(exact.blocks(), exact.grid, exact._like(), ask)
+
+
+def seen_by(call):
+    """Context and statistics by the kernels."""
+    vectors, how, ask = split(call)
+    pattern = attend(*vectors, **how).pattern
+    assert engine.why_not(pattern) is None, engine.why_not(pattern)
+    return engine.read(pattern, ask, contexts=True)
+
+
+def errors(call, expected):
+    """How far each statistic is from the truth at most, beside its largest value."""
+    (context, found), (exact_context, exact) = seen_by(call), expected
+    pairs = {name: (getattr(found, name), getattr(exact, name)) for name in (*STATISTICS, "groups")}
+    pairs |= {"context": (context, exact_context)}
+    if found.top is not None:
+        pairs["top"] = found.top.weights, exact.top.weights
+    given = {name: pair for name, pair in pairs.items() if pair[1] is not None}
+    assert all(mine.shape == exact.shape for mine, exact in given.values())
+    return {
+        name: [(mine.double() - exact).abs().max().item(), exact.abs().max().item()]
+        for name, (mine, exact) in given.items()
+    }
+
+
+def mend_products_of_bfloat16():
+    """Multiply them as numbers: Triton 3.9's interpreter holds them as whole numbers, and multiplies those."""
+    import triton.language as tl
+    from triton.runtime.interpreter import InterpreterBuilder
+
+    create_dot = InterpreterBuilder.create_dot
+
+    def widened(self, a, b, *given):
+        wide = (self.cast_impl(part, tl.float32) if part.dtype.scalar == tl.bfloat16 else part for part in (a, b))
+        return create_dot(self, *wide, *given)
+
+    InterpreterBuilder.create_dot = widened
+
+
+def interpreted():
+    """Everything that the interpreted kernels are asked, and how far they are from the truth."""
+    mend_products_of_bfloat16()
+    call.tile_sizes = lambda width, half: (16, 16)
+    found = {name: errors(how, truth(how)) for name, how in CALLS.items()}
+    found["wrong"] = {name: errors(CALLS[name] | {"mask": mask}, truth(CALLS[name])) for name, mask in WRONG.items()}
+    found["laws"] = laws()
+    found["nan"] = nans()
+    found["forward"] = forwards()
+    found["told"] = told()
+    found["chosen"] = chosen()
+    return found
+
+
+def laws():
+    """Column sums and the map hold all weight of the queries that see anything; entropies are those of so many keys."""
+    _, found = seen_by(CALLS["causal behind"] | {"ask": everything("sum", top=None)})
+    again = seen_by(CALLS["causal behind"] | {"ask": everything("sum", top=None)})[1]
+    call.tile_sizes = lambda width, half: (32, 16)
+    other = seen_by(CALLS["causal behind"] | {"ask": everything("sum", top=None)})[1]
+    call.tile_sizes = lambda width, half: (16, 16)
+    return {
+        "received": found.received.double().sum(dim=-1).flatten().tolist(),
+        "pooled": found.pooled.double().sum(dim=(-1, -2)).flatten().tolist(),
+        "entropy": [found.entropy.min().item(), found.entropy.max().item()],
+        "same bits": all(torch.equal(getattr(found, name), getattr(again, name)) for name in STATISTICS),
+        "tiles": max((getattr(found, name) - getattr(other, name)).abs().max().item() for name in STATISTICS),
+    }
+
+
+def nans():
+    """Which numbers are NaN when a key, or a key that the mask bars, is."""
+    query, key, value = (part.clone() for part in inputs())
+    key[1, 0, 30] = math.nan
+    _, found = engine.read(attend(query, key, value, mask=Causal()).pattern, everything("max"), contexts=True)
+    rows = {name: getattr(found, name)[1, 0].isnan().tolist() for name in ("entropy", "distance", "first")}
+    columns = {"received": found.received.isnan().flatten(1).any(dim=1).tolist()}
+    columns["pooled"] = found.pooled.isnan().flatten(1).any(dim=1).tolist()
+    value[:, :, 21:] = math.nan
+    key[:, :, 21:] = math.nan
+    barred = attend(query, key, value, mask=Padding(torch.tensor([21, 0]))).pattern
+    context, found = engine.read(barred, everything(), contexts=True)
+    numbers = [context, *(getattr(found, name) for name in STATISTICS)]
+    return rows | columns | {"barred": any(bool(part.isnan().any()) for part in numbers)}
+
+
+def forwards():
+    """Whether PyTorch's own log-sum-exp is taken where it can be, and not where it is another."""
+    square, plain = (attend(*split(CALLS[name])[0], mask=Causal()).pattern for name in ("the same, causal", "full"))
+    kind = torch.device("cpu"), torch.float32, 1, 8, True
+
+    def other_base(*given):
+        context, log_sum = forward.flash_for_cpu(*given)
+        return context, log_sum / math.log(2)
+
+    def other_type(*given):
+        context, log_sum = forward.flash_for_cpu(*given)
+        return context, log_sum.double()
+
+    def padded(*given):
+        context, log_sum = forward.flash_for_cpu(*given)
+        return context, torch.nn.functional.pad(log_sum, (0, 23))
+
+    return {
+        "square": forward.context_and_log_sum(square) is not None,
+        "not square": forward.context_and_log_sum(plain) is not None,
+        "sinks": forward.context_and_log_sum(replace(square, normalise=Softmax(sinks=SINKS))) is not None,
+        "trusted": [
+            forward.trusted(kernel, *kind) for kernel in (forward.flash_for_cpu, other_base, other_type, padded)
+        ],
+        "without it": forward.trusted(forward.cudnn, *kind),
+    }
+
+
+def told():
+    """What a long reading reports."""
+    done = []
+    engine.WEIGHTS_AT_ONCE = Q * K
+    engine.read(attend(*inputs()).pattern, Ask(), contexts=False, report=lambda n, of: done.append([n, of]))
+    return done
+
+
+def chosen():
+    """Which engine a pattern and attend take when the one for a CPU cannot."""
+    from regard.attention.statistics import compiled
+
+    compiled.regard_rows = lambda: None
+    seen = attend(*inputs(), mask=Causal(), ask=Ask())
+    dilated = attend(*inputs(), mask=Dilated(5, 0, 2)).pattern
+    return [engine_for(seen.pattern) is engine, seen.backend, engine_for(dilated) is None]
+
+
+HOOKED = """
+import runpy, sys
+from jaxtyping import install_import_hook
+install_import_hook("regard", "beartype.beartype")
+sys.argv.pop(0)
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Runs a file with the checks of shapes and types that are on in these tests."""
+
+
+def in_process(what, **environment):
+    """What a process of its own prints."""
+    if find_spec("triton") is None:
+        pytest.skip("there is no Triton for this system")
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "TRITON_CACHE_DIR": cache, **environment}
+        run = subprocess.run(
+            [sys.executable, "-c", HOOKED, __file__, what], capture_output=True, text=True, env=environment
+        )
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def found():
+    return in_process("interpreted", TRITON_INTERPRET="1")
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_statistic_equals_that_of_float64(found, name):
+    last_digit = torch.finfo(CALLS[name].get("dtype", torch.float32)).eps
+    for statistic, (error, largest) in found[name].items():
+        rounding = max(last_digit, 3e-6) if statistic == "context" else 3e-6
+        assert error <= rounding * max(1, largest), (statistic, error, largest)
+    asked = CALLS[name].get("ask", everything())
+    assert {n for n in STATISTICS if getattr(asked, n)} <= set(found[name])
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_mask_that_is_almost_right_is_not_taken_for_it(found, name):
+    for statistic, (error, largest) in found["wrong"][name].items():
+        if statistic not in ("first", "own", "previous"):
+            assert error > 1e-3 * largest, statistic
+
+
+def test_weights_are_neither_lost_nor_made(found):
+    laws, live = found["laws"], Q - 3  # at offset -3 the first three see nothing
+    assert laws["received"] == pytest.approx([live] * B * H, rel=1e-6)
+    assert laws["pooled"] == pytest.approx([live] * B * H, rel=1e-6)
+    assert laws["entropy"][0] == 0
+    assert laws["entropy"][1] <= math.log(K)
+
+
+def test_every_run_gives_the_same_bits_and_other_tiles_change_rounding_alone(found):
+    assert found["laws"]["same bits"]
+    assert found["laws"]["tiles"] < 1e-5
+
+
+def test_nan_shows_in_its_rows_and_what_they_read_and_where_it_is_barred_it_does_not(found):
+    sees = [i + K - Q >= 30 for i in range(Q)]
+    for name in ("entropy", "distance", "first"):
+        assert found["nan"][name] == sees, name
+    assert found["nan"]["received"] == found["nan"]["pooled"] == [False, True]
+    assert not found["nan"]["barred"]
+
+
+def test_the_log_sum_of_another_kernel_is_taken_once_it_is_known_to_be_right(found):
+    taken = found["forward"]
+    assert taken["square"]
+    assert not taken["not square"]
+    assert not taken["sinks"]
+    assert taken["trusted"] == [True, False, False, False]
+    assert not taken["without it"]
+
+
+def test_progress_is_told(found):
+    assert found["told"] == [[n * Q * K, B * H * Q * K] for n in range(1, B * H + 1)]
+
+
+def test_pattern_and_attend_take_it_where_the_cpu_cannot(found):
+    assert found["chosen"] == [True, "tiled", True]
+
+
+# Compiled for a GPU that is not there
+
+
+def compiled_for_hopper():
+    """The sizes of what a Hopper GPU would run, for the kinds of number that the kernels know."""
+    from triton.backends.compiler import GPUTarget
+    from triton.runtime import driver
+    from triton.runtime.jit import JITFunction
+
+    class Absent:
+        """As much of a GPU as compiling takes."""
+
+        def get_current_target(self):
+            return GPUTarget("cuda", 90, 32)
+
+        def get_current_device(self):
+            return 0
+
+        def get_current_stream(self, device):
+            return 0
+
+    kernels, run = [], JITFunction.run
+    driver.set_active(Absent())
+    JITFunction.run = lambda self, *given, grid, warmup, **options: kernels.append(
+        run(self, *given, grid=grid, warmup=True, **options)
+    )
+    engine.interpreted = lambda: True
+    calls = {
+        "bfloat16": {"mask": Causal(), "dtype": torch.bfloat16, "width": 128},
+        "float32": {
+            "score": ScaledDot(softcap=2.0, bias=Alibi()),
+            "mask": Window(3, 3) | Global([0]),
+            "normalise": Softmax(sinks=SINKS),
+            "ask": everything("max"),
+        },
+    }
+    for how in calls.values():
+        seen_by(how)
+    return [[kernel.metadata.name, kernel.metadata.shared, len(kernel.asm["cubin"])] for kernel in kernels]
+
+
+def test_the_kernels_compile_for_a_gpu_and_fit_into_it():
+    kernels = in_process("compiled_for_hopper")
+    assert [name for name, *_ in kernels] == ["rows", "columns"] * 2
+    for name, shared_bytes, program_bytes in kernels:
+        assert shared_bytes <= 99 * 1024, name  # what the smallest GPU since 2020 has for a program
+        assert program_bytes > 0
+
+
+# What it leaves to others
+
+
+@pytest.fixture
+def anywhere(monkeypatch):
+    """As if kernels were interpreted, so that reasons beyond the device come up."""
+    monkeypatch.setattr(engine, "interpreted", lambda: True)
+    monkeypatch.setattr(engine, "installed", lambda: True)
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ({"normalise": Entmax()}, "it has softmax alone"),
+        ({"normalise": Softmax(0.0)}, "it has softmax alone"),
+        ({"score": Distance()}, "it has scaled dot products alone"),
+        ({"mask": Dilated(5, 0, 2)}, "of masks it has those that keep up to 16 ranges of keys for each query"),
+        (
+            {"mask": Keep(torch.ones(K).bool())},
+            "of masks it has those that keep up to 16 ranges of keys for each query",
+        ),
+        ({"mask": Global(range(0, K, 2))}, "of masks it has those that keep up to 16 ranges of keys for each query"),
+        ({"dtype": torch.float64}, "it computes in float32"),
+        ({"width": 129}, "in float32 it has widths up to 128"),
+        ({"width": 264, "dtype": torch.float16}, "in float16 it has widths up to 256"),
+        ({"mask": Global([0, 2, 4])}, None),
+        ({"width": 256, "dtype": torch.bfloat16}, None),
+    ],
+)
+def test_what_it_cannot_do_is_said(anywhere, how, reason):
+    vectors, how, _ = split(how)
+    assert engine.why_not(attend(*vectors, **how).pattern) == reason
+
+
+def test_without_a_gpu_or_triton_it_says_so(monkeypatch):
+    pattern = attend(*inputs()).pattern
+    assert engine.why_not(pattern) == "it runs on a GPU"
+    monkeypatch.setattr(engine, "interpreted", lambda: True)
+    monkeypatch.setattr(engine, "installed", lambda: False)
+    assert engine.why_not(pattern) == "triton is not installed"
+
+
+def test_regard_brings_no_triton():
+    code = (
+        "import sys; sys.modules['triton'] = None; import torch, regard; x = torch.ones(1, 1, 3, 4); "
+        "print(regard.attend(x, x, x, ask=regard.Ask()).pattern.received().sum().item())"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "3.0"
+
+
+if __name__ == "__main__":
+    import numpy
+
+    numpy.seterr(all="ignore")  # the interpreter computes both sides of every choice
+    torch.set_num_threads(1)
+    with torch.no_grad():
+        print(json.dumps(globals()[sys.argv[1]]()))

@@ -1,0 +1,184 @@
+"""Several processes train as one does, whether each has the whole model or they share it out.
+
+All trainings of two processes are started at once, by `accelerate launch`, as each start takes seconds; torchrun starts
+those of test_hosts.py.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+from torch.testing import assert_close
+
+from regard import InputError
+from regard.training.log import read_log
+from regard.training.processes import Processes
+from regard.training.settings import as_toml
+from regard.training.train import train
+
+LAST = "checkpoints/step-7"
+EXACT = (f"{LAST}/model.safetensors", f"{LAST}/optimiser.safetensors", "model.safetensors")
+"""What must be the same, bit for bit."""
+
+TOGETHER = """
+import json, os, sys
+from pathlib import Path
+import torch
+from torch import nn
+from regard.training.loss import TeacherForced
+from regard.training.processes import Processes
+from regard.training.settings import read_config
+from regard.training.train import train
+from regard.transformer.config import TransformerConfig
+from regard.transformer.model import Transformer
+
+torch.set_num_threads(1)
+work, source, target = map(Path, sys.argv[1:4])
+for name in sys.argv[4:]:
+    folder, settings = name.split(":")
+    train(source, target, work / folder, read_config(work / f"{settings}.toml"), device="cpu")
+os.environ["ACCELERATE_USE_FSDP"] = "true"
+with Processes.start(torch.device("cpu"), "float32") as processes:
+    for share_out in (None, True, False):
+        sizes = TransformerConfig.preset("tiny", n_source_tokens=97, n_target_tokens=97, n_layers=1)
+        module = processes.wrap(TeacherForced(Transformer(sizes), 0.1), share_out)
+        here = sum(p.to_local().numel() if hasattr(p, "to_local") else p.numel() for p in module.parameters())
+        all_of_it = sum(p.numel() for p in module.parameters())
+        (work / f"held-{share_out}-{processes.rank}.json").write_text(json.dumps(here / all_of_it))
+"""
+
+JOBS = {
+    "whole": "whole",
+    "shared": "shared",
+    "stopped": "shared-3",
+    "again": "shared-3",
+    "recurrent": "recurrent",
+    "recurrent-shared": "recurrent-shared",
+}
+"""Trainings of two processes: the folder, and its settings."""
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    return tmp_path_factory.mktemp("processes")
+
+
+@pytest.fixture
+def together(work, texts, settings):
+    """The folder with all that two processes trained; made once."""
+    if not (work / "whole").exists():
+        for name, config in settings.items():
+            (work / f"{name}.toml").write_text(as_toml(config))
+        for text, name in zip(texts, ("a.en", "a.ko"), strict=True):
+            shutil.copy(text, work / name)
+        (work / "together.py").write_text(TOGETHER)
+        jobs = [f"{folder}:{name}" for folder, name in JOBS.items()] + ["again:shared"]
+        launcher = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]
+        usual = ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
+        command = [*launcher, *usual, *map(str, (work / "together.py", work, work / "a.en", work / "a.ko")), *jobs]
+        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        assert done.returncode == 0, done.stderr
+    return work
+
+
+@pytest.fixture
+def settings(quick):
+    """Without dropout, whose draws would be others in other processes."""
+    usual = {"accumulate": 2, "max_steps": 7, "schedule": "constant"}
+    dry = quick(changes={"dropout": 0.0}, **usual)
+    recurrent = quick(kind="recurrent", changes={"dropout": 0.0}, **usual)
+    shared = replace(dry, training=replace(dry.training, shard=True))
+    return {
+        "whole": dry,
+        "shared": shared,
+        "shared-3": replace(shared, training=replace(shared.training, max_steps=3)),
+        "recurrent": recurrent,
+        "recurrent-shared": replace(recurrent, training=replace(recurrent.training, shard=True)),
+    }
+
+
+@pytest.fixture
+def alone(work, texts, settings):
+    """alone("whole") is the folder of the training of these settings in one process; made once."""
+
+    def trained(name):
+        folder = work / f"alone-{name}"
+        if not folder.exists():
+            train(work / "a.en", work / "a.ko", folder, settings[name])
+        return folder
+
+    return trained
+
+
+def assert_like(one, other):
+    """The same but for the last digits, since gradients are summed in another order, and for what has no gradient.
+
+    A key's bias adds the same to all scores of a query, so its gradient is rounding, which Adam makes steps of.
+    """
+    mine, theirs = (load_file(folder / EXACT[0]) for folder in (one, other))
+    moved = [name for name in mine if not name.endswith("key.bias")]
+    assert_close({n: theirs[n] for n in moved}, {n: mine[n] for n in moved}, rtol=1e-3, atol=1e-5)
+    logs = [read_log(folder / "log.jsonl") for folder in (one, other)]
+    for ours, others in zip(*logs, strict=True):
+        losses = [{name: value for name, value in e.items() if name.endswith("loss_nats")} for e in (ours, others)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "folder"),
+    [
+        ("whole", "whole"),
+        ("whole", "shared"),
+        ("recurrent", "recurrent"),
+        ("recurrent", "recurrent-shared"),
+    ],
+)
+def test_two_processes_train_as_one(together, alone, kind, folder):
+    assert_like(alone(kind), together / folder)
+
+
+def test_shared_out_training_goes_on_exactly(together):
+    """Stopped after three steps and taken up again by as many processes."""
+    for name in EXACT[:2]:
+        assert (together / "shared" / name).read_bytes() == (together / "again" / name).read_bytes(), name
+
+
+def test_one_process_takes_up_what_several_shared_out(together, alone, settings):
+    """Checkpoints are whole: a training may go on with any number of processes, shared out or not."""
+    train(together / "a.en", together / "a.ko", together / "stopped", settings["whole"])
+    assert_like(alone("whole"), together / "stopped")
+
+
+@pytest.mark.parametrize(("share_out", "least", "most"), [("None", 0.4, 0.6), ("True", 0.4, 0.6), ("False", 1, 1)])
+def test_each_holds_its_share(together, share_out, least, most):
+    """Where the settings do not say, Accelerate's config does; here it asks for FSDP."""
+    held = [json.loads((together / f"held-{share_out}-{rank}.json").read_text()) for rank in (0, 1)]
+    assert sum(held) == pytest.approx(2 if share_out == "False" else 1)
+    assert all(least <= share <= most for share in held)
+
+
+def test_one_process_shares_with_nobody(monkeypatch):
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    with Processes.start(torch.device("cpu"), "float32") as processes:
+        module = nn.Linear(3, 2)
+        assert processes.wrap(module, None) is module
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"), [("ACCELERATE_USE_DEEPSPEED", "DeepSpeed"), ("ACCELERATE_USE_MEGATRON_LM", "Megatron-LM")]
+)
+def test_what_else_accelerate_may_be_asked_for(monkeypatch, variable, name):
+    monkeypatch.setenv(variable, "true")
+    with pytest.raises(InputError) as refusal:
+        Processes.start(torch.device("cpu"), "float32")
+    assert str(refusal.value) == (
+        f"Accelerate's config asks for {name}, and regard does DDP and FSDP alone; "
+        "run `accelerate config` anew, or use torchrun."
+    )
