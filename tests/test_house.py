@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "tracing": {"attention", "tracing", "examples", "errors"},
     "views": {"attention", "tracing", "views", "errors", "files"},
     "cli": {"attention", "text", "translation", "training", "tracing", "views", "cli", "errors", "examples", "regard"},
+    "__main__": {"cli"},
     "errors": set(),
     "files": set(),
     "examples": {"examples", "errors"},

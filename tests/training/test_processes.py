@@ -91,7 +91,7 @@ def together(work, texts, settings):
 @pytest.fixture
 def settings(quick):
     """Without dropout, whose draws would be others in other processes."""
-    usual = {"accumulate": 2, "max_steps": 7, "schedule": "constant"}
+    usual = {"accumulate": 2, "max_steps": 7, "schedule": "constant", "evaluation": {"pairs": 1}}
     dry = quick(changes={"dropout": 0.0}, **usual)
     recurrent = quick(kind="recurrent", changes={"dropout": 0.0}, **usual)
     shared = replace(dry, training=replace(dry.training, shard=True))

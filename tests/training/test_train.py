@@ -193,16 +193,16 @@ def test_stopped_by_ctrl_c_it_saves_and_goes_on(tmp_path, texts, quick, step):
 
 
 def test_early_stopping_counts_on_however_often_it_is_stopped(tmp_path, texts, quick):
-    """With such a rate the first evaluation stays the best; every life ends at the next line of the log."""
-    evaluation = {"every_steps": 3, "log_steps": 1, "patience": 3, "metric": "loss"}
-    config = quick(learning_rate=0.3, max_steps=50, schedule="constant", evaluation=evaluation)
+    """With such a rate the first evaluation stays the best; every life ends after two steps."""
+    evaluation = {"every_steps": 2, "log_steps": 1, "patience": 2, "metric": "loss", "pairs": 1}
+    config = quick(learning_rate=3.0, max_steps=50, schedule="constant", evaluation=evaluation)
     whole = train(*texts, tmp_path / "whole", config)
-    assert whole.reason == "3 evaluations in a row were no better (evaluation.patience)"
+    assert whole.reason == "2 evaluations in a row were no better (evaluation.patience)"
     stopped, lives = train(*texts, tmp_path / "stopped", config, watcher=Stopper(1)), 1
     while stopped.reason is None:
         stopped = train(*texts, tmp_path / "stopped", config, watcher=Stopper(stopped.step + 1))
         lives += 1
-    assert lives > 3
+    assert lives > 2
     assert (stopped.step, stopped.best, stopped.reason) == (whole.step, whole.best, whole.reason)
     states = [
         json.loads((tmp_path / name / f"checkpoints/step-{whole.step}/state.json").read_text())

@@ -18,7 +18,8 @@ from typing import Any
 from torch import Tensor
 
 from regard.errors import InputError, needs
-from regard.training.files import facts, remove_folder, sync_folder, write_synced, write_tensors
+from regard.files import sync_folder, write_whole
+from regard.training.files import facts, remove_folder, write_tensors
 
 FORMAT = "regard checkpoint"
 VERSION = 1
@@ -59,11 +60,11 @@ def save_checkpoint(
     writing.mkdir(parents=True)
     for name, named in tensors.items():
         write_tensors(writing / f"{name}.safetensors", named)
-    write_synced(writing / "state.json", json.dumps(state, indent=1))
+    write_whole(writing / "state.json", json.dumps(state, indent=1))
     files = {path.name: facts(path) for path in sorted(writing.iterdir())}
     others = {str(PurePosixPath(path.relative_to(folder.parent))): facts(path) for path in beside}
     manifest = {"format": FORMAT, "version": VERSION, "files": files, "beside": others}
-    write_synced(writing / "manifest.json", json.dumps(manifest, indent=1))
+    write_whole(writing / "manifest.json", json.dumps(manifest, indent=1))
     sync_folder(writing)
     remove_folder(place)
     writing.replace(place)

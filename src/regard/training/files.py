@@ -1,8 +1,7 @@
-"""Writing files so that a reader, or the next run after a power cut, sees the old file or the new one."""
+"""What a training keeps on the disk: tensors written whole, what is said of a file, folders removed at once."""
 
-import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.errors import needs
+from regard.files import whole
 
 
 def facts(path: Path) -> dict[str, Any]:
@@ -19,38 +19,10 @@ def facts(path: Path) -> dict[str, Any]:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors to a safetensors file and force it to the disk."""
+    """Write tensors as a safetensors file, whole."""
     save = needs("safetensors.torch", "translation").save_file
-    save({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
-
-
-def write_synced(path: Path, content: str | bytes) -> None:
-    """Write a file and force it to the disk."""
-    with path.open("wb") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a file of another name beside, then give it its own: readers see the old one or the new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    writing = path.parent / f".{path.name}.writing"
-    write(writing)
-    writing.replace(path)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Force the names in a folder to the disk, where the system has that notion."""
-    if hasattr(os, "O_DIRECTORY"):
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
+    with whole(path) as beside:
+        save({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, beside)
 
 
 def remove_folder(folder: Path) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
+from regard.files import write_whole
 from regard.training.config import Section, TrainConfig
-from regard.training.files import facts, write_synced, write_whole
+from regard.training.files import facts
 from regard.training.settings import as_toml, read_config
 
 FORMAT = "regard training"
@@ -48,13 +49,16 @@ def claim(folder: Path, texts: Mapping[str, Path]) -> None:
     about = folder / ABOUT
     if about.exists():
         said = read_about(about)
+        for left in folder.rglob(".*.writing"):  # by a run that was killed
+            if left.is_file():
+                left.unlink()
         if (folder / CONFIG).exists():
             refuse_other_texts(folder, said, found, texts)
             return
     else:
         make_folder(folder)
     content = json.dumps({"format": FORMAT, "version": VERSION, "texts": found}, indent=1)
-    write_whole(about, lambda writing: write_synced(writing, content))
+    write_whole(about, content)
 
 
 def make_folder(folder: Path) -> None:
@@ -118,7 +122,7 @@ def stored_config(folder: Path) -> TrainConfig | None:
 
 def write_config(folder: Path, config: TrainConfig) -> None:
     """Write the settings of a training down."""
-    write_whole(folder / CONFIG, lambda writing: write_synced(writing, as_toml(config)))
+    write_whole(folder / CONFIG, as_toml(config))
 
 
 def settle(folder: Path, stored: TrainConfig, said: TrainConfig) -> TrainConfig:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
-from regard.training.files import write_synced, write_whole
+from regard.files import write_whole
 
 Entry = Mapping[str, Any]
 
@@ -22,7 +22,7 @@ class Log:
         self.path = folder / "log.jsonl"
         kept = [entry for entry in read_log(self.path) if entry["step"] <= step]
         text = "".join(f"{as_line(entry)}\n" for entry in kept)
-        write_whole(self.path, lambda writing: write_synced(writing, text))
+        write_whole(self.path, text)
         self.events = event_writer(folder / "tensorboard", step)
 
     def add(self, entry: Entry) -> None:

@@ -21,13 +21,13 @@ from typing import Any
 import torch
 
 from regard.errors import InputError
+from regard.files import sync_folder, write_whole
 from regard.text.batches import Batches
 from regard.text.corpus import Corpus, write_corpus
 from regard.text.parallel import Parallel, Report, dev_limit, place_of
 from regard.text.vocabulary import Vocabulary
 from regard.text.vocabulary_size import vocabulary_size
 from regard.training.config import TrainConfig
-from regard.training.files import sync_folder, write_synced
 from regard.training.folder import settle, stored_config, write_config
 from regard.training.judge import DevPairs
 from regard.training.progress import Watcher
@@ -117,8 +117,8 @@ def write_data(
     write(writing / "train", split.train(report), source, target, report=report, progress=progress)
     write(writing / "dev", split.dev(), source, target)
     judged = split.judged(config.evaluation.pairs, source, config.data.max_tokens)
-    write_synced(writing / "judged.json", json.dumps(judged, ensure_ascii=False))
-    write_synced(writing / "report.json", json.dumps(report.as_dict()))
+    write_whole(writing / "judged.json", json.dumps(judged, ensure_ascii=False))
+    write_whole(writing / "report.json", json.dumps(report.as_dict()))
     shutil.rmtree(data, ignore_errors=True)
     writing.replace(data)
     sync_folder(data.parent)

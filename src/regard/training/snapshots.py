@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 
 from regard.errors import needs
-from regard.training.files import write_tensors, write_whole
+from regard.training.files import write_tensors
 
 
 def write_snapshot(folder: Path, step: int, parameters: Mapping[str, Tensor]) -> str:
     """Keep the parameters of a step; the name of their file."""
     path = folder / f"step-{step}.safetensors"
-    write_whole(path, lambda writing: write_tensors(writing, parameters))
+    folder.mkdir(parents=True, exist_ok=True)
+    write_tensors(path, parameters)
     return path.name
 
 

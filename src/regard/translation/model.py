@@ -56,8 +56,10 @@ class Step(Protocol):
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
-        """Where the new tokens looked in the source, layer by layer; rows side by side that share a source may be one item
-        of the batch, their tokens row after row."""
+        """Where the new tokens looked in the source, layer by layer.
+
+        Rows side by side that share a source may be one item of its batch, their tokens row after row.
+        """
 
 
 @runtime_checkable

@@ -94,7 +94,7 @@ CALLS = {
     },
     "bfloat16": {"mask": Causal(), "dtype": torch.bfloat16},
     "float16": {"mask": Window(9, 2), "dtype": torch.float16},
-    "bfloat16 and alibi": {"score": ScaledDot(bias=Alibi()), "dtype": torch.bfloat16},
+    "bfloat16 and alibi": {"score": ScaledDot(bias=Alibi(SLOPES)), "dtype": torch.bfloat16},
     "a head of keys for each": {"mask": Causal(), "key_heads": 2},
     "one query": {"mask": Causal(), "queries": 1, "ask": everything(pooled=(1, 5))},
     "one key": {"keys": 1, "queries": 3, "mask": Causal(), "ask": everything(pooled=(2, 1))},
@@ -166,23 +166,28 @@ def errors(call, expected):
     }
 
 
-def mend_products_of_bfloat16():
-    """Multiply them as numbers: Triton 3.9's interpreter holds them as whole numbers, and multiplies those."""
+def mend_bfloat16():
+    """As a GPU has it: Triton 3.9's interpreter cuts it off instead of rounding, and multiplies its bits."""
     import triton.language as tl
-    from triton.runtime.interpreter import InterpreterBuilder
+    from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
-    create_dot = InterpreterBuilder.create_dot
+    cast, create_dot = InterpreterBuilder.cast_impl, InterpreterBuilder.create_dot
 
-    def widened(self, a, b, *given):
-        wide = (self.cast_impl(part, tl.float32) if part.dtype.scalar == tl.bfloat16 else part for part in (a, b))
+    def rounded(self, number, to):
+        if (number.dtype.scalar, to.scalar) != (tl.float32, tl.bfloat16):
+            return cast(self, number, to)
+        return TensorHandle(torch.tensor(number.data).bfloat16().view(torch.uint16).numpy(), to.scalar)
+
+    def multiplied(self, a, b, *given):
+        wide = (cast(self, part, tl.float32) if part.dtype.scalar == tl.bfloat16 else part for part in (a, b))
         return create_dot(self, *wide, *given)
 
-    InterpreterBuilder.create_dot = widened
+    InterpreterBuilder.cast_impl, InterpreterBuilder.create_dot = rounded, multiplied
 
 
 def interpreted():
     """Everything that the interpreted kernels are asked, and how far they are from the truth."""
-    mend_products_of_bfloat16()
+    mend_bfloat16()
     call.tile_sizes = lambda width, half: (16, 16)
     found = {name: errors(how, truth(how)) for name, how in CALLS.items()}
     found["wrong"] = {name: errors(CALLS[name] | {"mask": mask}, truth(CALLS[name])) for name, mask in WRONG.items()}
@@ -218,6 +223,9 @@ def nans():
     rows = {name: getattr(found, name)[1, 0].isnan().tolist() for name in ("entropy", "distance", "first")}
     columns = {"received": found.received.isnan().flatten(1).any(dim=1).tolist()}
     columns["pooled"] = found.pooled.isnan().flatten(1).any(dim=1).tolist()
+    cut = attend(query, key, value, mask=Padding(torch.tensor([37, 31]))).pattern
+    _, found = engine.read(cut, Ask(own=True), contexts=False)
+    rows |= {"own": found.own[1, 0].isnan().tolist()}
     value[:, :, 21:] = math.nan
     key[:, :, 21:] = math.nan
     barred = attend(query, key, value, mask=Padding(torch.tensor([21, 0]))).pattern
@@ -334,6 +342,7 @@ def test_nan_shows_in_its_rows_and_what_they_read_and_where_it_is_barred_it_does
     sees = [i + K - Q >= 30 for i in range(Q)]
     for name in ("entropy", "distance", "first"):
         assert found["nan"][name] == sees, name
+    assert found["nan"]["own"] == [True] * Q  # also where the key at its position is barred, as in any row of NaN
     assert found["nan"]["received"] == found["nan"]["pooled"] == [False, True]
     assert not found["nan"]["barred"]
 

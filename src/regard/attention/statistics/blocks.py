@@ -85,10 +85,10 @@ class Limits:
 
     def reaches(self, plane: tuple[int, int], queries: list[range], n_keys: int) -> list[range]:
         """What consecutive queries can see, so many of them at a time as are in a range."""
-        starts, stops, sizes = self.starts[plane], self.stops[plane], [len(part) for part in queries]
+        starts, stops = self.starts[plane], self.stops[plane]
         starts = torch.where(starts < stops, starts, n_keys)  # who sees nothing reaches nowhere
-        limits = zip(starts.split(sizes), stops.split(sizes), strict=True)
-        return [range(int(first.min()), int(last.max())) for first, last in limits]
+        parts = [slice(part.start, part.stop) for part in queries]
+        return [range(int(starts[part].min()), int(stops[part].max())) for part in parts]
 
 
 def blocks_of(asked: "Pattern", limits: Limits | None) -> Iterator[Block]:
@@ -125,8 +125,9 @@ def with_heads(asked: "Pattern", blocks: Iterable[Block], contexts: bool) -> Ite
     """Each block with its head; keys and values that several heads share are made ready once."""
     normalise, score, group = asked.normalise, asked.score, asked.grid.heads // asked.key.shape[1]
     assert isinstance(normalise, Softmax)
-    plain = isinstance(score, ScaledDot) and score.softcap is None and score.bias is None
-    scale = score.factor(asked.key.shape[-1]) / normalise.temperature if plain else None
+    scale = None
+    if isinstance(score, ScaledDot) and score.softcap is None and score.bias is None:
+        scale = score.factor(asked.key.shape[-1]) / normalise.temperature
     sinks = None if normalise.sinks is None else (normalise.sinks.float() / normalise.temperature).tolist()
 
     @lru_cache(1)

@@ -20,13 +20,22 @@ SOURCE = Path(__file__).with_name("rows.c")
 FLAGS = ("-O3", "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC")
 
 FLOATS, INTEGERS = ctypes.c_void_p, ctypes.c_void_p
-"""Pointers into tensors of float32, and of whole numbers."""
+"""Pointers into tensors of floating-point numbers, and of whole ones."""
+
+
+class Sum(ctypes.Structure):
+    """The struct of the same name in rows.c."""
+
+    _fields_ = (("rounded", FLOATS), ("lost", FLOATS))
 
 
 class Block(ctypes.Structure):
     """What `regard_rows` is given: the struct of the same name in rows.c, field by field."""
 
     _fields_ = (
+        ("queries", ctypes.c_int64),
+        ("all_keys", ctypes.c_int64),
+        ("offset", ctypes.c_int64),
         ("inverse", FLOATS),
         ("entropy", FLOATS),
         ("distance", FLOATS),
@@ -36,23 +45,26 @@ class Block(ctypes.Structure):
         ("top", ctypes.c_int32),
         ("top_weights", FLOATS),
         ("top_keys", INTEGERS),
+        ("lines", ctypes.c_int32),
         ("cells", ctypes.c_int32),
         ("largest", ctypes.c_int32),
-        ("cell_of_row", INTEGERS),
+        ("line_of_query", INTEGERS),
         ("start_of_cell", INTEGERS),
-        ("offset", ctypes.c_int64),
-        ("scores", FLOATS),
+        ("received", Sum),
+        ("pooled", Sum),
+        ("taken", ctypes.c_void_p),
         ("rows", ctypes.c_int32),
         ("keys", ctypes.c_int32),
-        ("at", ctypes.c_int64),
+        ("head", ctypes.c_int64),
         ("query", ctypes.c_int64),
         ("first_key", ctypes.c_int64),
         ("sink", ctypes.c_float),
         ("starts", INTEGERS),
         ("stops", INTEGERS),
-        ("received", FLOATS),
-        ("pooled", FLOATS),
+        ("scores", FLOATS),
         ("column", FLOATS),
+        ("of_keys", FLOATS),
+        ("of_cells", FLOATS),
     )
 
 

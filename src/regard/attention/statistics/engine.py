@@ -16,7 +16,7 @@ from threading import local
 from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.normalise.softmax import Softmax
@@ -25,7 +25,7 @@ from regard.attention.statistics import compiled
 from regard.attention.statistics.blocks import Block, Head, Limits, blocks_of, scores_into, with_heads
 from regard.attention.statistics.progress import Report
 from regard.attention.statistics.threads import in_order
-from regard.attention.statistics.totals import Columns, Totals
+from regard.attention.statistics.totals import Sum, Totals
 from regard.attention.summary import Ask, Summary
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ def gone_through(
         blocks = list(blocks_of(asked, reading.limits))[share]
         done, of = 0, sum(block.size for block in blocks)
         with closing(in_order(with_heads(asked, blocks, contexts), reading.read)) as results:
-            for (block, _), columns in results:
-                reading.totals.add(block, columns)
+            for (block, _), _ in results:
                 done += block.size
                 if report is not None:
                     report(done, of)
@@ -80,65 +79,73 @@ class Reading:
     asked: "Pattern"
     totals: Totals
     limits: Limits | None
-    every: compiled.Block
+    call: compiled.Block
+    taken: Int[Tensor, " 1"]
 
     @classmethod
     def of(cls, asked: "Pattern", ask: Ask, contexts: bool) -> "Reading":
         """A pass that has not begun."""
-        totals = Totals.of(asked.grid, ask, asked.value.shape[-1] if contexts else None)
-        every = compiled.Block(
+        grid, totals = asked.grid, Totals.of(asked.grid, ask, asked.value.shape[-1] if contexts else None)
+        lines, cells = ask.pooled or (0, 0)
+        taken = torch.zeros(1, dtype=torch.int8)
+        call = compiled.Block(
+            queries=grid.queries,
+            all_keys=grid.keys,
+            offset=grid.offset,
             inverse=totals.inverse.data_ptr(),
             top=ask.top or 0,
-            top_weights=pointer(None if totals.top is None else totals.top.weights),
-            top_keys=pointer(None if totals.top is None else totals.top.keys),
-            cells=ask.pooled[1] if ask.pooled else 0,
+            lines=lines,
+            cells=cells,
             largest=ask.reduce == "max",
-            cell_of_row=totals.cell_of_row.data_ptr(),
+            line_of_query=totals.line_of_query.data_ptr(),
             start_of_cell=totals.start_of_cell.data_ptr(),
-            offset=asked.grid.offset,
+            taken=taken.data_ptr(),
             **{name: part.data_ptr() for name, part in totals.rows.items()},
         )
-        return cls(asked, totals, Limits.of(asked), every)
+        if totals.top is not None:
+            call.top_weights, call.top_keys = totals.top.weights.data_ptr(), totals.top.keys.data_ptr()
+        for name in ("received", "pooled"):
+            total: Sum | None = getattr(totals, name)
+            if total is not None:
+                setattr(call, name, compiled.Sum(total.rounded.data_ptr(), total.lost.data_ptr()))
+        return cls(asked, totals, Limits.of(asked), call, taken)
 
     @torch.no_grad()
-    def read(self, work: tuple[Block, Head]) -> Columns:
-        """Fill in the rows of a block, and give what it adds to the columns."""
-        (block, head), totals, ask = work, self.totals, self.totals.ask
-        n_rows, n_keys = len(block.queries), len(block.keys)
+    def read(self, work: tuple[Block, Head]) -> None:
+        """Fill in the rows of a block, and add to the columns."""
+        (block, head), totals, groups = work, self.totals, self.totals.ask.groups
         if block.size == 0:
-            return Columns(None, None)
-        columns = Columns(
-            torch.empty(n_keys) if ask.received else None,
-            torch.empty(len(totals.lines(block.queries)), ask.pooled[1]) if ask.pooled else None,
-        )
-        numbers = scratch((n_rows + 1) * n_keys)
-        scores, column = numbers[n_keys:].view(n_rows, n_keys), numbers[:n_keys]
-        scores_into(scores, self.asked, block, head, self.limits)
-        self.softmax(block, head, columns, scores, column)
-        rows = slice(block.queries.start, block.queries.stop)
+            return
+        scores = self.weights(block, head)
+        rows = block.batch, block.head, slice(block.queries.start, block.queries.stop)
         keys = slice(block.keys.start, block.keys.stop)
-        inverse = totals.inverse[block.batch, block.head, rows, None]
-        if totals.groups is not None and ask.groups is not None:
-            totals.groups[block.batch, block.head, rows] = scores @ ask.groups[:, keys].float().T * inverse
+        inverse = totals.inverse[rows][:, None]
+        if totals.groups is not None and groups is not None:
+            totals.groups[rows] = scores @ groups[:, keys].float().T * inverse
         if totals.context is not None and head.value is not None:
-            torch.mm(scores, head.value[keys], out=totals.context[block.batch, block.head, rows]).mul_(inverse)
-        return columns
+            torch.mm(scores, head.value[keys], out=totals.context[rows]).mul_(inverse)
 
-    def softmax(self, block: Block, head: Head, columns: Columns, scores: Tensor, column: Tensor) -> None:
-        """Let the compiled function make weights of a block's scores, and take down what is asked of them."""
-        grid, query = self.asked.grid, block.queries.start
-        call = compiled.Block.from_buffer_copy(self.every)
-        call.scores, (call.rows, call.keys) = scores.data_ptr(), scores.shape
-        call.at = (block.batch * grid.heads + block.head) * grid.queries + query
-        call.query, call.first_key, call.sink = query, block.keys.start, head.sink
+    def weights(self, block: Block, head: Head) -> Float[Tensor, "queries keys"]:
+        """The unnormalised weights of a block, whatever is asked of them having been taken down."""
+        n_rows, n_keys, n_cells = len(block.queries), len(block.keys), self.call.cells
+        n_lines = min(n_rows, self.call.lines)
+        numbers = scratch((n_rows + 2) * n_keys + n_lines * n_cells)
+        scores = numbers[: n_rows * n_keys].view(n_rows, n_keys)
+        scores_into(scores, self.asked, block, head, self.limits)
+        call = compiled.Block.from_buffer_copy(self.call)
+        call.rows, call.keys, call.head = n_rows, n_keys, block.batch * self.asked.grid.heads + block.head
+        call.query, call.first_key, call.sink = block.queries.start, block.keys.start, head.sink
         if self.limits is not None:
             plane = self.limits.plane(block.batch, block.head)
             call.starts, call.stops = self.limits.starts[plane].data_ptr(), self.limits.stops[plane].data_ptr()
-        call.received, call.pooled = pointer(columns.received), pointer(columns.pooled)
-        call.column = column.data_ptr()
+        call.scores = numbers.data_ptr()
+        call.column = call.scores + n_rows * n_keys * numbers.itemsize
+        call.of_keys = call.column + n_keys * numbers.itemsize
+        call.of_cells = call.of_keys + n_keys * numbers.itemsize
         function = compiled.regard_rows()
         assert function is not None
         function(byref(call))
+        return scores
 
 
 MEMORY = local()
@@ -149,8 +156,3 @@ def scratch(n: int) -> Float[Tensor, " n"]:
     if getattr(MEMORY, "numbers", None) is None or len(MEMORY.numbers) < n:
         MEMORY.numbers = torch.empty(n)
     return MEMORY.numbers[:n]
-
-
-def pointer(tensor: Tensor | None) -> int | None:
-    """Where a tensor's numbers lie; None for none."""
-    return None if tensor is None else tensor.data_ptr()

@@ -74,6 +74,7 @@ class Bar:
             self.drawn[0].stop()
 
     def __call__(self, done: int, of: int) -> None:
+        """Draw it, or draw it longer."""
         if self.drawn is None and time.monotonic() - self.started > PATIENCE_SECONDS:
             self.drawn = drawn(done, of)
         if self.drawn is not None:

@@ -40,7 +40,9 @@ def summary_over_ranks(
         )
     why = engine.why_not(asked)
     if why is not None:
-        raise ValueError(f"{asked!r} cannot be shared out over ranks: {why}; ask the pattern itself: pattern.answer(ask).")
+        raise ValueError(
+            f"{asked!r} cannot be shared out over ranks: {why}; ask the pattern itself: pattern.answer(ask)."
+        )
     ask.check(asked.grid)
     asked.check_unchanged()
     check_shapes(asked, group)

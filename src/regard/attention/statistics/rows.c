@@ -12,6 +12,7 @@
    row that sees no key has weights 0. A NaN makes its whole row NaN. */
 
 #include <math.h>
+#include <sched.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -22,29 +23,37 @@ typedef float wide __attribute__((vector_size(4 * WIDE)));
 typedef float unaligned __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
 typedef int32_t lanes __attribute__((vector_size(4 * WIDE)));
 
+/* Numbers that others are added to, and what rounding has lost of them. */
 typedef struct {
-  /* The same for all blocks of a call. What has a number for each query lies [batch heads queries]. */
-  float *inverse;   /* 1 / total of each row, 0 for a row that sees nothing */
-  float *entropy, *distance, *first, *own, *previous; /* of each row, or null */
+  double *rounded, *lost;
+} Sum;
+
+typedef struct {
+  /* The same for all blocks of a call. What has a number for each query lies [batch heads queries], or is null. */
+  int64_t queries, all_keys; /* of a head */
+  int64_t offset;            /* where the first query stands among the keys */
+  float *inverse;            /* 1 / total of each row, 0 for a row that sees nothing */
+  float *entropy, *distance, *first, *own, *previous;
   int32_t top;
   float *top_weights; /* [batch heads queries top] */
   int64_t *top_keys;
-  int32_t cells;   /* columns of a map, 0 for none */
-  int32_t largest; /* whether a cell holds its largest weight, or their sum */
-  const int32_t *cell_of_row;   /* [queries] */
+  int32_t lines, cells; /* rows and columns of a map, 0 for none */
+  int32_t largest;      /* whether a cell holds its largest weight, or their sum */
+  const int32_t *line_of_query; /* [queries] */
   const int32_t *start_of_cell; /* [cells + 1] */
-  int64_t offset;  /* where the first query stands among the keys */
+  Sum received; /* [batch heads keys], or null */
+  Sum pooled;   /* [batch heads lines cells] */
+  char *taken;  /* whether a thread is adding to the sums */
   /* A block. */
-  float *scores;     /* [rows keys], with weights e when done */
   int32_t rows, keys;
-  int64_t at;        /* the place of its first row among those of all heads */
-  int64_t query;     /* the number of its first row in its head */
-  int64_t first_key; /* the number of the first of its keys */
-  float sink;        /* one more score, which takes weight and is no key; -infinity for none */
+  int64_t head;              /* its number among those of all batch items */
+  int64_t query, first_key;  /* the numbers of its first row and of the first of its keys */
+  float sink;                /* one more score, which takes weight and is no key; -infinity for none */
   const int32_t *starts, *stops; /* [queries], each row's range among all keys, or null */
-  float *received;   /* [keys], set, or null */
-  float *pooled;     /* [rows of the map, cells], set, from the first row's on */
-  float *column;     /* [keys], for use here */
+  float *scores;   /* [rows keys], with weights e when done */
+  float *column;   /* [keys], for use here: the sum over the rows of one line of the map */
+  float *of_keys;  /* [keys], for use here: the sum over all rows */
+  float *of_cells; /* [lines of these rows, cells], for use here */
 } Block;
 
 /* The keys that a row may see. */
@@ -202,7 +211,7 @@ static float weight_on(Row row, int64_t key, float inverse) {
 
 /* Sum the columns of the rows of one line of the map into its cells, and into what each key receives. */
 static void into_cells(const Block *b, int line) {
-  float *cells = b->pooled + (int64_t)line * b->cells;
+  float *cells = b->of_cells + (int64_t)line * b->cells;
   for (int c = 0; c < b->cells; c++) {
     double sum = 0;
     int start = within(b->start_of_cell[c] - b->first_key, 0, b->keys);
@@ -210,12 +219,12 @@ static void into_cells(const Block *b, int line) {
     for (int j = start; j < stop; j++) sum += b->column[j];
     cells[c] += (float)sum;
   }
-  if (b->received) add(b->received, b->column, b->keys, 1.0f);
+  if (b->received.rounded) add(b->of_keys, b->column, b->keys, 1.0f);
   memset(b->column, 0, b->keys * sizeof(float));
 }
 
 static void largest_into_cells(const Block *b, int line, Row row, float inverse) {
-  float *cells = b->pooled + (int64_t)line * b->cells;
+  float *cells = b->of_cells + (int64_t)line * b->cells;
   for (int c = 0; c < b->cells; c++) {
     int start = within(b->start_of_cell[c] - row.first_key, 0, row.keys);
     int keys = within(b->start_of_cell[c + 1] - row.first_key, 0, row.keys) - start;
@@ -223,6 +232,33 @@ static void largest_into_cells(const Block *b, int line, Row row, float inverse)
     float weight = (isnan(inverse) ? NAN : largest_in(row.weights + start, keys) * inverse);
     if (!(weight <= cells[c])) cells[c] = weight;
   }
+}
+
+/* Twice the digits of a double (Knuth 1997, section 4.2.2, theorem B): so the order of what is added does not matter. */
+static void add_to(Sum sum, int64_t at, const float *more, int64_t n) {
+  double *rounded = sum.rounded + at, *lost = sum.lost + at;
+  for (int64_t j = 0; j < n; j++) {
+    double total = rounded[j] + more[j], added = total - rounded[j];
+    lost[j] += (rounded[j] - (total - added)) + (more[j] - added);
+    rounded[j] = total;
+  }
+}
+
+static void raise_to(Sum sum, int64_t at, const float *least, int64_t n) {
+  for (int64_t j = 0; j < n; j++) if (!(least[j] <= sum.rounded[at + j])) sum.rounded[at + j] = least[j];
+}
+
+/* Add what the block gives to keys and cells to the sums, one thread at a time. */
+static void into_sums(const Block *b) {
+  if (!b->received.rounded && !b->cells) return;
+  while (__atomic_test_and_set(b->taken, __ATOMIC_ACQUIRE)) sched_yield();
+  if (b->received.rounded) add_to(b->received, b->head * b->all_keys + b->first_key, b->of_keys, b->keys);
+  if (b->cells) {
+    int64_t first = b->line_of_query[b->query], last = b->line_of_query[b->query + b->rows - 1];
+    (b->largest ? raise_to : add_to)(
+        b->pooled, (b->head * b->lines + first) * b->cells, b->of_cells, (last - first + 1) * b->cells);
+  }
+  __atomic_clear(b->taken, __ATOMIC_RELEASE);
 }
 
 /* The part of a row of the block that its range leaves it; the rest becomes 0. */
@@ -238,7 +274,7 @@ static Row row_of(const Block *b, int i) {
 
 /* From scores to weights e, with what belongs to the row; gives 1 / total. */
 static float softmax(const Block *b, int i, Row row) {
-  int64_t at = b->at + i;
+  int64_t at = b->head * b->queries + b->query + i;
   float product, *top_weights = b->top_weights + at * b->top;
   int64_t *top_keys = b->top_keys + at * b->top;
   if (b->top) strongest(row.weights, row.keys, b->top, top_weights, top_keys);
@@ -267,22 +303,23 @@ static float softmax(const Block *b, int i, Row row) {
 }
 
 void regard_rows(const Block *b) {
-  const int32_t *cell_of_row = b->cell_of_row + b->query;
+  const int32_t *line_of = b->line_of_query + b->query;
   int sums = b->cells && !b->largest;
-  if (sums) memset(b->column, 0, b->keys * sizeof(float));
-  if (b->received) memset(b->received, 0, b->keys * sizeof(float));
-  if (b->cells) memset(b->pooled, 0, (cell_of_row[b->rows - 1] - cell_of_row[0] + 1) * b->cells * sizeof(float));
+  memset(b->column, 0, b->keys * sizeof(float));
+  memset(b->of_keys, 0, b->keys * sizeof(float));
+  if (b->cells) memset(b->of_cells, 0, (line_of[b->rows - 1] - line_of[0] + 1) * b->cells * sizeof(float));
   for (int i = 0; i < b->rows; i++) {
     Row row = row_of(b, i);
     float inverse = softmax(b, i, row);
     int64_t start = row.first_key - b->first_key;
-    int line = b->cells ? cell_of_row[i] - cell_of_row[0] : 0;
+    int line = b->cells ? line_of[i] - line_of[0] : 0;
     if (sums) {
       add(b->column + start, row.weights, row.keys, inverse);
-      if (i + 1 == b->rows || cell_of_row[i + 1] != cell_of_row[i]) into_cells(b, line);
+      if (i + 1 == b->rows || line_of[i + 1] != line_of[i]) into_cells(b, line);
     } else {
       if (b->cells) largest_into_cells(b, line, row, inverse);
-      if (b->received) add(b->received + start, row.weights, row.keys, inverse);
+      if (b->received.rounded) add(b->of_keys + start, row.weights, row.keys, inverse);
     }
   }
+  into_sums(b);
 }

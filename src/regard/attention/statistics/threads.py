@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -14,11 +14,11 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def in_order(items: Iterable[Item], work: Callable[[Item], Result]) -> Iterator[tuple[Item, Result]]:
+def in_order(items: Iterable[Item], work: Callable[[Item], Result]) -> Generator[tuple[Item, Result], None, None]:
     """Each item with what the work made of it, in the items' order; as many at a time as torch has threads.
 
     Items are taken as they are needed, so that what is made ahead stays little. Whoever stops early, be it by Ctrl-C,
-    leaves nothing running behind.
+    closes the generator, and then nothing runs any more; `contextlib.closing` does so.
     """
     threads = torch.get_num_threads()
     if threads == 1:

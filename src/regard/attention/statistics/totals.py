@@ -1,7 +1,7 @@
 """Where the statistics of a pattern come together: every block its own rows, and all of them the columns.
 
-What blocks add to the columns is summed with twice the digits of float64, a sum and what its rounding lost (Knuth 1997,
-section 4.2.2, theorem B). So the result is the same in whatever order they come, on one machine or on several.
+What blocks add to the columns is summed with twice the digits of float64, a sum and what its rounding lost. So the
+result is the same in whatever order they come, on one machine or on several.
 """
 
 from dataclasses import dataclass
@@ -11,18 +11,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.grid import Grid
-from regard.attention.statistics.blocks import Block
 from regard.attention.summary import Ask, Summary, Top
 
 PER_QUERY = "entropy", "distance", "first", "own", "previous"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Columns:
-    """What a block adds to the columns: to its range of keys, and to the rows of the map that its queries fall into."""
-
-    received: Float[Tensor, " keys"] | None
-    pooled: Float[Tensor, "rows columns"] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,11 +28,10 @@ class Sum:
         """All of them 0."""
         return cls(torch.zeros(shape, dtype=torch.float64), torch.zeros(shape, dtype=torch.float64))
 
-    def __getitem__(self, part: tuple[int | slice, ...]) -> "Sum":
-        return Sum(self.rounded[part], self.lost[part])
-
     def add(self, more: Float[Tensor, "..."]) -> None:
         """Add to each of them.
+
+        Source: Knuth 1997, section 4.2.2, theorem B.
 
         >>> import torch
         >>> one = Sum.zeros(1)
@@ -70,7 +60,7 @@ class Totals:
 
     Attributes:
         inverse: 1 / the sum of each query's unnormalised weights.
-        cell_of_row: the row of the map that each query falls into.
+        line_of_query: the row of the map that each query falls into.
         start_of_cell: the first key of each column of the map, and an end.
     """
 
@@ -83,7 +73,7 @@ class Totals:
     top: Top | None
     received: Sum | None
     pooled: Sum | None
-    cell_of_row: Int[Tensor, " queries"]
+    line_of_query: Int[Tensor, " queries"]
     start_of_cell: Int[Tensor, " cells"]
 
     @classmethod
@@ -101,29 +91,15 @@ class Totals:
             top=Top(torch.zeros(*per_query, n_top), torch.full((*per_query, n_top), -1)) if n_top else None,
             received=Sum.zeros(grid.batch, grid.heads, grid.keys) if ask.received else None,
             pooled=Sum.zeros(grid.batch, grid.heads, rows, columns) if ask.pooled else None,
-            cell_of_row=(torch.arange(grid.queries) * rows // max(1, grid.queries)).int(),
+            line_of_query=(torch.arange(grid.queries) * rows // max(1, grid.queries)).int(),
             start_of_cell=(-(-torch.arange(columns + 1) * grid.keys // max(1, columns))).int(),
         )
-
-    def lines(self, queries: range) -> range:
-        """The rows of the map that some queries fall into."""
-        rows = self.ask.pooled[0] if self.ask.pooled else 0
-        return range(queries[0] * rows // self.grid.queries, queries[-1] * rows // self.grid.queries + 1)
-
-    def add(self, block: Block, columns: Columns) -> None:
-        """Add what a block gave to the columns."""
-        if self.received is not None and columns.received is not None:
-            self.received[block.batch, block.head, block.keys.start : block.keys.stop].add(columns.received)
-        if self.pooled is not None and columns.pooled is not None:
-            lines = self.lines(block.queries)
-            cells = self.pooled[block.batch, block.head, lines.start : lines.stop]
-            (cells.rise if self.ask.reduce == "max" else cells.add)(columns.pooled)
 
     def summary(self) -> Summary:
         """The answer."""
         pooled = None if self.pooled is None else self.pooled.value()
         if pooled is not None and self.ask.reduce == "mean":
-            pooled /= self.cell_of_row.bincount()[:, None] * self.start_of_cell.diff()
+            pooled /= self.line_of_query.bincount()[:, None] * self.start_of_cell.diff()
         return Summary(
             ask=self.ask,
             received=None if self.received is None else self.received.value().float(),

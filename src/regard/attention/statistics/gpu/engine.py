@@ -21,10 +21,10 @@ from regard.attention.grid import Grid, spans
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.precision import as_typed
 from regard.attention.scores.dot import ScaledDot
-from regard.attention.statistics.engine import Report
 from regard.attention.statistics.gathered import gathered
 from regard.attention.statistics.gpu.call import Call, ranges_of, unrounded
 from regard.attention.statistics.gpu.forward import context_and_log_sum
+from regard.attention.statistics.progress import Report
 from regard.attention.summary import Ask, Summary
 
 if TYPE_CHECKING:

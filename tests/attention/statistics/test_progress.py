@@ -1,0 +1,95 @@
+"""How far a long reading is: whom it tells, when a bar is drawn, and that nothing is drawn where nobody watches."""
+
+import pytest
+import torch
+
+from regard import Ask, Causal, attend
+from regard.attention.statistics import blocks, progress
+from regard.attention.statistics.progress import report_to
+
+HEADS, TOKENS, ROWS = 3, 37, 5
+
+
+@pytest.fixture
+def inputs(normal, monkeypatch):
+    for name in ("FEWEST", "MOST"):
+        monkeypatch.setattr(blocks, name, ROWS)
+    return [normal(1, HEADS, TOKENS, 4) for _ in range(3)]
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", -1.0)
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Makes rich take the error stream for a terminal."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["compiled", "gathered"])
+def test_everything_is_told_in_steps_to_the_end(inputs, dtype):
+    told = []
+    pattern = attend(*(part.to(dtype) for part in inputs)).pattern
+    pattern.answer(Ask(), report=lambda done, of: told.append((done, of)))
+    assert told[-1] == (HEADS * TOKENS**2,) * 2
+    assert told == sorted(told)
+    assert len(told) == (HEADS * -(-TOKENS // ROWS) if dtype == torch.float32 else 1)
+
+
+def test_what_the_mask_leaves_out_is_no_work(inputs):
+    told = []
+    attend(*inputs, mask=Causal()).pattern.answer(Ask(), report=lambda done, of: told.append((done, of)))
+    stops = [min(start + ROWS, TOKENS) for start in range(0, TOKENS, ROWS)]
+    expected = HEADS * sum((stop - start) * stop for start, stop in zip(range(0, TOKENS, ROWS), stops, strict=True))
+    assert told[-1] == (expected, expected)
+
+
+def test_the_one_named_is_told_instead_by_every_way_of_asking(inputs):
+    told = []
+    with report_to(lambda done, of: told.append(done)):
+        pattern = attend(*inputs, ask=Ask()).pattern
+        asked_with_the_context = len(told)
+        for ask in (pattern.summary, lambda: pattern.top(2), lambda: pattern.pooled(3, 3)):
+            before = len(told)
+            ask()
+            assert len(told) == before + HEADS * -(-TOKENS // ROWS)
+        with report_to(None):
+            pattern.summary()
+    assert asked_with_the_context == HEADS * -(-TOKENS // ROWS)
+    assert len(told) == 4 * asked_with_the_context
+
+
+def test_after_a_while_a_terminal_shows_a_bar_and_then_it_is_gone(inputs, impatient, terminal, capsys):
+    attend(*inputs).pattern.summary()
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "reading attention" in shown.err
+    assert "100%" in shown.err
+    assert "0:00:00" in shown.err  # the time that is left
+    assert shown.err.endswith("\x1b[2K")  # the line is cleared
+
+
+def test_what_is_done_soon_needs_no_bar(inputs, terminal, capsys):
+    attend(*inputs).pattern.summary()
+    assert capsys.readouterr().err == ""
+
+
+def test_where_nobody_watches_nothing_is_drawn(inputs, impatient, capsys, monkeypatch):
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    attend(*inputs).pattern.summary()
+    assert capsys.readouterr().err == ""
+
+
+def test_an_error_on_the_way_takes_the_bar_away(inputs, impatient, terminal, capsys, monkeypatch):
+    def broken(self, done, of):
+        bar(self, done, of)
+        raise KeyboardInterrupt
+
+    bar = progress.Bar.__call__
+    monkeypatch.setattr(progress.Bar, "__call__", broken)
+    with pytest.raises(KeyboardInterrupt):
+        attend(*inputs).pattern.summary()
+    assert capsys.readouterr().err.endswith("\x1b[2K")

@@ -1,0 +1,103 @@
+"""A pattern shared out over two processes: the numbers of one, bit for bit."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard import Ask, Causal, Padding, Sigmoid, Softmax, attend
+from regard.attention.statistics import blocks
+from regard.attention.statistics.ranks import summary_over_ranks
+
+CALLS = {
+    "causal": ({"mask": Causal()}, Ask(own=True, previous=True, top=3, pooled=(7, 5))),
+    "max": ({"mask": Padding(torch.tensor([29, 53])), "normalise": Softmax(0.7)}, Ask(pooled=(7, 5), reduce="max")),
+    "groups": ({"mask": Causal(-9)}, Ask(groups=torch.arange(53) % 4 == torch.arange(4)[:, None], reduce="sum")),
+    "columns alone": ({}, Ask(entropy=False, distance=False, first=False)),
+}
+
+
+def pattern_of(name):
+    random = torch.Generator().manual_seed(11)
+    query, key, value = (torch.randn(2, n_heads, n, 7, generator=random) for n_heads, n in ((3, 37), (1, 53), (1, 53)))
+    call, ask = CALLS[name]
+    return attend(query, key, value, **call).pattern, ask
+
+
+def numbers_of(summary):
+    """Every tensor of a summary."""
+    found = {name: getattr(summary, name) for name in summary.__slots__ if name not in ("ask", "top")}
+    if summary.top is not None:
+        found |= {"top weights": summary.top.weights, "top keys": summary.top.keys}
+    return {name: tensor for name, tensor in found.items() if tensor is not None}
+
+
+def one_of_two(rank: str, folder: str) -> None:
+    """What each of the two processes does."""
+    torch.set_num_threads(1)
+    blocks.FEWEST = blocks.MOST = 5
+    store = (Path(folder) / "store").as_uri()
+    torch.distributed.init_process_group("gloo", init_method=store, rank=int(rank), world_size=2)
+    told = []
+    found = {name: numbers_of(summary_over_ranks(*pattern_of(name), report=told_to(told))) for name in CALLS}
+    torch.save(found, Path(folder) / f"{rank}.pt")
+    assert bool(told) == (rank == "0")
+    other = attend(*torch.ones(3, 1, 1, 4 + int(rank), 2)).pattern
+    with pytest.raises(ValueError) as raised:
+        summary_over_ranks(other, Ask())
+    assert str(raised.value) == (
+        "every rank must be given the same pattern: rank 0 has [1, 1, 4, 4], rank 1 has [1, 1, 5, 5]."
+    )
+    with pytest.raises(ValueError) as raised:
+        summary_over_ranks(attend(*torch.ones(3, 1, 1, 4, 2), normalise=Sigmoid()).pattern, Ask())
+    assert str(raised.value) == (
+        "Pattern(batch=1, heads=1, queries=4, keys=4, normalise=Sigmoid()) cannot be shared out over ranks: "
+        "it has softmax alone; ask the pattern itself: pattern.answer(ask)."
+    )
+    torch.distributed.destroy_process_group()
+
+
+def told_to(told):
+    return lambda done, of: told.append(done)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks")
+    command = [sys.executable, __file__]
+    runs = [
+        subprocess.Popen([*command, rank, str(folder)], stderr=subprocess.PIPE, text=True, env=dict(os.environ))
+        for rank in "01"
+    ]
+    for run in runs:
+        errors = run.communicate(timeout=120)[1]
+        assert run.returncode == 0, errors
+    return [torch.load(folder / f"{rank}.pt") for rank in "01"]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_rank_has_the_numbers_of_one_process(both, name, monkeypatch):
+    for size in ("FEWEST", "MOST"):
+        monkeypatch.setattr(blocks, size, 5)
+    pattern, ask = pattern_of(name)
+    expected = numbers_of(pattern.answer(ask))
+    for found in both:
+        assert found[name].keys() == expected.keys()
+        for statistic, numbers in expected.items():
+            assert torch.equal(found[name][statistic], numbers), statistic
+
+
+def test_without_a_process_group_it_says_what_to_do():
+    with pytest.raises(RuntimeError) as raised:
+        summary_over_ranks(*pattern_of("causal"))
+    assert str(raised.value) == (
+        "there are no ranks to share the work out over; call torch.distributed.init_process_group first, "
+        "or ask the pattern itself: pattern.answer(ask)."
+    )
+
+
+if __name__ == "__main__":
+    one_of_two(*sys.argv[1:])
