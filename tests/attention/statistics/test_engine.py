@@ -263,11 +263,10 @@ def test_where_the_cache_cannot_be_written_it_is_compiled_anew(tmp_path, monkeyp
     assert compiled.regard_rows.__wrapped__() is not None
 
 
-def test_the_struct_has_the_fields_of_the_source_in_their_order():
-    source = compiled.SOURCE.read_text()
-    struct = source[source.index("typedef struct {") : source.index("} Block;")]
+@pytest.mark.parametrize("name", ["Block", "Sum"])
+def test_the_structs_have_the_fields_of_the_source_in_their_order(name):
+    source = compiled.SOURCE.read_text().partition(f"}} {name};")[0]
+    struct = source[source.rindex("typedef struct {") :]
     code = " ".join(line.split("/*")[0] for line in struct.splitlines()[1:])
-    names = [
-        name.strip(" *").split()[-1].strip("*") for line in code.split(";") for name in line.split(",") if name.strip()
-    ]
-    assert names == [name for name, *_ in compiled.Block._fields_]
+    names = [part.strip(" *").split()[-1].strip("*") for part in code.replace(";", ",").split(",") if part.strip()]
+    assert names == [field for field, *_ in getattr(compiled, name)._fields_]

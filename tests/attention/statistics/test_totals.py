@@ -9,8 +9,7 @@ import torch
 
 from regard import Ask
 from regard.attention.grid import Grid
-from regard.attention.statistics.blocks import Block
-from regard.attention.statistics.totals import Columns, Sum, Totals
+from regard.attention.statistics.totals import Sum, Totals
 
 
 def test_a_sum_is_the_same_in_any_order_and_exact():
@@ -46,24 +45,18 @@ def test_nan_stays_nan():
 
 
 @pytest.mark.parametrize(("queries", "rows"), [(37, 11), (11, 11), (300, 1), (5, 3)])
-def test_rows_of_the_map_are_those_that_the_queries_fall_into(queries, rows):
-    totals = Totals.of(Grid(1, 1, queries, 9), Ask(pooled=(rows, 2)), None)
-    assert totals.cell_of_row.bincount().tolist() == [
-        sum(query * rows // queries == row for query in range(queries)) for row in range(rows)
-    ]
-    for start in range(queries):
-        for stop in range(start + 1, queries + 1):
-            of_each = totals.cell_of_row[start:stop].unique().tolist()
-            assert list(totals.lines(range(start, stop))) == of_each
+def test_queries_and_keys_fall_evenly_into_the_map(queries, rows):
+    totals = Totals.of(Grid(1, 1, queries, queries), Ask(pooled=(rows, rows)), None)
+    expected = [query * rows // queries for query in range(queries)]
+    assert totals.line_of_query.tolist() == expected
+    assert totals.start_of_cell.tolist() == [*(expected.index(row) for row in range(rows)), queries]
 
 
-@pytest.mark.parametrize("reduce", ["sum", "max"])
-def test_what_blocks_give_goes_where_it_belongs(reduce):
-    totals = Totals.of(Grid(1, 2, 4, 6), Ask(pooled=(2, 3), reduce=reduce), None)
-    for keys, weight in ((range(1, 3), 0.5), (range(2, 6), 0.25)):
-        received, cells = torch.full((len(keys),), weight), torch.full((1, 3), weight)
-        totals.add(Block(0, 1, range(2, 4), keys), Columns(received, cells))
-    summary = totals.summary()
-    assert summary.received[0].tolist() == [[0] * 6, [0, 0.5, 0.75, 0.25, 0.25, 0.25]]
-    assert summary.pooled[0, 0].tolist() == [[0] * 3] * 2
-    assert summary.pooled[0, 1].tolist() == [[0] * 3, [0.75 if reduce == "sum" else 0.5] * 3]
+def test_only_what_is_asked_is_kept():
+    totals = Totals.of(Grid(1, 2, 3, 5), Ask(received=False, distance=False, own=True, top=2), 7)
+    assert sorted(totals.rows) == ["entropy", "first", "own"]
+    assert totals.received is None
+    assert totals.pooled is None
+    assert totals.context.shape == (1, 2, 3, 7)
+    assert repr(totals.summary()) == "Summary(entropy, first, own, top)"
+    assert totals.summary().top.keys.tolist() == [[[[-1, -1]] * 3] * 2]
