@@ -54,6 +54,8 @@ from .attention.scores.location import Location as Location
 from .attention.scores.location_aware import LocationAware as LocationAware
 from .attention.scores.prepared import Prepared as Prepared
 from .attention.scores.shaw import Shaw as Shaw
+from .attention.statistics.progress import report_to as report_to
+from .attention.statistics.ranks import summary_over_ranks as summary_over_ranks
 from .attention.steps import Steps as Steps
 from .attention.stretches import Interpolate as Interpolate
 from .attention.stretches import LargerBase as LargerBase

@@ -106,38 +106,6 @@ def test_a_reach_never_leaves_out_a_kept_key(grid_and_mask, data):
     assert len(reach) == 0 or (reach.start >= 0 and reach.stop <= grid.keys)
 
 
-@given(grids_and_masks, st.data())
-def test_what_is_certain_is_kept_for_everybody(grid_and_mask, data):
-    grid, mask = grid_and_mask
-    start = data.draw(st.integers(0, grid.queries))
-    queries = range(start, data.draw(st.integers(start, grid.queries)))
-    certain = mask.certain(grid, queries)
-    if len(certain) and len(queries):
-        assert 0 <= certain.start < certain.stop <= grid.keys
-        assert bool(mask.keep(grid.whole().part(queries=queries, keys=certain), CPU).all())
-
-
-@pytest.mark.parametrize(
-    ("mask", "certain"),
-    [
-        (Causal(), range(0, 8)),
-        (Causal(0), range(0, 2)),
-        (Causal(-3), range(0)),
-        (Window(3, 2), range(5, 10)),
-        (Window(1, 0), range(7, 8)),
-        (Window(0, 0), range(0)),
-        (Window(9, 9, offset=0), range(0, 11)),
-        (Causal() & Window(4, 9), range(4, 8)),
-        (Causal() | Window(3, 2), range(0, 8)),
-        (Padding(torch.tensor([3])), range(0)),
-    ],
-    ids=repr,
-)
-def test_a_certain_range_is_no_narrower_than_it_must_be(mask, certain):
-    found = mask.certain(Grid(1, 1, 5, 11), range(1, 3))  # at positions 7 and 8 of 11
-    assert list(found) == list(certain)
-
-
 @pytest.mark.parametrize(
     ("mask", "queries", "reach"),
     [

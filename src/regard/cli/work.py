@@ -10,11 +10,13 @@ def working(what: str) -> Iterator[None]:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+    from regard.attention.statistics.progress import report_to
+
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     if not console.is_terminal:
         yield
         return
-    with Progress(*columns, console=console, transient=True) as progress:
+    with report_to(None), Progress(*columns, console=console, transient=True) as progress:
         progress.add_task(what, total=None)
         yield

@@ -34,10 +34,6 @@ class Causal(Mask):
         """Every key up to the last query's own position."""
         return within(0, own_positions(self.offset, grid, queries).stop, grid.keys)
 
-    def certain(self, grid: Grid, queries: range) -> range:
-        """Every key up to the first query's own position."""
-        return within(0, own_positions(self.offset, grid, queries).start + 1, grid.keys)
-
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
         """From the first key to the query's own position."""
         return Ranges.of(0, own_place(self.offset, grid, device) + 1, grid, device)

@@ -36,10 +36,6 @@ class Mask(ABC):
         """Keys outside this range are kept from all of these queries; inside it some may be too."""
         return range(grid.keys)
 
-    def certain(self, grid: Grid, queries: range) -> range:
-        """Keys inside this range are kept for all of these queries; outside it some may be too."""
-        return range(0)
-
     def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
         """The same rule as a few ranges of keys for each query; None where it is not that."""
         return None
@@ -107,11 +103,6 @@ class Both(Joined):
         left, right = self.left.reach(grid, queries), self.right.reach(grid, queries)
         return range(max(left.start, right.start), min(left.stop, right.stop))
 
-    def certain(self, grid: Grid, queries: range) -> range:
-        """Where both are certain."""
-        left, right = self.left.certain(grid, queries), self.right.certain(grid, queries)
-        return range(max(left.start, right.start), min(left.stop, right.stop))
-
     def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
         """Where ranges of the two overlap."""
         left, right = self.left.ranges(grid, device), self.right.ranges(grid, device)
@@ -134,10 +125,6 @@ class Either(Joined):
         """From the start of the first reach to the end of the last."""
         reaches = [r for r in (self.left.reach(grid, queries), self.right.reach(grid, queries)) if len(r)]
         return range(min([r.start for r in reaches]), max([r.stop for r in reaches])) if reaches else range(0)
-
-    def certain(self, grid: Grid, queries: range) -> range:
-        """The longer of the two that are certain."""
-        return max(self.left.certain(grid, queries), self.right.certain(grid, queries), key=len)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
         """The ranges of either."""

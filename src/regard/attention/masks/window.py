@@ -42,11 +42,6 @@ class Window(Mask):
         own = own_positions(self.offset, grid, queries)
         return within(own.start - self.before, own.stop + self.after, grid.keys)
 
-    def certain(self, grid: Grid, queries: range) -> range:
-        """From the start of the last query's window to the end of the first one's."""
-        own = own_positions(self.offset, grid, queries)
-        return within(own.stop - 1 - self.before, own.start + self.after + 1, grid.keys)
-
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
         """The window around the query's own position."""
         own = own_place(self.offset, grid, device)
