@@ -1,5 +1,6 @@
 """What every test may ask for."""
 
+import signal
 from collections.abc import Callable, Iterator
 
 import jaxtyping
@@ -14,6 +15,7 @@ from regard.tracing.tokens import Token
 
 settings.register_profile("regard", deadline=None, derandomize=True, max_examples=25, database=None)
 settings.load_profile("regard")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # for programs of ours, if these tests run in the background
 torch.set_num_threads(1)  # of tensors this small a second thread makes nothing faster, and waits for the first
 
 

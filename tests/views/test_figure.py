@@ -127,7 +127,7 @@ def test_a_long_text_is_pooled_and_says_so(handmade):
     picture = drawn(trace, token="w200", head="L0H1")
     image = part(picture, "weights").get_array()
     pooled = trace.decoder[0].pooled(256, 256, "max")[0, 1].numpy()
-    assert_allclose(image.data, pooled)
+    assert_allclose(image.data, pooled, rtol=1e-5)  # the compiled pass rounds in another order
     of = np.arange(300) * 256 // 300
     seen = np.zeros((256, 256), bool)
     np.logical_or.at(seen, (of[:, None], of[None]), np.tri(300, dtype=bool))
@@ -140,7 +140,7 @@ def test_maps_go_through_blocks(handmade, monkeypatch):
     whole, pooled = maps(pattern, [2, 0], most=11), pattern.pooled(11, 11, "max")[0, [2, 0]]
     monkeypatch.setattr("regard.attention.pattern.BLOCK_WEIGHTS", 100)
     blocks = maps(pattern, [2, 0], most=11)
-    assert_allclose(whole.weights, pooled)
+    assert_allclose(whole.weights, pooled, rtol=1e-5)  # the compiled pass rounds in another order
     assert_allclose(blocks.weights, pooled, rtol=1e-5)
     assert (blocks.seen == whole.seen).all()
 
