@@ -20,8 +20,7 @@ def whole(path: Path) -> Iterator[Path]:
         yield beside
         with beside.open("rb+") as file:
             os.fsync(file.fileno())
-        if path.exists():
-            beside.chmod(path.stat().st_mode)
+        beside.chmod(path.stat().st_mode if path.exists() else 0o666 & ~umask())
         beside.replace(path)
         sync_folder(path.parent)
     finally:
@@ -36,6 +35,13 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """
     with whole(path) as beside:
         beside.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def umask() -> int:
+    """The permissions that this process leaves out of new files."""
+    current = os.umask(0)
+    os.umask(current)
+    return current
 
 
 def sync_folder(folder: Path) -> None:
