@@ -4,9 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
+from translating import LENGTHS, SOURCE, TARGET, Laws, run, start
 
 from regard import Recurrent, RecurrentConfig
-from regard.translation.model import TranslatingModel
 
 KINDS = {
     "luong": {},
@@ -17,16 +17,6 @@ KINDS = {
     "near its place": {"attention": "local_m", "score": "dot"},
     "near a predicted place": {"form": "luong_feeding", "attention": "local_p", "score": "concat"},
 }
-LENGTHS = [5, 11, 7]
-
-
-def texts(lengths: list[int], n_tokens: int, seed: int) -> torch.Tensor:
-    """Random ids, padded on the right with 0."""
-    ids = torch.randint(4, n_tokens, (len(lengths), max(lengths)), generator=torch.Generator().manual_seed(seed))
-    return ids * (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None])
-
-
-SOURCE, TARGET = texts(LENGTHS, 31, seed=0), texts([13, 13, 13], 37, seed=1)
 
 
 @pytest.fixture(params=KINDS)
@@ -34,36 +24,8 @@ def model(request, loud) -> Recurrent:
     return loud(**KINDS[request.param])
 
 
-def run(model: Recurrent, source=SOURCE, lengths=LENGTHS, target=TARGET):
-    return model(source, torch.tensor(lengths), target)
-
-
-def start(model: Recurrent):
-    return model.start(SOURCE, torch.tensor(LENGTHS))
-
-
-def test_it_is_a_translating_model(model):
-    assert isinstance(model, TranslatingModel)
-
-
-def test_the_future_never_shows(model):
-    changed = TARGET.clone()
-    changed[:, 6:] = (TARGET[:, 6:] + 1) % 37
-    before, after = run(model), run(model, target=changed)
-    assert_close(after.logits[:, :6], before.logits[:, :6])
-    assert_close(after.cross[0][:, :, :6], before.cross[0][:, :, :6])
-    assert ((after.logits[:, 6:] - before.logits[:, 6:]).abs().amax(dim=-1) > 1e-3).all()
-
-
-def test_padding_of_the_source_never_shows(model):
-    changed = torch.where(SOURCE == 0, 17, SOURCE)
-    wider = torch.cat([SOURCE, torch.full((3, 2), 19)], dim=1)
-    expected = run(model).logits
-    assert_close(run(model, source=changed).logits, expected)
-    assert_close(run(model, source=wider).logits, expected)
-    for row, length in enumerate(LENGTHS):
-        alone = run(model, SOURCE[row : row + 1, :length], [length], TARGET[row : row + 1])
-        assert_close(alone.logits[0], expected[row])
+class TestLaws(Laws):
+    """Those of every translating model."""
 
 
 def test_padding_takes_no_gradient_of_the_source(model):
@@ -78,43 +40,16 @@ def test_a_gradient_reaches_every_parameter(model):
     assert all(p.grad is not None and p.grad.isfinite().all() and p.grad.any() for p in model.parameters())
 
 
-@pytest.mark.parametrize("split", [[1] * 13, [13], [4, 1, 8], [1, 5, 1, 6]])
-def test_any_split_into_steps_equals_all_at_once(model, split):
-    state, logits, cross = start(model), [], []
-    for tokens in TARGET.split(split, dim=1):
-        step = model.step(tokens, state)
-        state = step.state
-        logits.append(step.logits)
-        cross.append(step.cross[0].dense())
-    expected = run(model)
-    assert state.n_tokens == 13
-    assert_close(torch.cat(logits, dim=1), expected.logits)
-    assert_close(torch.cat(cross, dim=2), expected.cross[0].dense())
-
-
-def test_select_then_step_equals_step_then_index(model):
-    state = model.step(TARGET[:, :4], start(model)).state
-    rows = torch.tensor([2, 0, 0, 1, 2])
-    expected = model.step(TARGET[:, 4:6], state)
-    step = model.step(TARGET[rows, 4:6], state.select(rows))
-    assert_close(step.logits, expected.logits[rows])
+def test_select_selects_what_patterns_are_made_of(model):
+    state, rows = model.step(TARGET[:, :4], start(model)).state, torch.tensor([2, 0, 0, 1, 2])
+    step, expected = model.step(TARGET[rows, 4:6], state.select(rows)), model.step(TARGET[:, 4:6], state)
     after, expected_after = model.step(TARGET[rows, 6:7], step.state), model.step(TARGET[:, 6:7], expected.state)
-    assert_close(after.logits, expected_after.logits[rows])
     assert_close(after.cross[0].dense(), expected_after.cross[0].dense()[rows])
 
 
-def test_rows_are_selected_before_the_first_token_too(model):
-    rows, layers = torch.tensor([1, 1]), model.config.n_layers
-    state = start(model).select(rows)
-    assert (state.n_tokens, repr(state)) == (0, f"State(n_tokens=0, rows=2, source=11, layers={layers})")
-    assert_close(model.step(TARGET[rows, :2], state).logits, run(model).logits[rows, :2])
-
-
-def test_a_step_leaves_its_state_as_it_is(model):
-    state = model.step(TARGET[:, :3], start(model)).state
-    first, _ = model.step(TARGET[:, 3:4], state), model.step(TARGET[:, 5:6], state)
-    assert state.n_tokens == 3
-    assert_close(model.step(TARGET[:, 3:4], state).logits, first.logits)
+def test_a_state_introduces_itself(model):
+    state = start(model).select(torch.tensor([1, 1]))
+    assert repr(state) == f"State(n_tokens=0, rows=2, source=11, layers={model.config.n_layers})"
 
 
 @pytest.mark.parametrize("score", ["additive", "concat", "location_aware"])

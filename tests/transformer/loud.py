@@ -27,10 +27,3 @@ def small(**given: object) -> TransformerConfig:
     sizes = {"n_source_tokens": 31, "n_target_tokens": 37, "d_model": 24, "n_heads": 6, "d_ff": 29, "max_tokens": 41}
     layers = {"n_layers": 2, "n_decoder_layers": 3}
     return TransformerConfig(**{**sizes, **layers, **given})
-
-
-def texts(lengths: list[int], n_tokens: int, seed: int = 0) -> torch.Tensor:
-    """Random ids, padded on the right with 0."""
-    generator = torch.Generator().manual_seed(seed)
-    ids = torch.randint(4, n_tokens, (len(lengths), max(lengths)), generator=generator)
-    return ids * (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None])

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from loud import loud, small, texts
+from loud import loud, small
 from torch.testing import assert_close
 from transformers import BartConfig, BartForConditionalGeneration, MarianConfig, MarianMTModel
+from translating import texts
 
 from regard.errors import InputError
 from regard.transformer.marian import from_marian, to_marian

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
-from loud import loud, small, texts
+from loud import loud, small
 from torch.testing import assert_close
+from translating import LENGTHS, SOURCE, TARGET, Laws, run, start
 
 from regard.transformer.config import TransformerConfig
 from regard.transformer.decoder import Decoder
@@ -17,8 +18,6 @@ KINDS = {
     "rotary": {"positions": "rotary", "n_key_heads": 2},
     "gated": {"activation": "swiglu", "n_target_tokens": 31, "share": "all"},
 }
-LENGTHS = [5, 11, 7]
-SOURCE, TARGET = texts(LENGTHS, 31), texts([13, 13, 13], 31, seed=1)
 
 
 @pytest.fixture(params=KINDS)
@@ -26,16 +25,8 @@ def model(request) -> Transformer:
     return loud(Transformer(small(**KINDS[request.param])))
 
 
-def run(model: Transformer, source=SOURCE, lengths=LENGTHS, target=TARGET):
-    return model(source, torch.tensor(lengths), target)
-
-
-def test_the_future_never_shows(model):
-    changed = TARGET.clone()
-    changed[:, 6:] = (TARGET[:, 6:] + 1) % 31
-    before, after = run(model), run(model, target=changed)
-    assert_close(after.logits[:, :6], before.logits[:, :6])
-    assert ((after.logits[:, 6:] - before.logits[:, 6:]).abs().amax(dim=-1) > 1e-3).all()
+class TestLaws(Laws):
+    """Those of every translating model."""
 
 
 def test_every_token_before_shows(model):
@@ -44,17 +35,6 @@ def test_every_token_before_shows(model):
         changed = TARGET.clone()
         changed[:, place] = (TARGET[:, place] + 1) % 31
         assert ((run(model, target=changed).logits[:, 6] - logits[:, 6]).abs().amax(dim=-1) > 1e-6).all()
-
-
-def test_padding_of_the_source_never_shows(model):
-    changed = torch.where(SOURCE == 0, 17, SOURCE)
-    wider = torch.cat([SOURCE, torch.full((3, 2), 19)], dim=1)
-    expected = run(model).logits
-    assert_close(run(model, source=changed).logits, expected)
-    assert_close(run(model, source=wider).logits, expected)
-    for row, length in enumerate(LENGTHS):
-        alone = run(model, SOURCE[row : row + 1, :length], [length], TARGET[row : row + 1])
-        assert_close(alone.logits[0], expected[row])
 
 
 def test_padding_takes_no_gradient_of_the_source(model):
@@ -66,46 +46,13 @@ def test_padding_takes_no_gradient_of_the_source(model):
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("split", [[1] * 13, [13], [4, 1, 8], [1, 5, 1, 6]])
-def test_any_split_into_steps_equals_all_at_once(model, split):
-    state, logits, cross = model.start(SOURCE, torch.tensor(LENGTHS)), [], []
-    for tokens in TARGET.split(split, dim=1):
-        step = model.step(tokens, state)
-        state = step.state
-        logits.append(step.logits)
-        cross.append(step.cross[-1].dense())
-    expected = run(model)
-    assert state.n_tokens == 13
-    assert_close(torch.cat(logits, dim=1), expected.logits)
-    assert_close(torch.cat(cross, dim=2), expected.cross[-1].dense())
-
-
-def test_select_then_step_equals_step_then_index(model):
-    state = model.step(TARGET[:, :4], model.start(SOURCE, torch.tensor(LENGTHS))).state
-    rows = torch.tensor([2, 0, 0, 1, 2])
-    expected = model.step(TARGET[:, 4:6], state)
-    step = model.step(TARGET[rows, 4:6], state.select(rows))
-    assert_close(step.logits, expected.logits[rows])
-    after, expected_after = model.step(TARGET[rows, 6:7], step.state), model.step(TARGET[:, 6:7], expected.state)
-    assert_close(after.logits, expected_after.logits[rows])
-
-
-def test_rows_are_selected_before_the_first_token_too(model):
-    rows = torch.tensor([1, 1])
-    state = model.start(SOURCE, torch.tensor(LENGTHS)).select(rows)
-    assert (state.n_tokens, repr(state)) == (0, "State(n_tokens=0, rows=2, source=11, layers=3)")
-    assert_close(model.step(TARGET[rows, :2], state).logits, run(model).logits[rows, :2])
-
-
-def test_a_step_leaves_its_state_as_it_is(model):
-    state = model.step(TARGET[:, :3], model.start(SOURCE, torch.tensor(LENGTHS))).state
-    first, _ = model.step(TARGET[:, 3:4], state), model.step(TARGET[:, 5:6], state)
-    assert state.n_tokens == 3
-    assert_close(model.step(TARGET[:, 3:4], state).logits, first.logits)
+def test_a_state_introduces_itself(model):
+    state = start(model).select(torch.tensor([1, 1]))
+    assert repr(state) == "State(n_tokens=0, rows=2, source=11, layers=3)"
 
 
 def test_a_step_projects_no_source(model):
-    state, projected = model.start(SOURCE, torch.tensor(LENGTHS)), []
+    state, projected = start(model), []
     for block in model.decoder.blocks:
         block.cross_attention.to_key.register_forward_hook(lambda *_: projected.append(1))
     model.step(TARGET[:, :1], state)

@@ -4,9 +4,10 @@ import math
 
 import pytest
 import torch
-from loud import loud, small, texts
+from loud import loud, small
 from torch import nn
 from torch.testing import assert_close
+from translating import texts
 
 from regard.attention.multi_head import MultiHeadAttention
 from regard.transformer.block import Residual

@@ -10,7 +10,6 @@ Self-attention reads its own tokens (memory is x), cross-attention another text'
 from dataclasses import dataclass
 
 import torch
-from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -36,6 +35,10 @@ class KeyValue:
     def n_tokens(self) -> int:
         """How many tokens there are."""
         return self.key.shape[2]
+
+    def select(self, rows: Int[Tensor, " rows"]) -> "KeyValue":
+        """The keys and values of some rows of the batch, in the order asked for."""
+        return KeyValue(key=self.key.index_select(0, rows), value=self.value.index_select(0, rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -203,7 +206,7 @@ class MultiHeadAttention(nn.Module):
             normalise=self.normalise,
             dropout=self.dropout if self.training else 0.0,
         )
-        joined = rearrange(attended.context, "batch heads queries d_head -> batch queries (heads d_head)")
+        joined = attended.context.transpose(1, 2).flatten(2)
         return MultiHeadRead(output=self.to_output(joined), attended=attended, cache=known)
 
     def prepare(self, memory: Float[Tensor, "batch tokens d_model"], cache: KeyValue | None = None) -> KeyValue:
@@ -240,7 +243,7 @@ def check_tokens(module: nn.Module, name: str, tokens: Tensor | KeyValue | None,
 
 def split(projected: Float[Tensor, "batch tokens width"], heads: int) -> Float[Tensor, "batch heads tokens d_head"]:
     """Projected tokens as vectors of each head."""
-    return rearrange(projected, "batch tokens (heads d_head) -> batch heads tokens d_head", heads=heads)
+    return torch.unflatten(projected, 2, (heads, -1)).transpose(1, 2)
 
 
 def places(n_tokens: int, first: int, device: torch.device) -> Int[Tensor, " tokens"]:

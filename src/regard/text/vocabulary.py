@@ -35,6 +35,9 @@ MANY_LETTERS = 1_000
 FEWEST = 16
 """Pieces that a vocabulary has at least: the special ones, ▁ and a few letters."""
 
+WORTH_THREADS = 64
+"""Texts from which on threads save more time than it takes to start them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Words:
@@ -124,12 +127,15 @@ class Vocabulary:
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many texts, on all cores.
+        """The ids of many texts, on all cores where they are worth waking.
 
         Raises:
             InputError: a text that is none, with half of a surrogate pair.
         """
-        return self.processor.Encode(list(map(ready, texts)), num_threads=-1)
+        tidy = list(map(ready, texts))
+        if len(tidy) < WORTH_THREADS:
+            return [self.processor.Encode(text) for text in tidy]
+        return self.processor.Encode(tidy, num_threads=-1)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids."""

@@ -13,6 +13,7 @@ from regard.attention.masks import Mask
 from regard.attention.multi_head import KeyValue, MultiHeadAttention, MultiHeadRead
 from regard.attention.positions import Rotary
 from regard.transformer.config import TransformerConfig
+from regard.transformer.dropout import Dropout
 from regard.transformer.feed_forward import FeedForward
 
 
@@ -37,7 +38,7 @@ class Residual(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.norm, self.before = nn.LayerNorm(config.d_model), config.norm == "pre"
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def enter(self, x: Float[Tensor, "batch tokens d_model"]) -> Float[Tensor, "batch tokens d_model"]:
         """What the sublayer reads."""
@@ -47,7 +48,7 @@ class Residual(nn.Module):
         self, x: Float[Tensor, "batch tokens d_model"], output: Float[Tensor, "batch tokens d_model"]
     ) -> Float[Tensor, "batch tokens d_model"]:
         """What went in and what the sublayer made of it, together."""
-        x = x + self.dropout(output)
+        x = self.dropout(output, onto=x)
         return x if self.before else self.norm(x)
 
     def extra_repr(self) -> str:

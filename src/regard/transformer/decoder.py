@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from regard.attention.masks import Causal, Padding
 from regard.attention.pattern import Pattern
 from regard.transformer.block import DecoderBlock
-from regard.transformer.cache import State
+from regard.transformer.cache import PastByBlock
 from regard.transformer.config import TransformerConfig
 from regard.transformer.embedding import Embedding
+from regard.transformer.state import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -92,7 +93,7 @@ class Decoder(nn.Module):
             )
         blocks = cast("Iterable[DecoderBlock]", self.blocks)
         prepared = tuple(None if memory is None else block.prepare(memory) for block in blocks)
-        return State(lengths=lengths, memory=prepared, own=(None,) * len(self.blocks))
+        return State(lengths=lengths, memory=prepared)
 
     def forward(self, tokens: Int[Tensor, "batch tokens"], state: State | None = None) -> Decoded:
         """Read the next tokens of each row.
@@ -107,12 +108,13 @@ class Decoder(nn.Module):
         mask = Causal() if tokens.shape[1] > 1 else None
         memory_mask = None if state.lengths is None else Padding(state.lengths)
         x, reads = self.embedding(tokens, first=state.n_tokens), []
-        for block, memory, cache in zip(self.blocks, state.memory, state.own, strict=True):
+        for number, (block, memory) in enumerate(zip(self.blocks, state.memory, strict=True)):
+            cache = None if state.past is None else state.past.block(number)
             reads.append(block(x, memory, mask=mask, memory_mask=memory_mask, cache=cache))
             x = reads[-1].output
         return Decoded(
             logits=self.to_logits(x if self.norm is None else self.norm(x)),
-            state=replace(state, own=tuple(read.own.cache for read in reads)),
+            state=replace(state, past=PastByBlock(tuple(read.own.cache for read in reads))),
             patterns=tuple(read.own.pattern for read in reads),
             cross=tuple(read.cross.pattern for read in reads if read.cross is not None),
         )

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from regard.attention.positions import LearnedPositions, sinusoidal
 from regard.transformer.config import TransformerConfig
+from regard.transformer.dropout import Dropout
 
 
 class Embedding(nn.Module):
@@ -26,7 +27,7 @@ class Embedding(nn.Module):
         super().__init__()
         self.by_token = nn.Embedding(n_tokens, config.d_model)
         self.positions = LearnedPositions(config.max_tokens, config.d_model) if config.positions == "learned" else None
-        self.d_model, self.dropout = config.d_model, nn.Dropout(config.dropout)
+        self.d_model, self.dropout = config.d_model, Dropout(config.dropout)
         waves = sinusoidal(config.max_tokens, config.d_model) if config.positions == "sinusoidal" else None
         self.register_buffer("waves", waves, persistent=False)
         self.waves: Float[Tensor, "positions d_model"] | None

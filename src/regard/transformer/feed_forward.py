@@ -93,11 +93,14 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*tokens d_model"]) -> Float[Tensor, "*tokens d_model"]:
         """Each token's vector, thought about."""
-        wide = self.widen(x)
+        return self.narrow(self.bend(self.widen(x)))
+
+    def bend(self, wide: Float[Tensor, "*tokens wide"]) -> Float[Tensor, "*tokens d_ff"]:
+        """The hidden numbers, from what a token was widened to."""
         if not self.gated:
-            return self.narrow(PLAIN[self.activation](wide))
+            return PLAIN[self.activation](wide)
         hidden, gate = wide.chunk(2, dim=-1)
-        return self.narrow(GATES[self.activation](gate) * hidden)
+        return GATES[self.activation](gate) * hidden
 
     def extra_repr(self) -> str:
         """What bends."""

@@ -3,16 +3,21 @@
 Source: Vaswani et al. 2017, "Attention is all you need".
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.attention.attend import prepared
+from regard.attention.masks import Padding
+from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
-from regard.transformer.cache import State
+from regard.attention.scores.dot import ScaledDot
+from regard.transformer.bare import BareDecoder, bare_steps, padding
 from regard.transformer.config import TransformerConfig
 from regard.transformer.decoder import Decoder
 from regard.transformer.encoder import Encoder
+from regard.transformer.state import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,6 +50,28 @@ class Step:
     logits: Float[Tensor, "batch new vocabulary"]
     state: State
     cross: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BareStep:
+    """What a model expects after one token, with patterns for those who ask for them.
+
+    Attributes:
+        logits: scores of what comes after it.
+        state: what the next step takes.
+        queries: what each block asked of the source.
+    """
+
+    logits: Float[Tensor, "batch 1 vocabulary"]
+    state: State
+    queries: tuple[Float[Tensor, "sources heads width d_head"], ...]
+
+    @property
+    def cross(self) -> tuple[Pattern, ...]:
+        """Where the token looked in the source, block by block."""
+        mask = None if self.state.lengths is None else Padding(self.state.lengths)
+        each = zip(self.queries, self.state.sources, strict=True)
+        return tuple(prepared(query, of.key, of.value, ScaledDot(), mask, Softmax(), 0.0) for query, of in each)
 
 
 class Transformer(nn.Module):
@@ -87,9 +114,16 @@ class Transformer(nn.Module):
 
     def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> State:
         """Read the sources once; the steps of the targets start from here."""
-        return self.decoder.start(self.encoder(source, lengths).output, lengths)
+        state = self.decoder.start(self.encoder(source, lengths).output, lengths)
+        if not bare_steps(source.device) or type(self.decoder) is not Decoder:
+            return state
+        return replace(state, bare=BareDecoder.of(self.decoder), padding=padding(lengths, state.sources[0].key))
 
-    def step(self, tokens: Int[Tensor, "batch new"], state: State) -> Step:
+    def step(self, tokens: Int[Tensor, "batch new"], state: State) -> Step | BareStep:
         """Read the next tokens of each target, usually one, and BOS first."""
+        one = tokens.shape[1] == 1 and not self.training
+        if one and state.bare is not None and bare_steps(tokens.device):
+            logits, past, queries = state.bare.step(tokens, state.past, state.sources, state.padding)
+            return BareStep(logits=logits, state=replace(state, past=past), queries=queries)
         decoded = self.decoder(tokens, state)
         return Step(logits=decoded.logits, state=decoded.state, cross=decoded.cross)

@@ -18,7 +18,6 @@ also prune what is far below the best; here nothing that has a place is lost.
 from dataclasses import dataclass, field, replace
 
 import torch
-from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -171,9 +170,8 @@ def extend(running: Running, size: int) -> Extensions:
     """The likeliest extensions that there are places for. (Those of all are among the likeliest of each hypothesis.)"""
     known = allowed(running.step.logits, running.tokens.shape[2], running.limits)
     each, tokens = known.topk(min(size, known.shape[1]), dim=1)
-    n_each = each.shape[1]
-    each = rearrange(each.double(), "(sentences width) each -> sentences width each", sentences=len(running.limits))
-    tokens = rearrange(tokens, "(sentences width) each -> sentences (width each)", sentences=len(running.limits))
+    n_sentences, n_each = len(running.limits), each.shape[1]
+    each, tokens = each.double().view(n_sentences, -1, n_each), tokens.view(n_sentences, -1)
     total = (running.log_probability[:, :, None] + each).flatten(1)
     log_probability, chosen = total.topk(min(size, total.shape[1]), dim=1)
     placed = torch.arange(chosen.shape[1], device=chosen.device) < running.places[:, None]
@@ -210,7 +208,7 @@ def advance(model: TranslatingModel, running: Running, extensions: Extensions) -
     parents, tokens = extensions.parents[left].gather(1, order), extensions.tokens[left].gather(1, order)
     rows = (left[:, None] * running.tokens.shape[1] + parents).flatten()
     step = model.step(tokens.flatten()[:, None], selected(running.step.state, rows, running.log_probability.numel()))
-    before = rearrange(running.tokens, "sentences width length -> (sentences width) length")[rows]
+    before = running.tokens.flatten(0, 1)[rows]
     kept = left.tolist()
     return Running(
         sentences=tuple(running.sentences[row] for row in kept),
@@ -228,5 +226,4 @@ def more_covered(
     covered: Float[Tensor, "sentences width source"], rows: Int[Tensor, " rows"], step: Step
 ) -> Float[Tensor, "rows source"]:
     """How much each source piece has been looked at by the hypotheses of these rows, their next token with them."""
-    before = rearrange(covered, "sentences width source -> (sentences width) source")
-    return before[rows] + looked(step.cross).view(len(rows), -1)
+    return covered.flatten(0, 1)[rows] + looked(step.cross).view(len(rows), -1)

@@ -1,0 +1,165 @@
+"""The decoder's shortcut for one token: the same numbers as its own forward, and only where it knows what that does."""
+
+import pytest
+import torch
+from loud import loud, small
+from torch import nn
+from torch.testing import assert_close
+from translating import texts
+
+from regard import ScaledDot, Softmax, use_backend
+from regard.transformer.model import BareStep, Step, Transformer
+
+SOURCE, LENGTHS = texts([7, 5, 3], 31), torch.tensor([7, 5, 3])
+TARGET = texts([12, 12, 12], 37, seed=1)
+BEAMS = torch.tensor([0, 0, 1, 1, 2, 2])
+
+CONFIGS = [
+    {},
+    {"norm": "post", "n_key_heads": 3, "share": "none"},
+    {"norm": "pre", "positions": "rotary", "activation": "swiglu", "n_key_heads": 2},
+    {"positions": "learned", "activation": "gelu", "norm": "pre"},
+]
+
+
+def new_model(**fields):
+    return loud(Transformer(small(**fields)))
+
+
+@pytest.mark.parametrize("fields", CONFIGS, ids=str)
+@pytest.mark.parametrize("lengths", [LENGTHS, torch.tensor([7, 7, 7])], ids=["padded", "full"])
+@pytest.mark.parametrize("first", [1, 3])
+def test_every_step_is_the_decoders_own_forward(fields, lengths, first):
+    model = new_model(**fields)
+    whole = model(SOURCE, lengths, TARGET)
+    with torch.inference_mode():
+        step = model.step(TARGET[:, :first], model.start(SOURCE, lengths))
+        for place in range(first, 12):
+            step = model.step(TARGET[:, place : place + 1], step.state)
+            assert isinstance(step, BareStep)
+            assert step.state.n_tokens == place + 1
+            assert_close(step.logits[:, 0], whole.logits[:, place])
+            for bare, pattern in zip(step.cross, whole.cross, strict=True):
+                assert_close(bare.dense()[:, :, 0], pattern.dense()[:, :, place])
+
+
+@pytest.mark.parametrize("fields", CONFIGS, ids=str)
+def test_rows_of_beams_go_on_and_leave_their_states_as_they_were(fields):
+    model = new_model(**fields)
+    with torch.no_grad():
+        state = model.step(TARGET[:, :1], model.start(SOURCE, LENGTHS)).state
+        state = model.step(TARGET[BEAMS, 1:2], state.select(BEAMS)).state
+        one, other = torch.tensor([[5], [7], [11], [13], [17], [19]]), torch.tensor([[6], [8], [10], [12], [14], [16]])
+        by_one = model.step(one, state)
+        by_other = model.step(other, state)  # from the same state: what the first has written is still its own
+        rows = torch.tensor([5, 4, 1, 0])
+        after = model.step(one[:4], by_one.state.select(rows))
+        again = model.step(other[:4], by_other.state.select(rows))
+    for step, second, last in ((after, one, one[:4]), (again, other, other[:4])):
+        target = torch.cat([TARGET[BEAMS, :2], second], dim=1)[rows]
+        expected = model(SOURCE[BEAMS][rows], LENGTHS[BEAMS][rows], torch.cat([target, last], dim=1))
+        assert_close(step.logits[:, 0], expected.logits[:, -1])
+
+
+def test_a_state_of_inference_mode_can_be_gone_on_from_outside_of_it():
+    model = new_model()
+    with torch.inference_mode():
+        state = model.step(TARGET[:, 1:2], model.step(TARGET[:, :1], model.start(SOURCE, LENGTHS)).state).state
+    with torch.no_grad():
+        step = model.step(TARGET[:, 2:3], state)
+    assert isinstance(step, BareStep)
+    assert_close(step.logits[:, 0], model(SOURCE, LENGTHS, TARGET).logits[:, 2])
+
+
+class Widen(nn.Linear):
+    """A module of somebody else."""
+
+
+def with_hook(model):
+    model.decoder.blocks[1].feed_forward.widen.register_forward_hook(lambda module, given, output: 2 * output)
+
+
+def with_hook_before(model):
+    model.decoder.blocks[0].cross_attention.register_forward_pre_hook(lambda module, given: (2 * given[0], given[1]))
+
+
+def with_a_hook_on_all(model):
+    model.decoder.register_forward_hook(lambda module, given, output: None)
+
+
+def with_another_module(model):
+    model.decoder.blocks[0].feed_forward.widen = Widen(24, 29).double()
+
+
+def with_another_forward(model):
+    model.decoder.blocks[0].feed_forward.forward = lambda x: x
+
+
+def without_a_bias(model):
+    model.decoder.blocks[0].own_attention.to_key = nn.Linear(24, 24, bias=False).double()
+
+
+def with_another_score(model):
+    model.decoder.blocks[2].cross_attention.score = ScaledDot(softcap=3.0)
+
+
+def with_another_temperature(model):
+    model.decoder.blocks[2].own_attention.normalise = Softmax(temperature=2.0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        with_hook,
+        with_hook_before,
+        with_a_hook_on_all,
+        with_another_module,
+        with_another_forward,
+        without_a_bias,
+        with_another_score,
+        with_another_temperature,
+    ],
+)
+def test_what_it_does_not_know_is_left_to_the_decoder(change):
+    model = new_model()
+    change(model)
+    whole = model(SOURCE, LENGTHS, TARGET)
+    with torch.no_grad():
+        state = model.step(TARGET[:, :2], model.start(SOURCE, LENGTHS)).state
+        step = model.step(TARGET[:, 2:3], state)
+    assert isinstance(step, Step)
+    assert_close(step.logits[:, 0], whole.logits[:, 2])
+
+
+@pytest.mark.parametrize(
+    "within",
+    [
+        torch.enable_grad(),
+        use_backend("tiled"),
+        torch.autocast("cpu", torch.bfloat16),
+    ],
+    ids=["gradients", "another backend", "autocast"],
+)
+def test_where_more_is_asked_than_numbers_the_decoder_takes_the_step(within):
+    model = new_model()
+    with torch.no_grad():
+        state = model.step(TARGET[:, :2], model.start(SOURCE, LENGTHS)).state
+        with within:
+            step = model.step(TARGET[:, 2:3], state)
+    assert isinstance(step, Step)
+
+
+def test_dropout_is_the_decoders_own():
+    model = new_model(dropout=0.5).train()
+    with torch.no_grad():
+        assert isinstance(model.step(TARGET[:, :1], model.start(SOURCE, LENGTHS)), Step)
+
+
+def test_weights_that_are_not_finite_give_nan_and_never_zeros():
+    model = new_model()
+    with torch.no_grad():
+        model.decoder.blocks[0].own_attention.to_query.weight[0, 0] = torch.nan
+        step = model.step(TARGET[:, :1], model.start(SOURCE, LENGTHS))
+        step = model.step(TARGET[:, 1:2], step.state)
+    assert isinstance(step, Step)
+    assert bool(step.logits.isnan().all())

@@ -1,0 +1,91 @@
+"""The laws of every translating model: no future, no padding, and step by step the same as all at once.
+
+class TestLaws(Laws): ...       in a file whose fixture `model` is a model in float64, over at least 31 tokens a side
+"""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from regard.translation.model import TranslatingModel
+
+LENGTHS = [5, 11, 7]
+
+
+def texts(lengths: list[int], n_tokens: int, seed: int = 0) -> torch.Tensor:
+    """Random ids, padded on the right with 0."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(4, n_tokens, (len(lengths), max(lengths)), generator=generator)
+    return ids * (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None])
+
+
+SOURCE, TARGET = texts(LENGTHS, 31), texts([13, 13, 13], 31, seed=1)
+
+
+def run(model, source=SOURCE, lengths=LENGTHS, target=TARGET):
+    return model(source, torch.tensor(lengths), target)
+
+
+def start(model):
+    return model.start(SOURCE, torch.tensor(LENGTHS))
+
+
+class Laws:
+    """What holds for all of them."""
+
+    def test_it_is_a_translating_model(self, model):
+        assert isinstance(model, TranslatingModel)
+
+    def test_the_future_never_shows(self, model):
+        changed = TARGET.clone()
+        changed[:, 6:] = (TARGET[:, 6:] + 1) % 31
+        before, after = run(model), run(model, target=changed)
+        assert_close(after.logits[:, :6], before.logits[:, :6])
+        for seen, expected in zip(after.cross, before.cross, strict=True):
+            assert_close(seen[:, :, :6], expected[:, :, :6])
+        assert ((after.logits[:, 6:] - before.logits[:, 6:]).abs().amax(dim=-1) > 1e-3).all()
+
+    def test_padding_of_the_source_never_shows(self, model):
+        changed = torch.where(SOURCE == 0, 17, SOURCE)
+        wider = torch.cat([SOURCE, torch.full((3, 2), 19)], dim=1)
+        expected = run(model).logits
+        assert_close(run(model, source=changed).logits, expected)
+        assert_close(run(model, source=wider).logits, expected)
+        for row, length in enumerate(LENGTHS):
+            alone = run(model, SOURCE[row : row + 1, :length], [length], TARGET[row : row + 1])
+            assert_close(alone.logits[0], expected[row])
+
+    @pytest.mark.parametrize("split", [[1] * 13, [13], [4, 1, 8], [1, 5, 1, 6]])
+    def test_any_split_into_steps_equals_all_at_once(self, model, split):
+        state, logits, cross = start(model), [], []
+        for tokens in TARGET.split(split, dim=1):
+            step = model.step(tokens, state)
+            state = step.state
+            logits.append(step.logits)
+            cross.append([pattern.dense() for pattern in step.cross])
+        expected = run(model)
+        assert state.n_tokens == 13
+        assert_close(torch.cat(logits, dim=1), expected.logits)
+        for parts, pattern in zip(zip(*cross, strict=True), expected.cross, strict=True):
+            assert_close(torch.cat(parts, dim=2), pattern.dense())
+
+    def test_select_then_step_equals_step_then_index(self, model):
+        state = model.step(TARGET[:, :4], start(model)).state
+        rows = torch.tensor([2, 0, 0, 1, 2])
+        expected = model.step(TARGET[:, 4:6], state)
+        step = model.step(TARGET[rows, 4:6], state.select(rows))
+        assert_close(step.logits, expected.logits[rows])
+        after, expected_after = model.step(TARGET[rows, 6:7], step.state), model.step(TARGET[:, 6:7], expected.state)
+        assert_close(after.logits, expected_after.logits[rows])
+
+    def test_rows_are_selected_before_the_first_token_too(self, model):
+        rows = torch.tensor([1, 1])
+        state = start(model).select(rows)
+        assert state.n_tokens == 0
+        assert_close(model.step(TARGET[rows, :2], state).logits, run(model).logits[rows, :2])
+
+    def test_a_step_leaves_its_state_as_it_is(self, model):
+        state = model.step(TARGET[:, :3], start(model)).state
+        first, _ = model.step(TARGET[:, 3:4], state), model.step(TARGET[:, 5:6], state)
+        assert state.n_tokens == 3
+        assert_close(model.step(TARGET[:, 3:4], state).logits, first.logits)
