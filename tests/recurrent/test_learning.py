@@ -21,15 +21,15 @@ def learned(model: Recurrent, n_steps: int = 125) -> tuple[float, float]:
     generator, lengths = torch.Generator().manual_seed(0), torch.full((ROWS,), LENGTH)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(n_steps):
+        optimiser.step()  # the first has nothing to go by
         source = torch.randint(4, N_TOKENS, (ROWS, LENGTH), generator=generator)
         expected = source.flip(1)
         target = torch.cat([torch.full((ROWS, 1), BOS), expected[:, :-1]], dim=1)
         predicted = model(source, lengths, target)
         optimiser.zero_grad()
         F.cross_entropy(predicted.logits.flatten(0, 1), expected.flatten()).backward()
-        looked = predicted.cross[0].dense()[:, 0].argmax(dim=-1)
-        optimiser.step()
     right = predicted.logits.argmax(dim=-1) == expected
+    looked = predicted.cross[0].dense()[:, 0].argmax(dim=-1)
     return float(right.float().mean()), float((looked == torch.arange(LENGTH).flip(0)).float().mean())
 
 

@@ -1,13 +1,16 @@
 """The loss: against the formula written out, and that parts and processes add up to one batch."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch.testing import assert_close
 
+from regard.recurrent.config import RecurrentConfig
+from regard.recurrent.model import Recurrent
 from regard.text.vocabulary import PAD
-from regard.training.loss import TeacherForced, smoothed_loss
+from regard.training.loss import Projecting, TeacherForced, loss_of, smoothed_loss
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
 
@@ -73,3 +76,46 @@ def test_parts_add_up_to_the_whole_batch():
     whole = gradients((slice(None), 5, 4))
     parts = gradients((slice(0, 1), 5, 4), (slice(1, 3), 3, 3))
     assert_close(parts, whole, rtol=1e-12, atol=1e-12)
+
+
+KINDS = {
+    "transformer": lambda: Transformer(TransformerConfig(**SIZES, d_ff=13, n_heads=2, share="all")),
+    "recurrent": lambda: Recurrent(RecurrentConfig(**SIZES, share="target")),
+    "recurrent, step by step": lambda: Recurrent(RecurrentConfig(**SIZES, form="bahdanau")),
+}
+SIZES = {"n_source_tokens": 19, "n_target_tokens": 19, "d_model": 12, "n_layers": 1, "dropout": 0.0}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_loss_of_a_model_is_that_of_its_logits(kind, compiled, monkeypatch):
+    torch.manual_seed(0)
+    model = KINDS[kind]().double()
+    source, lengths = torch.tensor([[4, 5, 6, 3], [8, 3, 0, 0]]), torch.tensor([4, 2])
+    target, expected = torch.tensor([[2, 4, 5], [2, 7, 0]]), torch.tensor([[4, 5, 3], [7, 3, 0]])
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: compiled)
+    found = loss_of(model, source, lengths, target, expected, 0.1)
+    right = smoothed_loss(model(source, lengths, target).logits, expected, 0.1)
+    assert_close(found, right)
+    parameters = list(model.parameters())
+    assert_close(torch.autograd.grad(found, parameters), torch.autograd.grad(right, parameters))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_our_models_keep_no_logits_for_their_loss(kind):
+    assert isinstance(KINDS[kind](), Projecting)
+
+
+def test_a_model_that_has_logits_alone_is_trained_by_them():
+    model, ids = Alone(), torch.tensor([[4, 3]])
+    assert loss_of(model, ids, torch.tensor([2]), ids, ids, 0.1) == smoothed_loss(model.logits, ids, 0.1)
+
+
+class Alone(torch.nn.Module):
+    """A translating model as one may write it oneself."""
+
+    config = start = step = print
+    logits = torch.arange(14.0).reshape(1, 2, 7)
+
+    def forward(self, source, lengths, target):
+        return SimpleNamespace(logits=self.logits, encoder=(), decoder=(), cross=())

@@ -162,6 +162,13 @@ class Decoder(nn.Module):
                 never see.
             state: from `start`, or from the tokens before these.
         """
+        outputs, after, pattern = self.read(tokens, state)
+        return Decoded(logits=self.to_logits(outputs), state=after, pattern=pattern)
+
+    def read(
+        self, tokens: Int[Tensor, "batch target"], state: State
+    ) -> tuple[Float[Tensor, "batch target d_model"], State, Pattern]:
+        """What the output projection takes for each token, and what else a `Decoded` has."""
         embedded = self.dropout(self.embedding(tokens))
         if self.form == "luong" and not self.reader.looks_back:
             return self.at_once(embedded, state)
@@ -170,9 +177,11 @@ class Decoder(nn.Module):
         queries = torch.cat([turn.query for turn in turns], dim=1)
         before = torch.stack([turn.before for turn in turns], dim=1)
         pattern = self.reader.pattern(queries, state.memory, first=first, before=before)
-        return Decoded(logits=self.to_logits(self.dropout(outputs)), state=turns[-1].state, pattern=pattern)
+        return self.dropout(outputs), turns[-1].state, pattern
 
-    def at_once(self, embedded: Float[Tensor, "batch target d_model"], state: State) -> Decoded:
+    def at_once(
+        self, embedded: Float[Tensor, "batch target d_model"], state: State
+    ) -> tuple[Float[Tensor, "batch target d_model"], State, Pattern]:
         """All tokens together, where no step waits for what the one before it has read."""
         states, hidden = self.cells(embedded, state.hidden)
         read = self.reader(states, state.memory, first=state.n_tokens)
@@ -184,7 +193,7 @@ class Decoder(nn.Module):
             weights=state.weights,
             n_tokens=state.n_tokens + embedded.shape[1],
         )
-        return Decoded(logits=self.to_logits(self.dropout(outputs)), state=after, pattern=read.pattern)
+        return self.dropout(outputs), after, read.pattern
 
     def turns(self, embedded: Float[Tensor, "batch target d_model"], state: State) -> Iterator[Turn]:
         """One token after the other."""

@@ -83,6 +83,20 @@ class Recurrent(nn.Module):
         decoded = self.decoder(target, self.start(source, lengths))
         return Predicted(logits=decoded.logits, encoder=(), decoder=(), cross=(decoded.pattern,))
 
+    @property
+    def to_logits(self) -> nn.Linear:
+        """The output projection."""
+        return self.decoder.to_logits
+
+    def vectors(
+        self,
+        source: Int[Tensor, "batch source"],
+        lengths: Int[Tensor, " batch"],
+        target: Int[Tensor, "batch target"],
+    ) -> Float[Tensor, "batch target d_model"]:
+        """What the output projection makes logits of, for a loss that never needs them all at once."""
+        return self.decoder.read(target, self.start(source, lengths))[0]
+
     def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> State:
         """Read the sources once; the steps of the targets start from here."""
         return self.decoder.start(self.encoder(source, lengths), lengths)

@@ -11,7 +11,7 @@ import torch
 from regard.errors import needs
 from regard.text.batches import Batches
 from regard.text.vocabulary import EOS, Vocabulary
-from regard.training.loss import smoothed_loss
+from regard.training.loss import loss_of
 from regard.training.snapshots import mean_parameters
 from regard.training.state import Judged, State, seed_of
 from regard.translation.folder import write_translator
@@ -113,7 +113,7 @@ class Judge:
                 source, lengths, target, expected = (
                     part.to(self.device) for part in (batch.source, batch.lengths, batch.target, batch.expected)
                 )
-                total += smoothed_loss(self.model(source, lengths, target).logits, expected).double().cpu()
+                total += loss_of(self.model, source, lengths, target, expected).double().cpu()
                 n_tokens += batch.n_tokens
         return float(total) / n_tokens
 

@@ -6,13 +6,34 @@ It is a sum over tokens, never a mean: the mean is taken once, over all tokens o
 processes the update is worked through in. A mean of means would weigh the tokens of short parts more.
 """
 
+from typing import Protocol, runtime_checkable
+
+import torch
 import torch.nn.functional as F
 from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.text.vocabulary import PAD
+from regard.training.projected import ProjectedLoss
 from regard.translation.model import TranslatingModel
+
+
+@runtime_checkable
+class Projecting(Protocol):
+    """A translating model whose logits are a projection of vectors, which may be had without them."""
+
+    @property
+    def to_logits(self) -> nn.Linear:
+        """The projection."""
+
+    def vectors(
+        self,
+        source: Int[Tensor, "batch source"],
+        lengths: Int[Tensor, " batch"],
+        target: Int[Tensor, "batch target"],
+    ) -> Float[Tensor, "batch target d_model"]:
+        """What is projected, for each target token; the arguments are those of a call."""
 
 
 def smoothed_loss(
@@ -29,6 +50,29 @@ def smoothed_loss(
     flat = rearrange(logits, "batch tokens vocabulary -> (batch tokens) vocabulary")
     labels = rearrange(expected, "batch tokens -> (batch tokens)")
     return F.cross_entropy(flat, labels.long(), ignore_index=PAD, label_smoothing=smoothing, reduction="sum")
+
+
+def loss_of(
+    model: TranslatingModel,
+    source: Int[Tensor, "batch source"],
+    lengths: Int[Tensor, " batch"],
+    target: Int[Tensor, "batch target"],
+    expected: Int[Tensor, "batch target"],
+    smoothing: float = 0.0,
+) -> Float[Tensor, ""]:
+    """The summed loss of predicting every expected token from those before it; its logits are not kept if need not be.
+
+    A compiler sees the whole, and fuses as it likes.
+    """
+    if torch.compiler.is_compiling() or not isinstance(model, Projecting):
+        return smoothed_loss(model(source, lengths, target).logits, expected, smoothing)
+    vectors = rearrange(model.vectors(source, lengths, target), "batch tokens d_model -> (batch tokens) d_model")
+    labels = rearrange(expected, "batch tokens -> (batch tokens)").long()
+    projection = model.to_logits
+    loss: Tensor = ProjectedLoss.apply(  # type: ignore[no-untyped-call]
+        vectors, projection.weight, projection.bias, labels, smoothing
+    )
+    return loss
 
 
 class TeacherForced(nn.Module):
@@ -50,4 +94,4 @@ class TeacherForced(nn.Module):
         expected: Int[Tensor, "batch target"],
     ) -> Float[Tensor, ""]:
         """The summed loss of predicting every expected token from those before it."""
-        return smoothed_loss(self.model(source, lengths, target).logits, expected, self.smoothing)
+        return loss_of(self.model, source, lengths, target, expected, self.smoothing)

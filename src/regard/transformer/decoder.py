@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.attention.masks import Causal, Padding
 from regard.attention.pattern import Pattern
-from regard.transformer.block import DecoderBlock
+from regard.transformer.block import BlockRead, DecoderBlock
 from regard.transformer.cache import PastByBlock
 from regard.transformer.config import TransformerConfig
 from regard.transformer.embedding import Embedding
@@ -104,6 +104,18 @@ class Decoder(nn.Module):
             state: from `start`, or from the tokens before these; None = a language model's start.
         """
         state = self.start() if state is None else state
+        vectors, reads = self.read(tokens, state)
+        return Decoded(
+            logits=self.to_logits(vectors),
+            state=replace(state, past=PastByBlock(tuple(read.own.cache for read in reads))),
+            patterns=tuple(read.own.pattern for read in reads),
+            cross=tuple(read.cross.pattern for read in reads if read.cross is not None),
+        )
+
+    def read(
+        self, tokens: Int[Tensor, "batch tokens"], state: State
+    ) -> tuple[Float[Tensor, "batch tokens d_model"], list[BlockRead]]:
+        """What the output projection takes for each token, and what each block has read."""
         # One token is the last and may look at all before it: no mask need be built.
         mask = Causal() if tokens.shape[1] > 1 else None
         memory_mask = None if state.lengths is None else Padding(state.lengths)
@@ -112,9 +124,4 @@ class Decoder(nn.Module):
             cache = None if state.past is None else state.past.block(number)
             reads.append(block(x, memory, mask=mask, memory_mask=memory_mask, cache=cache))
             x = reads[-1].output
-        return Decoded(
-            logits=self.to_logits(x if self.norm is None else self.norm(x)),
-            state=replace(state, past=PastByBlock(tuple(read.own.cache for read in reads))),
-            patterns=tuple(read.own.pattern for read in reads),
-            cross=tuple(read.cross.pattern for read in reads if read.cross is not None),
-        )
+        return x if self.norm is None else self.norm(x), reads

@@ -1,0 +1,129 @@
+"""The loss of a projection: against torch's own over all logits, by gradcheck, and that all logits are never there."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from regard.text.vocabulary import PAD
+from regard.training import projected
+from regard.training.projected import ProjectedLoss
+
+TOKENS, VOCABULARY, WIDTH = 23, 31, 7
+
+
+@pytest.fixture(params=[1, 5, 23, 100])
+def parts(request, monkeypatch):
+    """So many tokens at once."""
+    monkeypatch.setattr(projected, "LEAST_TOKENS", request.param)
+    monkeypatch.setitem(projected.AT_ONCE, "cpu", 1)
+
+
+@pytest.fixture
+def given(normal):
+    """given(float64) are vectors, the projection, and labels of which every third is padding."""
+
+    def tensors(dtype=torch.float32):
+        sizes = (TOKENS, WIDTH), (VOCABULARY, WIDTH), (VOCABULARY,)
+        labels = torch.randint(1, VOCABULARY, (TOKENS,), generator=torch.Generator().manual_seed(1))
+        labels[::3] = PAD
+        return [normal(*size, dtype=dtype).requires_grad_() for size in sizes], labels
+
+    return tensors
+
+
+def torchs(x, weight, bias, labels, smoothing):
+    logits = F.linear(x, weight, bias)
+    return F.cross_entropy(logits, labels, ignore_index=PAD, label_smoothing=smoothing, reduction="sum")
+
+
+def gradients(loss, tensors, labels, smoothing, times=1.0):
+    """The loss of some function, and its gradients when it is multiplied."""
+    total = loss(*tensors, labels, smoothing)
+    return [total.detach(), *torch.autograd.grad(total * times, tensors)]
+
+
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
+def test_it_is_torchs_loss_of_all_logits(given, smoothing):
+    tensors, labels = given(torch.float64)
+    expected = gradients(torchs, tensors, labels, smoothing, times=3.0)
+    assert_close(gradients(ProjectedLoss.apply, tensors, labels, smoothing, times=3.0), expected)
+
+
+@pytest.mark.usefixtures("parts")
+def test_gradcheck(given):
+    tensors, labels = given(torch.float64)
+    assert torch.autograd.gradcheck(lambda *tensors: ProjectedLoss.apply(*tensors, labels, 0.1), tensors)
+
+
+def test_large_logits_overflow_nowhere(given):
+    tensors, labels = given(torch.float64)
+    tensors = [(tensor * 300).detach().requires_grad_() for tensor in tensors]
+    expected = gradients(torchs, tensors, labels, 0.1)
+    assert_close(gradients(ProjectedLoss.apply, tensors, labels, 0.1), expected)
+    assert expected[0] > 1e4
+
+
+@pytest.mark.usefixtures("parts")
+def test_what_padding_predicts_does_not_matter(given):
+    tensors, labels = given()
+    before = gradients(ProjectedLoss.apply, tensors, labels, 0.1)
+    with torch.no_grad():
+        tensors[0][labels == PAD] *= 100
+    after = gradients(ProjectedLoss.apply, tensors, labels, 0.1)
+    assert_close(after, before, rtol=0, atol=0)
+    assert not after[1][labels == PAD].any()
+    assert after[1][labels != PAD].any(dim=1).all()
+
+
+def test_it_is_the_same_again(given):
+    """The same bits: a training that goes on takes the same steps."""
+    tensors, labels = given()
+    once, again = (gradients(ProjectedLoss.apply, tensors, labels, 0.1) for _ in range(2))
+    assert all(map(torch.equal, once, again))
+
+
+class Largest(TorchDispatchMode):
+    """The size of the largest tensor that is made."""
+
+    size = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        self.size = max(self.size, *(t.numel() for t in torch.utils._pytree.tree_leaves(made) if torch.is_tensor(t)), 0)
+        return made
+
+
+def test_all_logits_are_never_there(given, monkeypatch):
+    monkeypatch.setattr(projected, "LEAST_TOKENS", 5)
+    monkeypatch.setitem(projected.AT_ONCE, "cpu", 10 * VOCABULARY)
+    tensors, labels = given()
+    with Largest() as largest:
+        gradients(ProjectedLoss.apply, tensors, labels, 0.1)
+    assert largest.size == 10 * VOCABULARY
+
+
+def test_without_a_backward_pass_there_are_no_gradients(given):
+    tensors, labels = given()
+    with torch.inference_mode():
+        loss = ProjectedLoss.apply(*tensors, labels, 0.1)
+    assert_close(loss, torchs(*tensors, labels, 0.1).detach())
+    assert loss.grad_fn is None
+
+
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize("autocast", [True, False])
+def test_bfloat16_is_as_near_as_torchs(given, autocast):
+    """Under autocast parameters and gradients are of float32, else all is bfloat16; the sums are of float32."""
+    exact, labels = given(torch.float64)
+    tensors = [t.detach().to(torch.float32 if autocast else torch.bfloat16).requires_grad_() for t in exact]
+    rounded = [t.detach().bfloat16().double().requires_grad_() for t in exact]
+    expected = gradients(torchs, rounded, labels, 0.1)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+        found = gradients(ProjectedLoss.apply, tensors, labels, 0.1)
+        theirs = gradients(torchs, tensors, labels, 0.1)
+    assert [tensor.dtype for tensor in found[1:]] == [tensor.dtype for tensor in tensors]
+    for mine, other, right in zip(found, theirs, expected, strict=True):
+        assert (mine - right).norm() <= 1.5 * (other - right).norm() + 1e-3 * right.norm()
