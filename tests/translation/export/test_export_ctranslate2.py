@@ -66,7 +66,7 @@ def test_the_folder_is_all_that_is_needed(contents_of, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "config.json", "model.bin", "source.spm", "source_vocabulary.json", "target.spm", "target_vocabulary.json",
     ]  # fmt: skip
-    small = ctranslate2.Translator(str(tmp_path), compute_type="int8")
+    small = ctranslate2.Translator(str(tmp_path), compute_type="int8", intra_threads=1)
     found = small.translate_batch([opened.source.encode(LINES[0], out_type=str)])
     assert isinstance(opened.target.decode_pieces(found[0].hypotheses[0]), str)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -170,7 +171,10 @@ class Opened:
     """An exported translator, read again by CTranslate2 and SentencePiece as anyone would."""
 
     def __init__(self, folder: Path) -> None:
-        self.translator = needs("ctranslate2", "export").Translator(str(folder), compute_type="float32")
+        threads = torch.get_num_threads()  # as many are left to torch: both count OpenMP's
+        self.translator = needs("ctranslate2", "export").Translator(
+            str(folder), compute_type="float32", intra_threads=threads
+        )
         sentencepiece = needs("sentencepiece", "translation")
         self.source, self.target = (
             sentencepiece.SentencePieceProcessor(model_file=str(folder / name)) for name in ("source.spm", "target.spm")
