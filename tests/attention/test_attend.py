@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle import BATCH, D_KEY, D_VALUE, DTYPES, HALF, HEADS, KEY_HEADS, MASKS, correct, eager, masks, matrix
+from oracle import BATCH, D_KEY, D_VALUE, DTYPES, HALF, HEADS, KEY_HEADS, MASKS, correct, eager, masks, matrix, refusal
 from torch.testing import assert_close
 
 import regard.attention.backends.fused as fused_backend
@@ -360,12 +360,6 @@ def test_dropout_in_blocks_has_the_gradient_of_what_it_kept(normal):
 
 
 # Refusals
-
-
-def refusal(kind, call):
-    with pytest.raises(kind) as raised:
-        call()
-    return str(raised.value)
 
 
 QUERY, KEY, VALUE = torch.zeros(2, 6, 5, 11), torch.zeros(2, 3, 7, 11), torch.zeros(2, 3, 7, 13)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle import BATCH, HEADS, MASKS, masks, matrix
+from oracle import BATCH, HEADS, MASKS, masks, matrix, refusal
 
 from regard import Causal, Chunked, Dilated, Documents, Global, Keep, Padding, Prefix, Window, attend
 from regard.attention.grid import Grid
@@ -247,12 +247,6 @@ def test_the_demo_draws_every_kind(capsys):
 
 
 # Refusals
-
-
-def refusal(kind, call):
-    with pytest.raises(kind) as raised:
-        call()
-    return str(raised.value)
 
 
 @pytest.mark.parametrize(("before", "after"), [(-1, 0), (2, -3)])

@@ -199,6 +199,21 @@ def test_a_key_that_a_bias_of_minus_infinity_bars_is_no_top_key(normal):
     assert top.keys[0, 0].sort().values.tolist() == [[-1, 0, 2]] * 2
 
 
+def test_what_may_be_seen_is_what_neither_mask_nor_bias_bars(normal):
+    query, key = normal(1, 1, 3, 5), normal(1, 1, 3, 5)
+    barred = ScaledDot(bias=torch.tensor([-math.inf, 0.0, 0.0]))
+    tile = Grid(1, 1, 3, 3).whole().part(queries=range(1, 3))
+    expected = {
+        (None, barred): [[0, 1, 1], [0, 1, 1]],
+        (Causal(), ScaledDot()): [[1, 1, 0], [1, 1, 1]],
+        (Causal(), barred): [[0, 1, 0], [0, 1, 1]],
+    }
+    for (mask, score), rows in expected.items():
+        keep = attend(query, key, key, mask=mask, score=score).pattern.keep(tile)
+        assert keep.expand(tile.shape)[0, 0].int().tolist() == rows
+    assert attend(query, key, key).pattern.keep(tile) is None
+
+
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("name", SEEN)
 def test_what_the_weights_do_to_other_vectors(normal, name):

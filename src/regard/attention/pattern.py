@@ -166,6 +166,12 @@ class Pattern(ThroughDense):
         rows = [take(self._weights_and_keep(block)[0], 3, tile.keys) for block in self._blocks(tile)]
         return torch.cat(rows, dim=2) if rows else self._like().new_zeros(tile.shape)
 
+    def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
+        """True where a query of a tile may attend to a key of it; None where nothing bars any."""
+        by_mask = None if self.mask is None else self.mask.keep(tile, self.device)
+        by_score = self.score.keep(tile)
+        return by_mask if by_score is None else by_score if by_mask is None else by_mask & by_score
+
     # Statistics, in memory that grows with the length
 
     def received(self) -> Float[Tensor, "batch heads keys"]:
@@ -314,17 +320,12 @@ class Pattern(ThroughDense):
     def _weights_and_keep(
         self, tile: Tile
     ) -> tuple[Float[Tensor, "batch heads queries keys"], Bool[Tensor, "#batch #heads #queries #keys"] | None]:
-        keep = self._keep(tile)
+        keep = self.keep(tile)
         every = tile.part(heads=range(self.n_heads)) if self.normalise.across_heads else tile
         with as_typed(self.device):
             if every.heads is tile.heads:
                 return self.normalise(self._scores(tile), keep, tile), keep
-            return take(self.normalise(self._scores(every), self._keep(every), every), 1, tile.heads), keep
-
-    def _keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        by_mask = None if self.mask is None else self.mask.keep(tile, self.device)
-        by_score = self.score.keep(tile)
-        return by_mask if by_score is None else by_score if by_mask is None else by_mask & by_score
+            return take(self.normalise(self._scores(every), self.keep(every), every), 1, tile.heads), keep
 
     def _scores(self, tile: Tile) -> Float[Tensor, "batch heads queries keys"]:
         self.check_unchanged()

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from entmax import entmax15, entmax_bisect
-from oracle import near
+from oracle import near, row
 
 from regard import Entmax, Sparsemax
 from regard.attention.grid import Grid
@@ -16,10 +16,6 @@ ALPHAS = [1.001, 1.25, 1.5, 1.75, 2.0, 2.5, 4.0]
 
 def weights(alpha, scores, keep=None):
     return Entmax(alpha=alpha)(scores, keep, WHOLE)
-
-
-def row(*scores):
-    return torch.tensor(scores, dtype=torch.float64)[None, None, None]
 
 
 def test_by_hand():

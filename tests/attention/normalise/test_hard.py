@@ -4,17 +4,13 @@ import math
 
 import pytest
 import torch
-from oracle import near
+from oracle import near, row
 
 from regard import Hard, Largest, Sampled, Softmax, Sparsemax, StraightThrough, attend
 from regard.attention.grid import Grid
 
 WHOLE = Grid(1, 2, 3, 7).whole()
 CHOICES = [Largest(), Sampled(seed=7), StraightThrough()]
-
-
-def row(*scores):
-    return torch.tensor(scores, dtype=torch.float64)[None, None, None]
 
 
 def test_by_hand():

@@ -4,16 +4,12 @@ import math
 
 import torch
 import torch.nn.functional as F
-from oracle import near
+from oracle import near, row
 
 from regard import Softmax, SoftmaxPlusOne, attend
 from regard.attention.grid import Grid
 
 WHOLE = Grid(1, 2, 3, 7).whole()
-
-
-def row(*scores):
-    return torch.tensor(scores, dtype=torch.float64)[None, None, None]
 
 
 def test_by_hand():

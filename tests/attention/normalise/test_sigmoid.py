@@ -4,16 +4,12 @@ import math
 
 import pytest
 import torch
-from oracle import near
+from oracle import near, row
 
 from regard import Causal, Sigmoid, attend
 from regard.attention.grid import Grid
 
 WHOLE = Grid(1, 2, 3, 7).whole()
-
-
-def row(*scores):
-    return torch.tensor(scores, dtype=torch.float64)[None, None, None]
 
 
 def test_by_hand():

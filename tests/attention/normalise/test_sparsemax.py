@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 from entmax import sparsemax as theirs
-from oracle import near
+from oracle import near, row
 
 from regard import Sparsemax, attend
 from regard.attention.grid import Grid
@@ -16,10 +16,6 @@ WHOLE = Grid(1, 2, 3, 7).whole()
 
 def weights(scores, keep=None):
     return Sparsemax()(scores, keep, WHOLE)
-
-
-def row(*scores):
-    return torch.tensor(scores, dtype=torch.float64)[None, None, None]
 
 
 def by_brute_force(scores):

@@ -83,7 +83,6 @@ def test_every_statistic_is_what_its_definition_says(
     how = {"mask": MASKS[mask], "score": SCORES[score](), "normalise": SOFT[soft]}
     ask = Ask(own=True, previous=True, groups=GROUPS, top=TOP, pooled=(ROWS, COLUMNS), reduce=reduce)
     with pytest.MonkeyPatch.context() as patch, torch.no_grad():
-        patch.setattr(blocks, "FEWEST", size)
         patch.setattr(blocks, "MOST", size)
         before = attend(query, key, value, ask=ask, **how)
         pattern = attend(query, key, value, **how).pattern

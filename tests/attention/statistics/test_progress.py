@@ -12,8 +12,7 @@ HEADS, TOKENS, ROWS = 3, 37, 5
 
 @pytest.fixture
 def inputs(normal, monkeypatch):
-    for name in ("FEWEST", "MOST"):
-        monkeypatch.setattr(blocks, name, ROWS)
+    monkeypatch.setattr(blocks, "MOST", ROWS)
     return [normal(1, HEADS, TOKENS, 4) for _ in range(3)]
 
 

@@ -1,34 +1,108 @@
-"""Work shared out over threads: its order, its errors, and Ctrl-C in the middle of it."""
+"""Work shared out over threads: all of it, its errors, and Ctrl-C in the middle of it."""
 
 import subprocess
 import sys
+import threading
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 import torch
 
-from regard.attention.statistics import threads
+from regard.attention.statistics.threads import shared_out
 
 
 @pytest.fixture
-def three_threads():
-    torch.set_num_threads(3)
+def two_threads():
+    torch.set_num_threads(2)
     yield
-    assert torch.get_num_threads() == 3
+    assert torch.get_num_threads() == 2
     torch.set_num_threads(1)
 
 
-def test_work_comes_back_in_order_and_an_error_ends_it(three_threads):
-    assert list(threads.in_order(range(50), lambda n: n * n)) == [(n, n * n) for n in range(50)]
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_all_of_the_work_is_done_once_and_an_error_ends_it(two_threads, n_threads):
+    assert sorted(shared_out(range(50), lambda n: n * n, n_threads)) == [n * n for n in range(50)]
     with pytest.raises(ZeroDivisionError):
-        list(threads.in_order(range(50), lambda n: 1 / (7 - n)))
+        list(shared_out(range(50), lambda n: 1 / (7 - n), n_threads))
+    assert sum(shared_out(range(50), lambda n: 1, n_threads)) == 50
 
 
-def test_work_is_taken_as_it_is_needed(three_threads):
-    taken = []
-    for n, _ in threads.in_order((taken.append(n) or n for n in range(1000)), lambda n: n):
-        if n == 10:
-            break
-    assert len(taken) < 30
+def test_an_error_of_another_thread_ends_it_too():
+    caller = threading.current_thread()
+    both = threading.Barrier(2, timeout=60)
+
+    def work(n):
+        if n < 2:
+            both.wait()  # each has one
+        if threading.current_thread() is not caller:
+            raise ZeroDivisionError
+        return n
+
+    with pytest.raises(ZeroDivisionError):
+        for _ in shared_out(iter(int, 1), work, 2):  # without an end
+            pass
+
+
+def test_all_threads_work_at_once_with_one_of_torchs_each_and_no_gradients(two_threads):
+    all_three = threading.Barrier(3, timeout=60)
+
+    def work(n):
+        all_three.wait()
+        return threading.current_thread(), torch.get_num_threads(), torch.is_grad_enabled()
+
+    with torch.no_grad():
+        threads, of_torch, gradients = zip(*shared_out(range(3), work, 3), strict=True)
+    assert len(set(threads)) == 3
+    assert threading.current_thread() in threads
+    assert of_torch == (1, 1, 1)
+    assert gradients == (False, False, False)
+
+
+def test_nothing_is_made_ahead_and_nothing_runs_once_it_is_closed(two_threads):
+    caller, closed = threading.current_thread(), threading.Event()
+    taken, done = [], []
+
+    def items():
+        try:
+            for n in range(1000):
+                taken.append(n)
+                yield n
+        finally:
+            closed.set()
+
+    def work(n):
+        assert len(taken) - len(done) <= 3
+        if threading.current_thread() is not caller:
+            assert closed.wait(60)
+        done.append(n)
+
+    with closing(shared_out(items(), work, 3)) as results:
+        next(results)
+        next(results)
+    assert sorted(taken) == sorted(done) == list(range(len(done)))
+    assert len(taken) <= 4
+
+
+OPENMP_IDLE = """
+import os, threading, time
+import torch
+from regard.attention.statistics.threads import shared_out
+
+torch.set_num_threads(2)
+torch.randn(2**20).exp_()
+before = len(os.listdir("/proc/self/task"))
+during = list(shared_out([0], lambda n: len(os.listdir("/proc/self/task")) - threading.active_count(), 2))
+assert torch.randn(2**20).exp().isfinite().all()
+print(before - during[0] - 1, len(os.listdir("/proc/self/task")) - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
+def test_openmps_threads_do_not_spin_beside_ours_and_come_back_when_needed():
+    run = subprocess.run([sys.executable, "-c", OPENMP_IDLE], capture_output=True, text=True)
+    assert run.stderr == ""
+    assert run.stdout == "1 1\n"  # ours is there as well afterwards, and waits
 
 
 INTERRUPTED = """

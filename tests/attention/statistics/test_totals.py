@@ -48,8 +48,8 @@ def test_nan_stays_nan():
 def test_queries_and_keys_fall_evenly_into_the_map(queries, rows):
     totals = Totals.of(Grid(1, 1, queries, queries), Ask(pooled=(rows, rows)), None)
     expected = [query * rows // queries for query in range(queries)]
-    assert totals.line_of_query.tolist() == expected
-    assert totals.start_of_cell.tolist() == [*(expected.index(row) for row in range(rows)), queries]
+    assert totals.places.line_of_query.tolist() == expected
+    assert totals.places.start_of_cell.tolist() == [*(expected.index(row) for row in range(rows)), queries]
 
 
 def test_only_what_is_asked_is_kept():

@@ -12,6 +12,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -22,14 +23,11 @@ from regard.attention.scores.dot import ScaledDot
 if TYPE_CHECKING:
     from regard.attention.pattern import Pattern
 
-SCORES_IN_CACHE = 2**18
-"""Scores of a block, while that leaves it enough queries: 1 MiB of float32, which a core's own cache holds."""
+MOST = 256
+"""Queries in a block: with fewer the matrix products slow down, with more it is a long wait for one core."""
 
 SCORES_AT_MOST = 2**24
 """Scores of a block, however many keys there are: 64 MiB."""
-
-FEWEST, MOST = 128, 512
-"""Queries in a block: with fewer the matrix products slow down, with more it is a long wait for one core."""
 
 MOST_RANGES = 16
 """Ranges of keys that a rule may name for one query before it is no longer asked for them."""
@@ -83,23 +81,25 @@ class Limits:
         """Where the limits of a head are: a size of 1 serves all."""
         return batch % len(self.starts), head % self.starts.shape[1]
 
-    def reaches(self, plane: tuple[int, int], queries: list[range], n_keys: int) -> list[range]:
-        """What consecutive queries can see, so many of them at a time as are in a range."""
+    def reaches(self, plane: tuple[int, int], size: int, n_keys: int) -> list[range]:
+        """What consecutive queries can see, so many of them at a time."""
         starts, stops = self.starts[plane], self.stops[plane]
         starts = torch.where(starts < stops, starts, n_keys)  # who sees nothing reaches nowhere
-        parts = [slice(part.start, part.stop) for part in queries]
-        return [range(int(starts[part].min()), int(stops[part].max())) for part in parts]
+        beyond = 0, -len(starts) % size
+        first = F.pad(starts, beyond, value=n_keys).view(-1, size).amin(1).tolist()
+        last = F.pad(stops, beyond).view(-1, size).amax(1).tolist()
+        return [range(*both) for both in zip(first, last, strict=True)]
 
 
 def blocks_of(asked: "Pattern", limits: Limits | None) -> Iterator[Block]:
     """A pattern in blocks, head by head; how many queries are in one follows from the number of keys alone."""
     grid, n_keys = asked.grid, max(1, asked.grid.keys)
-    size = max(1, min(FEWEST, SCORES_AT_MOST // n_keys), min(MOST, SCORES_IN_CACHE // n_keys))
+    size = max(1, min(MOST, SCORES_AT_MOST // n_keys))
     queries, reaches = list(spans(grid.queries, size)), dict[tuple[int, int], list[range]]()
     for batch, head in product(range(grid.batch), range(grid.heads)):
         plane = (0, 0) if limits is None else limits.plane(batch, head)
         if plane not in reaches and limits is not None:
-            reaches[plane] = limits.reaches(plane, queries, grid.keys)
+            reaches[plane] = limits.reaches(plane, size, grid.keys)
         elif plane not in reaches:
             reaches[plane] = [range(grid.keys) if asked.mask is None else asked.mask.reach(grid, q) for q in queries]
         yield from (Block(batch, head, *both) for both in zip(queries, reaches[plane], strict=True))
@@ -130,23 +130,24 @@ def with_heads(asked: "Pattern", blocks: Iterable[Block], contexts: bool) -> Ite
         scale = score.factor(asked.key.shape[-1]) / normalise.temperature
     sinks = None if normalise.sinks is None else (normalise.sinks.float() / normalise.temperature).tolist()
 
+    queries, keys, values = (heads_of(part, asked.grid.batch) for part in (asked.query, asked.key, asked.value))
+
     @lru_cache(1)
     def shared(batch: int, key_head: int) -> tuple[Tensor, Tensor | None]:
-        key, value = (item(part, batch, key_head) for part in (asked.key, asked.value))
-        return key.float(), value.float() if contexts else None
+        return keys[batch][key_head].float(), values[batch][key_head].float() if contexts else None
 
     @lru_cache(1)
     def head(batch: int, number: int) -> Head:
         sink = -math.inf if sinks is None else sinks[number]
-        return Head(item(asked.query, batch, number).float(), *shared(batch, number // group), scale, sink)
+        return Head(queries[batch][number].float(), *shared(batch, number // group), scale, sink)
 
     for block in blocks:
         yield block, head(block.batch, block.head)
 
 
-def item(part: Float[Tensor, "_batch _heads tokens d"], batch: int, head: int) -> Float[Tensor, "tokens d"]:
-    """One head of one batch item; a batch of 1 serves every item."""
-    return part[batch if len(part) > 1 else 0, head]
+def heads_of(part: Float[Tensor, "_batch _heads tokens d"], batch: int) -> list[tuple[Tensor, ...]]:
+    """The heads of each batch item; a batch of 1 serves every item."""
+    return [item.unbind() for item in part.expand(batch, -1, -1, -1).unbind()]
 
 
 def scores_into(

@@ -24,12 +24,15 @@ from regard.attention.precision import as_typed
 from regard.attention.statistics import compiled
 from regard.attention.statistics.blocks import Block, Head, Limits, blocks_of, scores_into, with_heads
 from regard.attention.statistics.progress import Report
-from regard.attention.statistics.threads import in_order
+from regard.attention.statistics.threads import shared_out
 from regard.attention.statistics.totals import Sum, Totals
 from regard.attention.summary import Ask, Summary
 
 if TYPE_CHECKING:
     from regard.attention.pattern import Pattern
+
+WORTH_A_THREAD = 2**18
+"""Weights that take longer than it takes to wake a thread."""
 
 
 def why_not(asked: "Pattern") -> str | None:
@@ -64,9 +67,10 @@ def gone_through(
         reading = Reading.of(asked, ask, contexts)
         blocks = list(blocks_of(asked, reading.limits))[share]
         done, of = 0, sum(block.size for block in blocks)
-        with closing(in_order(with_heads(asked, blocks, contexts), reading.read)) as results:
-            for (block, _), _ in results:
-                done += block.size
+        threads = min(torch.get_num_threads(), 1 + of // WORTH_A_THREAD)
+        with closing(shared_out(with_heads(asked, blocks, contexts), reading.read, threads)) as sizes:
+            for size in sizes:
+                done += size
                 if report is not None:
                     report(done, of)
     return reading.totals
@@ -97,8 +101,8 @@ class Reading:
             lines=lines,
             cells=cells,
             largest=ask.reduce == "max",
-            line_of_query=totals.line_of_query.data_ptr(),
-            start_of_cell=totals.start_of_cell.data_ptr(),
+            line_of_query=totals.places.line_of_query.data_ptr(),
+            start_of_cell=totals.places.start_of_cell.data_ptr(),
             taken=taken.data_ptr(),
             **{name: part.data_ptr() for name, part in totals.rows.items()},
         )
@@ -110,26 +114,28 @@ class Reading:
                 setattr(call, name, compiled.Sum(total.rounded.data_ptr(), total.lost.data_ptr()))
         return cls(asked, totals, Limits.of(asked), call, taken)
 
-    @torch.no_grad()
-    def read(self, work: tuple[Block, Head]) -> None:
-        """Fill in the rows of a block, and add to the columns."""
+    def read(self, work: tuple[Block, Head]) -> int:
+        """Fill in the rows of a block, and add to the columns; gives how many weights that were."""
         (block, head), totals, groups = work, self.totals, self.totals.ask.groups
-        if block.size == 0:
-            return
-        scores = self.weights(block, head)
         rows = block.batch, block.head, slice(block.queries.start, block.queries.stop)
+        if block.size == 0:
+            if totals.context is not None:
+                totals.context[rows] = 0
+            return 0
+        scores = self.weights(block, head)
         keys = slice(block.keys.start, block.keys.stop)
         inverse = totals.inverse[rows][:, None]
         if totals.groups is not None and groups is not None:
             totals.groups[rows] = scores @ groups[:, keys].float().T * inverse
         if totals.context is not None and head.value is not None:
             torch.mm(scores, head.value[keys], out=totals.context[rows]).mul_(inverse)
+        return block.size
 
     def weights(self, block: Block, head: Head) -> Float[Tensor, "queries keys"]:
         """The unnormalised weights of a block, whatever is asked of them having been taken down."""
         n_rows, n_keys, n_cells = len(block.queries), len(block.keys), self.call.cells
         n_lines = min(n_rows, self.call.lines)
-        numbers = scratch((n_rows + 2) * n_keys + n_lines * n_cells)
+        numbers = scratch((n_rows + 2) * n_keys + n_lines * n_cells + 32)
         scores = numbers[: n_rows * n_keys].view(n_rows, n_keys)
         scores_into(scores, self.asked, block, head, self.limits)
         call = compiled.Block.from_buffer_copy(self.call)

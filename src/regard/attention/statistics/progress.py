@@ -35,7 +35,7 @@ def report_to(report: Report | None) -> Iterator[None]:
 
     >>> import torch
     >>> from regard import attend
-    >>> pattern = attend(*torch.randn(3, 1, 2, 300, 4)).pattern
+    >>> pattern = attend(*torch.randn(3, 1, 2, 200, 4)).pattern
     >>> with report_to(lambda done, of: print(f"{done / of:.0%}")):
     ...     entropy = pattern.entropy()
     50%

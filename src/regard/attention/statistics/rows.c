@@ -50,10 +50,11 @@ typedef struct {
   int64_t query, first_key;  /* the numbers of its first row and of the first of its keys */
   float sink;                /* one more score, which takes weight and is no key; -infinity for none */
   const int32_t *starts, *stops; /* [queries], each row's range among all keys, or null */
+  /* Memory for use here, one piece after the other, and 32 numbers more. */
   float *scores;   /* [rows keys], with weights e when done */
-  float *column;   /* [keys], for use here: the sum over the rows of one line of the map */
-  float *of_keys;  /* [keys], for use here: the sum over all rows */
-  float *of_cells; /* [lines of these rows, cells], for use here */
+  float *column;   /* [keys]: the sum over the rows of one line of the map */
+  float *of_keys;  /* [keys]: the sum over all rows */
+  float *of_cells; /* [lines of these rows, cells] */
 } Block;
 
 /* The keys that a row may see. */
@@ -73,6 +74,10 @@ static inline wide all(float number) { return (wide){} + number; }
 static inline wide choose(lanes where, wide yes, wide no) {
   return (wide)(((lanes)yes & where) | ((lanes)no & ~where));
 }
+
+/* The first n of 16. Where a row ends, all 16 are read, and those that are beyond it stay as they are: so there must be
+   memory after a row, and nobody else may write into it at the same time. */
+static inline lanes first(int n) { return (lanes){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} < n; }
 
 static inline float sum_of(wide numbers) {
   float sum = 0;
@@ -102,15 +107,17 @@ static inline wide exp_of(wide x) {
 }
 
 /* The largest numbers of a row, one for each of 32 classes of places: places 0, 32, 64 ...; places 1, 33, 65 ... */
-static void largest_by_class(const float *row, int keys, wide *a, wide *b) {
-  *a = *b = all(-INFINITY);
+static void largest_by_class(const float *row, int keys, wide *evens, wide *odds) {
+  wide a = all(-INFINITY), b = a;
   int j = 0;
   for (; j + 2 * WIDE <= keys; j += 2 * WIDE) {
     wide x = load(row + j), y = load(row + j + WIDE);
-    *a = choose(x > *a, x, *a);
-    *b = choose(y > *b, y, *b);
+    a = choose(x > a, x, a);
+    b = choose(y > b, y, b);
   }
-  for (int i = 0; j < keys; i = (i + 1) % WIDE, j++) (*a)[i] = row[j] > (*a)[i] ? row[j] : (*a)[i];
+  wide x = load(row + j), y = load(row + j + WIDE);
+  *evens = choose((x > a) & first(keys - j), x, a);
+  *odds = choose((y > b) & first(keys - j - WIDE), y, b);
 }
 
 static float largest_in(const float *row, int keys) {
@@ -159,32 +166,25 @@ static void strongest(const float *row, int keys, int top, float *scores, int64_
   }
 }
 
-/* Scores to weights e = exp(s - shift); gives their sum, and the sum of e (s - shift). */
+/* Some scores to weights e = exp(s - shift); adds to their sum, and to the sum of e (s - shift). */
+static inline void exponential(float *at, lanes inside, float shift, wide *total, wide *product) {
+  wide scores = load(at), x = scores - shift;
+  lanes none = (x < LEAST) | ~inside;
+  x = choose(none, all(LEAST), x);
+  wide e = (wide)((lanes)exp_of(x) & ~none);
+  store(at, choose(inside, e, scores));
+  *total += e;
+  *product += e * x;
+}
+
+/* A row of scores to weights; gives the two sums. */
 static float exponentials(float *row, int keys, float shift, float *product) {
-  wide total_a = all(0), total_b = total_a, product_a = total_a, product_b = total_a;
+  wide total = all(0), sum = total;
   int j = 0;
-  for (; j + 2 * WIDE <= keys; j += 2 * WIDE) {
-    wide a = load(row + j) - shift, b = load(row + j + WIDE) - shift;
-    lanes none_a = a < LEAST, none_b = b < LEAST;
-    a = choose(none_a, all(LEAST), a);
-    b = choose(none_b, all(LEAST), b);
-    wide e = (wide)((lanes)exp_of(a) & ~none_a), f = (wide)((lanes)exp_of(b) & ~none_b);
-    store(row + j, e);
-    store(row + j + WIDE, f);
-    total_a += e;
-    total_b += f;
-    product_a += e * a;
-    product_b += f * b;
-  }
-  float total = sum_of(total_a + total_b), sum = sum_of(product_a + product_b);
-  for (; j < keys; j++) {
-    float x = row[j] - shift;
-    row[j] = x < LEAST ? 0.0f : exp_of(all(x))[0];
-    total += row[j];
-    if (!(x < LEAST)) sum += row[j] * x;
-  }
-  *product = sum;
-  return total;
+  for (; j + WIDE <= keys; j += WIDE) exponential(row + j, first(WIDE), shift, &total, &sum);
+  if (j < keys) exponential(row + j, first(keys - j), shift, &total, &sum);
+  *product = sum_of(sum);
+  return sum_of(total);
 }
 
 static float mean_distance(Row row, int64_t here) {
@@ -193,15 +193,16 @@ static float mean_distance(Row row, int64_t here) {
   for (int i = 0; i < WIDE; i++) at[i] += i;
   int j = 0;
   for (; j + WIDE <= row.keys; j += WIDE, at += WIDE) sum += load(row.weights + j) * choose(at < 0.0f, -at, at);
-  float total = sum_of(sum);
-  for (; j < row.keys; j++) total += row.weights[j] * fabsf(j - position);
-  return total;
+  wide last = choose(first(row.keys - j), load(row.weights + j), all(0));
+  return sum_of(sum + last * choose(at < 0.0f, -at, at));
 }
 
 static void add(float *to, const float *row, int keys, float factor) {
   int j = 0;
   for (; j + WIDE <= keys; j += WIDE) store(to + j, load(to + j) + load(row + j) * factor);
-  for (; j < keys; j++) to[j] += row[j] * factor;
+  if (j == keys) return;
+  wide before = load(to + j);
+  store(to + j, choose(first(keys - j), before + load(row + j) * factor, before));
 }
 
 static float weight_on(Row row, int64_t key, float inverse) {

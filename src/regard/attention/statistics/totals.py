@@ -5,6 +5,7 @@ result is the same in whatever order they come, on one machine or on several.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from jaxtyping import Float, Int
@@ -55,13 +56,36 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """Which queries and keys the cells of a map are made of.
+
+    Attributes:
+        line_of_query: the row of the map that each query falls into.
+        start_of_cell: the first key of each column of the map, and an end.
+        sizes: how many weights are in each cell.
+    """
+
+    line_of_query: Int[Tensor, " queries"]
+    start_of_cell: Int[Tensor, " cells"]
+    sizes: Int[Tensor, "rows columns"]
+
+    @classmethod
+    @lru_cache(4)
+    def of(cls, queries: int, keys: int, rows: int, columns: int) -> "Places":
+        """Those of a map of so many rows and columns, which is often the same for every layer of a model."""
+        line_of_query = (torch.arange(queries) * rows // max(1, queries)).int()
+        start_of_cell = (-(-torch.arange(columns + 1) * keys // max(1, columns))).int()
+        sizes = line_of_query.bincount(minlength=rows)[:, None] * start_of_cell.diff()
+        return cls(line_of_query, start_of_cell, sizes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Totals:
     """The results: rows that blocks write into, and sums over the columns.
 
     Attributes:
         inverse: 1 / the sum of each query's unnormalised weights.
-        line_of_query: the row of the map that each query falls into.
-        start_of_cell: the first key of each column of the map, and an end.
+        places: where the cells of the map are.
     """
 
     grid: Grid
@@ -73,33 +97,31 @@ class Totals:
     top: Top | None
     received: Sum | None
     pooled: Sum | None
-    line_of_query: Int[Tensor, " queries"]
-    start_of_cell: Int[Tensor, " cells"]
+    places: Places
 
     @classmethod
     def of(cls, grid: Grid, ask: Ask, d_value: int | None) -> "Totals":
-        """All of them, at 0; `d_value` is the width of the contexts, None for none."""
+        """All of them, at 0, but for the contexts; `d_value` is the width of those, None for none."""
         per_query, n_top = grid.shape[:3], ask.top or 0
         rows, columns = ask.pooled or (0, 0)
         return cls(
             grid=grid,
             ask=ask,
-            context=None if d_value is None else torch.zeros(*per_query, d_value),
+            context=None if d_value is None else torch.empty(*per_query, d_value),
             inverse=torch.zeros(per_query),
             rows={name: torch.zeros(per_query) for name in PER_QUERY if getattr(ask, name)},
             groups=None if ask.groups is None else torch.zeros(*per_query, len(ask.groups)),
             top=Top(torch.zeros(*per_query, n_top), torch.full((*per_query, n_top), -1)) if n_top else None,
             received=Sum.zeros(grid.batch, grid.heads, grid.keys) if ask.received else None,
             pooled=Sum.zeros(grid.batch, grid.heads, rows, columns) if ask.pooled else None,
-            line_of_query=(torch.arange(grid.queries) * rows // max(1, grid.queries)).int(),
-            start_of_cell=(-(-torch.arange(columns + 1) * grid.keys // max(1, columns))).int(),
+            places=Places.of(grid.queries, grid.keys, rows, columns),
         )
 
     def summary(self) -> Summary:
         """The answer."""
         pooled = None if self.pooled is None else self.pooled.value()
         if pooled is not None and self.ask.reduce == "mean":
-            pooled /= self.line_of_query.bincount()[:, None] * self.start_of_cell.diff()
+            pooled /= self.places.sizes
         return Summary(
             ask=self.ask,
             received=None if self.received is None else self.received.value().float(),
