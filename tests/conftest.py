@@ -19,6 +19,31 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # for programs of ours
 torch.set_num_threads(1)  # of tensors this small a second thread makes nothing faster, and waits for the first
 
 
+def rounding() -> dict[str, object]:
+    """Everything of torch's that decides how numbers are rounded, and holds for the whole process."""
+    return {
+        "threads": torch.get_num_threads(),
+        "matmul": torch.get_float32_matmul_precision(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "dtype": torch.get_default_dtype(),
+        "autocast": torch.is_autocast_enabled("cpu"),
+        "gradients": torch.is_grad_enabled(),
+        "denormals": bool(torch.tensor(1e-40) * 1.0 > 0),
+    }
+
+
+ROUNDING = rounding()
+
+
+@pytest.fixture(autouse=True)
+def rounded_as_before() -> Iterator[None]:
+    """No test changes how those after it are rounded."""
+    yield
+    left = rounding()
+    torch.set_num_threads(1)
+    assert left == ROUNDING
+
+
 @pytest.fixture
 def normal() -> Callable[..., Tensor]:
     """normal(2, 3) draws a tensor of that shape, the same ones in the same order every time."""

@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Callable
 
+import pytest
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -170,6 +171,18 @@ def correct(found: Tensor, truth: Tensor, control: Tensor) -> None:
 def near(found: Tensor, truth: Tensor) -> None:
     """Fail unless both agree in float64 to 12 digits: more than a wrong formula gives, fewer than rounding spoils."""
     torch.testing.assert_close(found, truth, rtol=1e-12, atol=1e-12)
+
+
+def row(*scores: float) -> Tensor:
+    """One query's scores or weights, in float64."""
+    return torch.tensor(scores, dtype=torch.float64)[None, None, None]
+
+
+def refusal(kind: type[Exception], call: Callable[[], object]) -> str:
+    """The text with which a call is refused."""
+    with pytest.raises(kind) as raised:
+        call()
+    return str(raised.value)
 
 
 class Largest(TorchDispatchMode):

@@ -1,9 +1,7 @@
 """An evaluation as text and as a page: every number, what differs, markup, light and dark, phones."""
 
 import io
-import os
 import re
-import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -11,7 +9,6 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from playwright.sync_api import sync_playwright
 from rich.console import Console
 
 from regard import InputError
@@ -19,18 +16,6 @@ from regard.views.evaluation.page import N_WORST, page, write_page
 from regard.views.evaluation.record import chance, words_of
 from regard.views.evaluation.text import show
 from regard.views.evaluation.words import differences, nearest_reference
-
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-ARGUMENTS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 def line(number, chrf, hypothesis, reference, **more):
@@ -282,18 +267,6 @@ def test_writing_where_one_cannot(alone, tmp_path):
     assert str(caught.value) == (
         f"cannot write {tmp_path}/none/a.html: there is no folder {tmp_path}/none; make it first or name another file."
     )
-
-
-@pytest.fixture(scope="module")
-def browser():
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None and "CI" not in os.environ:
-        pytest.skip(f"the page is tested in a browser: install one of {', '.join(NAMES)}; CI always does")
-    assert found, f"these tests need one of {', '.join(NAMES)} on the PATH"
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
-        yield running
-        running.close()
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -9,6 +9,7 @@ import pytest
 import torch
 from matplotlib.colors import to_rgba
 from numpy.testing import assert_allclose
+from pictures import caption, texts
 
 from regard import Causal, InputError, Trace, attend
 from regard.tracing.focus import focus_on, sharpest
@@ -28,14 +29,6 @@ def part(picture, gid):
     found = [artist for axes in picture.axes for artist in axes.get_children() if artist.get_gid() == gid]
     assert len(found) == 1, f"{len(found)} parts are called {gid}"
     return found[0]
-
-
-def texts(picture):
-    return [text.get_text() for axes in picture.axes for text in axes.texts]
-
-
-def caption(picture):
-    return " ".join(text.get_text() for text in picture.axes[-1].texts)
 
 
 def beside(picture):
@@ -127,7 +120,7 @@ def test_a_long_text_is_pooled_and_says_so(handmade):
     picture = drawn(trace, token="w200", head="L0H1")
     image = part(picture, "weights").get_array()
     pooled = trace.decoder[0].pooled(256, 256, "max")[0, 1].numpy()
-    assert_allclose(image.data, pooled, rtol=1e-5)  # the compiled pass rounds in another order
+    assert_allclose(image.data, pooled)
     of = np.arange(300) * 256 // 300
     seen = np.zeros((256, 256), bool)
     np.logical_or.at(seen, (of[:, None], of[None]), np.tri(300, dtype=bool))
@@ -135,14 +128,26 @@ def test_a_long_text_is_pooled_and_says_so(handmade):
     assert "300 × 300 weights pooled to 256 × 256 cells, each showing its largest" in caption(picture)
 
 
-def test_maps_go_through_blocks(handmade, monkeypatch):
+@pytest.mark.parametrize("most", [11, 29])
+def test_maps_are_what_the_pattern_gives(handmade, most, monkeypatch):
     pattern = handmade(" ".join(f"w{i}" for i in range(29)), mask=Causal(), kind="decoder").decoder[1]
-    whole, pooled = maps(pattern, [2, 0], most=11), pattern.pooled(11, 11, "max")[0, [2, 0]]
-    monkeypatch.setattr("regard.attention.pattern.BLOCK_WEIGHTS", 100)
-    blocks = maps(pattern, [2, 0], most=11)
-    assert_allclose(whole.weights, pooled, rtol=1e-5)  # the compiled pass rounds in another order
-    assert_allclose(blocks.weights, pooled, rtol=1e-5)
+    given = (pattern.dense() if most == 29 else pattern.pooled(11, 11, "max"))[0, [2, 0]]
+    whole = maps(pattern, [2, 0], most)
+    monkeypatch.setattr("regard.views.figure_pattern.BLOCK_WEIGHTS", 100)
+    blocks = maps(pattern, [2, 0], most)
+    for mapped in (whole, blocks):
+        assert_allclose(mapped.weights, given)
     assert (blocks.seen == whole.seen).all()
+
+
+def test_what_is_seen_is_each_heads_own(normal):
+    keep = normal(1, 3, 23, 29) > 1.5
+    pattern = attend(normal(1, 3, 23, 5), normal(1, 3, 29, 5), normal(1, 3, 29, 5), mask=keep).pattern
+    seen = np.zeros((2, 7, 7), bool)
+    for head, query, key in np.argwhere(keep[0, [2, 0]].numpy()):
+        seen[head, query * 7 // 23, key * 7 // 29] = True
+    assert 0 < seen.sum() < seen.size
+    assert (maps(pattern, [2, 0], most=7).seen.numpy() == seen).all()
 
 
 # The text

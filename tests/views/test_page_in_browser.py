@@ -1,30 +1,17 @@
 """The page in a real browser: what a reader sees, hovers over and presses."""
 
 import math
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from regard import Causal, Trace
 from regard.views.page import weights as embedding
 from regard.views.page import write_page
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-ARGUMENTS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 LARGEST_CELL = 44
 CIRCLE_AREA = """(canvas, [beyond, below, size]) => {
     const copy = new OffscreenCanvas(size, size).getContext("2d", { willReadFrequently: true });
@@ -37,18 +24,6 @@ CIRCLE_AREA = """(canvas, [beyond, below, size]) => {
 }"""
 """How many pixels of a cell, counted from the last one, are more like its middle than its corner: its circle."""
 ROOM_FOR_LARGE_CELLS = {"width": 1100, "height": 1300}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None and "CI" not in os.environ:
-        pytest.skip(f"the page is tested in a browser: install one of {', '.join(NAMES)}; CI always does")
-    assert found, f"these tests need one of {', '.join(NAMES)} on the PATH"
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
-        yield running
-        running.close()
 
 
 @pytest.fixture

@@ -17,8 +17,9 @@ from matplotlib.colors import PowerNorm
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from regard.attention.pattern import Pattern
-from regard.attention.statistics.gathered import Pooled
+from regard.attention.grid import spans
+from regard.attention.pattern import BLOCK_WEIGHTS, Pattern
+from regard.attention.statistics.gathered import Block, Pooled
 from regard.tracing.focus import Focus
 from regard.tracing.tokens import Token
 from regard.views.figure_page import BLUE, EDGE, FAINT, INK, MASKED, RULE, STEPS, Page, frame, shade
@@ -49,17 +50,24 @@ class Maps:
 
 
 def maps(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS) -> Maps:
-    """Some heads of a pattern in at most `most` × `most` cells each; a cell is seen if any weight in it may be."""
-    rows, columns = min(most, pattern.shape[2]), min(most, pattern.shape[3])
-    like = torch.empty((), dtype=pattern.dtype, device=pattern.device)
-    grid = replace(pattern.grid, batch=1, heads=len(heads))
-    weights, seen = (Pooled(grid, like, rows, columns, "max") for _ in range(2))
-    with torch.no_grad():
-        for block in pattern.blocks():
-            kept = torch.ones_like(block.weights) if block.keep is None else block.keep.expand_as(block.weights)
-            weights.add(replace(block, weights=block.weights[:1, heads], keep=None))
-            seen.add(replace(block, weights=kept[:1, heads].to(like), keep=None))
-    return Maps(weights.value()[0].cpu(), seen.value()[0].cpu() > 0)
+    """Some heads of a pattern in at most `most` × `most` cells each: the weights that the pattern itself gives."""
+    rows, columns = (min(most, tokens) for tokens in pattern.shape[2:])
+    each = (rows, columns) == pattern.shape[2:]
+    weights = pattern[0, list(heads)].detach() if each else pattern.pooled(rows, columns, "max")[0, list(heads)]
+    return Maps(weights.cpu(), seen_in(pattern, heads, rows, columns).cpu())
+
+
+def seen_in(pattern: Pattern, heads: Sequence[int], rows: int, columns: int) -> Bool[Tensor, "heads rows columns"]:
+    """The cells in which some query may attend to some key."""
+    whole, like = pattern.grid.whole().part(range(1), torch.tensor(heads)), torch.empty((), device=pattern.device)
+    cells = Pooled(replace(pattern.grid, batch=1, heads=len(heads)), like, rows, columns, "max")
+    for queries in spans(pattern.grid.queries, max(1, BLOCK_WEIGHTS // (len(heads) * pattern.grid.keys))):
+        tile = whole.part(queries=queries)
+        keep = pattern.keep(tile)
+        if keep is None:
+            return torch.ones(len(heads), rows, columns, dtype=torch.bool)
+        cells.add(Block(tile, keep.expand(tile.shape).to(like), None))
+    return cells.value()[0] > 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
