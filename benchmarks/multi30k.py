@@ -14,10 +14,10 @@ from typing import Annotated
 
 import sacrebleu
 import typer
-from machine import machine
-from options import Out
+from machine import machine, processor
+from options import RESULTS, Out
 from picture import Picture
-from table import Row, Table, command_of, finish, watched
+from table import Row, Table, Value, command_of, finish, watched
 from torch import nn
 
 from regard.training.log import read_log
@@ -48,7 +48,8 @@ def main(
     Example
       python benchmarks/multi30k.py multi30k de-en en-de de-en-recurrent
     """
-    rows = [measured(data, folder) for folder in watched(translators, "multi30k")]
+    new = {row["translator"]: row for row in (measured(data, folder) for folder in watched(translators, "multi30k"))}
+    rows = list((earlier(out or RESULTS) | new).values())
     table = Table(
         name="multi30k",
         title="Multi30k, test set of 2016 (Flickr)",
@@ -56,7 +57,8 @@ def main(
             "`regard train` on the 29,000 pairs with no option but the dev set (and --kind), translations by beam "
             "search of 5. BLEU, chrF2 and TER are sacreBLEU's on the raw lines, with the signatures below; own metric "
             "is that of the published figure: BLEU of lower-cased lines in spaCy's or Moses' words. hours: of "
-            "training, as the log counts them, beside other work on the same machine.\n\n" + signatures()
+            "training on one thread beside other work, pauses included. A row is made anew when its translator is given, "
+            "and kept otherwise.\n\n" + signatures()
         ),
         command=command_of(__file__),
         machine=machine("sacrebleu", "spacy", "sacremoses"),
@@ -64,6 +66,12 @@ def main(
         picture=Picture(x="translator", y=["own metric", "published"], label="BLEU"),
     )
     finish(table, out, quick=False)
+
+
+def earlier(results: Path) -> dict[Value, Row]:
+    """The rows that the table has already, by translator: one is hours of training, and kept until it is made anew."""
+    path = results / "multi30k.json"
+    return {row["translator"]: row for row in Table.read(path).rows} if path.exists() else {}
 
 
 def measured(data: Path, folder: Path) -> Row:
@@ -84,6 +92,7 @@ def measured(data: Path, folder: Path) -> Row:
         "steps": steps[-1]["step"],
         "best step": best[-1]["step"],
         "hours": steps[-1]["elapsed_seconds"] / 3600,
+        "on": processor(),
         **{name: scores[name] for name in ("BLEU", "chrF2", "TER")},
         "words": how,
         "own metric": of_words(found, references, words_of(how, target)),
