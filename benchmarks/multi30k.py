@@ -57,7 +57,7 @@ def main(
             "`regard train` on the 29,000 pairs with no option but the dev set (and --kind), translations by beam "
             "search of 5. BLEU, chrF2 and TER are sacreBLEU's on the raw lines, with the signatures below; own metric "
             "is that of the published figure: BLEU of lower-cased lines in spaCy's or Moses' words. hours: of "
-            "training on one thread beside other work, pauses included. A row is made anew when its translator is given, "
+            "training on one thread beside other work, pauses included. A row is made anew when its folder is given, "
             "and kept otherwise.\n\n" + signatures()
         ),
         command=command_of(__file__),
