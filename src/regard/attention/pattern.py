@@ -310,7 +310,7 @@ class Pattern(ThroughDense):
 
     def _blocks(self, tile: Tile) -> Iterator[Tile]:
         keys = every(self.grid.keys)
-        if unknown(tile.shape[2]):
+        if any(map(unknown, (*tile.shape[:3], self.grid.keys))):
             yield tile.part(keys=keys)
             return
         per_query = max(1, len(tile.batch) * len(tile.heads) * self.grid.keys)

@@ -223,7 +223,7 @@ class Decoder(nn.Module):
         if not self.reader.looks_back:
             return self.reader(query, state.memory, first=state.n_tokens).context[:, 0], state.weights
         pattern = self.reader.pattern(query, state.memory, first=state.n_tokens, before=state.weights[:, None])
-        weights = pattern.dense()[:, 0].to(state.weights)
+        weights = pattern.weights(pattern.grid.whole())[:, 0].to(state.weights)
         return weights @ state.memory.states, weights[:, 0]
 
     def combined(self, context: Tensor, states: Tensor, embedded: Tensor) -> Float[Tensor, "batch target d_model"]:

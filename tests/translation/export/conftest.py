@@ -1,8 +1,10 @@
-"""Tiny translators to export, with parameters so large that every text is another one."""
+"""Tiny translators to export."""
 
 import pytest
 import torch
 
+from regard.recurrent.config import RecurrentConfig
+from regard.recurrent.model import Recurrent
 from regard.text.vocabulary import Vocabulary
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
@@ -25,16 +27,39 @@ def contents_of(vocabularies):
     def new(joint=False, turned=False, **fields):
         source, target = reversed(vocabularies) if turned else vocabularies
         target = source if joint else target
-        torch.manual_seed(5)
         sizes = {"d_model": 16, "n_heads": 4, "d_ff": 24, "n_layers": 2, "max_tokens": 23}
         fields = {"n_source_tokens": len(source), "n_target_tokens": len(target), **sizes, **fields}
-        model = Transformer(TransformerConfig(**fields)).eval()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.add_(0.3 * torch.randn_like(parameter))
+        torch.manual_seed(5)
+        return Contents(
+            model=loud(Transformer(TransformerConfig(**fields))),
+            source_vocabulary=source,
+            target_vocabulary=target,
+            extra={},
+        )
+
+    return new
+
+
+@pytest.fixture(scope="session")
+def recurrent_of(vocabularies):
+    """recurrent_of(form="bahdanau", ...) is a translator with a drawn Recurrent of these settings."""
+
+    def new(**fields):
+        source, target = vocabularies
+        sizes = {"n_source_tokens": len(source), "n_target_tokens": len(target), "d_model": 16, "max_tokens": 23}
+        torch.manual_seed(5)
+        model = loud(Recurrent(RecurrentConfig(**{**sizes, **fields})))
         return Contents(model=model, source_vocabulary=source, target_vocabulary=target, extra={})
 
     return new
+
+
+def loud(model):
+    """A model whose parameters are so large that every text is another one."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return model.eval()
 
 
 @pytest.fixture(scope="session")

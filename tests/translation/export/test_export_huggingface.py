@@ -95,5 +95,5 @@ def test_what_it_cannot_express(contents_of, tmp_path):
     )
     with pytest.raises(InputError) as caught:
         export.suitable(Fake())
-    assert str(caught.value) == ("transformers has no architecture for a Fake translator; it runs in regard alone.")
+    assert str(caught.value) == ("transformers has no architecture for a Fake translator; export it with --to onnx.")
     assert list(tmp_path.iterdir()) == []

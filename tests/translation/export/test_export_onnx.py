@@ -11,6 +11,7 @@ from regard import InputError
 from regard.translation.export import onnx as export
 from regard.translation.export.graphs import transformer_graphs
 from regard.translation.export.parity import compare
+from regard.translation.export.recurrent_graphs import recurrent_graphs
 
 LINES = ["the cat sat", "zwei 猫", "a"]
 SHAPES = [
@@ -34,6 +35,59 @@ def test_the_graphs_are_the_model(contents_of, shape):
         logits, *known = graphs.decoder.module(tokens, lengths, (*memory, *known))
         assert_close(logits, step.logits[:, 0])
         state = step.state
+
+
+RECURRENT = [
+    {"form": "luong", "n_layers": 2, "score": "general", "attention": "hard"},
+    {"form": "luong_feeding", "cell": "gru", "score": "location", "attention": "local_p"},
+    {"form": "bahdanau", "cell": "gru", "score": "additive", "n_layers": 3},
+    {"form": "bahdanau", "score": "location_aware"},
+]
+
+
+@pytest.mark.parametrize("shape", RECURRENT, ids=str)
+def test_the_graphs_are_the_recurrent_model(recurrent_of, shape):
+    model = recurrent_of(**shape).model
+    graphs = recurrent_graphs(model)
+    source, lengths = torch.tensor([[5, 7, 11, 3], [13, 3, 0, 0], [17, 19, 3, 0]]), torch.tensor([4, 2, 3])
+    state, names = model.start(source, lengths), list(graphs.encoder.outputs)
+    known = dict(zip(names, graphs.encoder.module(source, lengths), strict=True))
+    assert_close(known["source_states"], state.memory.states)
+    for token in ([2, 2, 2], [5, 7, 11], [13, 17, 19]):
+        tokens = torch.tensor(token)[:, None]
+        step = model.step(tokens, state)
+        logits, *after = graphs.decoder.module(tokens, lengths, tuple(known.values()))
+        assert_close(logits, step.logits[:, 0])
+        known |= zip((name for name in names if name.startswith("past_")), after, strict=True)
+        state = step.state
+
+
+@pytest.mark.usefixtures("unhooked")
+@pytest.mark.parametrize(
+    "shape", [{"form": "luong_feeding", "n_layers": 2}, {"form": "bahdanau", "cell": "gru", "score": "location_aware"}]
+)
+def test_a_recurrent_translator_translates_the_same(recurrent_of, shape, tmp_path):
+    contents = recurrent_of(**shape)
+    export.write(contents, tmp_path)
+    opened = export.Opened(tmp_path)
+    parity = compare(contents, opened, LINES)
+    assert parity.n_same == len(LINES)
+    assert parity.difference < 1e-5
+    source, lengths = torch.randint(4, 30, (5, 17)), torch.tensor([17, 1, 5, 9, 2])
+    read = opened.encoder.run(None, {"source": source.numpy(), "lengths": lengths.numpy()})
+    known = dict(zip(opened.config["encoder"]["outputs"], read, strict=True))
+    logits = opened.decoder.run(["logits"], {"token": np.full((5, 1), 2), "lengths": lengths.numpy(), **known})[0]
+    expected = contents.model.step(torch.full((5, 1), 2), contents.model.start(source, lengths)).logits[:, 0]
+    assert_close(torch.from_numpy(logits), expected.detach(), rtol=1e-4, atol=1e-4)
+
+
+def test_a_window_that_moves_with_the_tokens_is_refused(recurrent_of, tmp_path):
+    with pytest.raises(InputError) as refusal:
+        export.write(recurrent_of(attention="local_m"), tmp_path)
+    assert str(refusal.value) == (
+        'this translator looks near its own place (attention="local_m"), which its ONNX graphs cannot count; '
+        'train it with attention="soft", "hard" or "local_p" to export it.'
+    )
 
 
 @pytest.fixture(scope="module")
@@ -87,5 +141,6 @@ def test_what_has_no_graphs():
     with pytest.raises(InputError) as caught:
         export.graphs_of(Fake())
     assert str(caught.value) == (
-        "only a Transformer is exported to ONNX, and this is a Fake translator; it runs in regard alone."
+        "only a Transformer and a Recurrent are exported to ONNX, and this is a Fake translator; it runs in regard "
+        "alone."
     )

@@ -72,7 +72,7 @@ def suitable(model: object) -> Transformer:
     """
     if not isinstance(model, Transformer):
         raise InputError(
-            f"CTranslate2 runs Transformers, and this is a {type(model).__name__} translator; it runs in regard alone."
+            f"CTranslate2 runs Transformers, and this is a {type(model).__name__} translator; export it with --to onnx."
         )
     if model.config.activation not in ACTIVATIONS:
         raise InputError(

@@ -24,6 +24,10 @@ Axes = Sequence[str | int]
 """The axes of a tensor: a name for one of any length, a number for one that is fixed."""
 
 
+PAST, PRESENT = "past_", "present_"
+"""What the names of a state begin with: before a step, and after it."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Graph:
     """A function to be exported.
@@ -119,7 +123,7 @@ def transformer_graphs(model: Transformer) -> Graphs:
 
     def kept(prefix: str, axis: str) -> dict[str, Axes]:
         return {
-            f"{prefix}_{part}_{i}": ("batch", heads, axis, config.d_head) for i in blocks for part in ("key", "value")
+            f"{prefix}{part}_{i}": ("batch", heads, axis, config.d_head) for i in blocks for part in ("key", "value")
         }
 
     source, lengths = torch.full((2, 5), config.n_source_tokens - 1), torch.tensor([5, 3])
@@ -132,13 +136,13 @@ def transformer_graphs(model: Transformer) -> Graphs:
             module=encoder,
             example=(source, lengths),
             inputs={"source": ("batch", "source"), **texts},
-            outputs=kept("source", "source"),
+            outputs=kept("source_", "source"),
         ),
         decoder=Graph(
             module=DecoderGraph(model),
             example=(torch.full((2, 1), config.n_target_tokens - 1), lengths, (*memory, *past)),
-            inputs={"token": ("batch", 1), **texts, **kept("source", "source"), **kept("past", "past")},
-            outputs={"logits": ("batch", config.n_target_tokens), **kept("present", "present")},
+            inputs={"token": ("batch", 1), **texts, **kept("source_", "source"), **kept(PAST, "past")},
+            outputs={"logits": ("batch", config.n_target_tokens), **kept(PRESENT, "present")},
         ),
     )
 

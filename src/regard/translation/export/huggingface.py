@@ -65,7 +65,7 @@ def suitable(model: object) -> Transformer:
     """
     if not isinstance(model, Transformer):
         raise InputError(
-            f"transformers has no architecture for a {type(model).__name__} translator; it runs in regard alone."
+            f"transformers has no architecture for a {type(model).__name__} translator; export it with --to onnx."
         )
     reasons = list(why_not(model.config))
     if reasons:

@@ -5,8 +5,10 @@
     config.json             the ids to begin and to end with, the longest text, what the graphs take and give
     source.spm target.spm   the vocabularies, to cut a text into pieces and to join them again
 
-The state is what the decoder knows of its own tokens; it is empty before the first token, BOS, and each step's new
-state is the next one's. The axes in config.json say where "past", the number of tokens so far, stands.
+The state is what the decoder knows of its own tokens, under names that begin with past_. Before the first token, BOS,
+it is what the encoder gives under the same names, and empty where it gives none; each step's new state, under names
+that begin with present_, is the next one's. The axes in config.json say where "past", the number of tokens so far,
+stands.
 """
 
 import json
@@ -23,9 +25,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import InputError, needs
+from regard.recurrent.model import Recurrent
 from regard.text.vocabulary import BOS, EOS, PAD
 from regard.transformer.model import Transformer
-from regard.translation.export.graphs import Graphs, transformer_graphs
+from regard.translation.export.graphs import PAST, Graphs, transformer_graphs
+from regard.translation.export.recurrent_graphs import onnx_cells, recurrent_graphs
 from regard.translation.folder import Contents
 
 OPSET = 18
@@ -40,13 +44,14 @@ def write(contents: Contents, folder: Path) -> None:
     """
     needs("onnxscript", "export")
     graphs = graphs_of(contents.model)
+    max_tokens = contents.model.config.max_tokens
     for graph, name in ((graphs.encoder, "encoder"), (graphs.decoder, "decoder")):
-        export(graph.module, graph.example, graph.inputs, graph.outputs, folder / f"{name}.onnx")
+        export(graph.module, graph.example, graph.inputs, graph.outputs, max_tokens, folder / f"{name}.onnx")
     config = {
         "pad": PAD,
         "bos": BOS,
         "eos": EOS,
-        "max_tokens": contents.model.config.max_tokens,
+        "max_tokens": max_tokens,
         "encoder": {"inputs": graphs.encoder.inputs, "outputs": graphs.encoder.outputs},
         "decoder": {"inputs": graphs.decoder.inputs, "outputs": graphs.decoder.outputs},
     }
@@ -59,9 +64,11 @@ def graphs_of(model: Any) -> Graphs:
     """What is exported of a model."""
     if isinstance(model, Transformer):
         return transformer_graphs(model)
+    if isinstance(model, Recurrent):
+        return recurrent_graphs(model)
     raise InputError(
-        f"only a Transformer is exported to ONNX, and this is a {type(model).__name__} translator; "
-        "it runs in regard alone."
+        "only a Transformer and a Recurrent are exported to ONNX, and this is a "
+        f"{type(model).__name__} translator; it runs in regard alone."
     )
 
 
@@ -70,10 +77,16 @@ def export(
     example: Sequence[Tensor | tuple[Tensor, ...]],
     inputs: dict[str, Any],
     outputs: dict[str, Any],
+    max_tokens: int,
     path: Path,
 ) -> None:
-    """Write one graph, for any length of the axes that have names."""
-    named = {axis: torch.export.Dim(axis) for axes in inputs.values() for axis in axes if isinstance(axis, str)}
+    """Write one graph, for any length of the axes that have names; texts are no longer than the model knows."""
+    named = {
+        axis: torch.export.Dim(axis, max=None if axis == "batch" else max_tokens)
+        for axes in inputs.values()
+        for axis in axes
+        if isinstance(axis, str)
+    }
     flat = iter([{i: named[axis] for i, axis in enumerate(axes) if axis in named} for axes in inputs.values()])
     dynamic = tuple(next(flat) if isinstance(one, Tensor) else tuple(next(flat) for _ in one) for one in example)
     with quiet(), torch.no_grad():
@@ -84,11 +97,17 @@ def export(
             output_names=list(outputs),
             dynamic_shapes=dynamic,
             opset_version=OPSET,
+            custom_translation_table={torch.ops.regard.read_cells.default: cells_of_graph},
             dynamo=True,
             verbose=False,
         )
         assert program is not None  # as it would be of the exporter before this one
         program.save(path)
+
+
+def cells_of_graph(x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tuple[Any, Any, Any]:
+    """Recurrent cells as nodes of the graph that is being written."""
+    return onnx_cells(needs("onnxscript", "export").opset18, x, lengths, weights, lstm)
 
 
 @contextmanager
@@ -146,12 +165,12 @@ class Opened:
         read = self.encoder.run(None, {"source": source, "lengths": lengths})
         known = dict(zip(self.config["encoder"]["outputs"], read, strict=True))
         inputs = self.config["decoder"]["inputs"]
-        known |= {name: empty(axes) for name, axes in inputs.items() if name.startswith("past_")}
+        known |= {name: empty(axes) for name, axes in inputs.items() if name.startswith(PAST) and name not in known}
         token = BOS
         while True:
             given = {name: known[name] for name in inputs if name in known}
             logits, *state = self.decoder.run(None, {"token": np.array([[token]]), "lengths": lengths, **given})
-            known |= dict(zip((name for name in inputs if name.startswith("past_")), state, strict=True))
+            known |= dict(zip((name for name in inputs if name.startswith(PAST)), state, strict=True))
             token = yield logits[0]
 
 
