@@ -1,0 +1,135 @@
+"""How well translators of other people's text translate, beside published figures and by their own metrics.
+
+The text is not regard's to give. Put a corpus into a folder that has its name, one file a language, and train
+
+    cd multi30k
+    regard train train.de train.en --dev-source val.de --dev-target val.en --out de-en
+    regard train train.de train.en --dev-source val.de --dev-target val.en --out de-en-recurrent --kind recurrent
+
+The published figures' metrics need two more libraries: pip install spacy sacremoses
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import sacrebleu
+import typer
+from machine import machine, processor
+from options import RESULTS, Out
+from picture import Picture
+from table import Row, Table, Value, command_of, finish, watched
+from torch import nn
+
+from regard.training.judge import counted_over
+from regard.training.log import read_log
+from regard.translation.evaluate import evaluate
+from regard.translation.translator import Translator
+
+Words = Callable[[str], list[str]]
+"""Finds the words of a text."""
+
+PUBLISHED = {
+    ("multi30k", "de-en Transformer"): ("spaCy", 36.5),
+    ("multi30k", "de-en Recurrent"): ("spaCy", 28.3),
+    ("multi30k", "en-de Transformer"): ("Moses", 41.02),
+}
+"""Of pytorch-seq2seq's notebooks (spaCy's words, lower-cased, no smoothing) and of Revisit-MMT's Transformer-tiny."""
+
+
+def main(
+    data: Annotated[Path, typer.Argument(help="The corpus's folder; its name is the corpus's.")],
+    translators: Annotated[list[Path], typer.Argument(help="Translators' folders, named as de-en or de-en-recurrent.")],
+    test: Annotated[str, typer.Option(help="What its test files are called, less the language.")] = "test",
+    out: Out = None,
+) -> None:
+    """Translate a corpus's test set by beam search and measure the translations.
+
+    \b
+    Example
+      python benchmarks/translators.py multi30k multi30k/de-en multi30k/de-en-recurrent --test test_2016_flickr
+    """
+    rows = [measured(data.resolve().name, data / test, folder) for folder in watched(translators, "translators")]
+    table = Table(
+        name="translators",
+        title="Translators of other people's text",
+        about=(
+            "`regard train` with no option but the dev set (and --kind), translations by beam search of 5. BLEU, chrF2 "
+            "and TER are sacreBLEU's on the raw lines, with the signatures below; BLEU's words are 13a's, or "
+            "characters where there are no spaces. own metric is that of the published figure: BLEU of lower-cased "
+            "lines in spaCy's or Moses' words. hours: of training on one thread beside other work, pauses included. A "
+            f"row is made anew when its folder is given, and kept otherwise.\n\n{signatures()}"
+        ),
+        command=command_of(__file__),
+        machine=machine("sacrebleu", "spacy", "sacremoses"),
+        rows=list((earlier(out or RESULTS) | {key(row): row for row in rows}).values()),
+        picture=Picture(x="translator", y=["BLEU", "own metric", "published"], label="BLEU"),
+    )
+    finish(table, out, quick=False)
+
+
+def earlier(results: Path) -> dict[tuple[Value, Value], Row]:
+    """The rows that the table has already: one is hours of training, and kept until it is made anew."""
+    path = results / "translators.json"
+    return {key(row): row for row in Table.read(path).rows} if path.exists() else {}
+
+
+def key(row: Row) -> tuple[Value, Value]:
+    """What a row is about."""
+    return row["corpus"], row["translator"]
+
+
+def measured(corpus: str, test: Path, folder: Path) -> Row:
+    """The row of a translator."""
+    translator = Translator.load(folder)
+    assert isinstance(translator.model, nn.Module)
+    source, target = folder.resolve().name.split("-")[:2]
+    lines, references = (Path(f"{test}.{side}").read_text("utf-8").splitlines() for side in (source, target))
+    found, words = [one.text for one in translator.translate(lines)], counted_over(references)
+    scores = {score.name: score.value for score in evaluate(found, references, tokenize=words).scores}
+    name = f"{source}-{target} {type(translator.model).__name__}"
+    how, published = PUBLISHED.get((corpus, name), (None, None))
+    log = list(read_log(folder / "log.jsonl"))
+    steps, best = ([entry for entry in log if entry.get(key)] for key in ("elapsed_seconds", "is_best"))
+    return {
+        "corpus": corpus,
+        "translator": name,
+        "parameters": f"{sum(parameter.numel() for parameter in translator.model.parameters()) / 1e6:.1f} M",
+        "steps": steps[-1]["step"],
+        "best step": best[-1]["step"],
+        "hours": steps[-1]["elapsed_seconds"] / 3600,
+        "on": processor(),
+        "words": words,
+        **{metric: scores[metric] for metric in ("BLEU", "chrF2", "TER")},
+        "own metric": None if how is None else of_words(found, references, words_of(how, target)),
+        "published": published,
+    }
+
+
+def words_of(how: str, language: str) -> Words:
+    """spaCy's rules for a language, or Moses' script."""
+    if how == "spaCy":
+        import spacy
+
+        rules = spacy.blank(language)
+        return lambda text: [word.text for word in rules(text)]
+    from sacremoses import MosesTokenizer  # type: ignore[import-untyped]
+
+    tokenizer = MosesTokenizer(language)
+    return lambda text: tokenizer.tokenize(text, escape=False)
+
+
+def of_words(found: Sequence[str], references: Sequence[str], words: Words) -> float:
+    """BLEU of lower-cased lines by the words that somebody else finds in them, without smoothing."""
+    theirs, ours = ([" ".join(words(line.lower())) for line in side] for side in (found, references))
+    return float(sacrebleu.corpus_bleu(theirs, [ours], tokenize="none", smooth_method="none", force=True).score)
+
+
+def signatures() -> str:
+    """What exactly sacreBLEU computes, by words and by characters."""
+    found = (score for words in ("13a", "char") for score in evaluate(["a b c d"], ["a b c d"], tokenize=words).scores)
+    return "; ".join(dict.fromkeys(f"{score.name} `{score.signature}`" for score in found)) + "."
+
+
+if __name__ == "__main__":
+    typer.run(main)
