@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,9 @@ from measure import Spread
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito's, told apart by every eye."""
+
+LINES = "-", "--", ":"
+"""Kinds of line."""
 
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "regard", "font.family": "sans-serif", "font.size": 9}
 
@@ -44,30 +47,29 @@ def draw(picture: Picture, title: str, rows: Sequence[Mapping[str, Any]], path: 
         words = isinstance(rows[0][picture.x], str)
         (bars if words else curves)(axes, picture, rows)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
+        axes.legend(frameon=False, fontsize="small", handlelength=3, loc="upper left", bbox_to_anchor=(1, 1))
         if picture.log:
             axes.set_yscale("log")
         figure.savefig(path, metadata={"Date": None, "Creator": None})
 
 
 def curves(axes: Axes, picture: Picture, rows: Sequence[Mapping[str, Any]]) -> None:
-    """A curve for each column and kind of row, with the spread as a band."""
-    colours = cycle(COLOURS)
+    """A curve for each column and kind of row, with the spread as a band.
+
+    Colours tell the kinds apart and lines the columns; where there is one kind, colours tell the columns apart.
+    """
     kinds = list(dict.fromkeys(tuple(str(row[column]) for column in picture.each) for row in rows))
-    for column in picture.y:
-        for kind in kinds:
-            of_kind = [row for row in rows if tuple(str(row[each]) for each in picture.each) == kind]
-            there = [row for row in of_kind if row[column] is not None]
-            x, spreads, colour = (
-                [row[picture.x] for row in there],
-                [spread(row[column]) for row in there],
-                next(colours),
-            )
-            name = ", ".join([*([column] if len(picture.y) > 1 else []), *kind])
-            axes.plot(x, [one.median for one in spreads], color=colour, marker="o", markersize=3, label=name)
-            axes.fill_between(
-                x, [s.least for s in spreads], [s.most for s in spreads], color=colour, alpha=0.15, linewidth=0
-            )
+    for (at_column, column), (at_kind, kind) in product(enumerate(picture.y), enumerate(kinds)):
+        there = [row for row in rows if tuple(str(row[each]) for each in picture.each) == kind]
+        there = [row for row in there if row[column] is not None]
+        x, spreads = [row[picture.x] for row in there], [spread(row[column]) for row in there]
+        colour = COLOURS[(at_kind if len(kinds) > 1 else at_column) % len(COLOURS)]
+        line = LINES[at_column % len(LINES)] if len(kinds) > 1 else LINES[0]
+        name = ", ".join([*([column] if len(picture.y) > 1 else []), *kind])
+        axes.plot(x, [one.median for one in spreads], line, color=colour, marker="o", markersize=3, label=name)
+        axes.fill_between(
+            x, [s.least for s in spreads], [s.most for s in spreads], color=colour, alpha=0.15, linewidth=0
+        )
     axes.set_xscale("log", base=2)
     ticks = sorted({row[picture.x] for row in rows})
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])

@@ -80,7 +80,7 @@ def main(
         command=command_of(__file__),
         machine=machine("transformers", "ctranslate2"),
         rows=rows,
-        picture=Picture(x="search", each=["lines a batch"], y=list(ways), label="target pieces a second", log=True),
+        picture=Picture(x="search", each=["lines a batch"], y=list(ways), label="target pieces a second"),
     )
     finish(table, out, quick)
 
