@@ -22,6 +22,29 @@ def test_version():
     assert run("--version").stdout == f"regard {version('regard')}\n"
 
 
+SPINS = """
+import os, sys
+from regard.cli.main import main
+assert "torch" not in sys.modules  # which reads it once
+sys.argv = ["regard", "--version"]
+try:
+    main()
+finally:
+    print(os.environ.get("GOMP_SPINCOUNT"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "spins"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")]
+)
+def test_waiting_threads_give_their_cores_away_unless_told_otherwise(given, spins):
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    }
+    done = subprocess.run([sys.executable, "-c", SPINS], capture_output=True, text=True, env=environment | given)
+    assert done.stdout.splitlines()[1] == spins
+
+
 def test_help_names_every_verb():
     text = run("--help").stdout
     assert all(verb in text for verb in ("look", "explain", "demo"))

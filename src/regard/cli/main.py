@@ -4,6 +4,7 @@ Bad input is answered with one line on the error stream and status 2; Ctrl-C wit
 wrong is a bug of ours and shows its traceback. Verbs import torch and transformers only when they run.
 """
 
+import os
 import sys
 
 import typer
@@ -17,6 +18,9 @@ from regard.cli.sample import sample
 from regard.cli.train import train
 from regard.cli.translate import translate
 from regard.errors import InputError
+
+SPINS = "1000"
+"""How often a thread looks whether it may go on before it sleeps; GNU's own choice where threads outnumber cores."""
 
 app = typer.Typer(
     name="regard",
@@ -47,8 +51,19 @@ def version(show: bool = typer.Option(False, "--version", help="Show the version
         raise typer.Exit
 
 
+def share_the_machine() -> None:
+    """Let threads that wait for each other soon give their cores away; before torch is imported, or it has no effect.
+
+    By itself OpenMP keeps them running for a millisecond. On an idle machine that makes training a twentieth faster,
+    but beside one other busy process thirty times slower, on two cores: the thread that is waited for gets no core.
+    """
+    if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
+        os.environ["GOMP_SPINCOUNT"] = SPINS
+
+
 def main() -> None:
     """Run the command line."""
+    share_the_machine()
     try:
         app()
     except InputError as error:
