@@ -43,8 +43,8 @@ def right(case):
         scores = truth.pattern.scores()
         largest = max(1.0, *scores[scores.isfinite()].abs().amax().reshape(1).tolist())
         digit, score_digit = torch.finfo(case.query.dtype).eps, torch.finfo(torch.float32).eps * largest
-        # Weights that need not sum to 1 make a context of a thousand values out of values of 1.
-        size = float(case.value.abs().double().max() * truth.pattern.dense().abs().sum(-1).clamp(min=1).max())
+        # Roundings of both signs add up as the weights' norm, which is past 1 where they need not sum to 1.
+        size = float(case.value.abs().double().max() * truth.pattern.dense().norm(dim=-1).clamp(min=1).max())
         assert found.context.isfinite().all()
         assert_close(found.pattern.dense().double(), truth.pattern.dense(), rtol=0, atol=30 * score_digit)
         assert_close(found.context.double() / size, truth.context / size, rtol=0, atol=30 * (digit + score_digit))
