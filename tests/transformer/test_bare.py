@@ -16,6 +16,8 @@ BEAMS = torch.tensor([0, 0, 1, 1, 2, 2])
 
 CONFIGS = [
     {},
+    {"d_model": 96, "n_key_heads": 2},  # whose tokens are read where they lie
+    {"d_model": 96, "positions": "rotary", "norm": "post"},
     {"norm": "post", "n_key_heads": 3, "share": "none"},
     {"norm": "pre", "positions": "rotary", "activation": "swiglu", "n_key_heads": 2},
     {"positions": "learned", "activation": "gelu", "norm": "pre"},
@@ -23,7 +25,8 @@ CONFIGS = [
 
 
 def new_model(**fields):
-    return loud(Transformer(small(**fields)))
+    model = loud(Transformer(small(**fields)))
+    return model.float() if fields.get("d_model") else model
 
 
 @pytest.mark.parametrize("fields", CONFIGS, ids=str)

@@ -13,8 +13,10 @@ SOURCE, LENGTHS = texts([7, 5, 3], 31), torch.tensor([7, 5, 3])
 TARGET = texts([5, 5, 5], 37, seed=1)
 
 
-@pytest.fixture(params=["pre", "post"])
+@pytest.fixture(params=["pre", "post", "in place"])
 def model(request: pytest.FixtureRequest) -> Transformer:
+    if request.param == "in place":  # tokens are read where they lie
+        return loud(Transformer(small(d_model=96, n_key_heads=3))).float()
     return loud(Transformer(small(norm=request.param, n_key_heads=3)))
 
 
@@ -32,6 +34,7 @@ def test_a_beam_shares_its_source_and_expects_the_same(model):
     assert_close(step.logits, model.step(TARGET[:, 2:3], state).logits[beams])
 
 
+@torch.inference_mode()
 @pytest.mark.parametrize("rows", [[5, 4, 0, 1], [3, 3, 3, 2, 2, 2], [2, 0, 1, 5], [4], [0, 1, 2, 3, 4, 5, 5]])
 def test_rows_of_a_beam_are_taken_again_and_again(model, rows):
     beams = torch.tensor([0, 0, 1, 1, 2, 2])
@@ -40,7 +43,37 @@ def test_rows_of_a_beam_are_taken_again_and_again(model, rows):
     expected = model.step(tokens, wide)
     step = model.step(tokens[rows], wide.select(rows))
     assert_close(step.logits, expected.logits[rows])
-    assert_close(model.step(tokens[rows], step.state).logits, model.step(tokens, expected.state).logits[rows])
+    for _ in range(13):  # further than the first room
+        expected, step = model.step(tokens, expected.state), model.step(tokens[rows], step.state)
+        assert_close(step.logits, expected.logits[rows])
+
+
+@torch.inference_mode()
+def test_a_beam_goes_on_as_its_texts_do_whatever_was_taken_at_every_step(model):
+    texts_so_far, sources, state = TARGET[:, :2], torch.arange(3), after_two(model)
+    random = torch.Generator().manual_seed(3)
+    for n_rows in (6, 6, 5, 7, 7, 3, 3, 3, 2, 4, 4, 4):
+        rows = torch.randint(len(texts_so_far), (n_rows,), generator=random)
+        sources = sources[rows]
+        new = torch.randint(4, 37, (n_rows, 1), generator=random)
+        texts_so_far = torch.cat([texts_so_far[rows], new], dim=1)
+        step = model.step(new, state.select(rows))
+        state = step.state
+        expected = model(SOURCE[sources], LENGTHS[sources], texts_so_far)
+        assert_close(step.logits[:, 0], expected.logits[:, -1])
+        assert_close(step.cross[1].dense().transpose(1, 2).flatten(0, 1), expected.cross[1].dense()[:, :, -1])
+
+
+@torch.inference_mode()
+def test_rows_that_are_taken_leave_their_tokens_where_they_are():
+    model = loud(Transformer(small(d_model=96))).float()
+    step = model.step(TARGET[:, 2:3], after_two(model))
+    past = step.state.past
+    taken = step.state.select(torch.tensor([2, 2, 0])).past
+    assert taken.room is past.room
+    key, value = past.block(1).key, past.block(1).value
+    assert torch.equal(taken.block(1).key, key[[2, 2, 0]])
+    assert torch.equal(taken.block(1).value, value[[2, 2, 0]])
 
 
 def test_where_the_rows_of_a_beam_looked_lies_row_after_row(model):

@@ -2,8 +2,8 @@
 
 A decoder's own forward is made to be seen: it calls modules, checks arguments and keeps a pattern of every head. For
 one token that takes several times as long as the sums themselves. Here is the same decoder, of the same parameters,
-without it: queries, keys and values come from one product, the tokens before lie in room that is filled in place, and a
-pattern is made when somebody asks for it.
+without it: queries, keys and values come from one product, the tokens before lie in room that is filled in place and
+are read where they lie (`one_token.py`), and a pattern is made when somebody asks for it.
 
 Where anything is not as the paper has it (a module that was replaced, a hook, another score, parameters that are not
 finite or lie on other machines) there is no such shortcut, and the decoder's own forward takes the step.
@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.backends.choice import ASKED
+from regard.attention.backends.one_token import one_token, why_not
 from regard.attention.multi_head import KeyValue, MultiHeadAttention
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
@@ -32,6 +33,9 @@ from regard.transformer.feed_forward import FeedForward
 
 Linear = tuple[Tensor, Tensor]
 """Weight and bias."""
+
+Padding = Float[Tensor, "sources 1 1 source"]
+"""What is added to scores of source tokens: -∞ on padding."""
 
 Rows = Float[Tensor, "rows d_model"]
 """The vector of the newest token of each row."""
@@ -71,28 +75,23 @@ class BareDecoder:
         return cls(decoder.embedding, blocks, decoder.norm, decoder.to_logits)  # type: ignore[arg-type]
 
     def step(
-        self,
-        tokens: Int[Tensor, "rows 1"],
-        past: Past | PastByBlock | None,
-        memory: tuple[KeyValue, ...],
-        padding: Float[Tensor, "sources 1 1 source"] | None,
+        self, tokens: Int[Tensor, "rows 1"], past: Past | PastByBlock | None, sources: "Sources"
     ) -> tuple[Float[Tensor, "rows 1 vocabulary"], Past, tuple[Float[Tensor, "sources heads width d_head"], ...]]:
         """Read one token more of each row.
 
         Args:
             tokens: ids.
             past: the tokens before; None = there are none.
-            memory: the source as keys and values of each block; rows side by side may share one.
-            padding: what is added to the scores of source tokens: -∞ on padding; None = no padding.
+            sources: what the rows read besides.
 
         Returns:
             Scores of what comes next; the tokens with the new one; what each block asked of the source.
         """
         x = self.embedding(tokens, first=0 if past is None else past.n_tokens)[:, 0]
         longer, asked = self.no_past(x).longer() if past is None else past.longer(), []
-        for number, (block, source) in enumerate(zip(self.blocks, memory, strict=True)):
+        for number, block in enumerate(self.blocks):
             x = block.around_own.leave(x, block.own.read_past(block.around_own.enter(x), longer, number))
-            looked, query = block.cross.read_source(block.around_cross.enter(x), source, padding)
+            looked, query = block.cross.read_source(block.around_cross.enter(x), sources, number)
             x = block.around_cross.leave(x, looked)
             x = block.around_feed_forward.leave(x, block.think(block.around_feed_forward.enter(x)))
             asked.append(query)
@@ -178,18 +177,30 @@ class BareAttention:
             place = torch.arange(past.n_tokens - 1, past.n_tokens, device=x.device)
             query, key = self.positions(query, place), self.positions(key_value[:, 0, :, None], place)
             key_value = torch.stack([key[:, :, 0], key_value[:, 1]], dim=1)
-        past.room.numbers[:, block, :, :, past.n_tokens - 1] = key_value
-        known = past.block(block)
-        context = F.scaled_dot_product_attention(query, known.key, known.value, enable_gqa=self.grouped)
+        numbers = past.room.numbers
+        numbers[:n_rows, block, :, :, past.n_tokens - 1] = key_value
+        if why_not(numbers) is None:
+            context = one_token(query, numbers[:, block, 0], numbers[:, block, 1], past.table)
+        else:
+            known = past.block(block)
+            context = F.scaled_dot_product_attention(query, known.key, known.value, enable_gqa=self.grouped)
         return F.linear(context.reshape(n_rows, -1), *self.leave)
 
     def read_source(
-        self, x: Rows, source: KeyValue, padding: Float[Tensor, "sources 1 1 source"] | None
+        self, x: Rows, sources: "Sources", block: int
     ) -> tuple[Rows, Float[Tensor, "sources heads width d_head"]]:
         """What the newest tokens read from their sources, and what they asked."""
-        query = F.linear(x, *self.enter).view(len(source.key), -1, self.n_heads, self.d_head).transpose(1, 2)
-        context = F.scaled_dot_product_attention(query, source.key, source.value, padding, enable_gqa=self.grouped)
-        return F.linear(context.transpose(1, 2).reshape(len(x), -1), *self.leave), query
+        source, entered = sources.memory[block], F.linear(x, *self.enter)
+        query = entered.view(len(source.key), -1, self.n_heads, self.d_head).transpose(1, 2)
+        if why_not(source.key) is None:
+            by_row = entered.view(len(x), self.n_heads, 1, self.d_head)
+            context = one_token(by_row, source.key, source.value, sources.rows, sources.lengths)
+        else:
+            read = F.scaled_dot_product_attention(
+                query, source.key, source.value, sources.padding, enable_gqa=self.grouped
+            )
+            context = read.transpose(1, 2)
+        return F.linear(context.reshape(len(x), -1), *self.leave), query
 
     @property
     def grouped(self) -> bool:
@@ -225,9 +236,38 @@ class Around:
         return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
 
 
-def padding(
-    lengths: Int[Tensor, " sources"], like: Float[Tensor, "sources key_heads source d_head"]
-) -> Float[Tensor, "sources 1 1 source"] | None:
+@dataclass(frozen=True, slots=True, eq=False)
+class Sources:
+    """The sources that rows read, each by as many rows side by side.
+
+    Attributes:
+        memory: as keys and values of each block.
+        rows: which source each row reads, said for each of its tokens.
+        lengths: how many tokens of its source are no padding, for each row; None = all.
+        padding: the same as what is added to scores; None = there is no padding.
+    """
+
+    memory: tuple[KeyValue, ...]
+    rows: Int[Tensor, "rows source"]
+    lengths: Int[Tensor, " rows"] | None
+    padding: Padding | None
+
+    @classmethod
+    def of(
+        cls,
+        memory: tuple[KeyValue, ...],
+        lengths: Int[Tensor, " sources"] | None,
+        padding: Padding | None,
+        width: int,
+    ) -> "Sources":
+        """Sources that so many rows read."""
+        n_sources, n_tokens = len(memory[0].key), memory[0].n_tokens
+        rows = torch.arange(n_sources, device=memory[0].key.device).repeat_interleave(width)
+        each = None if lengths is None or padding is None else lengths.long()[rows]
+        return cls(memory, rows[:, None].expand(-1, n_tokens), each, padding)
+
+
+def padding(lengths: Int[Tensor, " sources"], like: Float[Tensor, "sources key_heads source d_head"]) -> Padding | None:
     """What is added to the scores of source tokens: -∞ on padding; None = there is no padding."""
     n_sources, _, n_tokens, _ = like.shape
     padded = torch.arange(n_tokens, device=like.device) >= lengths[:, None]

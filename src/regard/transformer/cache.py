@@ -1,7 +1,7 @@
 """The target's tokens so far as keys and values of every block, so that none is projected twice.
 
 `PastByBlock` holds them as the decoder's blocks made them; `Past` holds them in one tensor with room for more behind,
-which search goes on in: one copy takes rows of all blocks, and a new token is written where it belongs.
+which search goes on in: a new token is written where it belongs, and stays there when the rows change places.
 """
 
 from dataclasses import dataclass
@@ -10,10 +10,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.attention.backends.one_token import why_not
 from regard.attention.multi_head import KeyValue
 
 ROOM = 8
-"""Tokens that room is made for at a time."""
+"""Tokens that room is made for at first; whenever it is full, it is made for twice as many."""
 
 
 @dataclass(slots=True, eq=False)
@@ -31,37 +32,63 @@ class Room:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Past:
-    """Tokens of all blocks in one tensor; a value, although who goes on from it writes behind it in the same room."""
+    """Tokens of all blocks in one tensor; a value, although who goes on from it writes behind it in the same room.
+
+    Attributes:
+        room: where they lie.
+        n_tokens: how many each row has.
+        places: in which row of the room each of them lies; None = each in its own.
+    """
 
     room: Room
     n_tokens: int
+    places: Int[Tensor, "rows tokens"] | None = None
 
     @property
     def rows(self) -> int:
         """How many texts there are."""
-        return len(self.room.numbers)
+        return len(self.room.numbers if self.places is None else self.places)
+
+    @property
+    def table(self) -> Int[Tensor, "rows tokens"]:
+        """In which row of the room each token lies."""
+        return own_row(self.rows, self.n_tokens, self.room.numbers) if self.places is None else self.places
 
     def block(self, number: int) -> KeyValue:
         """The tokens as keys and values of one block."""
-        key, value = self.room.numbers[:, number, :, :, : self.n_tokens].unbind(1)
+        key, value = self.tokens(slice(number, number + 1))[:, 0].unbind(1)
         return KeyValue(key=key, value=value)
+
+    def tokens(self, blocks: slice = slice(None)) -> Float[Tensor, "rows blocks 2 key_heads tokens d_head"]:
+        """The tokens of some blocks, row by row."""
+        numbers = self.room.numbers[:, blocks, :, :, : self.n_tokens]
+        if self.places is None:
+            return numbers
+        each = torch.arange(self.n_tokens, device=numbers.device)
+        return numbers.movedim(4, 1)[self.places, each].movedim(1, 4)
 
     def longer(self) -> "Past":
         """The same tokens and one more, which is still to be written; in the same room where that is free.
 
         A state may be gone on from several times: only the first to do so finds the room behind its tokens unused.
         """
-        room, n = self.room, self.n_tokens
+        room, n, places = self.room, self.n_tokens, self.places
         # What inference mode has made may not be written outside of it
         foreign = room.numbers.is_inference() and not torch.is_inference_mode_enabled()
-        if room.n_used > n or n == room.numbers.shape[4] or foreign:
-            room = Room(with_room(room.numbers, n), n)
+        if room.n_used > n or n == room.numbers.shape[4] or self.rows > len(room.numbers) or foreign:
+            room, places = Room(with_room(self.tokens()), n), None
+        elif places is not None:
+            places = torch.cat([places, own_row(len(places), 1, places)], dim=1)
         room.n_used = n + 1
-        return Past(room, n + 1)
+        return Past(room, n + 1, places)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Past":
-        """The tokens of some texts, in the order asked for."""
-        return Past(Room(self.room.numbers.index_select(0, rows), self.n_tokens), self.n_tokens)
+        """The tokens of some texts, in the order asked for; they stay where they are if they can be read there."""
+        if why_not(self.room.numbers) is not None:
+            return Past(Room(self.room.numbers.index_select(0, rows), self.n_tokens), self.n_tokens)
+        if self.places is not None:
+            return Past(self.room, self.n_tokens, self.places.index_select(0, rows))
+        return Past(self.room, self.n_tokens, rows[:, None].expand(-1, self.n_tokens))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +114,7 @@ class PastByBlock:
     def longer(self) -> Past:
         """The same tokens and one more, which is still to be written, in one tensor."""
         numbers = torch.stack([torch.stack([known.key, known.value], dim=1) for known in self.blocks], dim=1)
-        return Past(Room(with_room(numbers, self.n_tokens), self.n_tokens + 1), self.n_tokens + 1)
+        return Past(Room(with_room(numbers), self.n_tokens + 1), self.n_tokens + 1)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "PastByBlock":
         """The tokens of some texts, in the order asked for."""
@@ -95,9 +122,15 @@ class PastByBlock:
 
 
 def with_room(
-    numbers: Float[Tensor, "rows blocks 2 key_heads tokens d_head"], n_tokens: int
+    tokens: Float[Tensor, "rows blocks 2 key_heads tokens d_head"],
 ) -> Float[Tensor, "rows blocks 2 key_heads room d_head"]:
-    """A copy of the first tokens, with room for more behind them."""
-    copy = numbers.new_empty(*numbers.shape[:4], n_tokens + ROOM, numbers.shape[5])
-    copy[..., :n_tokens, :] = numbers[..., :n_tokens, :]
+    """A copy of tokens, with room for more behind them."""
+    n_tokens = tokens.shape[4]
+    copy = tokens.new_empty(*tokens.shape[:4], n_tokens + max(n_tokens, ROOM), tokens.shape[5])
+    copy[..., :n_tokens, :] = tokens
     return copy
+
+
+def own_row(rows: int, tokens: int, like: Tensor) -> Int[Tensor, "rows tokens"]:
+    """Where tokens lie that are all in their own row."""
+    return torch.arange(rows, device=like.device)[:, None].expand(-1, tokens)

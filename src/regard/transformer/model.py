@@ -13,7 +13,7 @@ from regard.attention.masks import Padding
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
-from regard.transformer.bare import BareDecoder, bare_steps, padding
+from regard.transformer.bare import BareDecoder, Sources, bare_steps, padding
 from regard.transformer.config import TransformerConfig
 from regard.transformer.decoder import Decoder
 from regard.transformer.encoder import Encoder
@@ -137,7 +137,8 @@ class Transformer(nn.Module):
         """Read the next tokens of each target, usually one, and BOS first."""
         one = tokens.shape[1] == 1 and not self.training
         if one and state.bare is not None and bare_steps(tokens.device):
-            logits, past, queries = state.bare.step(tokens, state.past, state.sources, state.padding)
+            sources = Sources.of(state.sources, state.lengths, state.padding, state.width)
+            logits, past, queries = state.bare.step(tokens, state.past, sources)
             return BareStep(logits=logits, state=replace(state, past=past), queries=queries)
         decoded = self.decoder(tokens, state)
         return Step(logits=decoded.logits, state=decoded.state, cross=decoded.cross)

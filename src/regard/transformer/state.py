@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention.multi_head import KeyValue
-from regard.transformer.bare import BareDecoder
+from regard.transformer.bare import BareDecoder, Padding
 from regard.transformer.cache import Past, PastByBlock
 
 
@@ -31,7 +31,7 @@ class State:
     past: Past | PastByBlock | None = None
     width: int = 1
     bare: BareDecoder | None = None
-    padding: Float[Tensor, "sources 1 1 source"] | None = None
+    padding: Padding | None = None
 
     @property
     def n_tokens(self) -> int:

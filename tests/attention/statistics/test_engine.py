@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structs import fields_of
 from torch.testing import assert_close
 
 from regard import (
@@ -24,7 +25,7 @@ from regard import (
     attend,
     use_backend,
 )
-from regard.attention.statistics import blocks, compiled, engine
+from regard.attention.statistics import blocks, engine, kernel
 from regard.attention.statistics.gathered import gathered
 
 B, H, KEY_HEADS, Q, K, D = 2, 4, 2, 37, 53, 7
@@ -52,7 +53,7 @@ def rows_in_a_block(patch, rows):
 def small_blocks(monkeypatch):
     """Blocks of a few queries, so that every sum goes over several."""
     rows_in_a_block(monkeypatch, 5)
-    assert compiled.regard_rows() is not None, "these tests need a C compiler"
+    assert kernel.regard_rows() is not None, "these tests need a C compiler"
 
 
 def truth(query, key, value, ask, **call) -> Attended:
@@ -186,7 +187,7 @@ def test_what_it_cannot_do_is_gathered_otherwise(monkeypatch):
         seen = attend(query, key, value, ask=everything(), **call)
         assert engine.why_not(seen.pattern) == "it has softmax alone"
         same(seen.pattern.known, truth(query, key, value, everything(), **call)[1], largest=10)
-    monkeypatch.setattr(compiled, "regard_rows", lambda: None)
+    monkeypatch.setattr(kernel, "regard_rows", lambda: None)
     seen = attend(query, key, value, mask=Causal(), ask=everything())
     assert seen.backend == "fused"
     assert engine.why_not(seen.pattern) == "no C compiler was found"
@@ -231,42 +232,6 @@ def test_a_tensor_changed_since_is_refused():
         pattern.summary()
 
 
-# The compiler
-
-
-def test_it_is_compiled_into_the_users_cache_once(tmp_path, monkeypatch):
-    made = compiled.library(tmp_path)
-    before = made.stat().st_mtime_ns
-    assert compiled.library(tmp_path) == made
-    assert made.stat().st_mtime_ns == before
-    assert [path.name for path in tmp_path.iterdir()] == [made.name]
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert compiled.cache_folder() == tmp_path / "regard"
-
-
-def test_without_a_compiler_there_is_none_and_a_failing_one_is_no_error(tmp_path, monkeypatch):
-    find = compiled.regard_rows.__wrapped__
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CC", raising=False)
-    assert find() is None
-    broken = tmp_path / "cc"
-    broken.write_text('#!/bin/sh\n[ "$1" = --version ] && exit 0\nexit 1\n')
-    broken.chmod(0o755)
-    monkeypatch.setenv("CC", str(broken))
-    assert find() is None
-
-
-def test_where_the_cache_cannot_be_written_it_is_compiled_anew(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert compiled.regard_rows.__wrapped__() is not None
-
-
-@pytest.mark.parametrize("name", ["Block", "Sum"])
-def test_the_structs_have_the_fields_of_the_source_in_their_order(name):
-    source = compiled.SOURCE.read_text().partition(f"}} {name};")[0]
-    struct = source[source.rindex("typedef struct {") :]
-    code = " ".join(line.split("/*")[0] for line in struct.splitlines()[1:])
-    names = [part.strip(" *").split()[-1].strip("*") for part in code.replace(";", ",").split(",") if part.strip()]
-    assert names == [field for field, *_ in getattr(compiled, name)._fields_]
+@pytest.mark.parametrize("struct", [kernel.Block, kernel.Sum])
+def test_the_structs_have_the_fields_of_the_source_in_their_order(struct):
+    assert [name for name, *_ in struct._fields_] == fields_of(kernel.SOURCE, struct.__name__)

@@ -272,9 +272,9 @@ def told():
 
 def chosen():
     """Which engine a pattern and attend take when the one for a CPU cannot."""
-    from regard.attention.statistics import compiled
+    from regard.attention.statistics import kernel
 
-    compiled.regard_rows = lambda: None
+    kernel.regard_rows = lambda: None
     seen = attend(*inputs(), mask=Causal(), ask=Ask())
     dilated = attend(*inputs(), mask=Dilated(5, 0, 2)).pattern
     return [engine_for(seen.pattern) is engine, seen.backend, engine_for(dilated) is None]

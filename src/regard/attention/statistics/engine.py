@@ -21,7 +21,7 @@ from torch import Tensor
 
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.precision import as_typed
-from regard.attention.statistics import compiled
+from regard.attention.statistics import kernel
 from regard.attention.statistics.blocks import Block, Head, Limits, blocks_of, scores_into, with_heads
 from regard.attention.statistics.progress import Report
 from regard.attention.statistics.threads import shared_out
@@ -43,7 +43,7 @@ def why_not(asked: "Pattern") -> str | None:
         return "it has softmax alone"
     if asked.dtype == torch.float64:
         return "it computes in float32"
-    if compiled.regard_rows() is None:
+    if kernel.regard_rows() is None:
         return "no C compiler was found"
     return None
 
@@ -83,7 +83,7 @@ class Reading:
     asked: "Pattern"
     totals: Totals
     limits: Limits | None
-    call: compiled.Block
+    call: kernel.Block
     taken: Int[Tensor, " 1"]
 
     @classmethod
@@ -92,7 +92,7 @@ class Reading:
         grid, totals = asked.grid, Totals.of(asked.grid, ask, asked.value.shape[-1] if contexts else None)
         lines, cells = ask.pooled or (0, 0)
         taken = torch.zeros(1, dtype=torch.int8)
-        call = compiled.Block(
+        call = kernel.Block(
             queries=grid.queries,
             all_keys=grid.keys,
             offset=grid.offset,
@@ -111,7 +111,7 @@ class Reading:
         for name in ("received", "pooled"):
             total: Sum | None = getattr(totals, name)
             if total is not None:
-                setattr(call, name, compiled.Sum(total.rounded.data_ptr(), total.lost.data_ptr()))
+                setattr(call, name, kernel.Sum(total.rounded.data_ptr(), total.lost.data_ptr()))
         return cls(asked, totals, Limits.of(asked), call, taken)
 
     def read(self, work: tuple[Block, Head]) -> int:
@@ -138,7 +138,7 @@ class Reading:
         numbers = scratch((n_rows + 2) * n_keys + n_lines * n_cells + 32)
         scores = numbers[: n_rows * n_keys].view(n_rows, n_keys)
         scores_into(scores, self.asked, block, head, self.limits)
-        call = compiled.Block.from_buffer_copy(self.call)
+        call = kernel.Block.from_buffer_copy(self.call)
         call.rows, call.keys, call.head = n_rows, n_keys, block.batch * self.asked.grid.heads + block.head
         call.query, call.first_key, call.sink = block.queries.start, block.keys.start, head.sink
         if self.limits is not None:
@@ -148,7 +148,7 @@ class Reading:
         call.column = call.scores + n_rows * n_keys * numbers.itemsize
         call.of_keys = call.column + n_keys * numbers.itemsize
         call.of_cells = call.of_keys + n_keys * numbers.itemsize
-        function = compiled.regard_rows()
+        function = kernel.regard_rows()
         assert function is not None
         function(byref(call))
         return scores

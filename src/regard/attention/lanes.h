@@ -1,0 +1,49 @@
+/* 16 numbers at once, in whatever registers the processor has for them. */
+
+#include <math.h>
+#include <stdint.h>
+
+#define WIDE 16
+#define LEAST -87.0f /* exp of less is below the smallest normal float32 */
+
+typedef float wide __attribute__((vector_size(4 * WIDE)));
+typedef float unaligned __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
+typedef int32_t lanes __attribute__((vector_size(4 * WIDE)));
+
+static inline wide load(const float *from) { return *(const unaligned *)from; }
+static inline void store(float *to, wide numbers) { *(unaligned *)to = numbers; }
+static inline wide all(float number) { return (wide){} + number; }
+static inline wide choose(lanes where, wide yes, wide no) {
+  return (wide)(((lanes)yes & where) | ((lanes)no & ~where));
+}
+
+/* The first n of 16. Where a row ends, all 16 are read, and those that are beyond it stay as they are: so there must be
+   memory after a row, and nobody else may write into it at the same time. */
+static inline lanes first(int n) { return (lanes){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} < n; }
+
+static inline float sum_of(wide numbers) {
+  float sum = 0;
+  for (int i = 0; i < WIDE; i++) sum += numbers[i];
+  return sum;
+}
+
+static inline float largest_of(wide numbers) {
+  float largest = numbers[0];
+  for (int i = 1; i < WIDE; i++) largest = numbers[i] > largest ? numbers[i] : largest;
+  return largest;
+}
+
+/* exp for numbers in [LEAST, 88]: 2^k times a polynomial (Cephes' expf), within 2 units in the last place. */
+static inline wide exp_of(wide x) {
+  const wide shifter = all(12582912.0f); /* 1.5 * 2^23: adding it leaves the nearest whole number in the low bits */
+  wide shifted = x * 1.44269504f + shifter, k = shifted - shifter;
+  wide f = (x - k * 0.693359375f) - k * -2.12194440e-4f;
+  wide p = all(1.9875691500e-4f);
+  p = p * f + 1.3981999507e-3f;
+  p = p * f + 8.3334519073e-3f;
+  p = p * f + 4.1665795894e-2f;
+  p = p * f + 1.6666665459e-1f;
+  p = p * f + 5.0000001201e-1f;
+  p = p * f * f + f + 1.0f;
+  return p * (wide)(((lanes)shifted << 23) + 0x3f800000);
+}
