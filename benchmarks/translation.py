@@ -5,9 +5,12 @@ Everybody gets the same batches, lines of like length together, and gives back t
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
@@ -60,11 +63,11 @@ def main(
     n_lines, pairs, steps = LINES, PAIRS, STEPS
     if quick:
         batch, seconds, n_lines, pairs, steps = batch or [2], min(seconds, 0.2), 2, 300, 5
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as processes:
         translator = Translator.load(model or trained(Path(folder), pairs, steps), "cpu")
         texts = lines_of(lines, n_lines)
         texts.sort(key=lambda text: -len(translator.source_vocabulary.encode(text)))
-        ways = ways_of(translator, Path(folder))
+        ways = ways_of(processes, translator, Path(folder))
         cases = list(product(BEAMS, batch or BATCHES))
         rows = [measured(ways, translator, texts, beam, size, seconds) for beam, size in watched(cases, "translation")]
     n_parameters = sum(p.numel() for p in translator.model.parameters())  # type: ignore[attr-defined]
@@ -123,7 +126,7 @@ def trained(folder: Path, pairs: int, steps: int) -> Path:
     return train(*sides, folder / "translator", config, device="cpu").folder
 
 
-def ways_of(translator: Translator, folder: Path) -> dict[str, Way]:
+def ways_of(processes: ExitStack, translator: Translator, folder: Path) -> dict[str, Way]:
     """Everybody, with the same weights."""
     saved = translator.save(folder / "saved")
     for to in ("huggingface", "ctranslate2"):
@@ -131,8 +134,8 @@ def ways_of(translator: Translator, folder: Path) -> dict[str, Way]:
     return {
         "regard": by_regard(translator),
         "generate": by_transformers(folder / "huggingface"),
-        "CTranslate2": by_ctranslate2(folder / "ctranslate2", "float32"),
-        "CTranslate2 int8": by_ctranslate2(folder / "ctranslate2", "int8"),
+        "CTranslate2": by_ctranslate2(processes, folder / "ctranslate2", "float32"),
+        "CTranslate2 int8": by_ctranslate2(processes, folder / "ctranslate2", "int8"),
     }
 
 
@@ -163,24 +166,44 @@ def by_transformers(folder: Path) -> Way:
     return translate
 
 
-def by_ctranslate2(folder: Path, kind: str) -> Way:
-    """The exported model in CTranslate2, with as many threads."""
+def by_ctranslate2(processes: ExitStack, folder: Path, kind: str) -> Way:
+    """The exported model in CTranslate2, with as many threads.
+
+    It is in a process of its own: both bring GNU's OpenMP, which puts threads to sleep between operations as soon as
+    there are more of them in a process than cores, and then everybody's numbers are half as good.
+    """
+    process = processes.enter_context(
+        ProcessPoolExecutor(
+            max_workers=1,
+            mp_context=get_context("spawn"),
+            initializer=load_ctranslate2,
+            initargs=(str(folder), kind, torch.get_num_threads()),
+        )
+    )
+    return lambda lines, beam: process.submit(translate_by_ctranslate2, lines, beam).result()
+
+
+LOADED: dict[str, Any] = {}
+"""What the process of a CTranslate2 model holds."""
+
+
+def load_ctranslate2(folder: str, kind: str, threads: int) -> None:
+    """Load a model in a process of its own."""
     import ctranslate2  # type: ignore[import-untyped]
     from sentencepiece import SentencePieceProcessor
 
-    source, target = (SentencePieceProcessor(model_file=str(folder / f"{side}.spm")) for side in ("source", "target"))
-    translator = ctranslate2.Translator(
-        str(folder), compute_type=kind, inter_threads=1, intra_threads=torch.get_num_threads()
+    for side in ("source", "target"):
+        LOADED[side] = SentencePieceProcessor(model_file=f"{folder}/{side}.spm")
+    LOADED["translator"] = ctranslate2.Translator(folder, compute_type=kind, inter_threads=1, intra_threads=threads)
+
+
+def translate_by_ctranslate2(lines: Lines, beam: int) -> list[str]:
+    """Texts of a batch of lines, in the process of the model."""
+    pieces = LOADED["source"].encode(list(lines), out_type=str)
+    found = LOADED["translator"].translate_batch(
+        pieces, beam_size=beam, max_batch_size=len(lines), max_decoding_length=MOST_PIECES
     )
-
-    def translate(lines: Lines, beam: int) -> list[str]:
-        pieces = source.encode(list(lines), out_type=str)
-        found = translator.translate_batch(
-            pieces, beam_size=beam, max_batch_size=len(lines), max_decoding_length=MOST_PIECES
-        )
-        return [target.decode(one.hypotheses[0]) for one in found]
-
-    return translate
+    return [LOADED["target"].decode(one.hypotheses[0]) for one in found]
 
 
 if __name__ == "__main__":
