@@ -9,6 +9,17 @@
 typedef float wide __attribute__((vector_size(4 * WIDE)));
 typedef float unaligned __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
 typedef int32_t lanes __attribute__((vector_size(4 * WIDE)));
+typedef float eight __attribute__((vector_size(32)));
+typedef int32_t eight_lanes __attribute__((vector_size(32)));
+typedef float four __attribute__((vector_size(16)));
+typedef union {
+  wide whole;
+  eight half[2];
+} halves;
+typedef union {
+  eight whole;
+  four half[2];
+} quarters;
 
 static inline wide load(const float *from) { return *(const unaligned *)from; }
 static inline void store(float *to, wide numbers) { *(unaligned *)to = numbers; }
@@ -21,16 +32,22 @@ static inline wide choose(lanes where, wide yes, wide no) {
    memory after a row, and nobody else may write into it at the same time. */
 static inline lanes first(int n) { return (lanes){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} < n; }
 
+/* Both by halves, which takes a third of the steps that one number after the other does. */
 static inline float sum_of(wide numbers) {
-  float sum = 0;
-  for (int i = 0; i < WIDE; i++) sum += numbers[i];
-  return sum;
+  halves of_16 = {numbers};
+  quarters of_8 = {of_16.half[0] + of_16.half[1]};
+  four sums = of_8.half[0] + of_8.half[1];
+  return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
+static inline float larger(float a, float b) { return a > b ? a : b; }
+
 static inline float largest_of(wide numbers) {
-  float largest = numbers[0];
-  for (int i = 1; i < WIDE; i++) largest = numbers[i] > largest ? numbers[i] : largest;
-  return largest;
+  halves of_16 = {numbers};
+  eight a = of_16.half[0], b = of_16.half[1];
+  quarters of_8 = {(eight)(((eight_lanes)a & (a > b)) | ((eight_lanes)b & ~(a > b)))};
+  four c = of_8.half[0], d = of_8.half[1];
+  return larger(larger(larger(c[0], d[0]), larger(c[1], d[1])), larger(larger(c[2], d[2]), larger(c[3], d[3])));
 }
 
 /* exp for numbers in [LEAST, 88]: 2^k times a polynomial (Cephes' expf), within 2 units in the last place. */

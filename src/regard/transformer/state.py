@@ -44,8 +44,7 @@ class State:
         if self.memory[0] is None:
             return replace(self, past=past)
         sources, width = shared(rows // self.width)
-        every = torch.arange(self.n_sources, device=rows.device)
-        if len(sources) == len(every) and torch.equal(sources, every):
+        if len(sources) == self.n_sources and torch.equal(sources, torch.arange(len(sources), device=rows.device)):
             return replace(self, past=past, width=width)
         return replace(
             self,

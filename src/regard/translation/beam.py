@@ -68,6 +68,7 @@ class Beam:
             extensions = extend(running, self.size)
             if bool(extensions.ended.any()):
                 running = keep_ended(running, extensions, ended, sources.lengths)
+                extensions = extensions.going_on()
             running = advance(model, running, extensions)
         return [sentence.best() for sentence in ended]
 
@@ -106,24 +107,47 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sentences:
+    """What is known of each sentence that is not done.
+
+    Attributes:
+        numbers: which of the sources these are.
+        limits: how many pieces a text of each may have.
+        places: how many hypotheses of each may go on.
+        to_beat: what a score of each must pass to matter, times the largest lp that it can come to.
+    """
+
+    numbers: tuple[int, ...]
+    limits: tuple[int, ...]
+    places: Int[Tensor, " sentences"]
+    to_beat: Float[Tensor, " sentences"]
+
+    def select(self, rows: Int[Tensor, " rows"]) -> "Sentences":
+        """Some of them; itself where that is all."""
+        if len(rows) == len(self.numbers):
+            return self
+        kept = rows.tolist()
+        return Sentences(
+            numbers=tuple(self.numbers[row] for row in kept),
+            limits=tuple(self.limits[row] for row in kept),
+            places=self.places[rows],
+            to_beat=self.to_beat[rows],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Running:
     """The hypotheses under way: of every sentence as many, likeliest first, all of the same length.
 
     Attributes:
-        sentences: which of the sources these are; those that are done have left.
-        limits: how many pieces a text of each may have.
-        places: how many hypotheses of each may go on.
-        to_beat: what a score of each must pass to matter, times the largest lp that it can come to.
+        sentences: whose they are; those that are done have left.
         tokens: the pieces of each hypothesis.
         log_probability: of those pieces; -inf = there is none in this place.
         covered: how much each source piece has been looked at; None where there is no coverage penalty.
         step: what the model expects next; its rows are sentences × places.
     """
 
-    sentences: tuple[int, ...]
-    limits: tuple[int, ...]
-    places: Int[Tensor, " sentences"]
-    to_beat: Float[Tensor, " sentences"]
+    sentences: Sentences
     tokens: Int[Tensor, "sentences width length"]
     log_probability: Float[Tensor, "sentences width"]
     covered: Float[Tensor, "sentences width source"] | None
@@ -149,16 +173,35 @@ class Extensions:
         """Which have taken EOS."""
         return (self.tokens == EOS) & (self.log_probability > -torch.inf)
 
+    def going_on(self) -> "Extensions":
+        """Those that have not taken EOS, again likeliest first."""
+        without = self.log_probability.masked_fill(self.tokens == EOS, -torch.inf)
+        log_probability, order = without.sort(dim=1, descending=True, stable=True)
+        return Extensions(
+            parents=self.parents.gather(1, order), tokens=self.tokens.gather(1, order), log_probability=log_probability
+        )
+
+    def select(self, rows: Int[Tensor, " rows"]) -> "Extensions":
+        """Those of some sentences; itself where that is all."""
+        if len(rows) == len(self.tokens):
+            return self
+        return Extensions(
+            parents=self.parents[rows], tokens=self.tokens[rows], log_probability=self.log_probability[rows]
+        )
+
 
 def first(beam: Beam, model: TranslatingModel, sources: Sources) -> Running:
     """One hypothesis for each sentence: its prefix."""
     step, log_probability = begin(model, sources)
     n = len(sources.limits)
-    return Running(
-        sentences=tuple(range(n)),
+    sentences = Sentences(
+        numbers=tuple(range(n)),
         limits=sources.limits,
         places=torch.full((n,), beam.size, device=log_probability.device),
         to_beat=torch.full_like(log_probability, -torch.inf),
+    )
+    return Running(
+        sentences=sentences,
         tokens=sources.prefix[:, None],
         log_probability=log_probability[:, None],
         covered=looked(step.cross).sum(dim=1)[:, None] if beam.coverage_penalty else None,
@@ -168,13 +211,13 @@ def first(beam: Beam, model: TranslatingModel, sources: Sources) -> Running:
 
 def extend(running: Running, size: int) -> Extensions:
     """The likeliest extensions that there are places for. (Those of all are among the likeliest of each hypothesis.)"""
-    known = allowed(running.step.logits, running.tokens.shape[2], running.limits)
+    known = allowed(running.step.logits, running.tokens.shape[2], running.sentences.limits)
     each, tokens = known.topk(min(size, known.shape[1]), dim=1)
-    n_sentences, n_each = len(running.limits), each.shape[1]
+    n_sentences, n_each = len(running.tokens), each.shape[1]
     each, tokens = each.double().view(n_sentences, -1, n_each), tokens.view(n_sentences, -1)
     total = (running.log_probability[:, :, None] + each).flatten(1)
     log_probability, chosen = total.topk(min(size, total.shape[1]), dim=1)
-    placed = torch.arange(chosen.shape[1], device=chosen.device) < running.places[:, None]
+    placed = torch.arange(chosen.shape[1], device=chosen.device) < running.sentences.places[:, None]
     return Extensions(
         parents=chosen // n_each,
         tokens=tokens.gather(1, chosen),
@@ -184,37 +227,33 @@ def extend(running: Running, size: int) -> Extensions:
 
 def keep_ended(running: Running, extensions: Extensions, ended: list[Ended], lengths: Int[Tensor, " batch"]) -> Running:
     """Keep what has ended; the same hypotheses under way, with the places that are left and what is to beat."""
+    numbers = running.sentences.numbers
     for row, place in extensions.ended.nonzero().tolist():
-        sentence, parent = running.sentences[row], int(extensions.parents[row, place])
-        covered = None if running.covered is None else running.covered[row, parent, : int(lengths[sentence]) - 1]
+        parent = int(extensions.parents[row, place])
+        covered = None if running.covered is None else running.covered[row, parent, : int(lengths[numbers[row]]) - 1]
         log_probability = float(extensions.log_probability[row, place])
-        ended[sentence].add(running.tokens[row, parent].tolist(), log_probability, covered)
-    now = [ended[sentence] for sentence in running.sentences]
-    places = running.places.new_tensor([one.beam.size - len(one.found) for one in now])
-    to_beat = running.to_beat.new_tensor([one.to_beat() * one.beam.lp(one.limit + 1) for one in now])
-    return replace(running, places=places, to_beat=to_beat)
+        ended[numbers[row]].add(running.tokens[row, parent].tolist(), log_probability, covered)
+    now = [ended[number] for number in numbers]
+    places = running.sentences.places.new_tensor([one.beam.size - len(one.found) for one in now])
+    to_beat = running.sentences.to_beat.new_tensor([one.to_beat() * one.beam.lp(one.limit + 1) for one in now])
+    return replace(running, sentences=replace(running.sentences, places=places, to_beat=to_beat))
 
 
 def advance(model: TranslatingModel, running: Running, extensions: Extensions) -> Running | None:
-    """Let the model read the tokens of the extensions that go on; None where none of any sentence does."""
-    log_probability = extensions.log_probability.masked_fill(extensions.tokens == EOS, -torch.inf)
-    left = (log_probability.amax(dim=1) > running.to_beat).nonzero()[:, 0]
-    if not len(left):
+    """Let the model read the tokens of extensions that all go on; None where none of any sentence matters."""
+    mattering = (extensions.log_probability[:, 0] > running.sentences.to_beat).nonzero()[:, 0]
+    if not len(mattering):
         return None
-    # Likeliest first again where some have ended, and no wider than the sentence with the most needs
-    log_probability, order = log_probability[left].sort(dim=1, descending=True, stable=True)
-    width = int((log_probability > -torch.inf).sum(dim=1).max())
-    log_probability, order = log_probability[:, :width], order[:, :width]
-    parents, tokens = extensions.parents[left].gather(1, order), extensions.tokens[left].gather(1, order)
-    rows = (left[:, None] * running.tokens.shape[1] + parents).flatten()
+    extensions = extensions.select(mattering)
+    # No wider than the sentence with the most needs
+    width = int((extensions.log_probability > -torch.inf).sum(dim=1).max())
+    log_probability, parents = extensions.log_probability[:, :width], extensions.parents[:, :width]
+    tokens = extensions.tokens[:, :width]
+    rows = (mattering[:, None] * running.tokens.shape[1] + parents).flatten()
     step = model.step(tokens.flatten()[:, None], selected(running.step.state, rows, running.log_probability.numel()))
     before = running.tokens.flatten(0, 1)[rows]
-    kept = left.tolist()
     return Running(
-        sentences=tuple(running.sentences[row] for row in kept),
-        limits=tuple(running.limits[row] for row in kept),
-        places=running.places[left],
-        to_beat=running.to_beat[left],
+        sentences=running.sentences.select(mattering),
         tokens=torch.cat([before.view(*tokens.shape, -1), tokens[:, :, None]], dim=2),
         log_probability=log_probability,
         covered=None if running.covered is None else more_covered(running.covered, rows, step).view(*tokens.shape, -1),

@@ -34,16 +34,6 @@ static inline const float *vector(Vectors of, int64_t place, int64_t head, int64
   return of.numbers + place * of.place + head * of.head + token * of.token;
 }
 
-/* The sum of 16, by adding halves: a quarter of the steps that one number after the other takes. */
-static inline float sum_by_halves(wide x) {
-  typedef float eight __attribute__((vector_size(32)));
-  typedef float four __attribute__((vector_size(16)));
-  union { wide whole; eight half[2]; } of_16 = {x};
-  union { eight whole; four half[2]; } of_8 = {of_16.half[0] + of_16.half[1]};
-  four sums = of_8.half[0] + of_8.half[1];
-  return (sums[0] + sums[2]) + (sums[1] + sums[3]);
-}
-
 /* Scores to weights e; gives 1 / their sum, 0 for a row without tokens. */
 static float softmax(float *scores, int tokens) {
   wide largest = all(-INFINITY), total = all(0);
@@ -73,7 +63,7 @@ static void read_row(const Call *c, int64_t row, int64_t head, float *scores) {
     const float *key = vector(c->key, places[t * c->places_token], key_head, t);
     wide sum = all(0);
     for (int i = 0; i < c->width; i += WIDE) sum += load(query + i) * load(key + i);
-    scores[t] = sum_by_halves(sum) * c->scale;
+    scores[t] = sum_of(sum) * c->scale;
   }
   float inverse = softmax(scores, tokens);
   for (int i = 0; i < c->width; i += 2 * WIDE) { /* two sums side by side: each waits for itself */
