@@ -9,6 +9,7 @@ Where anything is not as the paper has it (a module that was replaced, a hook, a
 finite or lie on other machines) there is no such shortcut, and the decoder's own forward takes the step.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -35,7 +36,7 @@ Linear = tuple[Tensor, Tensor]
 """Weight and bias."""
 
 Padding = Float[Tensor, "sources 1 1 source"]
-"""What is added to scores of source tokens: -∞ on padding."""
+"""What is added to scores of source tokens."""
 
 Rows = Float[Tensor, "rows d_model"]
 """The vector of the newest token of each row."""
@@ -87,7 +88,7 @@ class BareDecoder:
         Returns:
             Scores of what comes next; the tokens with the new one; what each block asked of the source.
         """
-        x = self.embedding(tokens, first=0 if past is None else past.n_tokens)[:, 0]
+        x = self.embed(tokens[:, 0], 0 if past is None else past.n_tokens)
         longer, asked = self.no_past(x).longer() if past is None else past.longer(), []
         for number, block in enumerate(self.blocks):
             x = block.around_own.leave(x, block.own.read_past(block.around_own.enter(x), longer, number))
@@ -96,6 +97,12 @@ class BareDecoder:
             x = block.around_feed_forward.leave(x, block.think(block.around_feed_forward.enter(x)))
             asked.append(query)
         return self.to_logits(x if self.norm is None else self.norm(x))[:, None], longer, tuple(asked)
+
+    def embed(self, tokens: Int[Tensor, " rows"], place: int) -> Rows:
+        """The vectors of tokens at a place of their texts."""
+        x = F.embedding(tokens, self.embedding.by_token.weight) * math.sqrt(self.embedding.d_model)
+        places = self.embedding.places(1, place)
+        return x if places is None else x + places
 
     def no_past(self, x: Rows) -> Past:
         """The past of rows that have none, with room for what comes."""
@@ -233,7 +240,7 @@ class Around:
 
     def norm(self, x: Rows) -> Rows:
         """A mean of 0 and a variance of 1, then gain and bias."""
-        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
+        return torch.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -242,38 +249,47 @@ class Sources:
 
     Attributes:
         memory: as keys and values of each block.
-        rows: which source each row reads, said for each of its tokens.
+        of_row: which source each row reads.
+        rows: the same, said for each of its tokens.
         lengths: how many tokens of its source are no padding, for each row; None = all.
-        padding: the same as what is added to scores; None = there is no padding.
+        padding: the same as what is added to scores: -∞ on padding; None = there is no padding.
     """
 
     memory: tuple[KeyValue, ...]
+    of_row: Int[Tensor, " rows"]
     rows: Int[Tensor, "rows source"]
     lengths: Int[Tensor, " rows"] | None
     padding: Padding | None
 
     @classmethod
-    def of(
-        cls,
-        memory: tuple[KeyValue, ...],
-        lengths: Int[Tensor, " sources"] | None,
-        padding: Padding | None,
-        width: int,
-    ) -> "Sources":
-        """Sources that so many rows read."""
-        n_sources, n_tokens = len(memory[0].key), memory[0].n_tokens
-        rows = torch.arange(n_sources, device=memory[0].key.device).repeat_interleave(width)
-        each = None if lengths is None or padding is None else lengths.long()[rows]
-        return cls(memory, rows[:, None].expand(-1, n_tokens), each, padding)
+    def of(cls, memory: tuple[KeyValue, ...], lengths: Int[Tensor, " sources"] | None, width: int = 1) -> "Sources":
+        """Sources that so many rows read each."""
+        like, n_tokens = memory[0].key, memory[0].n_tokens
+        of_row = torch.arange(len(like), device=like.device).repeat_interleave(width)
+        rows = of_row[:, None].expand(-1, n_tokens)
+        padded = None if lengths is None else torch.arange(n_tokens, device=like.device) >= lengths[:, None]
+        if lengths is None or padded is None or not bool(padded.any()):
+            return cls(memory, of_row, rows, None, None)
+        padding = like.new_zeros(len(like), 1, 1, n_tokens).masked_fill_(padded[:, None, None], -torch.inf)
+        return cls(memory, of_row, rows, lengths.long()[of_row], padding)
 
 
-def padding(lengths: Int[Tensor, " sources"], like: Float[Tensor, "sources key_heads source d_head"]) -> Padding | None:
-    """What is added to the scores of source tokens: -∞ on padding; None = there is no padding."""
-    n_sources, _, n_tokens, _ = like.shape
-    padded = torch.arange(n_tokens, device=like.device) >= lengths[:, None]
-    if not bool(padded.any()):
-        return None
-    return like.new_zeros(n_sources, 1, 1, n_tokens).masked_fill_(padded[:, None, None], -torch.inf)
+@dataclass(frozen=True, slots=True, eq=False)
+class Bare:
+    """What takes a step of one token without modules and patterns: a decoder's tensors, and what its rows read."""
+
+    decoder: BareDecoder
+    sources: Sources
+
+    @classmethod
+    def of(cls, decoder: nn.Module, sources: Sources) -> "Bare | None":
+        """What takes steps for a decoder; None where only the decoder itself can."""
+        bare = BareDecoder.of(decoder)
+        return None if bare is None else cls(bare, sources)
+
+    def reads(self, sources: Int[Tensor, " rows"]) -> bool:
+        """Whether rows that read these sources are what it has."""
+        return torch.equal(sources, self.sources.of_row)
 
 
 def linear(module: nn.Linear) -> Linear:

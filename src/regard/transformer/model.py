@@ -13,7 +13,7 @@ from regard.attention.masks import Padding
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
-from regard.transformer.bare import BareDecoder, Sources, bare_steps, padding
+from regard.transformer.bare import Bare, Sources, bare_steps
 from regard.transformer.config import TransformerConfig
 from regard.transformer.decoder import Decoder
 from regard.transformer.encoder import Encoder
@@ -131,14 +131,13 @@ class Transformer(nn.Module):
         state = self.decoder.start(self.encoder(source, lengths).output, lengths)
         if not bare_steps(source.device) or type(self.decoder) is not Decoder:
             return state
-        return replace(state, bare=BareDecoder.of(self.decoder), padding=padding(lengths, state.sources[0].key))
+        return replace(state, bare=Bare.of(self.decoder, Sources.of(state.sources, lengths)))
 
     def step(self, tokens: Int[Tensor, "batch new"], state: State) -> Step | BareStep:
         """Read the next tokens of each target, usually one, and BOS first."""
         one = tokens.shape[1] == 1 and not self.training
         if one and state.bare is not None and bare_steps(tokens.device):
-            sources = Sources.of(state.sources, state.lengths, state.padding, state.width)
-            logits, past, queries = state.bare.step(tokens, state.past, sources)
+            logits, past, queries = state.bare.decoder.step(tokens, state.past, state.bare.sources)
             return BareStep(logits=logits, state=replace(state, past=past), queries=queries)
         decoded = self.decoder(tokens, state)
         return Step(logits=decoded.logits, state=decoded.state, cross=decoded.cross)

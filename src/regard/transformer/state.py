@@ -7,7 +7,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention.multi_head import KeyValue
-from regard.transformer.bare import BareDecoder, Padding
+from regard.transformer.bare import Bare, Sources
 from regard.transformer.cache import Past, PastByBlock
 
 
@@ -23,15 +23,13 @@ class State:
         past: the target's tokens so far; None before the first.
         width: how many rows, side by side, read each source.
         bare: what takes a step of one token without modules and patterns; None = the decoder itself must.
-        padding: what `bare` adds to scores of the source: -∞ on padding; None = there is no padding.
     """
 
     lengths: Int[Tensor, " sources"] | None
     memory: tuple[KeyValue | None, ...]
     past: Past | PastByBlock | None = None
     width: int = 1
-    bare: BareDecoder | None = None
-    padding: Padding | None = None
+    bare: Bare | None = None
 
     @property
     def n_tokens(self) -> int:
@@ -43,17 +41,21 @@ class State:
         past = None if self.past is None else self.past.select(rows)
         if self.memory[0] is None:
             return replace(self, past=past)
-        sources, width = shared(rows // self.width)
-        if len(sources) == self.n_sources and torch.equal(sources, torch.arange(len(sources), device=rows.device)):
-            return replace(self, past=past, width=width)
-        return replace(
-            self,
-            lengths=None if self.lengths is None else self.lengths.index_select(0, sources),
-            memory=tuple(None if known is None else known.select(sources) for known in self.memory),
-            past=past,
-            width=width,
-            padding=None if self.padding is None else self.padding.index_select(0, sources),
-        )
+        sources = rows // self.width
+        if self.bare is not None and self.bare.reads(sources):
+            return replace(self, past=past)
+        return self.reading(*shared(sources), past)
+
+    def reading(self, sources: Int[Tensor, " sources"], width: int, past: Past | PastByBlock | None) -> "State":
+        """A state whose rows, so many side by side, read some of the sources."""
+        lengths, memory = self.lengths, self.memory
+        if not torch.equal(sources, torch.arange(self.n_sources, device=sources.device)):
+            lengths = None if lengths is None else lengths.index_select(0, sources)
+            memory = tuple(None if known is None else known.select(sources) for known in memory)
+        state = replace(self, lengths=lengths, memory=memory, past=past, width=width)
+        if self.bare is None:
+            return state
+        return replace(state, bare=Bare(self.bare.decoder, Sources.of(state.sources, lengths, width)))
 
     @property
     def sources(self) -> tuple[KeyValue, ...]:
