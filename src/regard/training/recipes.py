@@ -18,6 +18,9 @@ from regard.training.survey import Survey
 ALIKE = 0.5
 """The share of letters in common from which on two languages have one vocabulary."""
 
+CAUTIOUS = 2e-3
+"""A peak of the learning rate that suits recurrent and larger models too."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
@@ -34,6 +37,8 @@ class Recipe:
 
     batch_tokens: int
     learning_rate: float
+    """Its peak, for a Transformer of that size; whoever chose another model has `CAUTIOUS` at most."""
+
     warmup_steps: int
     schedule: ScheduleName
     epochs: int
@@ -73,14 +78,14 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
             preset="tiny",
             changes={},
             batch_tokens=4_000,
-            learning_rate=2e-3,
+            learning_rate=5e-3,
             warmup_steps=2_000,
-            schedule="inverse-square-root",
-            epochs=60,
+            schedule="cosine",
+            epochs=32,
             least_steps=4_000,
-            most_steps=60_000,
-            evaluations=60,
-            patience=8,
+            most_steps=40_000,
+            evaluations=32,
+            patience=12,
         ),
         Recipe(
             up_to_pairs=inf,
@@ -167,6 +172,8 @@ def derived(config: TrainConfig, recipe: Recipe, survey: Survey, device: torch.d
     """The settings with those that nobody made taken from a recipe; the steps are for `with_steps`."""
     model, training, vocabulary = config.model, config.training, config.vocabulary
     vocabulary = replace(vocabulary, joint=first(vocabulary.joint, survey.in_common >= ALIKE))
+    own = model.kind == "transformer" and model.preset in (None, recipe.preset) and "d_model" not in model.changes
+    cautious = min(recipe.learning_rate, CAUTIOUS)
     usual = {} if model.preset or model.kind != "transformer" else dict(recipe.changes)
     if model.kind == "transformer":
         usual["share"] = "all" if vocabulary.joint else "target"
@@ -177,7 +184,7 @@ def derived(config: TrainConfig, recipe: Recipe, survey: Survey, device: torch.d
         training=replace(
             training,
             batch_tokens=first(training.batch_tokens, recipe.batch_tokens),
-            learning_rate=first(training.learning_rate, recipe.learning_rate),
+            learning_rate=first(training.learning_rate, recipe.learning_rate if own else cautious),
             schedule=first(training.schedule, recipe.schedule),
             precision=first(training.precision, default_precision(device)),
         ),

@@ -1,0 +1,111 @@
+"""The settings that nobody made: by the size of the corpus and the device, and never against what somebody said."""
+
+from dataclasses import fields, replace
+from itertools import pairwise
+from math import inf, isinf
+
+import pytest
+import torch
+
+from regard.training.config import Evaluation, Model, TrainConfig, Training, VocabularySettings
+from regard.training.recipes import CAUTIOUS, RECIPES, chosen_recipe, derived, with_steps
+from regard.training.survey import Survey
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+
+
+def survey(n_pairs=29_000, in_common=0.9):
+    """What is known of a corpus before its vocabularies are made."""
+    return Survey(n_pairs, in_common)
+
+
+def settled(config=TrainConfig(), recipe=RECIPES["cpu"][1], **corpus):  # noqa: B008 (frozen)
+    return derived(config, recipe, survey(**corpus), CPU)
+
+
+@pytest.mark.parametrize("device", RECIPES)
+def test_there_is_one_for_every_corpus(device):
+    bounds = [recipe.up_to_pairs for recipe in RECIPES[device]]
+    assert bounds == sorted(set(bounds))
+    assert isinf(bounds[-1])
+
+
+@pytest.mark.parametrize("device", [CPU, GPU])
+def test_a_corpus_gets_the_first_that_it_is_small_enough_for(device):
+    recipes = RECIPES["cpu" if device is CPU else "gpu"]
+    assert chosen_recipe(1, device) is recipes[0]
+    for recipe, larger in pairwise(recipes):
+        assert chosen_recipe(int(recipe.up_to_pairs), device) is recipe
+        assert chosen_recipe(int(recipe.up_to_pairs) + 1, device) is larger
+    assert chosen_recipe(10**12, device) is recipes[-1]
+
+
+@pytest.mark.parametrize("recipe", [recipe for recipes in RECIPES.values() for recipe in recipes])
+def test_every_recipe_gives_settings_that_are_valid_and_complete(recipe):
+    config = with_steps(settled(recipe=recipe), recipe, batches_per_epoch=100)
+    assert config.model.preset == recipe.preset
+    for section in (config.training, config.evaluation, config.vocabulary):
+        unsaid = {setting.name for setting in fields(section) if getattr(section, setting.name) is None}
+        assert unsaid <= {"n_tokens", "max_minutes", "shard"}  # of which None says something itself
+    assert config.training.warmup_steps < config.training.max_steps
+    assert config.evaluation.every_steps * config.evaluation.patience < config.training.max_steps
+
+
+def test_what_somebody_said_stays():
+    said = TrainConfig(
+        model=Model(preset="tiny", changes={"dropout": 0.4, "share": "none"}),
+        training=Training(learning_rate=7e-4, schedule="constant", batch_tokens=123, max_steps=77, warmup_steps=5),
+        evaluation=Evaluation(patience=3, every_steps=11),
+        vocabulary=VocabularySettings(joint=False),
+    )
+    config = with_steps(settled(said), RECIPES["cpu"][1], batches_per_epoch=100)
+    assert config.model.changes["dropout"] == 0.4
+    assert config.vocabulary.joint is False
+    assert replace(config.training, precision=None) == said.training
+    assert config.evaluation == said.evaluation
+
+
+@pytest.mark.parametrize(
+    ("model", "rate"),
+    [
+        (Model(), 5e-3),
+        (Model(preset="tiny"), 5e-3),
+        (Model(changes={"dropout": 0.2}), 5e-3),
+        (Model(preset="base"), CAUTIOUS),
+        (Model(changes={"d_model": 512}), CAUTIOUS),
+        (Model(kind="recurrent"), CAUTIOUS),
+    ],
+    ids=str,
+)
+def test_a_model_of_ones_own_choice_climbs_less_high(model, rate):
+    assert settled(TrainConfig(model=model)).training.learning_rate == rate
+
+
+def test_a_rate_that_is_lower_already_stays():
+    slow = replace(RECIPES["cpu"][2], learning_rate=1e-3, up_to_pairs=inf)
+    assert settled(TrainConfig(model=Model(kind="recurrent")), slow).training.learning_rate == 1e-3
+
+
+@pytest.mark.parametrize(("in_common", "joint", "share"), [(0.9, True, "all"), (0.1, False, "target")])
+def test_languages_that_write_alike_share_a_vocabulary(in_common, joint, share):
+    config = settled(in_common=in_common)
+    assert config.vocabulary.joint is joint
+    assert config.model.changes["share"] == share
+
+
+@pytest.mark.parametrize(
+    ("batches", "accumulate", "steps"),
+    [
+        (1, 1, 4_000),  # the least
+        (144, 1, 32 * 144),
+        (144, 2, 4_000),
+        (500, 4, 32 * 125),
+        (10**6, 1, 40_000),  # the most
+    ],
+)
+def test_steps_follow_from_passes_over_the_corpus(batches, accumulate, steps):
+    recipe = RECIPES["cpu"][1]
+    config = with_steps(settled(TrainConfig(training=Training(accumulate=accumulate))), recipe, batches)
+    assert config.training.max_steps == steps
+    assert config.training.warmup_steps == min(recipe.warmup_steps, -(-steps // 10))
+    assert config.evaluation.every_steps == -(-steps // recipe.evaluations)
