@@ -2,12 +2,13 @@
 
 from dataclasses import fields, replace
 from itertools import pairwise
-from math import inf, isinf
+from math import isinf
+from typing import get_args
 
 import pytest
 import torch
 
-from regard.training.config import Evaluation, Model, TrainConfig, Training, VocabularySettings
+from regard.training.config import Evaluation, Kind, Model, TrainConfig, Training, VocabularySettings
 from regard.training.recipes import CAUTIOUS, RECIPES, chosen_recipe, derived, with_steps
 from regard.training.survey import Survey
 
@@ -40,10 +41,11 @@ def test_a_corpus_gets_the_first_that_it_is_small_enough_for(device):
     assert chosen_recipe(10**12, device) is recipes[-1]
 
 
+@pytest.mark.parametrize("kind", get_args(Kind))
 @pytest.mark.parametrize("recipe", [recipe for recipes in RECIPES.values() for recipe in recipes])
-def test_every_recipe_gives_settings_that_are_valid_and_complete(recipe):
-    config = with_steps(settled(recipe=recipe), recipe, batches_per_epoch=100)
-    assert config.model.preset == recipe.preset
+def test_every_recipe_gives_settings_that_are_valid_and_complete(recipe, kind):
+    config = with_steps(settled(TrainConfig(model=Model(kind=kind)), recipe), recipe, batches_per_epoch=100)
+    assert config.model.preset == recipe.usual[kind].preset
     for section in (config.training, config.evaluation, config.vocabulary):
         unsaid = {setting.name for setting in fields(section) if getattr(section, setting.name) is None}
         assert unsaid <= {"n_tokens", "max_minutes", "shard"}  # of which None says something itself
@@ -73,7 +75,8 @@ def test_what_somebody_said_stays():
         (Model(changes={"dropout": 0.2}), 5e-3),
         (Model(preset="base"), CAUTIOUS),
         (Model(changes={"d_model": 512}), CAUTIOUS),
-        (Model(kind="recurrent"), CAUTIOUS),
+        (Model(kind="recurrent"), 5e-3),
+        (Model(kind="recurrent", preset="base"), CAUTIOUS),
     ],
     ids=str,
 )
@@ -82,8 +85,9 @@ def test_a_model_of_ones_own_choice_climbs_less_high(model, rate):
 
 
 def test_a_rate_that_is_lower_already_stays():
-    slow = replace(RECIPES["cpu"][2], learning_rate=1e-3, up_to_pairs=inf)
-    assert settled(TrainConfig(model=Model(kind="recurrent")), slow).training.learning_rate == 1e-3
+    slow = RECIPES["cpu"][2]
+    assert slow.usual["transformer"].learning_rate == 1e-3 < CAUTIOUS
+    assert settled(TrainConfig(model=Model(preset="tiny")), slow).training.learning_rate == 1e-3
 
 
 @pytest.mark.parametrize(("in_common", "joint", "share"), [(0.9, True, "all"), (0.1, False, "target")])
@@ -96,9 +100,9 @@ def test_languages_that_write_alike_share_a_vocabulary(in_common, joint, share):
 @pytest.mark.parametrize(
     ("batches", "accumulate", "steps"),
     [
-        (1, 1, 4_000),  # the least
+        (1, 1, 2_000),  # the least
         (144, 1, 32 * 144),
-        (144, 2, 4_000),
+        (144, 2, 32 * 72),
         (500, 4, 32 * 125),
         (10**6, 1, 40_000),  # the most
     ],
@@ -108,4 +112,17 @@ def test_steps_follow_from_passes_over_the_corpus(batches, accumulate, steps):
     config = with_steps(settled(TrainConfig(training=Training(accumulate=accumulate))), recipe, batches)
     assert config.training.max_steps == steps
     assert config.training.warmup_steps == min(recipe.warmup_steps, -(-steps // 10))
-    assert config.evaluation.every_steps == -(-steps // recipe.evaluations)
+    assert config.evaluation.every_steps == -(-steps // 32)
+
+
+@pytest.mark.parametrize(("kind", "steps", "every"), [("transformer", 32 * 144, 144), ("recurrent", 20 * 144, 144)])
+def test_where_a_recipe_says_no_number_every_pass_is_judged(kind, steps, every):
+    recipe = RECIPES["cpu"][1]
+    config = with_steps(settled(TrainConfig(model=Model(kind=kind))), recipe, 144)
+    assert (config.training.max_steps, config.evaluation.every_steps) == (steps, every)
+
+
+def test_a_number_of_evaluations_is_kept():
+    recipe = RECIPES["cpu"][0]
+    config = with_steps(settled(recipe=recipe), recipe, 100)
+    assert config.training.max_steps == config.evaluation.every_steps * recipe.evaluations

@@ -5,13 +5,13 @@ large ones the opposite. A CPU gets the sizes that it can train within hours.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil, inf
 from typing import Any
 
 import torch
 
-from regard.training.config import Precision, TrainConfig
+from regard.training.config import Kind, Precision, TrainConfig
 from regard.training.schedule import ScheduleName
 from regard.training.survey import Survey
 
@@ -22,6 +22,23 @@ CAUTIOUS = 2e-3
 """A peak of the learning rate that suits recurrent and larger models too."""
 
 
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """The model of a kind, and how high and how long it climbs."""
+
+    preset: str
+    """Its size."""
+
+    learning_rate: float
+    """The peak; whoever chose another size has `CAUTIOUS` at most."""
+
+    epochs: int
+    """Passes over the corpus at most; the last step follows."""
+
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """What is other than in the preset."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
     """What the settings are that nobody made."""
@@ -29,20 +46,12 @@ class Recipe:
     up_to_pairs: int | float
     """The largest corpus it is for."""
 
-    preset: str
-    """The model's size."""
-
-    changes: Mapping[str, Any]
-    """What is other than in the preset."""
+    usual: Mapping[Kind, Usual]
+    """The model of each kind."""
 
     batch_tokens: int
-    learning_rate: float
-    """Its peak, for a Transformer of that size; whoever chose another model has `CAUTIOUS` at most."""
-
     warmup_steps: int
     schedule: ScheduleName
-    epochs: int
-    """Passes over the corpus at most; the last step follows."""
 
     least_steps: int
     """Steps that even the smallest corpus is given."""
@@ -50,8 +59,8 @@ class Recipe:
     most_steps: int
     """Steps that even the largest corpus is content with."""
 
-    evaluations: int
-    """How often a training is judged, if it runs to its last step."""
+    evaluations: int | None
+    """How often a training is judged, if it runs to its last step; None = after every pass."""
 
     patience: int
     """Evaluations without a better one after which it stops."""
@@ -61,13 +70,13 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
     "cpu": (
         Recipe(
             up_to_pairs=15_000,
-            preset="tiny",
-            changes={"n_layers": 3, "dropout": 0.1},
+            usual={
+                "transformer": Usual("tiny", 2e-3, 60, {"n_layers": 3, "dropout": 0.1}),
+                "recurrent": Usual("tiny", 2e-3, 60),
+            },
             batch_tokens=2_000,
-            learning_rate=2e-3,
             warmup_steps=400,
             schedule="cosine",
-            epochs=60,
             least_steps=1_000,
             most_steps=6_000,
             evaluations=20,
@@ -75,27 +84,27 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         ),
         Recipe(
             up_to_pairs=200_000,
-            preset="tiny",
-            changes={},
+            usual={
+                "transformer": Usual("tiny", 5e-3, 32),
+                "recurrent": Usual("small", 5e-3, 20, {"dropout": 0.3}),
+            },
             batch_tokens=4_000,
-            learning_rate=5e-3,
             warmup_steps=2_000,
             schedule="cosine",
-            epochs=32,
-            least_steps=4_000,
+            least_steps=2_000,
             most_steps=40_000,
-            evaluations=32,
+            evaluations=None,
             patience=12,
         ),
         Recipe(
             up_to_pairs=inf,
-            preset="small",
-            changes={},
+            usual={
+                "transformer": Usual("small", 1e-3, 20),
+                "recurrent": Usual("small", 1e-3, 20),
+            },
             batch_tokens=8_000,
-            learning_rate=1e-3,
             warmup_steps=4_000,
             schedule="inverse-square-root",
-            epochs=20,
             least_steps=40_000,
             most_steps=300_000,
             evaluations=100,
@@ -105,13 +114,13 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
     "gpu": (
         Recipe(
             up_to_pairs=15_000,
-            preset="tiny",
-            changes={"n_layers": 3, "dropout": 0.1},
+            usual={
+                "transformer": Usual("tiny", 2e-3, 90, {"n_layers": 3, "dropout": 0.1}),
+                "recurrent": Usual("tiny", 2e-3, 90),
+            },
             batch_tokens=4_000,
-            learning_rate=2e-3,
             warmup_steps=400,
             schedule="cosine",
-            epochs=90,
             least_steps=1_000,
             most_steps=6_000,
             evaluations=20,
@@ -119,13 +128,13 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         ),
         Recipe(
             up_to_pairs=100_000,
-            preset="small",
-            changes={"dropout": 0.3},
+            usual={
+                "transformer": Usual("small", 1e-3, 80, {"dropout": 0.3}),
+                "recurrent": Usual("small", 1e-3, 80),
+            },
             batch_tokens=8_000,
-            learning_rate=1e-3,
             warmup_steps=2_000,
             schedule="inverse-square-root",
-            epochs=80,
             least_steps=4_000,
             most_steps=40_000,
             evaluations=60,
@@ -133,13 +142,13 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         ),
         Recipe(
             up_to_pairs=1_000_000,
-            preset="small",
-            changes={},
+            usual={
+                "transformer": Usual("small", 1e-3, 60),
+                "recurrent": Usual("small", 1e-3, 60),
+            },
             batch_tokens=16_000,
-            learning_rate=1e-3,
             warmup_steps=4_000,
             schedule="inverse-square-root",
-            epochs=60,
             least_steps=20_000,
             most_steps=100_000,
             evaluations=80,
@@ -147,13 +156,13 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         ),
         Recipe(
             up_to_pairs=inf,
-            preset="base",
-            changes={"norm": "pre"},
+            usual={
+                "transformer": Usual("base", 1e-3, 40, {"norm": "pre"}),
+                "recurrent": Usual("base", 1e-3, 40),
+            },
             batch_tokens=32_000,
-            learning_rate=1e-3,
             warmup_steps=4_000,
             schedule="inverse-square-root",
-            epochs=40,
             least_steps=50_000,
             most_steps=300_000,
             evaluations=100,
@@ -171,20 +180,21 @@ def chosen_recipe(n_pairs: int, device: torch.device) -> Recipe:
 def derived(config: TrainConfig, recipe: Recipe, survey: Survey, device: torch.device) -> TrainConfig:
     """The settings with those that nobody made taken from a recipe; the steps are for `with_steps`."""
     model, training, vocabulary = config.model, config.training, config.vocabulary
+    usual = recipe.usual[model.kind]
     vocabulary = replace(vocabulary, joint=first(vocabulary.joint, survey.in_common >= ALIKE))
-    own = model.kind == "transformer" and model.preset in (None, recipe.preset) and "d_model" not in model.changes
-    cautious = min(recipe.learning_rate, CAUTIOUS)
-    usual = {} if model.preset or model.kind != "transformer" else dict(recipe.changes)
+    changes = {} if model.preset else dict(usual.changes)
     if model.kind == "transformer":
-        usual["share"] = "all" if vocabulary.joint else "target"
+        changes["share"] = "all" if vocabulary.joint else "target"
+    as_usual = model.preset in (None, usual.preset) and "d_model" not in model.changes
+    rate = usual.learning_rate if as_usual else min(usual.learning_rate, CAUTIOUS)
     return replace(
         config,
         vocabulary=vocabulary,
-        model=replace(model, preset=first(model.preset, recipe.preset), changes={**usual, **model.changes}),
+        model=replace(model, preset=first(model.preset, usual.preset), changes={**changes, **model.changes}),
         training=replace(
             training,
             batch_tokens=first(training.batch_tokens, recipe.batch_tokens),
-            learning_rate=first(training.learning_rate, recipe.learning_rate if own else cautious),
+            learning_rate=first(training.learning_rate, rate),
             schedule=first(training.schedule, recipe.schedule),
             precision=first(training.precision, default_precision(device)),
         ),
@@ -197,11 +207,14 @@ def with_steps(config: TrainConfig, recipe: Recipe, batches_per_epoch: int) -> T
 
     The climb is a tenth of a training that is too short for the recipe's.
     """
-    steps_per_epoch = ceil(batches_per_epoch / config.training.accumulate)
-    steps = min(max(ceil(recipe.epochs * steps_per_epoch), recipe.least_steps), recipe.most_steps)
+    steps_per_epoch, epochs = (
+        ceil(batches_per_epoch / config.training.accumulate),
+        recipe.usual[config.model.kind].epochs,
+    )
+    steps = min(max(epochs * steps_per_epoch, recipe.least_steps), recipe.most_steps)
     last = first(config.training.max_steps, steps)
     warmup = first(config.training.warmup_steps, min(recipe.warmup_steps, ceil(last / 10)))
-    every = first(config.evaluation.every_steps, max(ceil(last / recipe.evaluations), 1))
+    every = first(config.evaluation.every_steps, max(ceil(last / first(recipe.evaluations, epochs)), 1))
     return replace(
         config,
         training=replace(config.training, max_steps=last, warmup_steps=warmup),
