@@ -232,6 +232,23 @@ def test_a_tensor_changed_since_is_refused():
         pattern.summary()
 
 
+@pytest.mark.parametrize(
+    ("heads", "length", "mask", "rows"),
+    [
+        (8, 512, None, 512),
+        (7, 512, None, 256),  # fewer blocks than other cores may want
+        (8, 1024, None, 512),
+        (8, 1025, None, 256),  # more scores than a core keeps close
+        (8, 512, Causal(), 256),  # half of a larger block would be barred
+    ],
+)
+def test_blocks_are_as_large_as_they_are_fast(monkeypatch, normal, heads, length, mask, rows):
+    rows_in_a_block(monkeypatch, 256)
+    query = normal(1, heads, length, 1)
+    pattern = attend(query, query, query, mask=mask).pattern
+    assert max(len(block.queries) for block in blocks.blocks_of(pattern, None)) == rows
+
+
 @pytest.mark.parametrize("struct", [kernel.Block, kernel.Sum])
 def test_the_structs_have_the_fields_of_the_source_in_their_order(struct):
     assert [name for name, *_ in struct._fields_] == fields_of(kernel.SOURCE, struct.__name__)

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 MOST = 256
 """Queries in a block: with fewer the matrix products slow down, with more it is a long wait for one core."""
 
+SCORES_IN_CACHE = 2**19
+"""Scores that a core keeps close: up to so many a block has twice as many queries, if no mask makes that a waste."""
+
+HEADS_TO_SHARE = 8
+"""Heads from which on there are blocks enough for all cores, though they are twice as large."""
+
 SCORES_AT_MOST = 2**24
 """Scores of a block, however many keys there are: 64 MiB."""
 
@@ -92,9 +98,11 @@ class Limits:
 
 
 def blocks_of(asked: "Pattern", limits: Limits | None) -> Iterator[Block]:
-    """A pattern in blocks, head by head; how many queries are in one follows from the number of keys alone."""
+    """A pattern in blocks, head by head; how many queries are in one follows from the pattern alone."""
     grid, n_keys = asked.grid, max(1, asked.grid.keys)
     size = max(1, min(MOST, SCORES_AT_MOST // n_keys))
+    if asked.mask is None and 2 * size * n_keys <= SCORES_IN_CACHE and grid.batch * grid.heads >= HEADS_TO_SHARE:
+        size *= 2
     queries, reaches = list(spans(grid.queries, size)), dict[tuple[int, int], list[range]]()
     for batch, head in product(range(grid.batch), range(grid.heads)):
         plane = (0, 0) if limits is None else limits.plane(batch, head)
