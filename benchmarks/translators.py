@@ -41,6 +41,7 @@ def main(
     data: Annotated[Path, typer.Argument(help="The corpus's folder; its name is the corpus's.")],
     translators: Annotated[list[Path], typer.Argument(help="Translators' folders, named as de-en or de-en-recurrent.")],
     test: Annotated[str, typer.Option(help="What its test files are called, less the language.")] = "test",
+    note: Annotated[str | None, typer.Option(help="Settings of their training that are not the usual ones.")] = None,
     out: Out = None,
 ) -> None:
     """Translate a corpus's test set by beam search and measure the translations.
@@ -49,13 +50,16 @@ def main(
     Example
       python benchmarks/translators.py multi30k multi30k/de-en multi30k/de-en-recurrent --test test_2016_flickr
     """
-    rows = [measured(data.resolve().name, data / test, folder) for folder in watched(translators, "translators")]
+    rows = [
+        {**measured(data.resolve().name, data / test, folder), "note": note}
+        for folder in watched(translators, "translators")
+    ]
     table = Table(
         name="translators",
         title="Translators of other people's text",
         about=(
-            "`regard train` with no option but the dev set (and --kind), translations by beam search of 5. BLEU, chrF2 "
-            "and TER are sacreBLEU's on the raw lines, with the signatures below; BLEU's words are 13a's, or "
+            "`regard train` with no option but the dev set, --kind, and what the note says; beam search of 5. BLEU, "
+            "chrF2 and TER are sacreBLEU's on the raw lines, with the signatures below; BLEU's words are 13a's, or "
             "characters where there are no spaces. own metric is that of the published figure: BLEU of lower-cased "
             "lines in spaCy's or Moses' words. hours: of training on one thread beside other work, pauses included. A "
             f"row is made anew when its folder is given, and kept otherwise.\n\n{signatures()}"
@@ -71,7 +75,7 @@ def main(
 def earlier(results: Path) -> dict[tuple[Value, Value], Row]:
     """The rows that the table has already: one is hours of training, and kept until it is made anew."""
     path = results / "translators.json"
-    return {key(row): row for row in Table.read(path).rows} if path.exists() else {}
+    return {key(row): {**row, "note": row.get("note")} for row in Table.read(path).rows} if path.exists() else {}
 
 
 def key(row: Row) -> tuple[Value, Value]:
