@@ -201,7 +201,8 @@ class BareAttention:
         query = entered.view(len(source.key), -1, self.n_heads, self.d_head).transpose(1, 2)
         if why_not(source.key) is None:
             by_row = entered.view(len(x), self.n_heads, 1, self.d_head)
-            context = one_token(by_row, source.key, source.value, sources.rows, sources.lengths)
+            places = sources.of_row[:, None].expand(-1, source.n_tokens)
+            context = one_token(by_row, source.key, source.value, places, sources.lengths)
         else:
             read = F.scaled_dot_product_attention(
                 query, source.key, source.value, sources.padding, enable_gqa=self.grouped
@@ -250,14 +251,12 @@ class Sources:
     Attributes:
         memory: as keys and values of each block.
         of_row: which source each row reads.
-        rows: the same, said for each of its tokens.
         lengths: how many tokens of its source are no padding, for each row; None = all.
         padding: the same as what is added to scores: -∞ on padding; None = there is no padding.
     """
 
     memory: tuple[KeyValue, ...]
     of_row: Int[Tensor, " rows"]
-    rows: Int[Tensor, "rows source"]
     lengths: Int[Tensor, " rows"] | None
     padding: Padding | None
 
@@ -266,12 +265,11 @@ class Sources:
         """Sources that so many rows read each."""
         like, n_tokens = memory[0].key, memory[0].n_tokens
         of_row = torch.arange(len(like), device=like.device).repeat_interleave(width)
-        rows = of_row[:, None].expand(-1, n_tokens)
-        padded = None if lengths is None else torch.arange(n_tokens, device=like.device) >= lengths[:, None]
-        if lengths is None or padded is None or not bool(padded.any()):
-            return cls(memory, of_row, rows, None, None)
+        each = torch.arange(n_tokens, device=like.device)
+        if lengths is None or not bool((padded := each >= lengths[:, None]).any()):
+            return cls(memory, of_row, None, None)
         padding = like.new_zeros(len(like), 1, 1, n_tokens).masked_fill_(padded[:, None, None], -torch.inf)
-        return cls(memory, of_row, rows, lengths.long()[of_row], padding)
+        return cls(memory, of_row, lengths.long()[of_row], padding)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
