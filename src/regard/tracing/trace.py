@@ -154,6 +154,30 @@ class Trace:
 
         return write_heads(self, Path(path), layer)
 
+    def save(self, path: str | Path) -> Path:
+        """Write the trace into one safetensors file, to look at it again without the model.
+
+        What each attention step was given is kept to the bit, so the weights of a trace that is read back are the same.
+
+        Raises:
+            InputError: a score, mask or normaliser is not regard's own, so nobody could read it back.
+            OSError: the file cannot be written.
+        """
+        from regard.tracing.storage import write_trace
+
+        return write_trace(self, Path(path))
+
+    @staticmethod
+    def load(path: str | Path) -> "Trace":
+        """Read a trace that `save` wrote; it is on the CPU.
+
+        Raises:
+            InputError: there is no trace in the file, it is damaged, or a newer regard wrote it.
+        """
+        from regard.tracing.storage import read_trace
+
+        return read_trace(Path(path))
+
     def _patterns(self, kind: str) -> dict[int, Pattern]:
         return {layer: step.pattern for layer, step in self.attended.get(kind, {}).items()}
 

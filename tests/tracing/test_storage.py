@@ -1,0 +1,230 @@
+"""A trace in a file: every number of it comes back, whatever its rules, and nothing else is read."""
+
+import json
+import math
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch.testing import assert_close
+
+from regard import (
+    Additive,
+    Alibi,
+    Causal,
+    Chunked,
+    Cosine,
+    Dilated,
+    Distance,
+    Documents,
+    Entmax,
+    General,
+    Global,
+    GumbelSoftmax,
+    Hard,
+    Keep,
+    Padding,
+    Prefix,
+    RelativeBias,
+    Sampled,
+    ScaledDot,
+    Sigmoid,
+    Softmax,
+    Sparsemax,
+    StraightThrough,
+    TalkingHeads,
+    TopK,
+    Trace,
+    Window,
+    attend,
+)
+from regard.attention.masks.mask import Mask
+from regard.errors import InputError
+from regard.tracing.storage import FORMAT, rules
+from regard.tracing.tokens import Token
+
+WORDS = tuple(Token(text=word, piece=word) for word in "abcdefg")
+
+MASKS = [
+    None,
+    Causal(),
+    Causal(0) & Padding(torch.tensor([5])),
+    Window(2, 1) | Global([0, 3]),
+    ~Documents(torch.tensor([0, 0, 1, 1, 2, 2, 2])),
+    Keep(torch.arange(49).reshape(7, 7) % 3 > 0),
+    Prefix(3),
+    Chunked(3),
+    Dilated(4, 0, 2),
+    Padding(torch.tensor([4]), "left"),
+]
+
+SCORES = [
+    ScaledDot(),
+    ScaledDot(scale=0.3, softcap=2.0, bias=torch.randn(1, 2, 7, 7, generator=torch.Generator().manual_seed(1))),
+    ScaledDot(bias=Alibi()),
+    ScaledDot(bias=RelativeBias(2, n_buckets=8)),
+    Additive(8, 8, 5),
+    General(8, 8),
+    Cosine(),
+    Distance(),
+]
+
+NORMALISERS = [
+    Softmax(temperature=0.5, sinks=torch.tensor([0.3, -1.0])),
+    Sparsemax(),
+    Entmax(1.5),
+    Sigmoid(),
+    TopK(3),
+    Hard(),
+    Hard(Sampled(seed=5)),
+    Hard(StraightThrough(Softmax(0.5))),
+    GumbelSoftmax(seed=7),
+    TalkingHeads(2),
+]
+
+
+def traced(normal, **rules):
+    query, key, value = normal(3, 1, 2, 7, 8).unbind()
+    with torch.no_grad():
+        step = attend(query, key, value, **rules)
+    attended = {"encoder": {0: step, 3: step}}
+    return Trace(model="m", text="a b …", target_text="", source=WORDS, target=(), attended=attended)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [*({"mask": m} for m in MASKS), *({"score": s} for s in SCORES), *({"normalise": n} for n in NORMALISERS)],
+    ids=str,
+)
+def test_every_weight_comes_back_to_the_bit(normal, given, tmp_path):
+    trace = traced(normal, **given)
+    again = Trace.load(trace.save(tmp_path / "trace.safetensors"))
+    assert repr(again) == repr(trace)
+    for layer, pattern in trace.encoder.items():
+        assert repr(again.encoder[layer]) == repr(pattern)
+        assert torch.equal(again.encoder[layer].dense(), pattern.dense().detach())
+        assert torch.equal(again.attended["encoder"][layer].context, trace.attended["encoder"][layer].context)
+    assert again.check().max_error == pytest.approx(trace.check().max_error, abs=1e-6)
+
+
+def test_the_snake_comes_back(snake, tmp_path):
+    again = Trace.load(snake.save(str(tmp_path / "snake.safetensors")))
+    assert again.tokens == snake.tokens
+    assert (again.model, again.text, again.target_text) == (snake.model, snake.text, snake.target_text)
+    assert again["L3H1"]["it", "snake"] == snake["L3H1"]["it", "snake"]
+    assert again.check() == snake.check()
+    for layer, pattern in snake.encoder.items():
+        assert_close(again.encoder[layer].entropy(), pattern.entropy())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_numbers_keep_their_type(normal, dtype, tmp_path):
+    query, key, value = normal(3, 1, 2, 7, 8).to(dtype).unbind()
+    step = attend(query, key, value, mask=Causal(), score=ScaledDot(bias=Alibi()))
+    trace = Trace(model="m", text="t", target_text="", source=(), target=WORDS, attended={"decoder": {0: step}})
+    again = Trace.load(trace.save(tmp_path / "trace"))
+    assert again.decoder[0].query.dtype == dtype
+    assert torch.equal(again.decoder[0].dense(), step.pattern.dense())
+
+
+def test_a_tensor_that_is_used_often_is_there_once(normal, tmp_path):
+    keep = Keep(torch.ones(7, 7, dtype=torch.bool))
+    path = traced(normal, mask=keep).save(tmp_path / "trace.safetensors")
+    assert len(load_file(path)) == 5  # query, key, value, context and the mask, though there are two layers
+
+
+def test_parts_of_a_larger_tensor_are_kept_without_the_rest(normal, tmp_path):
+    long = normal(1, 2, 10_007, 8)
+    step = attend(*(long[:, :, :7],) * 3)
+    trace = Trace(model="m", text="t", target_text="", source=WORDS, target=(), attended={"encoder": {0: step}})
+    path = trace.save(tmp_path / "trace.safetensors")
+    assert path.stat().st_size < 10_000
+    assert torch.equal(Trace.load(path).encoder[0].dense(), step.pattern.dense())
+
+
+class Mine(Mask):
+    """A mask of somebody else's."""
+
+    def keep(self, tile, device):
+        return torch.ones(tile.shape, dtype=torch.bool)
+
+
+def test_what_nobody_could_read_back_is_refused_and_leaves_nothing(normal, tmp_path):
+    trace = traced(normal, mask=Causal() & Mine())
+    with pytest.raises(InputError) as refusal:
+        trace.save(tmp_path / "trace.safetensors")
+    assert str(refusal.value) == (
+        "this trace cannot be saved: Mine is not one of regard's own scores, masks and normalisers, so nobody could "
+        "read it back."
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_kind_of_rule_is_known_by_a_name_of_its_own():
+    found = rules()
+    assert len(found) == len(set(found.values())) > 30
+    assert {"Causal", "Both", "Opposite", "ScaledDot", "Additive", "Softmax", "Alibi", "Sampled"} <= set(found)
+
+
+def refused(path):
+    with pytest.raises(InputError) as refusal:
+        Trace.load(path)
+    return str(refusal.value).replace(str(path), "FILE")
+
+
+NO_TRACE = "FILE holds no trace, or a damaged one; give a file that trace.save wrote."
+
+
+def test_other_files_are_refused(tmp_path):
+    path = tmp_path / "other"
+    assert refused(path) == "cannot read FILE: no such file or directory."
+    path.write_bytes(b"something else")
+    assert refused(path) == NO_TRACE
+    save_file({"a": torch.ones(2)}, path)
+    assert refused(path) == NO_TRACE
+    save_file({"a": torch.ones(2)}, path, metadata={FORMAT: "{"})
+    assert refused(path) == NO_TRACE
+
+
+def test_a_file_that_was_cut_off_is_refused(normal, tmp_path):
+    path = traced(normal).save(tmp_path / "trace.safetensors")
+    path.write_bytes(path.read_bytes()[:-7])
+    assert refused(path) == NO_TRACE
+
+
+def changed(path, change):
+    """The file with something else said of its tensors."""
+    from safetensors import safe_open
+
+    with safe_open(path, "pt") as file:
+        about = json.loads(file.metadata()[FORMAT])
+    change(about)
+    save_file(load_file(path), path, metadata={FORMAT: json.dumps(about)})
+
+
+def test_a_newer_version_is_refused(normal, tmp_path):
+    path = traced(normal).save(tmp_path / "trace.safetensors")
+    changed(path, lambda about: about.update(version=2))
+    assert refused(path) == (
+        "FILE is a trace of version 2 and this regard reads version 1; read it with the regard that wrote it."
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda about: about.pop("model"), "KeyError('model')"),
+        (lambda about: about["attended"]["encoder"]["0"].update(mask={"rule": "os.system"}), "KeyError('os.system')"),
+        (lambda about: about["attended"]["encoder"]["0"].update(query="99"), "KeyError('99')"),
+    ],
+)
+def test_a_damaged_file_is_refused(normal, tmp_path, change, what):
+    path = traced(normal).save(tmp_path / "trace.safetensors")
+    changed(path, change)
+    assert refused(path) == f"FILE is damaged: {what}; save the trace again."
+
+
+def test_nan_and_infinity_in_rules_come_back(normal, tmp_path):
+    trace = traced(normal, normalise=Softmax(sinks=torch.tensor([-math.inf, 1.0])))
+    again = Trace.load(trace.save(tmp_path / "trace.safetensors"))
+    assert torch.equal(again.encoder[0].dense(), trace.encoder[0].dense())
