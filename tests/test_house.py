@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "text": {"text", "errors", "files"},
     "translation": {"attention", "transformer", "recurrent", "text", "translation", "tracing", "errors", "files"},
     "training": {"transformer", "recurrent", "text", "translation", "training", "errors", "files"},
-    "tracing": {"attention", "tracing", "examples", "errors"},
+    "tracing": {"attention", "tracing", "examples", "errors", "files"},
     "views": {"attention", "tracing", "views", "errors", "files"},
     "cli": {"attention", "text", "translation", "training", "tracing", "views", "cli", "errors", "examples", "regard"},
     "__main__": {"cli"},

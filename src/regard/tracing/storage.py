@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-import regard
 from regard.attention import masks, normalise, scores
 from regard.attention.attend import Attended
 from regard.attention.biases import Bias
@@ -81,7 +80,6 @@ def write_trace(trace: Trace, path: Path) -> Path:
     about = {
         "format": FORMAT,
         "version": VERSION,
-        "regard": regard.__version__,
         "model": trace.model,
         "text": trace.text,
         "target_text": trace.target_text,

@@ -157,7 +157,7 @@ class Trace:
     def save(self, path: str | Path) -> Path:
         """Write the trace into one safetensors file, to look at it again without the model.
 
-        What each attention step was given is kept to the bit, so the weights of a trace that is read back are the same.
+        What each attention step was given is kept to the bit; the weights that follow from it agree up to rounding.
 
         Raises:
             InputError: a score, mask or normaliser is not regard's own, so nobody could read it back.
