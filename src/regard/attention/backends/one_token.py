@@ -10,6 +10,7 @@ among the backends that `attend` chooses from, since it is given no masks and ha
 import ctypes
 from collections.abc import Callable
 from functools import cache
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from regard.attention.compiled import FLOATS, INTEGERS, compiled
 SOURCE = Path(__file__).with_name("one_token.c")
 WIDE = 16
 """Numbers that the processor is given at once; vectors have a multiple of it."""
+
+AT_ONCE = 8
+"""Rows that a thread takes, as in one_token.c."""
 
 WORTH_THREADS = 2**15
 """Numbers to multiply from which on it is worth while to wake other threads."""
@@ -85,7 +89,9 @@ def one_token(
         lengths: how many tokens each row has, in int64; None = as many as places.
     """
     (n_rows, n_heads, _, width), n_tokens = query.shape, places.shape[1]
-    threads = torch.get_num_threads() if query.numel() * n_tokens >= WORTH_THREADS else 1
+    threads = 1
+    if query.numel() * n_tokens >= WORTH_THREADS:
+        threads = min(torch.get_num_threads(), ceil(n_rows / AT_ONCE))
     scores, context = query.new_empty(threads * (n_tokens + WIDE)), query.new_empty(n_rows, n_heads, width)
     call = Call(
         rows=n_rows,
