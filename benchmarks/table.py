@@ -6,6 +6,7 @@ results/NAME.svg     its picture
 """
 
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -103,7 +104,7 @@ def command_of(script: str) -> str:
     given = sys.argv[1:]
     if "--out" in given:
         del given[(at := given.index("--out")) : at + 2]
-    return " ".join(["python", f"benchmarks/{Path(script).name}", *given])
+    return shlex.join(["python", f"benchmarks/{Path(script).name}", *given])
 
 
 def watched(cases: Sequence[Item], what: str) -> Iterable[Item]:

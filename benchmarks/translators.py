@@ -9,6 +9,7 @@ The text is not regard's to give. Put a corpus into a folder that has its name, 
 The published figures' metrics need two more libraries: pip install spacy sacremoses
 """
 
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -41,7 +42,6 @@ def main(
     data: Annotated[Path, typer.Argument(help="The corpus's folder; its name is the corpus's.")],
     translators: Annotated[list[Path], typer.Argument(help="Translators' folders, named as de-en or de-en-recurrent.")],
     test: Annotated[str, typer.Option(help="What its test files are called, less the language.")] = "test",
-    note: Annotated[str | None, typer.Option(help="Settings of their training that are not the usual ones.")] = None,
     out: Out = None,
 ) -> None:
     """Translate a corpus's test set by beam search and measure the translations.
@@ -50,19 +50,17 @@ def main(
     Example
       python benchmarks/translators.py multi30k multi30k/de-en multi30k/de-en-recurrent --test test_2016_flickr
     """
-    rows = [
-        {**measured(data.resolve().name, data / test, folder), "note": note}
-        for folder in watched(translators, "translators")
-    ]
+    rows = [measured(data.resolve().name, data / test, folder) for folder in watched(translators, "translators")]
     table = Table(
         name="translators",
         title="Translators of other people's text",
         about=(
-            "`regard train` with no option but the dev set, --kind, and what the note says; beam search of 5. BLEU, "
-            "chrF2 and TER are sacreBLEU's on the raw lines, with the signatures below; BLEU's words are 13a's, or "
-            "characters where there are no spaces. own metric is that of the published figure: BLEU of lower-cased "
-            "lines in spaCy's or Moses' words. hours: of training on one thread beside other work, pauses included. A "
-            f"row is made anew when its folder is given, and kept otherwise.\n\n{signatures()}"
+            "`regard train` with no option but the dev set, --kind and, for some, fewer steps than usual (steps: those "
+            "made, of those that were to be made); beam search of 5. BLEU, chrF2 and TER are sacreBLEU's on the raw "
+            "lines, with the signatures below; BLEU's words are 13a's, or characters where there are no spaces. own "
+            "metric is that of the published figure: BLEU of lower-cased lines in spaCy's or Moses' words. hours: of "
+            "training on one thread beside other work, pauses included. A row is made anew when its folder is given, "
+            f"and kept otherwise.\n\n{signatures()}"
         ),
         command=command_of(__file__),
         machine=machine("sacrebleu", "spacy", "sacremoses"),
@@ -75,7 +73,7 @@ def main(
 def earlier(results: Path) -> dict[tuple[Value, Value], Row]:
     """The rows that the table has already: one is hours of training, and kept until it is made anew."""
     path = results / "translators.json"
-    return {key(row): {**row, "note": row.get("note")} for row in Table.read(path).rows} if path.exists() else {}
+    return {key(row): row for row in Table.read(path).rows} if path.exists() else {}
 
 
 def key(row: Row) -> tuple[Value, Value]:
@@ -95,11 +93,12 @@ def measured(corpus: str, test: Path, folder: Path) -> Row:
     how, published = PUBLISHED.get((corpus, name), (None, None))
     log = list(read_log(folder / "log.jsonl"))
     steps, best = ([entry for entry in log if entry.get(key)] for key in ("elapsed_seconds", "is_best"))
+    to_make = tomllib.loads((folder / "config.toml").read_text("utf-8"))["training"]["max_steps"]
     return {
         "corpus": corpus,
         "translator": name,
         "parameters": f"{sum(parameter.numel() for parameter in translator.model.parameters()) / 1e6:.1f} M",
-        "steps": steps[-1]["step"],
+        "steps": f"{steps[-1]['step']:,} of {to_make:,}",
         "best step": best[-1]["step"],
         "hours": steps[-1]["elapsed_seconds"] / 3600,
         "on": processor(),
