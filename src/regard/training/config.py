@@ -171,7 +171,8 @@ class Evaluation(Section):
     """What decides which parameters are best; where BLEU is equal, the loss does."""
 
     patience: Count | None = None
-    """Evaluations without a better one after which training stops; None = by the size of the corpus."""
+    """Evaluations in a row, none of them better than all before in its metric or its loss, after which training stops;
+    None = by the size of the corpus."""
 
     average: Count = 5
     """The parameters of so many latest evaluations are averaged; whichever has the lower dev loss, their mean or the

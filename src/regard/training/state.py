@@ -63,8 +63,11 @@ class State:
 
     position: Position = Position()
     best: Judged | None = None
+    least_loss_nats: float | None = None
+    """The lowest of all losses, whether or not its parameters were the best; None = nothing has been judged."""
+
     since_best: int = 0
-    """Evaluations since the best one."""
+    """Evaluations since one that was the best yet, or had the lowest loss."""
 
     snapshots: tuple[str, ...] = ()
     """The files with the parameters of the latest evaluations, oldest first."""
@@ -73,10 +76,19 @@ class State:
     """Of training so far, all runs together."""
 
     def judged(self, found: Judged, metric: Metric) -> "State":
-        """The state after an evaluation."""
-        if found.better_than(self.best, metric):
-            return replace(self, best=found, since_best=0)
-        return replace(self, since_best=self.since_best + 1)
+        """The state after an evaluation.
+
+        While nearly nothing is translated yet, BLEU goes up and down by chance; that the loss falls shows that all is
+        well.
+        """
+        best = found if found.better_than(self.best, metric) else self.best
+        lower = self.least_loss_nats is None or found.loss_nats < self.least_loss_nats
+        return replace(
+            self,
+            best=best,
+            least_loss_nats=found.loss_nats if lower else self.least_loss_nats,
+            since_best=0 if best is found or lower else self.since_best + 1,
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, for JSON."""
