@@ -17,6 +17,9 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 LINES = "-", "--", ":"
 """Kinds of line."""
 
+LONG = 12
+"""Letters of a name below a group of bars from which on names stand aslant, so that none runs into the next."""
+
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "regard", "font.family": "sans-serif", "font.size": 9}
 
 
@@ -90,7 +93,11 @@ def bars(axes: Axes, picture: Picture, rows: Sequence[Mapping[str, Any]]) -> Non
             error_kw={"linewidth": 0.8},
             label=column,
         )
-    axes.set_xticks(range(len(rows)), [", ".join(str(row[c]) for c in (picture.x, *picture.each)) for row in rows])
+    names = [", ".join(str(row[column]) for column in (picture.x, *picture.each)) for row in rows]
+    axes.set_xticks(range(len(rows)), names)
+    if max(map(len, names)) > LONG:
+        for name in axes.get_xticklabels():
+            name.set(rotation=30, ha="right", rotation_mode="anchor")
 
 
 def spread(value: Any) -> Spread:
