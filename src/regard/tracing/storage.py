@@ -39,6 +39,7 @@ ROOTS = (Score, Mask, Normaliser, Bias, Choice)
 """The kinds of rules that weights follow from."""
 
 PLAIN = (type(None), bool, int, float, str)
+"""What JSON holds as it is."""
 
 Described = Any
 """What JSON can hold."""
