@@ -56,11 +56,11 @@ def main(
         title="Translators of other people's text",
         about=(
             "`regard train` with the settings that it chooses itself and, for some, fewer steps than those (steps: "
-            "those made, of those that were to be made); beam search of 5. BLEU, chrF2 and TER are sacreBLEU's on the raw "
-            "lines, with the signatures below; BLEU's words are 13a's, or characters where there are no spaces. own "
-            "metric is that of the published figure: BLEU of lower-cased lines in spaCy's or Moses' words. hours: of "
-            "training on one thread beside other work, pauses included. A row is made anew when its folder is given, "
-            f"and kept otherwise.\n\n{signatures()}"
+            "those made, of those that were to be made); beam search of 5. BLEU, chrF2 and TER are sacreBLEU's on the "
+            "raw lines, with the signatures below; BLEU's words are 13a's, or characters where there are no spaces. "
+            "own metric is that of the published figure: BLEU of lower-cased lines in spaCy's or Moses' words. hours: "
+            "of training on one thread beside other work, pauses included. A row is made anew when its folder is "
+            f"given, and kept otherwise.\n\n{signatures()}"
         ),
         command=command_of(__file__),
         machine=machine("sacrebleu", "spacy", "sacremoses"),
