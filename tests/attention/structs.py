@@ -8,4 +8,5 @@ def fields_of(source: Path, name: str) -> list[str]:
     before = source.read_text().partition(f"}} {name};")[0]
     struct = before[before.rindex("typedef struct {") :]
     code = " ".join(line.split("/*")[0] for line in struct.splitlines()[1:])
-    return [part.strip(" *").split()[-1].strip("*") for part in code.replace(";", ",").split(",") if part.strip()]
+    parts = [part.partition("[")[0].strip(" *") for part in code.replace(";", ",").split(",")]
+    return [part.split()[-1].strip("*") for part in parts if part]

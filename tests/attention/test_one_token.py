@@ -5,6 +5,7 @@ import torch
 from structs import fields_of
 from torch.testing import assert_close
 
+from regard.attention import compiled
 from regard.attention.backends import one_token as module
 from regard.attention.backends.one_token import Call, Vectors, one_token, why_not
 
@@ -102,7 +103,7 @@ def test_threads_change_nothing(call, threads, monkeypatch):
     alone = one_token(*given)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     assert torch.equal(one_token(*given), alone)
-    monkeypatch.setattr(module, "parallel", lambda: None)  # another OpenMP than GNU's
+    monkeypatch.setattr(compiled, "parallel", lambda: None)  # another OpenMP than GNU's
     assert torch.equal(one_token(*given), alone)
 
 

@@ -8,6 +8,7 @@ from torch.testing import assert_close
 from translating import texts
 
 from regard import ScaledDot, Softmax, use_backend
+from regard.transformer import linear
 from regard.transformer.model import BareStep, Step, Transformer
 
 SOURCE, LENGTHS = texts([7, 5, 3], 31), torch.tensor([7, 5, 3])
@@ -44,6 +45,20 @@ def test_every_step_is_the_decoders_own_forward(fields, lengths, first):
             assert_close(step.logits[:, 0], whole.logits[:, place])
             for bare, pattern in zip(step.cross, whole.cross, strict=True):
                 assert_close(bare.dense()[:, :, 0], pattern.dense()[:, :, place])
+
+
+@pytest.mark.parametrize("fields", CONFIGS[1:3], ids=str)
+def test_so_it_is_with_weights_as_the_processor_reads_them(fields, monkeypatch):
+    monkeypatch.setattr(linear, "WORTH_PACKING", 1)
+    model = new_model(**fields)
+    whole = model(SOURCE, LENGTHS, TARGET)
+    with torch.inference_mode():
+        state = model.start(SOURCE, LENGTHS)
+        assert state.bare.decoder.to_logits.packed is not None
+        for place in range(12):
+            step = model.step(TARGET[:, place : place + 1], state)
+            state = step.state
+            assert_close(step.logits[:, 0], whole.logits[:, place])
 
 
 @pytest.mark.parametrize("fields", CONFIGS, ids=str)

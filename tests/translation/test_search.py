@@ -266,7 +266,7 @@ def test_what_has_ended_costs_nothing_more(search):
 
 def frequencies(sample, known, n):
     numbers = torch.rand(n, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    chosen = sample.choose(known.expand(n, -1), numbers)
+    chosen = sample.draw(known.expand(n, -1), numbers)
     return torch.bincount(chosen, minlength=known.shape[-1]).double() / n
 
 
@@ -306,7 +306,7 @@ def test_top_k_and_top_p_by_brute_force(top_k, top_p):
 def test_the_last_number_draws_the_last_token_that_is_possible():
     almost_one = torch.tensor([1 - 2**-53]).double()
     for sample in (Sample(), Sample(temperature=1e-300), Sample(top_k=4), Sample(top_p=0.3)):
-        chosen = sample.choose(KNOWN[None], almost_one)
+        chosen = sample.draw(KNOWN[None], almost_one)
         assert KNOWN[int(chosen)] > -math.inf
 
 

@@ -12,6 +12,8 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,34 @@ def compiled(source: Path, name: str, *arguments: Any) -> Any | None:
             function.argtypes, function.restype = arguments, None
             return function
     return None
+
+
+def on_threads(function: Any, call: ctypes.Structure, threads: int) -> None:
+    """Call a function that so many threads may be in at once, on torch's own, which need not be woken.
+
+    Args:
+        function: takes a call by reference, and gives out what there is to do itself.
+        call: what it is given.
+        threads: at most; a single one where torch's cannot be had.
+    """
+    if threads > 1 and (together := parallel()) is not None:
+        together(function, ctypes.byref(call), threads, 0)
+    else:
+        function(ctypes.byref(call))
+
+
+@cache
+def parallel() -> Callable[..., None] | None:
+    """What runs a function on torch's threads; None where those are not GNU's OpenMP.
+
+    Source: libgomp's entry for a parallel region, `GOMP_parallel(function, data, threads, flags)`.
+    """
+    try:
+        function = ctypes.CDLL(None).GOMP_parallel
+    except (AttributeError, OSError, TypeError):
+        return None
+    function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint], None
+    return function
 
 
 def cache_folder() -> Path:

@@ -31,9 +31,7 @@ from regard.transformer.cache import ROOM, Past, PastByBlock, Room
 from regard.transformer.dropout import Dropout
 from regard.transformer.embedding import Embedding
 from regard.transformer.feed_forward import FeedForward
-
-Linear = tuple[Tensor, Tensor]
-"""Weight and bias."""
+from regard.transformer.linear import Linear
 
 Padding = Float[Tensor, "sources 1 1 source"]
 """What is added to scores of source tokens."""
@@ -62,7 +60,7 @@ class BareDecoder:
     embedding: Embedding
     blocks: tuple["BareBlock", ...]
     norm: nn.LayerNorm | None
-    to_logits: nn.Linear
+    to_logits: Linear
 
     @classmethod
     def of(cls, decoder: nn.Module) -> "BareDecoder | None":
@@ -73,7 +71,7 @@ class BareDecoder:
         blocks = tuple(map(BareBlock.of, decoder.blocks))
         if not all(block.finite for block in blocks):
             return None
-        return cls(decoder.embedding, blocks, decoder.norm, decoder.to_logits)  # type: ignore[arg-type]
+        return cls(decoder.embedding, blocks, decoder.norm, Linear.of(decoder.to_logits))  # type: ignore[arg-type]
 
     def step(
         self, tokens: Int[Tensor, "rows 1"], past: Past | PastByBlock | None, sources: "Sources"
@@ -89,7 +87,7 @@ class BareDecoder:
             Scores of what comes next; the tokens with the new one; what each block asked of the source.
         """
         x = self.embed(tokens[:, 0], 0 if past is None else past.n_tokens)
-        longer, asked = self.no_past(x).longer() if past is None else past.longer(), []
+        longer, asked = (self.no_past(x, sources) if past is None else past).longer(), []
         for number, block in enumerate(self.blocks):
             x = block.around_own.leave(x, block.own.read_past(block.around_own.enter(x), longer, number))
             looked, query = block.cross.read_source(block.around_cross.enter(x), sources, number)
@@ -104,11 +102,11 @@ class BareDecoder:
         places = self.embedding.places(1, place)
         return x if places is None else x + places
 
-    def no_past(self, x: Rows) -> Past:
-        """The past of rows that have none, with room for what comes."""
+    def no_past(self, x: Rows, sources: "Sources") -> Past:
+        """The past of rows that have none, with room for texts somewhat longer than their sources."""
         own = self.blocks[0].own
-        room = x.new_empty(len(x), len(self.blocks), 2, own.n_key_heads, ROOM, own.d_head)
-        return Past(Room(room, n_used=0), n_tokens=0)
+        numbers = x.new_empty(len(x), len(self.blocks), 2, own.n_key_heads, sources.n_tokens + ROOM, own.d_head)
+        return Past(Room(numbers, n_used=0), n_tokens=0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,8 +131,8 @@ class BareBlock:
         return cls(
             own=BareAttention.of(own, own.to_query, own.to_key, own.to_value),
             cross=BareAttention.of(cross, cross.to_query),
-            widen=linear(feed_forward.widen),
-            narrow=linear(feed_forward.narrow),
+            widen=Linear.of(feed_forward.widen),
+            narrow=Linear.of(feed_forward.narrow),
             feed_forward=feed_forward,
             around_own=Around.of(block.around_own_attention),
             around_cross=Around.of(block.around_cross_attention),
@@ -143,12 +141,12 @@ class BareBlock:
 
     def think(self, x: Rows) -> Rows:
         """The feed-forward network."""
-        return F.linear(self.feed_forward.bend(F.linear(x, *self.widen)), *self.narrow)
+        return self.narrow(self.feed_forward.bend(self.widen(x)))
 
     @property
     def finite(self) -> bool:
         """Whether finite tokens ask finite queries; a kernel for few keys takes a row of NaN for zeros."""
-        return all(bool(part.enter[0].sum().isfinite()) for part in (self.own, self.cross))
+        return all(bool(part.enter.weight.sum().isfinite()) for part in (self.own, self.cross))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,14 +168,13 @@ class BareAttention:
     @classmethod
     def of(cls, attention: MultiHeadAttention, *enter: nn.Linear) -> "BareAttention":
         """The tensors of an attention, some of its projections joined to one."""
-        joined = [torch.cat(parts) for parts in zip(*map(linear, enter), strict=True)]
         sizes = attention.n_heads, attention.n_key_heads, attention.d_head
-        return cls((joined[0], joined[1]), linear(attention.to_output), *sizes, attention.positions)
+        return cls(Linear.of(*enter), Linear.of(attention.to_output), *sizes, attention.positions)
 
     def read_past(self, x: Rows, past: Past, block: int) -> Rows:
         """What the newest token reads from those before it and from itself, once its key and value are in the past."""
         n_rows, d_query = len(x), self.n_heads * self.d_head
-        entered = F.linear(x, *self.enter)
+        entered = self.enter(x)
         query = entered[:, :d_query].view(n_rows, self.n_heads, 1, self.d_head)
         key_value = entered[:, d_query:].view(n_rows, 2, self.n_key_heads, self.d_head)
         if self.positions is not None:
@@ -191,24 +188,24 @@ class BareAttention:
         else:
             known = past.block(block)
             context = F.scaled_dot_product_attention(query, known.key, known.value, enable_gqa=self.grouped)
-        return F.linear(context.reshape(n_rows, -1), *self.leave)
+        return self.leave(context.reshape(n_rows, -1))
 
     def read_source(
         self, x: Rows, sources: "Sources", block: int
     ) -> tuple[Rows, Float[Tensor, "sources heads width d_head"]]:
         """What the newest tokens read from their sources, and what they asked."""
-        source, entered = sources.memory[block], F.linear(x, *self.enter)
+        source, entered = sources.memory[block], self.enter(x)
         query = entered.view(len(source.key), -1, self.n_heads, self.d_head).transpose(1, 2)
         if why_not(source.key) is None:
             by_row = entered.view(len(x), self.n_heads, 1, self.d_head)
-            places = sources.of_row[:, None].expand(-1, source.n_tokens)
+            places = sources.of_row[:, None].expand(-1, sources.n_tokens)
             context = one_token(by_row, source.key, source.value, places, sources.lengths)
         else:
             read = F.scaled_dot_product_attention(
                 query, source.key, source.value, sources.padding, enable_gqa=self.grouped
             )
             context = read.transpose(1, 2)
-        return F.linear(context.reshape(len(x), -1), *self.leave), query
+        return self.leave(context.reshape(len(x), -1)), query
 
     @property
     def grouped(self) -> bool:
@@ -271,6 +268,11 @@ class Sources:
         padding = like.new_zeros(len(like), 1, 1, n_tokens).masked_fill_(padded[:, None, None], -torch.inf)
         return cls(memory, of_row, lengths.long()[of_row], padding)
 
+    @property
+    def n_tokens(self) -> int:
+        """How many tokens the longest source has."""
+        return self.memory[0].n_tokens
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bare:
@@ -288,11 +290,6 @@ class Bare:
     def reads(self, sources: Int[Tensor, " rows"]) -> bool:
         """Whether rows that read these sources are what it has."""
         return torch.equal(sources, self.sources.of_row)
-
-
-def linear(module: nn.Linear) -> Linear:
-    """A projection's tensors."""
-    return module.weight, module.bias
 
 
 def known(module: nn.Module) -> bool:

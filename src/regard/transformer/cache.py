@@ -14,7 +14,7 @@ from regard.attention.backends.one_token import why_not
 from regard.attention.multi_head import KeyValue
 
 ROOM = 8
-"""Tokens that room is made for at first; whenever it is full, it is made for twice as many."""
+"""Tokens that room is made for where nothing tells how many will come; full room is made twice as large."""
 
 
 @dataclass(slots=True, eq=False)
@@ -76,7 +76,7 @@ class Past:
         # What inference mode has made may not be written outside of it
         foreign = room.numbers.is_inference() and not torch.is_inference_mode_enabled()
         if room.n_used > n or n == room.numbers.shape[4] or self.rows > len(room.numbers) or foreign:
-            room, places = Room(with_room(self.tokens()), n), None
+            room, places = Room(with_room(self.tokens(), room.numbers.shape[4]), n), None
         elif places is not None:
             places = torch.cat([places, own_row(len(places), 1, places)], dim=1)
         room.n_used = n + 1
@@ -114,7 +114,7 @@ class PastByBlock:
     def longer(self) -> Past:
         """The same tokens and one more, which is still to be written, in one tensor."""
         numbers = torch.stack([torch.stack([known.key, known.value], dim=1) for known in self.blocks], dim=1)
-        return Past(Room(with_room(numbers), self.n_tokens + 1), self.n_tokens + 1)
+        return Past(Room(with_room(numbers, ROOM), self.n_tokens + 1), self.n_tokens + 1)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "PastByBlock":
         """The tokens of some texts, in the order asked for."""
@@ -122,11 +122,12 @@ class PastByBlock:
 
 
 def with_room(
-    tokens: Float[Tensor, "rows blocks 2 key_heads tokens d_head"],
+    tokens: Float[Tensor, "rows blocks 2 key_heads tokens d_head"], at_least: int
 ) -> Float[Tensor, "rows blocks 2 key_heads room d_head"]:
-    """A copy of tokens, with room for more behind them."""
+    """A copy of tokens in room for so many, or for twice as many as there are where those would fill it."""
     n_tokens = tokens.shape[4]
-    copy = tokens.new_empty(*tokens.shape[:4], n_tokens + max(n_tokens, ROOM), tokens.shape[5])
+    room = at_least if n_tokens < at_least else 2 * n_tokens
+    copy = tokens.new_empty(*tokens.shape[:4], room, tokens.shape[5])
     copy[..., :n_tokens, :] = tokens
     return copy
 

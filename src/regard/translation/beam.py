@@ -24,7 +24,7 @@ from torch import Tensor
 from regard.text.vocabulary import EOS
 from regard.translation.alignment import looked
 from regard.translation.model import Step, TranslatingModel
-from regard.translation.search import Hypothesis, Sources, allowed, begin, selected
+from regard.translation.search import Hypothesis, Sources, begin, choices, selected
 
 NOT_COVERED = 1e-9
 """What a source piece that nothing looked at counts as having been given, since log 0 would outweigh everything."""
@@ -211,10 +211,10 @@ def first(beam: Beam, model: TranslatingModel, sources: Sources) -> Running:
 
 def extend(running: Running, size: int) -> Extensions:
     """The likeliest extensions that there are places for. (Those of all are among the likeliest of each hypothesis.)"""
-    known = allowed(running.step.logits, running.tokens.shape[2], running.sentences.limits)
-    each, tokens = known.topk(min(size, known.shape[1]), dim=1)
-    n_sentences, n_each = len(running.tokens), each.shape[1]
-    each, tokens = each.double().view(n_sentences, -1, n_each), tokens.view(n_sentences, -1)
+    logits, n_sentences, length = running.step.logits, len(running.tokens), running.tokens.shape[2]
+    n_each = min(size, logits.shape[2])
+    each, tokens = choices(logits, n_each, length, running.sentences.limits)
+    each, tokens = each.view(n_sentences, -1, n_each), tokens.view(n_sentences, -1)
     total = (running.log_probability[:, :, None] + each).flatten(1)
     log_probability, chosen = total.topk(min(size, total.shape[1]), dim=1)
     placed = torch.arange(chosen.shape[1], device=chosen.device) < running.sentences.places[:, None]

@@ -1,11 +1,13 @@
 """Greedy search: always the likeliest next token."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from regard.translation.model import TranslatingModel
-from regard.translation.search import Hypothesis, Sources, follow
+from regard.translation.search import Chosen, Hypothesis, Sources, choices, follow
 
 
 @dataclass(frozen=True)
@@ -18,4 +20,9 @@ class Greedy:
     @torch.inference_mode()
     def run(self, model: TranslatingModel, sources: Sources) -> list[tuple[Hypothesis, ...]]:
         """One hypothesis for each source."""
-        return follow(model, sources, lambda known, rows, length: known.argmax(dim=1))
+
+        def choose(logits: Tensor, rows: Tensor, length: int, limits: Sequence[int]) -> Chosen:
+            log_probability, tokens = choices(logits, 1, length, limits)
+            return tokens[:, 0], log_probability[:, 0]
+
+        return follow(model, sources, choose)

@@ -9,6 +9,7 @@ the same whichever sentences it shares a batch with.
 Source: Fan, Lewis & Dauphin 2018 (top-k); Holtzman et al. 2020, section 3.1 (top-p, the nucleus).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.translation.model import TranslatingModel
-from regard.translation.search import Hypothesis, Sources, follow
+from regard.translation.search import Chosen, Hypothesis, Sources, allowed, follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +55,19 @@ class Sample:
     def run(self, model: TranslatingModel, sources: Sources) -> list[tuple[Hypothesis, ...]]:
         """One hypothesis for each source."""
         numbers = drawn(self.seed, sources.numbers, max(sources.limits) + 1).to(sources.lengths.device)
-        return follow(model, sources, lambda known, rows, length: self.choose(known, numbers[rows, length]))
 
-    def choose(self, known: Float[Tensor, "rows vocabulary"], numbers: Float[Tensor, " rows"]) -> Int[Tensor, " rows"]:
+        def choose(logits: Tensor, rows: Tensor, length: int, limits: Sequence[int]) -> Chosen:
+            known = allowed(logits, length, limits)
+            tokens = self.draw(known, numbers[rows, length])
+            return tokens, known.gather(1, tokens[:, None])[:, 0].double()
+
+        return follow(model, sources, choose)
+
+    def draw(self, known: Float[Tensor, "rows vocabulary"], numbers: Float[Tensor, " rows"]) -> Int[Tensor, " rows"]:
         """The token of each row at which the sum of the probabilities passes the row's number.
 
         >>> known = torch.tensor([[0.2, 0.5, 0.3]]).log()
-        >>> [int(Sample().choose(known, torch.tensor([u]).double())) for u in (0.1, 0.6, 0.9)]
+        >>> [int(Sample().draw(known, torch.tensor([u]).double())) for u in (0.1, 0.6, 0.9)]
         [0, 1, 2]
         """
         scaled = (known - known.amax(dim=1, keepdim=True)).double() / self.temperature

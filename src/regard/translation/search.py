@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.text.vocabulary import BOS, EOS, PAD
+from regard.translation.likeliest import expected, likeliest, log_softmax
 from regard.translation.model import Step, TranslatingModel
 
 TARGET_PER_SOURCE, TARGET_MORE = 3, 20
@@ -110,27 +111,32 @@ def begin(model: TranslatingModel, sources: Sources) -> tuple[Step, Float[Tensor
     step = model.step(torch.cat([first, sources.prefix], dim=1), model.start(sources.source, sources.lengths))
     if not sources.prefix.shape[1]:
         return step, torch.zeros(len(sources.lengths), dtype=torch.float64, device=first.device)
-    expected = log_softmax(step.logits[:, :-1]).gather(2, sources.prefix[..., None])
-    return step, expected[..., 0].double().sum(dim=1)
+    forced = log_softmax(step.logits[:, :-1]).gather(2, sources.prefix[..., None])
+    return step, forced[..., 0].double().sum(dim=1)
 
 
-def log_softmax(logits: Float[Tensor, "*batch vocabulary"]) -> Float[Tensor, "*batch vocabulary"]:
-    """Log-probabilities, in float32 or better."""
-    return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+def choices(
+    logits: Float[Tensor, "rows new vocabulary"], n: int, length: int, limits: Sequence[int]
+) -> tuple[Float[Tensor, "rows n"], Int[Tensor, "rows n"]]:
+    """The n likeliest of the tokens that may come after the last new token, with their log-probabilities in float64.
+
+    Args:
+        logits: what the model expects.
+        n: how many; where fewer may come, the others' log-probabilities are -inf.
+        length: how many pieces there are; at its limit a text may only end.
+        limits: of each sentence, whose rows lie together.
+    """
+    if length < min(limits):
+        return likeliest(logits[:, -1], n)
+    log_probability, tokens = allowed(logits, length, limits).topk(n, dim=1)
+    return log_probability.double(), tokens
 
 
 def allowed(
     logits: Float[Tensor, "rows new vocabulary"], length: int, limits: Sequence[int]
 ) -> Float[Tensor, "rows vocabulary"]:
-    """Log-probabilities of what may come after the last new token; -inf for what may not.
-
-    Args:
-        logits: what the model expects.
-        length: how many pieces there are; at its limit a text may only end.
-        limits: of each sentence, whose rows lie together.
-    """
-    known = log_softmax(logits[:, -1])
-    known[:, PAD] = known[:, BOS] = -torch.inf
+    """Log-probabilities of all tokens, as `choices` has them; -inf for those that may not come."""
+    known = expected(logits[:, -1])
     if length >= min(limits):
         full = torch.tensor([length >= limit for limit in limits], device=known.device)
         others = torch.arange(known.shape[1], device=known.device) != EOS
@@ -145,20 +151,22 @@ def selected(state: Any, rows: Int[Tensor, " rows"], n: int) -> Any:
     return state.select(rows)
 
 
-Choice = Callable[[Float[Tensor, "rows vocabulary"], Int[Tensor, " rows"], int], Int[Tensor, " rows"]]
-"""Takes a token for each row: from log-probabilities, the rows' places in the batch, and how many pieces there are."""
+Chosen = tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]
+"""A token for each row, and its log-probability in float64."""
+
+Choose = Callable[[Float[Tensor, "rows new vocabulary"], Int[Tensor, " rows"], int, Sequence[int]], Chosen]
+"""Takes a token for each row: from logits, the rows' places in the batch, how many pieces there are, and the limits."""
 
 
-def follow(model: TranslatingModel, sources: Sources, choose: Choice) -> list[tuple[Hypothesis, ...]]:
+def follow(model: TranslatingModel, sources: Sources, choose: Choose) -> list[tuple[Hypothesis, ...]]:
     """One hypothesis for each source, a token at a time; a row that has taken EOS leaves the batch."""
     step, log_probability = begin(model, sources)
     rows, tokens = torch.arange(len(sources.limits), device=sources.lengths.device), sources.prefix
     limits, found = list(sources.limits), dict[int, Hypothesis]()
     while True:
         length = tokens.shape[1]
-        known = allowed(step.logits, length, limits)
-        chosen = choose(known, rows, length)
-        log_probability = log_probability + known.gather(1, chosen[:, None])[:, 0].double()
+        chosen, of_chosen = choose(step.logits, rows, length, limits)
+        log_probability = log_probability + of_chosen
         state, ended = step.state, chosen == EOS
         if bool(ended.any()):
             for place in ended.nonzero()[:, 0].tolist():

@@ -8,7 +8,6 @@ among the backends that `attend` chooses from, since it is given no masks and ha
 """
 
 import ctypes
-from collections.abc import Callable
 from functools import cache
 from math import ceil
 from pathlib import Path
@@ -18,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention.compiled import FLOATS, INTEGERS, compiled
+from regard.attention.compiled import FLOATS, INTEGERS, compiled, on_threads
 
 SOURCE = Path(__file__).with_name("one_token.c")
 WIDE = 16
@@ -110,12 +109,7 @@ def one_token(
         scores=scores.data_ptr(),
         context=context.data_ptr(),
     )
-    function = regard_one_token()
-    assert function is not None
-    if threads > 1 and (together := parallel()) is not None:
-        together(function, ctypes.byref(call), threads, 0)
-    else:
-        function(ctypes.byref(call))
+    on_threads(regard_one_token(), call, threads)
     return context
 
 
@@ -136,17 +130,3 @@ def why_not(like: Float[Tensor, "*places d_head"]) -> str | None:
 def regard_one_token() -> Any | None:
     """The compiled function, which takes a `Call` by reference; None where it cannot be had."""
     return compiled(SOURCE, "regard_one_token", ctypes.c_void_p)
-
-
-@cache
-def parallel() -> Callable[..., None] | None:
-    """What runs a function on torch's own threads, which need not be woken; None where those are not GNU's OpenMP.
-
-    Source: libgomp's entry for a parallel region, `GOMP_parallel(function, data, threads, flags)`.
-    """
-    try:
-        function = ctypes.CDLL(None).GOMP_parallel
-    except (AttributeError, OSError, TypeError):
-        return None
-    function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint], None
-    return function
