@@ -74,14 +74,16 @@ def main(
         cases = list(product(BEAMS, batch or BATCHES))
         rows = [measured(ways, translator, texts, beam, size, seconds) for beam, size in watched(cases, "translation")]
     n_parameters = sum(p.numel() for p in translator.model.parameters())  # type: ignore[attr-defined]
+    what = f", {model.name}" if model else ""
     table = Table(
-        name="translation",
-        title="Translating, in tokens a second",
+        name=f"translation-{model.name}" if model else "translation",
+        title=f"Translating, in tokens a second{what}",
         about=(
             f"Target pieces a second, {len(texts)} lines (one in {ONE_IN} where they go one by one), a Transformer of "
-            f"{n_parameters / 1e6:.1f} M parameters, float32: regard, generate of transformers, and CTranslate2 on the "
-            "same weights, the same batches of lines of like length; int8: CTranslate2's own, the limit to show. same: "
-            "lines that generate translates as regard does, to the letter. Goal: 3 times generate's speed at beam 5."
+            f"{n_parameters / 1e6:.1f} M parameters with {len(translator.target_vocabulary):,} pieces to choose from, "
+            "float32: regard, generate of transformers, and CTranslate2 on the same weights, the same batches of lines "
+            "of like length; int8: CTranslate2's own, the limit to show. same: lines that generate translates as "
+            "regard does, to the letter. Goal: 3 times generate's speed at beam 5."
         ),
         command=command_of(__file__),
         machine=machine("transformers", "ctranslate2"),

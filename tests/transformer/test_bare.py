@@ -8,7 +8,7 @@ from torch.testing import assert_close
 from translating import texts
 
 from regard import ScaledDot, Softmax, use_backend
-from regard.transformer import linear
+from regard.attention import linear
 from regard.transformer.model import BareStep, Step, Transformer
 
 SOURCE, LENGTHS = texts([7, 5, 3], 31), torch.tensor([7, 5, 3])

@@ -22,12 +22,13 @@ Source: Luong, Pham & Manning 2015, section 3, equations 5 and 6; Bahdanau, Cho 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.attention.linear import Linear, as_tensors
 from regard.attention.pattern import Pattern
 from regard.recurrent.cell import Cells, Hidden
 from regard.recurrent.config import RecurrentConfig
@@ -45,6 +46,7 @@ class State:
         output: s̃ of the last step, which input feeding takes; 0 before the first.
         weights: where the last step looked, which a location-aware score takes; 0 before the first.
         n_tokens: how many target tokens have been read.
+        to_logits: the output projection as its tensors; None = the module itself makes logits.
     """
 
     memory: Memory
@@ -52,15 +54,16 @@ class State:
     output: Float[Tensor, "batch d_model"]
     weights: Float[Tensor, "batch source"]
     n_tokens: int
+    to_logits: Linear | None = None
 
     def select(self, rows: Int[Tensor, " rows"]) -> "State":
         """The state of some rows of the batch, in the order asked for; a row may come several times."""
-        return State(
+        return replace(
+            self,
             memory=self.memory.select(rows),
             hidden=tuple(part.index_select(1, rows) for part in self.hidden),
             output=self.output.index_select(0, rows),
             weights=self.weights.index_select(0, rows),
-            n_tokens=self.n_tokens,
         )
 
     def __repr__(self) -> str:
@@ -152,6 +155,7 @@ class Decoder(nn.Module):
             output=torch.zeros_like(encoded.states[:, 0]),
             weights=torch.zeros_like(encoded.states[:, :, 0]),
             n_tokens=0,
+            to_logits=as_tensors(self.to_logits),
         )
 
     def forward(self, tokens: Int[Tensor, "batch target"], state: State) -> Decoded:
@@ -163,7 +167,8 @@ class Decoder(nn.Module):
             state: from `start`, or from the tokens before these.
         """
         outputs, after, pattern = self.read(tokens, state)
-        return Decoded(logits=self.to_logits(outputs), state=after, pattern=pattern)
+        to_logits = self.to_logits if after.to_logits is None or torch.is_grad_enabled() else after.to_logits
+        return Decoded(logits=to_logits(outputs), state=after, pattern=pattern)
 
     def read(
         self, tokens: Int[Tensor, "batch target"], state: State
@@ -186,13 +191,7 @@ class Decoder(nn.Module):
         states, hidden = self.cells(embedded, state.hidden)
         read = self.reader(states, state.memory, first=state.n_tokens)
         outputs = self.combined(read.context[:, 0], states, embedded)
-        after = State(
-            memory=state.memory,
-            hidden=hidden,
-            output=outputs[:, -1],
-            weights=state.weights,
-            n_tokens=state.n_tokens + embedded.shape[1],
-        )
+        after = replace(state, hidden=hidden, output=outputs[:, -1], n_tokens=state.n_tokens + embedded.shape[1])
         return self.dropout(outputs), after, read.pattern
 
     def turns(self, embedded: Float[Tensor, "batch target d_model"], state: State) -> Iterator[Turn]:
@@ -213,7 +212,7 @@ class Decoder(nn.Module):
             query, hidden = self.cells(fed, state.hidden)
             states, (context, weights) = query, self.look(query, state)
         output = self.combined(context, states, token)[:, 0]
-        after = State(memory=state.memory, hidden=hidden, output=output, weights=weights, n_tokens=state.n_tokens + 1)
+        after = replace(state, hidden=hidden, output=output, weights=weights, n_tokens=state.n_tokens + 1)
         return Turn(query=query, before=state.weights, state=after)
 
     def look(

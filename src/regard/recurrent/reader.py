@@ -67,8 +67,9 @@ class Memory:
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Memory":
         """The sources of some rows of the batch, in the order asked for; a row may come several times."""
-        states, keys, lengths = (part.index_select(0, rows) for part in (self.states, self.keys, self.lengths))
-        return Memory(states=states, keys=keys, lengths=lengths)
+        states = self.states.index_select(0, rows)
+        keys = states if self.keys is self.states else self.keys.index_select(0, rows)
+        return Memory(states=states, keys=keys, lengths=self.lengths.index_select(0, rows))
 
 
 class Reader(nn.Module):

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from regard.attention.backends.choice import ASKED
 from regard.attention.backends.one_token import one_token, why_not
+from regard.attention.linear import Linear, hooked
 from regard.attention.multi_head import KeyValue, MultiHeadAttention
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
@@ -31,7 +32,6 @@ from regard.transformer.cache import ROOM, Past, PastByBlock, Room
 from regard.transformer.dropout import Dropout
 from regard.transformer.embedding import Embedding
 from regard.transformer.feed_forward import FeedForward
-from regard.transformer.linear import Linear
 
 Padding = Float[Tensor, "sources 1 1 source"]
 """What is added to scores of source tokens."""
@@ -311,11 +311,6 @@ def products(score: Score) -> bool:
 def weighted(normalise: Normaliser) -> bool:
     """Whether weights are the softmax of the scores."""
     return isinstance(normalise, Softmax) and normalise.temperature == 1 and normalise.sinks is None
-
-
-def hooked(module: nn.Module) -> bool:
-    """Whether somebody wants to know of a module's calls, or has put something else in their place."""
-    return bool(module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module))
 
 
 def bare_steps(device: torch.device) -> bool:

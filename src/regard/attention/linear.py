@@ -42,11 +42,27 @@ class Linear:
         worth = weight.numel() >= WORTH_PACKING and weight.device.type == "cpu" and weight.dtype == torch.float32
         return cls(weight, bias, torch.ops.mkldnn._reorder_linear_weight(weight) if worth and packs() else None)
 
-    def __call__(self, x: Float[Tensor, "rows d_in"]) -> Float[Tensor, "rows d_out"]:
+    def __call__(self, x: Float[Tensor, "*rows d_in"]) -> Float[Tensor, "*rows d_out"]:
         """The projected vectors."""
         if self.packed is None:
             return F.linear(x, self.weight, self.bias)
         return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
+
+
+def as_tensors(module: nn.Linear) -> Linear | None:
+    """A projection as its tensors; None where those are not all that counts.
+
+    That is where gradients are wanted, another precision or a program of what is done, where the module is one that
+    somebody has made of nn.Linear, and where a hook waits for its calls.
+    """
+    more = torch.is_grad_enabled() or torch.is_autocast_enabled(module.weight.device.type)
+    known = type(module) is nn.Linear and type(module.weight) is type(module.bias) is nn.Parameter
+    return None if more or not known or hooked(module) or torch.compiler.is_compiling() else Linear.of(module)
+
+
+def hooked(module: nn.Module) -> bool:
+    """Whether somebody wants to know of a module's calls, or has put something else in their place."""
+    return bool(module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module))
 
 
 @cache

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from regard.transformer import linear as module
-from regard.transformer.linear import Linear, packs
+from regard.attention import linear as module
+from regard.attention.linear import Linear, as_tensors, packs
 
 SIZES = [(16, 8200), (512, 256), (40, 4001)]
 
@@ -39,6 +39,32 @@ def test_what_is_not_worth_it_or_cannot_be_is_left_as_it_is(normal, reason, monk
         linear = Linear.of(projection)
         assert linear.packed is None
         assert torch.equal(linear(x), projection(x))
+
+
+def test_more_than_two_dimensions_stay(normal):
+    projection, x = nn.Linear(16, 8200), normal(3, 2, 16)
+    with torch.no_grad():
+        assert_close(Linear.of(projection)(x), projection(x), rtol=1e-5, atol=1e-5)
+
+
+class Louder(nn.Linear):
+    """A projection that somebody changed."""
+
+
+def test_tensors_are_not_all_that_counts_where_gradients_precision_hooks_or_other_modules_do():
+    projection = nn.Linear(4, 3)
+    assert as_tensors(projection) is None
+    with torch.no_grad():
+        assert as_tensors(projection) is not None
+        assert as_tensors(Louder(4, 3)) is None
+        assert as_tensors(nn.Linear(4, 3, bias=False)) is None
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert as_tensors(projection) is None
+        handle = projection.register_forward_hook(lambda module, given, out: 2 * out)
+        assert as_tensors(projection) is None
+        handle.remove()
+        projection.forward = lambda x: x
+        assert as_tensors(projection) is None
 
 
 @pytest.mark.parametrize("change", [AttributeError, RuntimeError, TypeError, "other numbers"])
