@@ -24,6 +24,7 @@ from torch import Tensor
 from regard import Ask, Causal, attend
 from regard.attention.summary import Summary
 
+HEADS = 8
 LENGTHS = 512, 1024, 2048, 4096, 8192, 16384
 WIDTHS = 64, 128
 
@@ -41,7 +42,7 @@ Statistics = Mapping[str, Tensor]
 def main(
     length: Length = None,
     width: Width = None,
-    heads: Heads = 8,
+    heads: Heads = HEADS,
     seconds: Seconds = 30,
     threads: Threads = None,
     quick: Quick = False,
@@ -59,10 +60,10 @@ def main(
         length, width, seconds = length or [128, 256], width or [64], min(seconds, 0.2)
     cases = list(product(width or WIDTHS, (False, True), length or LENGTHS))
     table = Table(
-        name="inspection",
+        name="inspection" if heads == HEADS else f"inspection-{heads}-heads",
         title="Attention with its statistics",
         about=(
-            f"float32, 1 x {heads} heads; received attention, entropy and a {CELLS} x {CELLS} map of each head, exact. "
+            f"float32, heads: {heads}; received attention, entropy and a {CELLS} x {CELLS} map of each head, exact. "
             "before: asked for with the attention; after: asked of its pattern; eager: the weights built, and the "
             "same made of them. Goals: before at most 1.5 times SDPA's forward at width 64 and 1.3 at 128, after at "
             "most 1.9 and 1.75; at 4,096 eager takes at least 2.8 times as long as before, 4.5 times when causal."
