@@ -60,8 +60,8 @@ def main(
         length, width, seconds = length or [128, 256], width or [64], min(seconds, 0.2)
     cases = list(product(width or WIDTHS, (False, True), length or LENGTHS))
     table = Table(
-        name="inspection" if heads == HEADS else f"inspection-{heads}-heads",
-        title="Attention with its statistics",
+        name="inspection" if heads == HEADS else f"inspection-heads-{heads}",
+        title="Attention with its statistics" if heads == HEADS else f"Attention with its statistics, heads: {heads}",
         about=(
             f"float32, heads: {heads}; received attention, entropy and a {CELLS} x {CELLS} map of each head, exact. "
             "before: asked for with the attention; after: asked of its pattern; eager: the weights built, and the "
