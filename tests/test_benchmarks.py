@@ -121,12 +121,17 @@ def test_the_command_is_told_without_the_place_that_it_writes_to(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("script", "given"), [(attend, {"length": [8]}), (inspection, {"length": [64], "width": [8], "heads": 2})]
+    ("script", "given", "name"),
+    [
+        (attend, {"length": [8]}, "attend"),
+        (inspection, {"length": [64], "width": [8]}, "inspection"),
+        (inspection, {"length": [64], "width": [8], "heads": 2}, "inspection-heads-2"),
+    ],
 )
-def test_a_try_prints_its_table_and_writes_nothing(script, given, tmp_path, capsys, monkeypatch):
+def test_a_try_prints_its_table_and_writes_nothing(script, given, name, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(table, "RESULTS", tmp_path / "results")
     script.main(**given, quick=True)
     assert capsys.readouterr().out.count("\n| ") >= 4
     assert not (tmp_path / "results").exists()
     script.main(**given, quick=True, out=tmp_path / "there")
-    assert json.loads((tmp_path / "there" / f"{script.__name__}.json").read_text())["rows"]
+    assert json.loads((tmp_path / "there" / f"{name}.json").read_text())["rows"]

@@ -115,7 +115,7 @@ def test_steps_follow_from_passes_over_the_corpus(batches, accumulate, steps):
     assert config.evaluation.every_steps == -(-steps // 32)
 
 
-@pytest.mark.parametrize(("kind", "steps", "every"), [("transformer", 32 * 144, 144), ("recurrent", 20 * 144, 144)])
+@pytest.mark.parametrize(("kind", "steps", "every"), [("transformer", 32 * 144, 144), ("recurrent", 30 * 144, 144)])
 def test_where_a_recipe_says_no_number_every_pass_is_judged(kind, steps, every):
     recipe = RECIPES["cpu"][1]
     config = with_steps(settled(TrainConfig(model=Model(kind=kind))), recipe, 144)

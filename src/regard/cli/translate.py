@@ -30,7 +30,7 @@ def translate(
         int | None, typer.Option("--beam", "-b", help="Keep this many texts under way.", show_default="5")
     ] = None,
     length_penalty: Annotated[
-        float | None, typer.Option("--length-penalty", help="More = longer texts; 0 = none.", show_default="0.6")
+        float | None, typer.Option("--length-penalty", help="More = longer texts; 0 = none.", show_default="1")
     ] = None,
     coverage_penalty: Annotated[
         float | None,

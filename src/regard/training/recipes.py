@@ -86,7 +86,7 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
             up_to_pairs=200_000,
             usual={
                 "transformer": Usual("tiny", 5e-3, 32),
-                "recurrent": Usual("small", 5e-3, 20, {"dropout": 0.3}),
+                "recurrent": Usual("small", 5e-3, 30, {"dropout": 0.4}),
             },
             batch_tokens=4_000,
             warmup_steps=2_000,

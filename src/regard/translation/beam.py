@@ -40,11 +40,12 @@ class Beam:
         coverage_penalty: β; 0 = none, more = texts that leave out less of the source.
         n_best: how many of the best to give; there may be fewer where the beam found fewer.
 
-    Source: the default α is that of Vaswani et al. 2017, section 6.1.
+    Departure: Vaswani et al. 2017, section 6.1, have α = 0.6, with which translations of Multi30k's dev set are too
+    short: 1 is better by 0.1 to 0.4 BLEU, from English to German and back, for the Transformer and the recurrent model.
     """
 
     size: int = 5
-    length_penalty: float = 0.6
+    length_penalty: float = 1.0
     coverage_penalty: float = 0.0
     n_best: int = 1
 
