@@ -50,7 +50,7 @@ def test_log_probability_is_that_of_the_text(translator):
         known = logits[0].detach().double().log_softmax(dim=-1)
         total = sum(float(known[place, token]) for place, token in enumerate([*one.target_ids, EOS]))
         assert one.log_probability == pytest.approx(total, abs=1e-4)
-        assert one.score == pytest.approx(total / ((5 + len(one.target_ids) + 1) / 6) ** 0.6, abs=1e-4)
+        assert one.score == pytest.approx(total / ((5 + len(one.target_ids) + 1) / 6), abs=1e-4)
         if UNK not in one.target_ids:
             assert one.text == translator.target_vocabulary.decode(list(one.target_ids))
 
