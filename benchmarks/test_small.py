@@ -9,12 +9,14 @@ from typing import Protocol
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard import Causal, Pattern, attend
+from regard.attention.linear import Linear
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
 from regard.translation.beam import Beam
+from regard.translation.likeliest import likeliest
 from regard.translation.search import Sources
 
 
@@ -94,3 +96,20 @@ def test_a_backward_pass(benchmark: Benchmark) -> None:
     with torch.inference_mode(False), torch.enable_grad():
         query, key, value = (part.clone().requires_grad_() for part in parts(512))
         benchmark(lambda: attend(query, key, value, mask=Causal()).context.sum().backward())  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("rows", [5, 320])
+def test_linear(benchmark: Benchmark, rows: int, packed: bool) -> None:
+    """An output projection of a translator, with its weights packed and as they lie."""
+    module = nn.Linear(128, 8831)
+    benchmark(Linear.of(module) if packed else module, torch.randn(rows, 128))
+
+
+@pytest.mark.parametrize("n", [5, 100])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_likeliest(benchmark: Benchmark, monkeypatch: pytest.MonkeyPatch, compiled: bool, n: int) -> None:
+    """The tokens that a beam goes on with, by the kernel and by torch's operations."""
+    if not compiled:
+        monkeypatch.setattr("regard.translation.likeliest.regard_likeliest", lambda: None)
+    benchmark(likeliest, torch.randn(320, 8831), n)

@@ -58,8 +58,8 @@ def main(
         title="Translators of other people's text",
         about=(
             "`regard train` with the settings that it chooses itself but, for some, fewer steps (steps: those made, of "
-            "those that were to be made), 4,000 pieces, or, from German recurrently, dropout 0.3; beam search of 5. "
-            "pieces: of the target's vocabulary. BLEU, chrF2 and TER are sacreBLEU's on the raw lines, with the "
+            "those that were to be made) or 4,000 pieces; the de-en and en-ja recurrent ones have dropout 0.3. Beam of "
+            "5. pieces: of the target's vocabulary. BLEU, chrF2 and TER are sacreBLEU's on the raw lines, with the "
             "signatures below; BLEU's words are 13a's, or characters where there are no spaces. own metric is that of "
             "the published figure: BLEU of lower-cased lines in spaCy's or Moses' words. hours: of training on one "
             "thread beside other work, pauses included. A row is made anew when its folder is given, and kept "

@@ -47,6 +47,20 @@ def test_select_selects_what_patterns_are_made_of(model):
     assert_close(after.cross[0].dense(), expected_after.cross[0].dense()[rows])
 
 
+def test_a_source_that_was_read_for_its_numbers_alone_may_be_gone_on_from_in_another_way(loud):
+    model = loud().float()
+    with torch.no_grad():
+        state = start(model)
+        assert state.to_logits is not None
+    expected = model.step(TARGET[:, :3], start(model)).logits
+    found = model.step(TARGET[:, :3], state).logits
+    assert_close(found, expected)
+    found.sum().backward()
+    assert model.decoder.to_logits.weight.grad.any()
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        assert model.step(TARGET[:, :3], state).logits.dtype == torch.bfloat16
+
+
 def test_a_state_introduces_itself(model):
     state = start(model).select(torch.tensor([1, 1]))
     assert repr(state) == f"State(n_tokens=0, rows=2, source=11, layers={model.config.n_layers})"

@@ -43,6 +43,16 @@ def test_it_is_the_definition(normal, rows, vocabulary, n):
 
 
 @pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("n", [module.MOST, module.MOST + 1])
+def test_there_may_be_many(normal, n):
+    logits = normal(3, 300)
+    expected, expected_tokens = defined(logits, n)
+    log_probability, tokens = likeliest(logits, n)
+    assert_close(log_probability, expected, rtol=1e-6, atol=3e-6)
+    assert torch.equal(tokens, expected_tokens)
+
+
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("scale", [1e-6, 30.0, 1e4, 1e30])
 def test_logits_may_be_small_and_large(normal, scale):
     logits = normal(7, 333) * scale

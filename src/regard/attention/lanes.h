@@ -64,3 +64,9 @@ static inline wide exp_of(wide x) {
   p = p * f * f + f + 1.0f;
   return p * (wide)(((lanes)shifted << 23) + 0x3f800000);
 }
+
+/* The same for all numbers up to 88: 0 for those below LEAST. */
+static inline wide exp_or_0_of(wide x) {
+  lanes none = x < LEAST;
+  return (wide)((lanes)exp_of(choose(none, all(LEAST), x)) & ~none);
+}

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from regard.attention.backends.choice import ASKED
 from regard.attention.backends.one_token import one_token, why_not
-from regard.attention.linear import Linear, hooked
+from regard.attention.linear import Linear, hooked, just_numbers
 from regard.attention.multi_head import KeyValue, MultiHeadAttention
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
@@ -315,9 +315,4 @@ def weighted(normalise: Normaliser) -> bool:
 
 def bare_steps(device: torch.device) -> bool:
     """Whether steps may be bare: nobody wants gradients, another backend, another precision or a program of them."""
-    return not (
-        torch.is_grad_enabled()
-        or ASKED.name not in (None, "fused")
-        or torch.is_autocast_enabled(device.type)
-        or torch.compiler.is_compiling()
-    )
+    return just_numbers(device) and ASKED.name in (None, "fused")

@@ -1,4 +1,4 @@
-/* The likeliest tokens of each row and their log-probabilities, in one reading of the logits.
+/* The likeliest tokens of each row and their log-probabilities.
 
        log p_i = x_i - max x - log(sum over j of exp(x_j - max x))
 
@@ -53,17 +53,12 @@ static float find(const Call *c, const float *logits, float *found, int64_t *tok
   return largest;
 }
 
-static inline wide weights(wide x) {
-  lanes none = x < LEAST;
-  return (wide)((lanes)exp_of(choose(none, all(LEAST), x)) & ~none);
-}
-
 static double log_of_sum(const float *logits, int64_t vocabulary, float largest) {
   wide sums[2] = {all(0), all(0)}; /* side by side: each waits for itself */
   int64_t start = 0;
   for (; start + 2 * WIDE <= vocabulary; start += 2 * WIDE) {
-    sums[0] += weights(load(logits + start) - largest);
-    sums[1] += weights(load(logits + start + WIDE) - largest);
+    sums[0] += exp_or_0_of(load(logits + start) - largest);
+    sums[1] += exp_or_0_of(load(logits + start + WIDE) - largest);
   }
   double sum = sum_of(sums[0] + sums[1]);
   for (; start < vocabulary; start++) sum += exp((double)logits[start] - largest);

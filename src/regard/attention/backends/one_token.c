@@ -44,9 +44,7 @@ static float softmax(float *scores, int tokens) {
   }
   float shift = largest_of(largest);
   for (int t = 0; t < tokens; t += WIDE) {
-    wide x = load(scores + t) - shift;
-    lanes none = x < LEAST;
-    wide e = (wide)((lanes)exp_of(choose(none, all(LEAST), x)) & ~none);
+    wide e = exp_or_0_of(load(scores + t) - shift);
     store(scores + t, e);
     total += e;
   }
