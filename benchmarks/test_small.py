@@ -98,12 +98,12 @@ def test_a_backward_pass(benchmark: Benchmark) -> None:
         benchmark(lambda: attend(query, key, value, mask=Causal()).context.sum().backward())  # type: ignore[no-untyped-call]
 
 
-@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("by", ["regard", "torch"])
 @pytest.mark.parametrize("rows", [5, 320])
-def test_linear(benchmark: Benchmark, rows: int, packed: bool) -> None:
-    """An output projection of a translator, with its weights packed and as they lie."""
+def test_linear(benchmark: Benchmark, rows: int, by: str) -> None:
+    """An output projection of a translator."""
     module = nn.Linear(128, 8831)
-    benchmark(Linear.of(module) if packed else module, torch.randn(rows, 128))
+    benchmark(Linear.of(module) if by == "regard" else module, torch.randn(rows, 128))
 
 
 @pytest.mark.parametrize("n", [5, 100])

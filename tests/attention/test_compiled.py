@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.attention.compiled import HEADER, cache_folder, compiled, library
+from regard.attention.compiled import HEADERS, cache_folder, compiled, library
 
 SOURCE = """
 #include "lanes.h"
@@ -15,8 +15,9 @@ void largest(float *numbers) { numbers[0] = largest_of(load(numbers)); }
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A C file beside which the header lies, as ours do."""
-    (tmp_path / "lanes.h").write_bytes(HEADER.read_bytes())
+    """A C file beside which the headers lie, as ours do."""
+    for header in HEADERS:
+        (tmp_path / header.name).write_bytes(header.read_bytes())
     path = tmp_path / "largest.c"
     path.write_text(SOURCE)
     return path

@@ -16,7 +16,7 @@ TARGET = texts([5, 5, 5], 37, seed=1)
 @pytest.fixture(params=["pre", "post", "in place"])
 def model(request: pytest.FixtureRequest) -> Transformer:
     if request.param == "in place":  # tokens are read where they lie
-        return loud(Transformer(small(d_model=96, n_key_heads=3))).float()
+        return loud(Transformer(small(d_model=96, d_ff=48, n_key_heads=3))).float()
     return loud(Transformer(small(norm=request.param, n_key_heads=3)))
 
 
@@ -66,7 +66,7 @@ def test_a_beam_goes_on_as_its_texts_do_whatever_was_taken_at_every_step(model):
 
 @torch.inference_mode()
 def test_rows_that_are_taken_leave_their_tokens_where_they_are():
-    model = loud(Transformer(small(d_model=96))).float()
+    model = loud(Transformer(small(d_model=96, d_ff=48))).float()
     step = model.step(TARGET[:, 2:3], after_two(model))
     past = step.state.past
     taken = step.state.select(torch.tensor([2, 2, 0])).past

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-HEADER = Path(__file__).with_name("lanes.h")
+HEADERS = tuple(sorted(Path(__file__).parent.glob("*.h")))
 FLAGS = ("-O3", "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC")
 
 FLOATS, INTEGERS = ctypes.c_void_p, ctypes.c_void_p
@@ -28,7 +28,7 @@ def compiled(source: Path, name: str, *arguments: Any) -> Any | None:
     """A function of a C file, which gives nothing back; None where it cannot be had.
 
     Args:
-        source: where it is written, with nothing beside it but `lanes.h`.
+        source: where it is written, with nothing beside it but the headers of this folder.
         name: of the function.
         arguments: their types.
     """
@@ -87,7 +87,8 @@ def library(source: Path, folder: Path) -> Path:
     if compiler is None:
         raise FileNotFoundError("no C compiler")
     version = subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=30).stdout
-    made_of = b"\0".join([source.read_bytes(), HEADER.read_bytes(), version, processor(), *map(str.encode, FLAGS)])
+    texts = [path.read_bytes() for path in (source, *HEADERS)]
+    made_of = b"\0".join([*texts, version, processor(), *map(str.encode, FLAGS)])
     path = folder / f"{source.stem}-{hashlib.sha256(made_of).hexdigest()[:16]}.so"
     if not path.exists():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ typedef int32_t lanes __attribute__((vector_size(4 * WIDE)));
 typedef float eight __attribute__((vector_size(32)));
 typedef int32_t eight_lanes __attribute__((vector_size(32)));
 typedef float four __attribute__((vector_size(16)));
+typedef int32_t four_lanes __attribute__((vector_size(16)));
 typedef union {
   wide whole;
   eight half[2];
@@ -32,12 +33,30 @@ static inline wide choose(lanes where, wide yes, wide no) {
    memory after a row, and nobody else may write into it at the same time. */
 static inline lanes first(int n) { return (lanes){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} < n; }
 
-/* Both by halves, which takes a third of the steps that one number after the other does. */
-static inline float sum_of(wide numbers) {
+#ifdef __clang__
+#define SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#else
+#define SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, (four_lanes){i, j, k, l})
+#endif
+
+/* By halves, which takes a third of the steps that one number after the other does. */
+static inline four folded(wide numbers) {
   halves of_16 = {numbers};
   quarters of_8 = {of_16.half[0] + of_16.half[1]};
-  four sums = of_8.half[0] + of_8.half[1];
+  return of_8.half[0] + of_8.half[1];
+}
+
+static inline float sum_of(wide numbers) {
+  four sums = folded(numbers);
   return (sums[0] + sums[2]) + (sums[1] + sums[3]);
+}
+
+/* The same of four, side by side. */
+static inline four sums_of(wide a, wide b, wide c, wide d) {
+  four p = folded(a), q = folded(b), r = folded(c), s = folded(d);
+  four pq = SHUFFLE(p, q, 0, 4, 1, 5) + SHUFFLE(p, q, 2, 6, 3, 7);
+  four rs = SHUFFLE(r, s, 0, 4, 1, 5) + SHUFFLE(r, s, 2, 6, 3, 7);
+  return SHUFFLE(pq, rs, 0, 1, 4, 5) + SHUFFLE(pq, rs, 2, 3, 6, 7);
 }
 
 static inline float larger(float a, float b) { return a > b ? a : b; }

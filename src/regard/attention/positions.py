@@ -80,10 +80,17 @@ class Rotary:
                 f"rotary positions turn pairs of numbers, so the width of a head must be even; got {d_head}."
             )
         wide = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
-        angles = positions[:, None].to(wide) * self.speeds(d_rotary).to(wide)
-        size = 1.0 if self.stretch is None else self.stretch.size
-        turned = turn(wide[..., :d_rotary], angles.cos() * size, angles.sin() * size, self.pairing)
+        cos, sin = self.cos_and_sin(positions, d_rotary, wide)
+        turned = turn(wide[..., :d_rotary], cos, sin, self.pairing)
         return torch.cat([turned.to(vectors), vectors[..., d_rotary:]], dim=-1)
+
+    def cos_and_sin(
+        self, positions: Int[Tensor, " tokens"], d_rotary: int, like: Tensor
+    ) -> tuple[Float[Tensor, "tokens pairs"], Float[Tensor, "tokens pairs"]]:
+        """Of the angle by which each pair of a vector turns, times the stretch's size."""
+        angles = positions[:, None].to(like) * self.speeds(d_rotary).to(like)
+        size = 1.0 if self.stretch is None else self.stretch.size
+        return angles.cos() * size, angles.sin() * size
 
     def speeds(self, d_rotary: int) -> Float[Tensor, " pairs"]:
         """By how much each pair turns from one position to the next, in float64."""

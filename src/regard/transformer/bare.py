@@ -2,11 +2,9 @@
 
 A decoder's own forward is made to be seen: it calls modules, checks arguments and keeps a pattern of every head. For
 one token that takes several times as long as the sums themselves. Here is the same decoder, of the same parameters,
-without it: queries, keys and values come from one product, the tokens before lie in room that is filled in place and
-are read where they lie (`one_token.py`), and a pattern is made when somebody asks for it.
+without it: the tokens before lie in room that is filled in place, and a pattern is made when somebody asks for it.
 
-Where anything is not as the paper has it (a module that was replaced, a hook, another score, parameters that are not
-finite or lie on other machines) there is no such shortcut, and the decoder's own forward takes the step.
+`newest.py` does the same by a kernel where it can; `shortcut.py` says where a step may be taken so at all.
 """
 
 import math
@@ -18,18 +16,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.backends.choice import ASKED
-from regard.attention.backends.one_token import one_token, why_not
-from regard.attention.linear import Linear, hooked, just_numbers
+from regard.attention.linear import Linear
 from regard.attention.multi_head import KeyValue, MultiHeadAttention
-from regard.attention.normalise.normaliser import Normaliser
-from regard.attention.normalise.softmax import Softmax
-from regard.attention.positions import LearnedPositions, Rotary
-from regard.attention.scores.dot import ScaledDot
-from regard.attention.scores.score import Score
+from regard.attention.positions import Rotary
 from regard.transformer.block import DecoderBlock, Residual
 from regard.transformer.cache import ROOM, Past, PastByBlock, Room
-from regard.transformer.dropout import Dropout
 from regard.transformer.embedding import Embedding
 from regard.transformer.feed_forward import FeedForward
 
@@ -39,11 +30,8 @@ Padding = Float[Tensor, "sources 1 1 source"]
 Rows = Float[Tensor, "rows d_model"]
 """The vector of the newest token of each row."""
 
-KNOWN = (
-    DecoderBlock, MultiHeadAttention, FeedForward, Residual, Embedding, LearnedPositions, Dropout,
-    nn.Embedding, nn.LayerNorm, nn.Linear, nn.ModuleList,
-)  # fmt: skip
-"""The modules whose sums are written down here."""
+Asked = tuple[Float[Tensor, "sources heads width d_head"], ...]
+"""What each block asked of the source."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,49 +40,25 @@ class BareDecoder:
 
     Attributes:
         embedding: of tokens, with their positions.
-        blocks: in their order.
+        blocks: in their order, at least one.
         norm: of what comes out of the last; None where the last one has its own.
         to_logits: the output projection.
     """
 
     embedding: Embedding
     blocks: tuple["BareBlock", ...]
-    norm: nn.LayerNorm | None
+    norm: "Norm | None"
     to_logits: Linear
 
     @classmethod
-    def of(cls, decoder: nn.Module) -> "BareDecoder | None":
-        """The decoder's tensors as they are now; None where this file does not know all that it does."""
-        if decoder.training or hooked(decoder) or not all(map(known, list(decoder.modules())[1:])):
-            return None
+    def of(cls, decoder: nn.Module) -> "BareDecoder":
+        """The tensors, as they are now, of a decoder that is as the paper has it."""
+        assert isinstance(decoder.embedding, Embedding)
         assert isinstance(decoder.blocks, Iterable)
-        blocks = tuple(map(BareBlock.of, decoder.blocks))
-        if not all(block.finite for block in blocks):
-            return None
-        return cls(decoder.embedding, blocks, decoder.norm, Linear.of(decoder.to_logits))  # type: ignore[arg-type]
-
-    def step(
-        self, tokens: Int[Tensor, "rows 1"], past: Past | PastByBlock | None, sources: "Sources"
-    ) -> tuple[Float[Tensor, "rows 1 vocabulary"], Past, tuple[Float[Tensor, "sources heads width d_head"], ...]]:
-        """Read one token more of each row.
-
-        Args:
-            tokens: ids.
-            past: the tokens before; None = there are none.
-            sources: what the rows read besides.
-
-        Returns:
-            Scores of what comes next; the tokens with the new one; what each block asked of the source.
-        """
-        x = self.embed(tokens[:, 0], 0 if past is None else past.n_tokens)
-        longer, asked = (self.no_past(x, sources) if past is None else past).longer(), []
-        for number, block in enumerate(self.blocks):
-            x = block.around_own.leave(x, block.own.read_past(block.around_own.enter(x), longer, number))
-            looked, query = block.cross.read_source(block.around_cross.enter(x), sources, number)
-            x = block.around_cross.leave(x, looked)
-            x = block.around_feed_forward.leave(x, block.think(block.around_feed_forward.enter(x)))
-            asked.append(query)
-        return self.to_logits(x if self.norm is None else self.norm(x))[:, None], longer, tuple(asked)
+        assert isinstance(decoder.norm, nn.LayerNorm | None)
+        assert isinstance(decoder.to_logits, nn.Linear)
+        norm = None if decoder.norm is None else Norm.of(decoder.norm)
+        return cls(decoder.embedding, tuple(map(BareBlock.of, decoder.blocks)), norm, Linear.of(decoder.to_logits))
 
     def embed(self, tokens: Int[Tensor, " rows"], place: int) -> Rows:
         """The vectors of tokens at a place of their texts."""
@@ -102,19 +66,50 @@ class BareDecoder:
         places = self.embedding.places(1, place)
         return x if places is None else x + places
 
-    def no_past(self, x: Rows, sources: "Sources") -> Past:
-        """The past of rows that have none, with room for texts somewhat longer than their sources."""
-        own = self.blocks[0].own
-        numbers = x.new_empty(len(x), len(self.blocks), 2, own.n_key_heads, sources.n_tokens + ROOM, own.d_head)
-        return Past(Room(numbers, n_used=0), n_tokens=0)
+    def longer(self, past: Past | PastByBlock | None, x: Rows, sources: "Sources") -> Past:
+        """The tokens before and one more, which is still to be written; for texts somewhat longer than their sources.
+
+        Args:
+            past: the tokens before; None = there are none.
+        """
+        if past is None:
+            own, room = self.blocks[0].own, sources.n_tokens + ROOM
+            numbers = x.new_empty(len(x), len(self.blocks), 2, own.n_key_heads, room, own.d_head)
+            past = Past(Room(numbers, n_used=0), n_tokens=0)
+        return past.longer()
+
+    def read(self, x: Rows, past: Past, sources: "Sources") -> tuple[Rows, Asked]:
+        """Let the newest tokens go through all blocks, and write their keys and values into the past.
+
+        Returns:
+            What the output projection takes; and what each block asked of the source.
+        """
+        asked = []
+        for number, block in enumerate(self.blocks):
+            x = block.around_own.leave(x, block.own.read_past(block.around_own.enter(x), past, number))
+            looked, query = block.cross.read_source(block.around_cross.enter(x), sources, number)
+            x = block.around_cross.leave(x, looked)
+            x = block.around_feed_forward.leave(x, block.think(block.around_feed_forward.enter(x)))
+            asked.append(query)
+        return x if self.norm is None else self.norm(x), tuple(asked)
+
+    @property
+    def even(self) -> bool:
+        """Whether keys and values have one shape in all blocks, as room for them does."""
+        return len({(block.own.n_key_heads, block.own.d_head) for block in self.blocks}) == 1
+
+    @property
+    def finite(self) -> bool:
+        """Whether finite tokens ask finite queries; PyTorch's kernel for few keys takes a row of NaN for zeros."""
+        return all(bool(part.query.weight.sum().isfinite()) for b in self.blocks for part in (b.own, b.cross))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BareBlock:
     """A block of the decoder, as its tensors."""
 
-    own: "BareAttention"
-    cross: "BareAttention"
+    own: "OwnAttention"
+    cross: "CrossAttention"
     widen: Linear
     narrow: Linear
     feed_forward: FeedForward
@@ -125,15 +120,14 @@ class BareBlock:
     @classmethod
     def of(cls, block: DecoderBlock) -> "BareBlock":
         """A block's tensors."""
-        own, cross, feed_forward = block.own_attention, block.cross_attention, block.feed_forward
-        assert cross is not None
+        assert block.cross_attention is not None
         assert block.around_cross_attention is not None
         return cls(
-            own=BareAttention.of(own, own.to_query, own.to_key, own.to_value),
-            cross=BareAttention.of(cross, cross.to_query),
-            widen=Linear.of(feed_forward.widen),
-            narrow=Linear.of(feed_forward.narrow),
-            feed_forward=feed_forward,
+            own=OwnAttention.of(block.own_attention),
+            cross=CrossAttention.of(block.cross_attention),
+            widen=Linear.of(block.feed_forward.widen),
+            narrow=Linear.of(block.feed_forward.narrow),
+            feed_forward=block.feed_forward,
             around_own=Around.of(block.around_own_attention),
             around_cross=Around.of(block.around_cross_attention),
             around_feed_forward=Around.of(block.around_feed_forward),
@@ -143,89 +137,108 @@ class BareBlock:
         """The feed-forward network."""
         return self.narrow(self.feed_forward.bend(self.widen(x)))
 
-    @property
-    def finite(self) -> bool:
-        """Whether finite tokens ask finite queries; a kernel for few keys takes a row of NaN for zeros."""
-        return all(bool(part.enter.weight.sum().isfinite()) for part in (self.own, self.cross))
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BareAttention:
-    """Multi-head attention, as its tensors.
+class OwnAttention:
+    """What the newest token reads from those before it and from itself, as its tensors."""
 
-    Attributes:
-        enter: what makes queries, or queries, keys and values, one behind the other.
-        leave: the output projection.
-    """
-
-    enter: Linear
-    leave: Linear
+    query: Linear
+    key: Linear
+    value: Linear
+    output: Linear
     n_heads: int
     n_key_heads: int
     d_head: int
     positions: Rotary | None
 
     @classmethod
-    def of(cls, attention: MultiHeadAttention, *enter: nn.Linear) -> "BareAttention":
-        """The tensors of an attention, some of its projections joined to one."""
-        sizes = attention.n_heads, attention.n_key_heads, attention.d_head
-        return cls(Linear.of(*enter), Linear.of(attention.to_output), *sizes, attention.positions)
+    def of(cls, attention: MultiHeadAttention) -> "OwnAttention":
+        """The tensors of an attention."""
+        return cls(
+            query=Linear.of(attention.to_query),
+            key=Linear.of(attention.to_key),
+            value=Linear.of(attention.to_value),
+            output=Linear.of(attention.to_output),
+            n_heads=attention.n_heads,
+            n_key_heads=attention.n_key_heads,
+            d_head=attention.d_head,
+            positions=attention.positions,
+        )
 
     def read_past(self, x: Rows, past: Past, block: int) -> Rows:
-        """What the newest token reads from those before it and from itself, once its key and value are in the past."""
-        n_rows, d_query = len(x), self.n_heads * self.d_head
-        entered = self.enter(x)
-        query = entered[:, :d_query].view(n_rows, self.n_heads, 1, self.d_head)
-        key_value = entered[:, d_query:].view(n_rows, 2, self.n_key_heads, self.d_head)
+        """What the token reads, once its key and value are in the past."""
+        query, key, value = (to(x).view(len(x), -1, 1, self.d_head) for to in (self.query, self.key, self.value))
         if self.positions is not None:
             place = torch.arange(past.n_tokens - 1, past.n_tokens, device=x.device)
-            query, key = self.positions(query, place), self.positions(key_value[:, 0, :, None], place)
-            key_value = torch.stack([key[:, :, 0], key_value[:, 1]], dim=1)
-        numbers = past.room.numbers
-        numbers[:n_rows, block, :, :, past.n_tokens - 1] = key_value
-        if why_not(numbers) is None:
-            context = one_token(query, numbers[:, block, 0], numbers[:, block, 1], past.table)
-        else:
-            known = past.block(block)
-            context = F.scaled_dot_product_attention(query, known.key, known.value, enable_gqa=self.grouped)
-        return self.leave(context.reshape(n_rows, -1))
+            query, key = self.positions(query, place), self.positions(key, place)
+        past.room.numbers[: len(x), block, :, :, past.n_tokens - 1] = torch.stack([key, value], dim=1)[:, :, :, 0]
+        known, grouped = past.block(block), self.n_heads != self.n_key_heads
+        context = F.scaled_dot_product_attention(query, known.key, known.value, enable_gqa=grouped)
+        return self.output(context.reshape(len(x), -1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CrossAttention:
+    """What the newest token reads from the source, as its tensors."""
+
+    query: Linear
+    output: Linear
+    n_heads: int
+    n_key_heads: int
+    d_head: int
+
+    @classmethod
+    def of(cls, attention: MultiHeadAttention) -> "CrossAttention":
+        """The tensors of an attention whose keys and values have been made."""
+        sizes = attention.n_heads, attention.n_key_heads, attention.d_head
+        return cls(Linear.of(attention.to_query), Linear.of(attention.to_output), *sizes)
 
     def read_source(
         self, x: Rows, sources: "Sources", block: int
     ) -> tuple[Rows, Float[Tensor, "sources heads width d_head"]]:
-        """What the newest tokens read from their sources, and what they asked."""
-        source, entered = sources.memory[block], self.enter(x)
-        query = entered.view(len(source.key), -1, self.n_heads, self.d_head).transpose(1, 2)
-        if why_not(source.key) is None:
-            by_row = entered.view(len(x), self.n_heads, 1, self.d_head)
-            places = sources.of_row[:, None].expand(-1, sources.n_tokens)
-            context = one_token(by_row, source.key, source.value, places, sources.lengths)
-        else:
-            read = F.scaled_dot_product_attention(
-                query, source.key, source.value, sources.padding, enable_gqa=self.grouped
-            )
-            context = read.transpose(1, 2)
-        return self.leave(context.reshape(len(x), -1)), query
+        """What the tokens read from their sources, and what they asked."""
+        source, grouped = sources.memory[block], self.n_heads != self.n_key_heads
+        query = by_source(self.query(x), len(source.key), self.n_heads)
+        read = F.scaled_dot_product_attention(query, source.key, source.value, sources.padding, enable_gqa=grouped)
+        return self.output(read.transpose(1, 2).reshape(len(x), -1)), query
 
-    @property
-    def grouped(self) -> bool:
-        """Whether a head of keys serves several of queries."""
-        return self.n_heads != self.n_key_heads
+
+def by_source(
+    queries: Float[Tensor, "rows d_model"], n_sources: int, n_heads: int
+) -> Float[Tensor, "sources heads width d_head"]:
+    """Queries of rows that lie side by side where they read the same source."""
+    return queries.view(n_sources, len(queries) // n_sources, n_heads, -1).transpose(1, 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Norm:
+    """A mean of 0 and a variance of 1, then gain and bias."""
+
+    weight: Tensor
+    bias: Tensor
+    eps: float
+
+    @classmethod
+    def of(cls, norm: nn.LayerNorm) -> "Norm":
+        """A norm's tensors."""
+        return cls(norm.weight.detach(), norm.bias.detach(), norm.eps)
+
+    def __call__(self, x: Rows) -> Rows:
+        """The vectors, normalised."""
+        return torch.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Around:
     """The path round a sublayer, as its tensors."""
 
-    weight: Tensor
-    bias: Tensor
-    eps: float
+    norm: Norm
     before: bool
 
     @classmethod
     def of(cls, residual: Residual) -> "Around":
         """A path's tensors."""
-        return cls(residual.norm.weight, residual.norm.bias, residual.norm.eps, residual.before)
+        return cls(Norm.of(residual.norm), residual.before)
 
     def enter(self, x: Rows) -> Rows:
         """What the sublayer reads."""
@@ -235,10 +248,6 @@ class Around:
         """What went in and what the sublayer made of it, together."""
         x = x + output
         return x if self.before else self.norm(x)
-
-    def norm(self, x: Rows) -> Rows:
-        """A mean of 0 and a variance of 1, then gain and bias."""
-        return torch.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -266,53 +275,9 @@ class Sources:
         if lengths is None or not bool((padded := each >= lengths[:, None]).any()):
             return cls(memory, of_row, None, None)
         padding = like.new_zeros(len(like), 1, 1, n_tokens).masked_fill_(padded[:, None, None], -torch.inf)
-        return cls(memory, of_row, lengths.long()[of_row], padding)
+        return cls(memory, of_row, lengths.long().clamp(max=n_tokens)[of_row], padding)
 
     @property
     def n_tokens(self) -> int:
         """How many tokens the longest source has."""
         return self.memory[0].n_tokens
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Bare:
-    """What takes a step of one token without modules and patterns: a decoder's tensors, and what its rows read."""
-
-    decoder: BareDecoder
-    sources: Sources
-
-    @classmethod
-    def of(cls, decoder: nn.Module, sources: Sources) -> "Bare | None":
-        """What takes steps for a decoder; None where only the decoder itself can."""
-        bare = BareDecoder.of(decoder)
-        return None if bare is None else cls(bare, sources)
-
-    def reads(self, sources: Int[Tensor, " rows"]) -> bool:
-        """Whether rows that read these sources are what it has."""
-        return torch.equal(sources, self.sources.of_row)
-
-
-def known(module: nn.Module) -> bool:
-    """Whether this file does all that a module of the decoder does, with parameters that are all there."""
-    if type(module) not in KNOWN or hooked(module):
-        return False
-    if any(type(parameter) is not nn.Parameter for parameter in module._parameters.values()):
-        return False  # there is none, or it is divided over processes
-    if isinstance(module, MultiHeadAttention):
-        return products(module.score) and weighted(module.normalise)
-    return not isinstance(module, DecoderBlock) or module.cross_attention is not None
-
-
-def products(score: Score) -> bool:
-    """Whether scores are products divided by √d_head."""
-    return isinstance(score, ScaledDot) and score.scale is None and score.softcap is None and score.bias is None
-
-
-def weighted(normalise: Normaliser) -> bool:
-    """Whether weights are the softmax of the scores."""
-    return isinstance(normalise, Softmax) and normalise.temperature == 1 and normalise.sinks is None
-
-
-def bare_steps(device: torch.device) -> bool:
-    """Whether steps may be bare: nobody wants gradients, another backend, another precision or a program of them."""
-    return just_numbers(device) and ASKED.name in (None, "fused")

@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention.backends.one_token import why_not
 from regard.attention.multi_head import KeyValue
 
 ROOM = 8
@@ -83,12 +82,15 @@ class Past:
         return Past(room, n + 1, places)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Past":
-        """The tokens of some texts, in the order asked for; they stay where they are if they can be read there."""
-        if why_not(self.room.numbers) is not None:
-            return Past(Room(self.room.numbers.index_select(0, rows), self.n_tokens), self.n_tokens)
-        if self.places is not None:
-            return Past(self.room, self.n_tokens, self.places.index_select(0, rows))
-        return Past(self.room, self.n_tokens, rows[:, None].expand(-1, self.n_tokens))
+        """The tokens of some texts, in the order asked for."""
+        numbers = self.room.numbers if self.places is None else self.tokens()
+        return Past(Room(numbers.index_select(0, rows), self.n_tokens), self.n_tokens)
+
+    def placed(self, rows: Int[Tensor, " rows"]) -> "Past":
+        """The same; the tokens stay where they are, for a kernel that reads them there."""
+        if self.places is None:
+            return Past(self.room, self.n_tokens, rows[:, None].expand(-1, self.n_tokens))
+        return Past(self.room, self.n_tokens, self.places.index_select(0, rows))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

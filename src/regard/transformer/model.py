@@ -13,10 +13,11 @@ from regard.attention.masks import Padding
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
-from regard.transformer.bare import Bare, Sources, bare_steps
+from regard.transformer.bare import Sources
 from regard.transformer.config import TransformerConfig
 from regard.transformer.decoder import Decoder
 from regard.transformer.encoder import Encoder
+from regard.transformer.shortcut import Shortcut, may_be_short
 from regard.transformer.state import State
 
 
@@ -129,15 +130,15 @@ class Transformer(nn.Module):
     def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> State:
         """Read the sources once; the steps of the targets start from here."""
         state = self.decoder.start(self.encoder(source, lengths).output, lengths)
-        if not bare_steps(source.device) or type(self.decoder) is not Decoder:
+        if not may_be_short(source.device) or type(self.decoder) is not Decoder:
             return state
-        return replace(state, bare=Bare.of(self.decoder, Sources.of(state.sources, lengths)))
+        return replace(state, shortcut=Shortcut.of(self.decoder, Sources.of(state.sources, lengths)))
 
     def step(self, tokens: Int[Tensor, "batch new"], state: State) -> Step | BareStep:
         """Read the next tokens of each target, usually one, and BOS first."""
         one = tokens.shape[1] == 1 and not self.training
-        if one and state.bare is not None and bare_steps(tokens.device):
-            logits, past, queries = state.bare.decoder.step(tokens, state.past, state.bare.sources)
+        if one and state.shortcut is not None and may_be_short(tokens.device):
+            logits, past, queries = state.shortcut.step(tokens, state.past)
             return BareStep(logits=logits, state=replace(state, past=past), queries=queries)
         decoded = self.decoder(tokens, state)
         return Step(logits=decoded.logits, state=decoded.state, cross=decoded.cross)

@@ -7,8 +7,9 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention.multi_head import KeyValue
-from regard.transformer.bare import Bare, Sources
+from regard.transformer.bare import Sources
 from regard.transformer.cache import Past, PastByBlock
+from regard.transformer.shortcut import Shortcut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -22,14 +23,14 @@ class State:
         memory: the source as keys and values of each block's cross-attention; None where there is no source.
         past: the target's tokens so far; None before the first.
         width: how many rows, side by side, read each source.
-        bare: what takes a step of one token without modules and patterns; None = the decoder itself must.
+        shortcut: what takes a step of one token without modules and patterns; None = the decoder itself must.
     """
 
     lengths: Int[Tensor, " sources"] | None
     memory: tuple[KeyValue | None, ...]
     past: Past | PastByBlock | None = None
     width: int = 1
-    bare: Bare | None = None
+    shortcut: Shortcut | None = None
 
     @property
     def n_tokens(self) -> int:
@@ -38,13 +39,19 @@ class State:
 
     def select(self, rows: Int[Tensor, " rows"]) -> "State":
         """The state of some rows of the batch, in the order asked for; a row may come several times."""
-        past = None if self.past is None else self.past.select(rows)
+        past = None if self.past is None else self.past_of(rows, self.past)
         if self.memory[0] is None:
             return replace(self, past=past)
         sources = rows // self.width
-        if self.bare is not None and self.bare.reads(sources):
+        if self.shortcut is not None and self.shortcut.reads(sources):
             return replace(self, past=past)
         return self.reading(*shared(sources), past)
+
+    def past_of(self, rows: Int[Tensor, " rows"], past: Past | PastByBlock) -> Past | PastByBlock:
+        """Some rows of the past, left where they lie if they can be read there."""
+        if isinstance(past, Past) and self.shortcut is not None and self.shortcut.newest is not None:
+            return past.placed(rows)
+        return past.select(rows)
 
     def reading(self, sources: Int[Tensor, " sources"], width: int, past: Past | PastByBlock | None) -> "State":
         """A state whose rows, so many side by side, read some of the sources."""
@@ -53,9 +60,9 @@ class State:
             lengths = None if lengths is None else lengths.index_select(0, sources)
             memory = tuple(None if known is None else known.select(sources) for known in memory)
         state = replace(self, lengths=lengths, memory=memory, past=past, width=width)
-        if self.bare is None:
+        if self.shortcut is None:
             return state
-        return replace(state, bare=Bare(self.bare.decoder, Sources.of(state.sources, lengths, width)))
+        return replace(state, shortcut=self.shortcut.reading(Sources.of(state.sources, lengths, width)))
 
     @property
     def sources(self) -> tuple[KeyValue, ...]:

@@ -1,4 +1,4 @@
-"""The decoder's shortcut for one token: the same numbers as its own forward, and only where it knows what that does."""
+"""The shortcut for one token: the same numbers as the decoder's own forward, and only where it knows what that does."""
 
 import pytest
 import torch
@@ -7,18 +7,20 @@ from torch import nn
 from torch.testing import assert_close
 from translating import texts
 
-from regard import ScaledDot, Softmax, use_backend
-from regard.attention import linear
+from regard import Rotary, ScaledDot, Softmax, use_backend
 from regard.transformer.model import BareStep, Step, Transformer
 
 SOURCE, LENGTHS = texts([7, 5, 3], 31), torch.tensor([7, 5, 3])
 TARGET = texts([12, 12, 12], 37, seed=1)
 BEAMS = torch.tensor([0, 0, 1, 1, 2, 2])
 
+KERNEL = {"d_model": 96, "d_ff": 48}
+"""Sizes that the kernel can read."""
+
 CONFIGS = [
     {},
-    {"d_model": 96, "n_key_heads": 2},  # whose tokens are read where they lie
-    {"d_model": 96, "positions": "rotary", "norm": "post"},
+    {"norm": "post", **KERNEL},
+    {"n_key_heads": 2, "positions": "rotary", "activation": "swiglu", **KERNEL},
     {"norm": "post", "n_key_heads": 3, "share": "none"},
     {"norm": "pre", "positions": "rotary", "activation": "swiglu", "n_key_heads": 2},
     {"positions": "learned", "activation": "gelu", "norm": "pre"},
@@ -28,6 +30,10 @@ CONFIGS = [
 def new_model(**fields):
     model = loud(Transformer(small(**fields)))
     return model.float() if fields.get("d_model") else model
+
+
+def by_the_kernel(state):
+    return state.shortcut.newest is not None
 
 
 @pytest.mark.parametrize("fields", CONFIGS, ids=str)
@@ -41,24 +47,11 @@ def test_every_step_is_the_decoders_own_forward(fields, lengths, first):
         for place in range(first, 12):
             step = model.step(TARGET[:, place : place + 1], step.state)
             assert isinstance(step, BareStep)
+            assert by_the_kernel(step.state) == ("d_model" in fields)
             assert step.state.n_tokens == place + 1
             assert_close(step.logits[:, 0], whole.logits[:, place])
             for bare, pattern in zip(step.cross, whole.cross, strict=True):
                 assert_close(bare.dense()[:, :, 0], pattern.dense()[:, :, place])
-
-
-@pytest.mark.parametrize("fields", CONFIGS[1:3], ids=str)
-def test_so_it_is_with_weights_as_the_processor_reads_them(fields, monkeypatch):
-    monkeypatch.setattr(linear, "WORTH_PACKING", 1)
-    model = new_model(**fields)
-    whole = model(SOURCE, LENGTHS, TARGET)
-    with torch.inference_mode():
-        state = model.start(SOURCE, LENGTHS)
-        assert state.bare.decoder.to_logits.packed is not None
-        for place in range(12):
-            step = model.step(TARGET[:, place : place + 1], state)
-            state = step.state
-            assert_close(step.logits[:, 0], whole.logits[:, place])
 
 
 @pytest.mark.parametrize("fields", CONFIGS, ids=str)
@@ -167,17 +160,25 @@ def test_where_more_is_asked_than_numbers_the_decoder_takes_the_step(within):
     assert isinstance(step, Step)
 
 
+def test_positions_in_the_source_are_left_to_the_decoder():
+    model = new_model()
+    model.decoder.blocks[1].cross_attention.positions = Rotary()
+    with torch.no_grad():
+        assert model.start(SOURCE, LENGTHS).shortcut is None
+
+
 def test_dropout_is_the_decoders_own():
     model = new_model(dropout=0.5).train()
     with torch.no_grad():
         assert isinstance(model.step(TARGET[:, :1], model.start(SOURCE, LENGTHS)), Step)
 
 
-def test_weights_that_are_not_finite_give_nan_and_never_zeros():
-    model = new_model()
+@pytest.mark.parametrize(("fields", "kind"), [({}, Step), (KERNEL, BareStep)], ids=["without kernel", "kernel"])
+def test_weights_that_are_not_finite_give_nan_and_never_zeros(fields, kind):
+    model = new_model(**fields)
     with torch.no_grad():
         model.decoder.blocks[0].own_attention.to_query.weight[0, 0] = torch.nan
         step = model.step(TARGET[:, :1], model.start(SOURCE, LENGTHS))
         step = model.step(TARGET[:, 1:2], step.state)
-    assert isinstance(step, Step)
+    assert isinstance(step, kind)
     assert bool(step.logits.isnan().all())
