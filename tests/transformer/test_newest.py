@@ -169,6 +169,14 @@ def test_nan_shows_in_the_rows_that_read_it_and_in_no_others():
         assert step.logits.isnan().any(dim=2)[:, 0].tolist() == [False, False, True, False, False]
 
 
+@pytest.mark.parametrize("activation", get_args(Activation))
+def test_nothing_that_bends_makes_a_number_of_nan(activation):
+    model, target = new_model(activation=activation), texts([1] * 5, 37, seed=1)
+    with torch.inference_mode():
+        model.decoder.blocks[2].feed_forward.widen.bias.fill_(torch.nan)
+        assert bool(model.step(target, model.start(SOURCE, LENGTHS)).logits.isnan().all())
+
+
 def test_parameters_that_are_put_in_the_place_of_others_do_not_leave_it_with_memory_that_is_gone():
     model, target = new_model(), texts([2] * 5, 37, seed=1)
     expected = every_step(model, target)[0]

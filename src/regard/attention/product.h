@@ -7,8 +7,10 @@
 
 #ifdef __AVX512F__
 #define TILE 4 /* rows that are multiplied at once with 4 outputs' weights, as many as there are registers for */
+#define HELD(numbers) __asm__("" : "+v"(numbers)) /* in a register: compilers read them again for every product */
 #else
 #define TILE 1
+#define HELD(numbers)
 #endif
 
 typedef float any_four __attribute__((vector_size(16), aligned(4), may_alias));
@@ -18,15 +20,23 @@ typedef struct {
   int64_t n_in, n_out;        /* n_in: a multiple of 16 */
 } Projection;
 
-/* Some rows, at most TILE, and 4 outputs. */
+/* At most 4 rows and 4 outputs. */
 static inline __attribute__((always_inline)) void tile(int rows, const float *x, int64_t n, const float *weight,
                                                        four bias, float *out, int64_t n_out) {
-  wide sums[TILE][4];
+  wide sums[4][4], w[4];
   for (int r = 0; r < rows; r++)
     for (int o = 0; o < 4; o++) sums[r][o] = all(0);
-  for (int64_t i = 0; i < n; i += WIDE)
-    for (int r = 0; r < rows; r++)
-      for (int o = 0; o < 4; o++) sums[r][o] += load(x + r * n + i) * load(weight + o * n + i);
+  for (int64_t i = 0; i < n; i += WIDE) {
+    for (int o = 0; o < 4; o++) {
+      w[o] = load(weight + o * n + i);
+      HELD(w[o]);
+    }
+    for (int r = 0; r < rows; r++) {
+      wide v = load(x + r * n + i);
+      HELD(v);
+      for (int o = 0; o < 4; o++) sums[r][o] += v * w[o];
+    }
+  }
   for (int r = 0; r < rows; r++)
     *(any_four *)(out + r * n_out) = sums_of(sums[r][0], sums[r][1], sums[r][2], sums[r][3]) + bias;
 }
@@ -43,9 +53,12 @@ static void project(const Projection *of, const float *x, int64_t rows, int64_t 
   for (; o + 4 <= stop; o += 4) {
     const float *weight = of->weight + o * n;
     four bias = *(const any_four *)(of->bias + o);
-    int64_t r = 0;
-    for (; r + TILE <= rows; r += TILE) tile(TILE, x + r * n, n, weight, bias, out + r * n_out + o, n_out);
-    for (; r < rows; r++) tile(1, x + r * n, n, weight, bias, out + r * n_out + o, n_out);
+    for (int64_t r = 0; r < rows; r += TILE) switch (rows - r < TILE ? rows - r : TILE) {
+        case 1: tile(1, x + r * n, n, weight, bias, out + r * n_out + o, n_out); break;
+        case 2: tile(2, x + r * n, n, weight, bias, out + r * n_out + o, n_out); break;
+        case 3: tile(3, x + r * n, n, weight, bias, out + r * n_out + o, n_out); break;
+        default: tile(4, x + r * n, n, weight, bias, out + r * n_out + o, n_out);
+      }
   }
   for (; o < stop; o++)
     for (int64_t r = 0; r < rows; r++) out[r * n_out + o] = product(x + r * n, of->weight + o * n, n) + of->bias[o];
