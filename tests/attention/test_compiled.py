@@ -47,7 +47,7 @@ def test_another_source_is_another_file(source, cache):
 
 
 def test_its_function_is_called_with_arguments_of_its_types(source):
-    numbers = (ctypes.c_float * 16)(*range(-7, 9))
+    numbers = (ctypes.c_float * 16)(*[1.0, -6.0, 8.0, 2.0] * 4)
     largest = compiled(source, "largest", ctypes.c_void_p)
     assert largest(numbers) is None
     assert list(numbers)[:2] == [8.0, -6.0]

@@ -160,6 +160,18 @@ def test_where_more_is_asked_than_numbers_the_decoder_takes_the_step(within):
     assert isinstance(step, Step)
 
 
+@pytest.mark.parametrize("fields", [{}, KERNEL], ids=["without kernel", "kernel"])
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_each_norm_has_an_epsilon_of_its_own(fields, norm):
+    model = new_model(norm=norm, **fields)
+    for number, part in enumerate(part for part in model.modules() if isinstance(part, nn.LayerNorm)):
+        part.eps = 0.1 * (number + 1)
+    with torch.no_grad():
+        step = model.step(TARGET[:, 1:2], model.step(TARGET[:, :1], model.start(SOURCE, LENGTHS)).state)
+    assert isinstance(step, BareStep)
+    assert_close(step.logits[:, 0], model(SOURCE, LENGTHS, TARGET).logits[:, 1])
+
+
 def test_positions_in_the_source_are_left_to_the_decoder():
     model = new_model()
     model.decoder.blocks[1].cross_attention.positions = Rotary()

@@ -1,26 +1,25 @@
-/* 16 numbers at once, in whatever registers the processor has for them. */
+/* As many numbers at once as fit one of the processor's registers: with more, compilers make very slow programs. */
 
 #include <math.h>
 #include <stdint.h>
 
+#if defined(WIDE) /* 4, 8 or 16, as the tests have it */
+#elif defined(__AVX512F__)
 #define WIDE 16
+#elif defined(__AVX__)
+#define WIDE 8
+#else
+#define WIDE 4
+#endif
+
 #define LEAST -87.0f /* exp of less is below the smallest normal float32 */
 
 typedef float wide __attribute__((vector_size(4 * WIDE)));
 typedef float unaligned __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
 typedef int32_t lanes __attribute__((vector_size(4 * WIDE)));
-typedef float eight __attribute__((vector_size(32)));
-typedef int32_t eight_lanes __attribute__((vector_size(32)));
+typedef int32_t unaligned_lanes __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
 typedef float four __attribute__((vector_size(16)));
 typedef int32_t four_lanes __attribute__((vector_size(16)));
-typedef union {
-  wide whole;
-  eight half[2];
-} halves;
-typedef union {
-  eight whole;
-  four half[2];
-} quarters;
 
 static inline wide load(const float *from) { return *(const unaligned *)from; }
 static inline void store(float *to, wide numbers) { *(unaligned *)to = numbers; }
@@ -29,9 +28,12 @@ static inline wide choose(lanes where, wide yes, wide no) {
   return (wide)(((lanes)yes & where) | ((lanes)no & ~where));
 }
 
-/* The first n of 16. Where a row ends, all 16 are read, and those that are beyond it stay as they are: so there must be
-   memory after a row, and nobody else may write into it at the same time. */
-static inline lanes first(int n) { return (lanes){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} < n; }
+/* The first n. Where a row ends, a whole width is read, and what is beyond it stays as it is: so there must be memory
+   after a row, and nobody else may write into it at the same time. */
+static inline lanes first(int n) {
+  static const int32_t counted[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return *(const unaligned_lanes *)counted < n;
+}
 
 #ifdef __clang__
 #define SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
@@ -39,11 +41,27 @@ static inline lanes first(int n) { return (lanes){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 
 #define SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, (four_lanes){i, j, k, l})
 #endif
 
-/* By halves, which takes a third of the steps that one number after the other does. */
+/* Four sums, by halves: a third of the steps that one number after the other takes. */
 static inline four folded(wide numbers) {
-  halves of_16 = {numbers};
-  quarters of_8 = {of_16.half[0] + of_16.half[1]};
+#if WIDE == 4
+  return numbers;
+#else
+  typedef float eight __attribute__((vector_size(32)));
+#if WIDE == 16
+  union {
+    wide whole;
+    eight half[2];
+  } of_16 = {numbers};
+  eight numbers_8 = of_16.half[0] + of_16.half[1];
+#else
+  eight numbers_8 = numbers;
+#endif
+  union {
+    eight whole;
+    four half[2];
+  } of_8 = {numbers_8};
   return of_8.half[0] + of_8.half[1];
+#endif
 }
 
 static inline float sum_of(wide numbers) {
@@ -62,11 +80,17 @@ static inline four sums_of(wide a, wide b, wide c, wide d) {
 static inline float larger(float a, float b) { return a > b ? a : b; }
 
 static inline float largest_of(wide numbers) {
-  halves of_16 = {numbers};
-  eight a = of_16.half[0], b = of_16.half[1];
-  quarters of_8 = {(eight)(((eight_lanes)a & (a > b)) | ((eight_lanes)b & ~(a > b)))};
-  four c = of_8.half[0], d = of_8.half[1];
-  return larger(larger(larger(c[0], d[0]), larger(c[1], d[1])), larger(larger(c[2], d[2]), larger(c[3], d[3])));
+  union {
+    wide whole;
+    four part[WIDE / 4];
+  } of = {numbers};
+  for (int n = WIDE / 8; n; n /= 2)
+    for (int i = 0; i < n; i++) {
+      four a = of.part[i], b = of.part[i + n];
+      of.part[i] = (four)(((four_lanes)a & (a > b)) | ((four_lanes)b & ~(a > b)));
+    }
+  four found = of.part[0];
+  return larger(larger(found[0], found[1]), larger(found[2], found[3]));
 }
 
 /* exp for numbers in [LEAST, 88]: 2^k times a polynomial (Cephes' expf), within 2 units in the last place. */

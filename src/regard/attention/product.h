@@ -1,15 +1,19 @@
 /* x W^T + b for a few rows, W as it lies: no time goes into laying it out anew, and all of it is read only once.
 
-   A row and an output are one sum of 16 numbers side by side, which are added up at the end: the same steps for every
-   row and output, so that a row's numbers do not depend on those it is projected with. */
+   A row and an output are some sums side by side, which are added up at the end: the same steps for every row and
+   output, so that a row's numbers do not depend on those it is projected with. */
 
 #include "lanes.h"
 
-#ifdef __AVX512F__
-#define TILE 4 /* rows that are multiplied at once with 4 outputs' weights, as many as there are registers for */
-#define HELD(numbers) __asm__("" : "+v"(numbers)) /* in a register: compilers read them again for every product */
+/* Rows that are multiplied at once with 4 outputs' weights: as many as there are registers for. */
+#define TILE (WIDE == 16 ? 4 : WIDE == 8 ? 2 : 1)
+
+/* What leaves a number in its register, where compilers would read it again for every product. */
+#if defined(__AVX512F__)
+#define HELD(numbers) __asm__("" : "+v"(numbers))
+#elif defined(__AVX__) && WIDE <= 8
+#define HELD(numbers) __asm__("" : "+x"(numbers))
 #else
-#define TILE 1
 #define HELD(numbers)
 #endif
 

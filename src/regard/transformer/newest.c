@@ -168,7 +168,7 @@ static void look(const Call *c, const float *query, Vectors key, Vectors value, 
       b += load(v + second) * scores[t];
     }
     store(context + i, a * inverse);
-    store(context + i + second, (second ? b : a) * inverse);
+    store(context + i + second, b * inverse);
   }
 }
 

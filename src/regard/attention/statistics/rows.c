@@ -1,7 +1,7 @@
 /* From rows of scores to unnormalised softmax weights and everything that is asked of them, while they are in the cache.
 
    The caller multiplies queries and keys, and later weights and values: there a library is at the limit of the machine.
-   Between the two, each row is gone through a few times where it lies, 16 numbers at once:
+   Between the two, each row is gone through a few times where it lies, many numbers at once:
 
        largest  m = max s                          (and the strongest keys, found among the scores)
        weights  e = exp(s - m), total = sum of e   (written over the scores; the weights are e / total)
@@ -61,7 +61,7 @@ static inline int within(int64_t number, int least, int most) {
   return number < least ? least : number > most ? most : (int)number;
 }
 
-/* The largest numbers of a row, one for each of 32 classes of places: places 0, 32, 64 ...; places 1, 33, 65 ... */
+/* The largest numbers of a row, one for each of 2 WIDE classes of places: every so many-th is of one */
 static void largest_by_class(const float *row, int keys, wide *evens, wide *odds) {
   wide a = all(-INFINITY), b = a;
   int j = 0;
@@ -86,7 +86,7 @@ static float reached_by(const float *row, int keys, int top) {
   wide a, b, least = all(INFINITY);
   if (top > 2 * WIDE) return -INFINITY;
   largest_by_class(row, keys, &a, &b);
-  lanes above_a = {}, above_b = {}; /* how many of the 32 are larger, less than nothing */
+  lanes above_a = {}, above_b = {}; /* how many of them are larger, less than nothing */
   for (int i = 0; i < WIDE; i++) {
     above_a += (lanes)(a < a[i]) + (lanes)(a < b[i]);
     above_b += (lanes)(b < a[i]) + (lanes)(b < b[i]);

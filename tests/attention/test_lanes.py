@@ -1,0 +1,76 @@
+"""The kernels, compiled for processors with wide registers and with narrow ones: the same numbers by all."""
+
+import pytest
+import torch
+from loud import loud, small
+from torch import nn
+from torch.testing import assert_close
+from translating import texts
+
+from regard import Ask, Causal, attend
+from regard.attention import compiled, linear
+from regard.attention.linear import Linear
+from regard.attention.statistics import kernel
+from regard.attention.statistics.gathered import gathered
+from regard.transformer import newest
+from regard.transformer.model import BareStep, Transformer
+from regard.translation import likeliest
+
+KERNELS = kernel.regard_rows, linear.regard_linear, likeliest.regard_likeliest, newest.regard_newest
+
+
+@pytest.fixture(autouse=True, params=[4, 8, 16])
+def wide(request, monkeypatch):
+    """As many numbers at once."""
+    monkeypatch.setattr(compiled, "FLAGS", (*compiled.FLAGS, f"-DWIDE={request.param}"))
+    for function in KERNELS:
+        function.cache_clear()
+        assert function() is not None, "these tests need a C compiler"
+    yield
+    for function in KERNELS:
+        function.cache_clear()
+
+
+@pytest.mark.parametrize("keys", [5, 37, 64])
+def test_the_statistics_of_a_pattern(normal, keys):
+    query, key = normal(2, 4, 37, 16), normal(2, 4, keys, 16)
+    ask = Ask(own=True, previous=True, top=5, pooled=(7, 3))
+    found = attend(query, key, key, mask=Causal(), ask=ask).pattern.known
+    exact = attend(query.double(), key.double(), key.double(), mask=Causal()).pattern
+    expected = gathered(exact.blocks(), exact.grid, exact._like(), ask)
+    for name in ("received", "entropy", "distance", "first", "own", "previous", "pooled"):
+        assert_close(getattr(found, name).double(), getattr(expected, name).double(), rtol=1e-5, atol=1e-4)
+    assert_close(found.top.weights.double(), expected.top.weights, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 7])
+def test_a_projection(normal, rows):
+    projection, x = nn.Linear(48, 71), normal(rows, 48)
+    with torch.no_grad():
+        expected = x.double() @ projection.weight.double().T + projection.bias.double()
+        assert_close(Linear.of(projection).of_few(x).double(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("vocabulary", [7, 64, 203])
+def test_the_likeliest(normal, vocabulary):
+    logits = normal(5, vocabulary) * 3
+    log_probability, tokens = likeliest.likeliest(logits, 4)
+    expected = logits.double().log_softmax(1)
+    expected[:, likeliest.NEVER] = -torch.inf
+    values, places = expected.topk(4, dim=1)
+    assert torch.equal(tokens, places)
+    assert_close(log_probability, values, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_the_steps_of_a_decoder(norm):
+    model = loud(Transformer(small(d_model=96, d_ff=48, n_key_heads=2, positions="rotary", norm=norm))).float()
+    source, lengths, target = texts([7, 5, 3], 31), torch.tensor([7, 5, 3]), texts([21] * 3, 37, seed=1)
+    with torch.inference_mode():
+        state = model.start(source, lengths)
+        for place in range(21):
+            step = model.step(target[:, place : place + 1], state)
+            state = step.state
+        assert isinstance(step, BareStep)
+        expected = model.double()(source, lengths, target).logits[:, -1]
+        assert_close(step.logits[:, 0].double(), expected, rtol=1e-4, atol=1e-4)
