@@ -10,6 +10,7 @@ without it: the tokens before lie in room that is filled in place, and a pattern
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -138,7 +139,7 @@ class BareBlock:
         return self.narrow(self.feed_forward.bend(self.widen(x)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class OwnAttention:
     """What the newest token reads from those before it and from itself, as its tensors."""
 
@@ -165,13 +166,22 @@ class OwnAttention:
             positions=attention.positions,
         )
 
+    @cached_property
+    def joined(self) -> Linear:
+        """What makes queries, keys and values in one product, one behind the other."""
+        all_three = self.query, self.key, self.value
+        return Linear(torch.cat([one.weight for one in all_three]), torch.cat([one.bias for one in all_three]))
+
     def read_past(self, x: Rows, past: Past, block: int) -> Rows:
         """What the token reads, once its key and value are in the past."""
-        query, key, value = (to(x).view(len(x), -1, 1, self.d_head) for to in (self.query, self.key, self.value))
+        heads = self.joined(x).view(len(x), -1, self.d_head)
+        query = heads[:, : self.n_heads, None]
+        key_value = heads[:, self.n_heads :].view(len(x), 2, self.n_key_heads, self.d_head)
         if self.positions is not None:
             place = torch.arange(past.n_tokens - 1, past.n_tokens, device=x.device)
-            query, key = self.positions(query, place), self.positions(key, place)
-        past.room.numbers[: len(x), block, :, :, past.n_tokens - 1] = torch.stack([key, value], dim=1)[:, :, :, 0]
+            query, key = self.positions(query, place), self.positions(key_value[:, 0, :, None], place)
+            key_value = torch.stack([key[:, :, 0], key_value[:, 1]], dim=1)
+        past.room.numbers[: len(x), block, :, :, past.n_tokens - 1] = key_value
         known, grouped = past.block(block), self.n_heads != self.n_key_heads
         context = F.scaled_dot_product_attention(query, known.key, known.value, enable_gqa=grouped)
         return self.output(context.reshape(len(x), -1))

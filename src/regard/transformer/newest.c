@@ -45,8 +45,8 @@ typedef struct {
   float *x;     /* [rows, d_model]: the tokens' vectors, and what becomes of them */
   float *asked; /* [blocks, rows, heads, d_head]: the queries to the source */
   float *scratch;
-  int64_t scratch_numbers;          /* of a thread */
-  int64_t at_once, next, threads;   /* rows that a thread takes, the first nobody has taken, threads that have begun */
+  int64_t scratch_numbers;        /* of a thread */
+  int64_t at_once, next, threads; /* rows that a thread takes, the first nobody has taken, threads that have begun */
 } Call;
 
 /* A thread's scratch, for as many rows as it takes at once. */
@@ -101,15 +101,15 @@ static float bent(int64_t activation, float x) {
 }
 
 /* The hidden numbers of each row, in place; a gated row has its gates behind them, and they come together. */
-static void bend(const Call *c, float *hidden, int64_t rows, int64_t wide, int64_t d_ff) {
+static void bend(const Call *c, float *hidden, int64_t rows, int64_t d_hidden, int64_t d_ff) {
   if (!c->gated && c->activation == RELU)
-    for (int64_t i = 0; i < rows * wide; i++) hidden[i] = bent(RELU, hidden[i]);
+    for (int64_t i = 0; i < rows * d_hidden; i++) hidden[i] = bent(RELU, hidden[i]);
   else if (!c->gated)
-    for (int64_t i = 0; i < rows * wide; i++) hidden[i] = bent(c->activation, hidden[i]);
+    for (int64_t i = 0; i < rows * d_hidden; i++) hidden[i] = bent(c->activation, hidden[i]);
   else
     for (int64_t r = 0; r < rows; r++)
       for (int64_t i = 0; i < d_ff; i++)
-        hidden[r * d_ff + i] = hidden[r * wide + i] * bent(c->activation, hidden[r * wide + d_ff + i]);
+        hidden[r * d_ff + i] = hidden[r * d_hidden + i] * bent(c->activation, hidden[r * d_hidden + d_ff + i]);
 }
 
 /* Turn pairs of each head's numbers to the newest token's position. */
@@ -203,9 +203,9 @@ static void read_source(const Call *c, int64_t start, int64_t rows, int64_t bloc
   int64_t d = c->heads * c->d_head;
   for (int64_t r = 0; r < rows; r++)
     for (int64_t h = 0; h < c->heads; h++)
-      look(c, query + r * d + h * c->d_head, c->source_keys[block], c->source_values[block], h * c->key_heads / c->heads,
-           c->sources + start + r, 0, c->lengths ? c->lengths[start + r] : c->source_tokens, s.scores,
-           s.context + r * d + h * c->d_head);
+      look(c, query + r * d + h * c->d_head, c->source_keys[block], c->source_values[block],
+           h * c->key_heads / c->heads, c->sources + start + r, 0,
+           c->lengths ? c->lengths[start + r] : c->source_tokens, s.scores, s.context + r * d + h * c->d_head);
 }
 
 static void go_through(const Call *c, int64_t start, int64_t rows, Scratch s) {
@@ -236,10 +236,11 @@ static void go_through(const Call *c, int64_t start, int64_t rows, Scratch s) {
 
 /* Take rows until none is left; several threads may, and the result does not depend on which takes what. */
 void regard_newest(Call *c) {
-  int64_t d = c->d_model, d_key = c->key_heads * c->d_head, n = c->at_once, wide = c->decoder->widen.n_out;
+  int64_t d = c->d_model, d_key = c->key_heads * c->d_head, n = c->at_once;
   float *free = c->scratch + __atomic_fetch_add(&c->threads, 1, __ATOMIC_RELAXED) * c->scratch_numbers;
   Scratch s = {.normed = free, .made = free + n * d, .query = free + 2 * n * d, .context = free + 3 * n * d};
-  s.key = free + 4 * n * d, s.value = s.key + n * d_key, s.hidden = s.value + n * d_key, s.scores = s.hidden + n * wide;
+  s.key = free + 4 * n * d, s.value = s.key + n * d_key;
+  s.hidden = s.value + n * d_key, s.scores = s.hidden + n * c->decoder->widen.n_out;
   for (;;) {
     int64_t start = __atomic_fetch_add(&c->next, n, __ATOMIC_RELAXED);
     if (start >= c->rows) return;
