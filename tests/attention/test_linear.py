@@ -69,6 +69,21 @@ def test_vectors_of_another_type_are_refused_as_pytorch_does(x_dtype):
         Linear.of(nn.Linear(16, 8))(torch.zeros(3, 16, dtype=x_dtype))
 
 
+@pytest.mark.parametrize("width", [8, 32])
+def test_vectors_of_another_width_are_refused_as_pytorch_does(width):
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
+        Linear.of(nn.Linear(16, 8))(torch.zeros(3, width))
+
+
+def test_vectors_of_another_device_are_refused_as_pytorch_does():
+    with pytest.raises(RuntimeError, match="device"):
+        Linear.of(nn.Linear(16, 8))(torch.zeros(3, 16, device="meta"))
+
+
+def test_no_rows_are_none():
+    assert Linear.of(nn.Linear(16, 8))(torch.zeros(0, 16)).shape == (0, 8)
+
+
 @pytest.mark.parametrize("rows", [1, FEW])
 def test_more_than_two_dimensions_stay(normal, rows):
     projection, x = nn.Linear(16, 8200), normal(16, 2, rows).permute(2, 1, 0)  # and rows that do not lie in order

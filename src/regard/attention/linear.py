@@ -21,7 +21,7 @@ from regard.attention.compiled import FLOATS, compiled, on_threads
 
 SOURCE = Path(__file__).with_suffix(".c")
 WIDE = 16
-"""Numbers that the processor is given at once; what comes into a kernel's projection has a multiple of it."""
+"""The most numbers that a processor is given at once; what comes into a kernel's projection has a multiple of it."""
 
 FEW = 16
 """Rows up to which a kernel that reads the weights as they lie is as fast as any."""
@@ -70,7 +70,9 @@ class Linear:
 
     def __call__(self, x: Float[Tensor, "*rows d_in"]) -> Float[Tensor, "*rows d_out"]:
         """The projected vectors."""
-        if x.numel() <= FEW * x.shape[-1] and x.dtype == torch.float32 and why_not(self.weight, self.bias) is None:
+        few = x.numel() <= FEW * x.shape[-1]
+        alike = (x.shape[-1], x.dtype, x.device) == (self.weight.shape[1], self.weight.dtype, self.weight.device)
+        if few and alike and why_not(self.weight, self.bias) is None:
             return self.of_few(x.contiguous())
         if self.packed is None:
             return F.linear(x, self.weight, self.bias)
