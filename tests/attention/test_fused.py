@@ -70,6 +70,18 @@ def kept(name, queries):
     return matrix(lambda b, h, i, j: rules[name](rows[i], j), 1, 1, 3, LONG)
 
 
+@pytest.mark.parametrize("mask", [Causal(), Window(5, 0), Causal() & Padding(torch.tensor([25, 25]))], ids=repr)
+def test_the_newest_token_needs_no_mask_and_only_the_keys_it_reaches(normal, monkeypatch, mask):
+    given, kernel = [], fused_backend.kernel
+    monkeypatch.setattr(fused_backend, "kernel", lambda *call, **more: given.append(call) or kernel(*call, **more))
+    query, key = normal(2, 3, 1, 5), normal(2, 3, 29, 5)
+    seen = attend(query, key, key, mask=mask)
+    [(_, keys, _, attn_mask, *_)] = given
+    assert attn_mask is None
+    assert keys.shape[2] == int((seen.pattern.dense() > 0)[0, 0, 0].sum()) <= 29
+    assert_close(seen.context, seen.pattern.dense() @ key)
+
+
 def test_what_builds_the_matrix_is_seen_to_build_it(normal):
     query = normal(1, 1, 211, 5)
     with Largest() as plain:

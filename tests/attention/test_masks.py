@@ -157,6 +157,40 @@ def test_a_reach_ends_at_keys_that_are_kept(queries, keys, name):
 
 
 @given(grids_and_masks, st.data())
+def test_a_mask_that_fills_its_reach_bars_nothing_there(grid_and_mask, data):
+    grid, mask = grid_and_mask
+    start = data.draw(st.integers(0, grid.queries))
+    queries = range(start, data.draw(st.integers(start, min(start + 2, grid.queries))))
+    if mask.fills_reach(grid, queries):
+        reach = mask.reach(grid, queries)
+        assert bool(kept(mask, grid)[:, :, queries.start : queries.stop, reach.start : reach.stop].all())
+
+
+@pytest.mark.parametrize(
+    ("mask", "queries", "fills"),
+    [
+        (Causal(), range(3, 4), True),
+        (Causal(), range(3, 5), False),
+        (Window(2, 1), range(0, 1), True),
+        (Window(2, 1), range(0, 2), False),
+        (Chunked(4), range(0, 1), True),
+        (Chunked(4), range(0, 2), False),
+        (Padding(torch.tensor([4])), range(0, 5), True),
+        (Padding(torch.tensor([4, 4]), side="left"), range(0, 5), True),
+        (Padding(torch.tensor([4, 3])), range(0, 5), False),
+        (Padding(torch.tensor([4]).to("meta")), range(0, 5), False),
+        (Causal() & Padding(torch.tensor([4])), range(1, 2), True),
+        (Causal() & Padding(torch.tensor([4, 3])), range(1, 2), False),
+        (Causal() | Padding(torch.tensor([4])), range(1, 2), False),
+        (Dilated(3, 3, 2), range(0, 1), False),
+    ],
+    ids=repr,
+)
+def test_masks_that_fill_their_reach(mask, queries, fills):
+    assert mask.fills_reach(Grid(2, 1, 5, 11), queries) is fills
+
+
+@given(grids_and_masks, st.data())
 def test_a_tile_of_a_mask_is_that_tile_of_the_whole(grid_and_mask, data):
     grid, mask = grid_and_mask
     positions, chosen = [], []

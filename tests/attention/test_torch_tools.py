@@ -169,6 +169,25 @@ def exported(name: str, strict: str, masked: str) -> None:
             assert_close(torch.export.load(there).module()(*given), layer(*given))
 
 
+class Newest(nn.Module):
+    """What the newest token reads of all before it."""
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        """The context."""
+        return attend(query, key, value, mask=Causal()).context
+
+
+def exported_for_any_past() -> None:
+    """One query, which is known, and any number of keys, as where texts grow token by token."""
+    past = {2: torch.export.Dim("keys", max=4096)}
+    query = normal(2, 3, 1, 5)
+    given = query, normal(2, 3, 11, 5), normal(2, 3, 11, 7)
+    program = torch.export.export(Newest(), given, dynamic_shapes=({}, past, past), strict=False).module()
+    for n_keys in LENGTHS:
+        key, value = normal(2, 3, n_keys, 5), normal(2, 3, n_keys, 7)
+        assert_close(program(query, key, value), attend(query, key, value).context)
+
+
 TRACED: dict[str, tuple[Callable[..., None], list[tuple[str, ...]]]] = {
     "compiled": (compiled, KINDS),
     "compiled_module": (compiled_module, [(name,) for name in MODULES]),
@@ -176,6 +195,7 @@ TRACED: dict[str, tuple[Callable[..., None], list[tuple[str, ...]]]] = {
     "compiled_for_any_length": (compiled_for_any_length, [()]),
     "compiled_to_machine_code": (compiled_to_machine_code, [()]),
     "compiled_backend_by_name": (compiled_backend_by_name, [()]),
+    "exported_for_any_past": (exported_for_any_past, [()]),
     "exported": (
         exported,
         [

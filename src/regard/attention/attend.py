@@ -151,7 +151,7 @@ def prepared(
 
 def checked(query: Tensor, key: Tensor, value: Tensor, score: Score, dropout: float) -> Grid:
     """The grid of a call, once its arguments are known to fit together."""
-    check_tensors(query=query, key=key, value=value)
+    check_tensors(query, key, value)
     (query_batch, heads, queries, d_query), (key_batch, key_heads, keys, d_key) = query.shape, key.shape
     value_batch, value_heads, values, _ = value.shape
     if d_query == 0:
@@ -170,7 +170,7 @@ def checked(query: Tensor, key: Tensor, value: Tensor, score: Score, dropout: fl
             f"heads, so it must be one of {divisors(heads)}."
         )
     batches = [size for size in (query_batch, key_batch, value_batch) if size != 1]
-    if any(size != batches[0] for size in batches):
+    if batches[1:] != batches[:-1]:
         raise ValueError(
             f"batch sizes do not fit together: query {query_batch}, key {key_batch}, value {value_batch}; "
             "each must be the same or 1."
@@ -184,6 +184,10 @@ def checked(query: Tensor, key: Tensor, value: Tensor, score: Score, dropout: fl
 
 def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
     """Refuse tensors that are not of one kind of number, in one place, with four axes."""
+    one_place = query.device == key.device == value.device
+    one_dtype = query.dtype == key.dtype == value.dtype
+    if query.ndim == key.ndim == value.ndim == 4 and query.is_floating_point() and one_place and one_dtype:
+        return
     named = {"query": query, "key": key, "value": value}
     for name, tensor in named.items():
         if tensor.ndim != 4:
@@ -193,11 +197,9 @@ def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
             )
         if not tensor.is_floating_point():
             raise ValueError(f"{name} has dtype {tensor.dtype}; attend takes floating-point numbers.")
-    one_place = query.device == key.device == value.device
-    if not one_place or not query.dtype == key.dtype == value.dtype:
-        what = "dtype" if one_place else "device"
-        have = ", ".join(f"{name} {getattr(tensor, what)}" for name, tensor in named.items())
-        raise ValueError(f"query, key and value must share one {what}: {have}; convert them with .to(…).")
+    what = "dtype" if one_place else "device"
+    have = ", ".join(f"{name} {getattr(tensor, what)}" for name, tensor in named.items())
+    raise ValueError(f"query, key and value must share one {what}: {have}; convert them with .to(…).")
 
 
 def checked_kind(name: str, given: object, kind: type, example: Callable[[], object]) -> None:

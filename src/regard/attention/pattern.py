@@ -357,12 +357,12 @@ class Pattern(ThroughDense):
 
     def _versions(self) -> tuple[int, ...]:
         """How often each tensor was changed in place; inference tensors do not count it."""
-        return tuple(tensor._version for tensor in self.tensors() if not tensor.is_inference())
+        return tuple([tensor._version for tensor in self.tensors() if not tensor.is_inference()])
 
     def tensors(self) -> tuple[Tensor, ...]:
         """Every tensor that the weights and contexts follow from."""
-        parts = (self.score, self.mask, self.normalise)
-        return (self.query, self.key, self.value, *(tensor for part in parts for tensor in tensors_in(part)))
+        held = tensors_in(self.score) + tensors_in(self.mask) + tensors_in(self.normalise)
+        return (self.query, self.key, self.value, *held)
 
 
 def given(answer: Answer | None) -> Answer:

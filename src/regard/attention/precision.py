@@ -21,6 +21,7 @@ def as_typed(device: torch.device) -> AbstractContextManager[object]:
     >>> inside.dtype, outside.dtype
     (torch.float32, torch.bfloat16)
     """
-    if not (torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)):
+    kind = device.type
+    if not (torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)):
         return nullcontext()
-    return torch.autocast(device.type, enabled=False)
+    return torch.autocast(kind, enabled=False)

@@ -2,7 +2,9 @@
 
 A mask that depends on the query would be such a matrix, and so would a bias that is a rule. So they are built for one
 block of queries at a time, and only for the keys that the block can reach: a window over a long sequence costs the
-window, not the length. A program that is exported for any length has no such loop, and builds them as a whole.
+window, not the length. Where a mask bars nothing that is within reach, as for the newest token of a text or in a batch
+of equal lengths, it is not built at all. A program that is exported for any length has no such loop, and builds masks
+and biases as a whole.
 
 On a CPU, PyTorch itself hands two kinds of call to a kernel that does build the weights: those with dropout, and those
 whose bias is trained. They are no fused calls: `math` does them while their weights are few, and says so by its name.
@@ -87,11 +89,12 @@ def fused(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries 
         context = kernel(query, key, value, None, scale, dropout)
     elif bias is None and causal:
         context = kernel(query, key, value, None, scale, dropout, causal=True)
-    elif unknown(grid.queries) or (not rule and (mask is None or isinstance(mask, Keep) or not mask.per_query)):
+    elif unknown(grid.queries) or unknown(grid.keys) or (not rule and (mask is None or isinstance(mask, Keep))):
         context = kernel(query, key, value, joined(mask, bias, grid.whole(), query), scale, dropout)
     else:
         blocks = []
-        for queries in spans(grid.queries, BLOCK_QUERIES):
+        by_query = rule or mask is None or mask.per_query
+        for queries in spans(grid.queries, BLOCK_QUERIES if by_query else grid.queries):
             block = (query, key, value, mask, bias, grid, queries, scale, dropout)
             # A rule's numbers are kept for no backward pass, where all blocks' together would be the matrix.
             again = rule and torch.is_grad_enabled()
@@ -100,7 +103,7 @@ def fused(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries 
                 if again
                 else kernel_of_block(*block)
             )
-        context = torch.cat(blocks, dim=2)
+        context = torch.cat(blocks, dim=2) if len(blocks) > 1 else blocks[0]
     d_value = asked.value.shape[-1]
     return context if context.shape[-1] == d_value else context[..., :d_value]
 
@@ -161,7 +164,8 @@ def kernel_of_block(
     block, rows = slice(queries.start, queries.stop), slice(keys.start, keys.stop)
     if len(keys) == 0:
         return query[:, :, block] * 0
-    attn_mask = joined(mask, bias, grid.whole().part(queries=queries, keys=keys), query)
+    needed = None if mask is None or mask.fills_reach(grid, queries) else mask
+    attn_mask = joined(needed, bias, grid.whole().part(queries=queries, keys=keys), query)
     return kernel(query[:, :, block], key[:, :, rows], value[:, :, rows], attn_mask, scale, dropout)
 
 

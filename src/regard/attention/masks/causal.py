@@ -34,6 +34,10 @@ class Causal(Mask):
         """Every key up to the last query's own position."""
         return within(0, own_positions(self.offset, grid, queries).stop, grid.keys)
 
+    def fills_reach(self, grid: Grid, queries: range) -> bool:
+        """One query does; two may attend to different keys."""
+        return len(queries) == 1
+
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
         """From the first key to the query's own position."""
         return Ranges.of(0, own_place(self.offset, grid, device) + 1, grid, device)

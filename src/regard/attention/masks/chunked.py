@@ -43,6 +43,10 @@ class Chunked(Mask):
         own = own_positions(self.offset, grid, queries)
         return within(own.start // self.size * self.size, ((own.stop - 1) // self.size + 1) * self.size, grid.keys)
 
+    def fills_reach(self, grid: Grid, queries: range) -> bool:
+        """One query does; two may attend to different keys."""
+        return len(queries) == 1
+
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
         """The query's own chunk."""
         start = own_place(self.offset, grid, device) // self.size * self.size

@@ -36,6 +36,10 @@ class Mask(ABC):
         """Keys outside this range are kept from all of these queries; inside it some may be too."""
         return range(grid.keys)
 
+    def fills_reach(self, grid: Grid, queries: range) -> bool:
+        """Whether each of these queries may attend to every key within their reach: there, no mask is needed."""
+        return False
+
     def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
         """The same rule as a few ranges of keys for each query; None where it is not that."""
         return None
@@ -102,6 +106,10 @@ class Both(Joined):
         """Where the two reaches overlap."""
         left, right = self.left.reach(grid, queries), self.right.reach(grid, queries)
         return range(max(left.start, right.start), min(left.stop, right.stop))
+
+    def fills_reach(self, grid: Grid, queries: range) -> bool:
+        """Where both do."""
+        return self.left.fills_reach(grid, queries) and self.right.fills_reach(grid, queries)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
         """Where ranges of the two overlap."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.attention.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.positions import most, whole_numbers, within
+from regard.attention.masks.positions import looked_at, most, whole_numbers, within
 from regard.attention.masks.ranges import Ranges
 
 Side = Literal["right", "left"]
@@ -45,6 +45,10 @@ class Padding(Mask):
         """The tokens of the longest item."""
         longest = most(self.lengths, grid.keys)
         return within(0, longest, grid.keys) if self.side == "right" else range(grid.keys - longest, grid.keys)
+
+    def fills_reach(self, grid: Grid, queries: range) -> bool:
+        """Where all items have as many tokens; lengths that are not to be looked at may differ."""
+        return looked_at(self.lengths) and len(set(self.lengths.tolist())) <= 1
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
         """The tokens of each item."""

@@ -59,13 +59,16 @@ def clamp(position: int, keys: int) -> int:
 
 
 def most(lengths: int | Int[Tensor, " batch"], keys: int) -> int:
-    """A length that no item of the batch goes beyond.
-
-    Lengths on an accelerator are not looked at, because that would wait for all it has to do, and neither are those of
-    a call that is being compiled, because the program is for other lengths too; then it is all the keys.
-    """
+    """A length that no item of the batch goes beyond; where lengths are not to be looked at, all the keys."""
     if isinstance(lengths, int):
         return clamp(lengths, keys)
-    if lengths.device.type != "cpu" or torch.compiler.is_compiling():
-        return keys
-    return clamp(max(lengths.tolist(), default=0), keys)
+    return clamp(max(lengths.tolist(), default=0), keys) if looked_at(lengths) else keys
+
+
+def looked_at(lengths: Int[Tensor, " batch"]) -> bool:
+    """Whether the numbers of a tensor may decide what is computed.
+
+    Not on an accelerator, because that would wait for all it has to do, nor in a call that is being compiled, because
+    the program is for other lengths too.
+    """
+    return lengths.is_cpu and not torch.compiler.is_compiling()

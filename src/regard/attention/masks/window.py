@@ -42,6 +42,10 @@ class Window(Mask):
         own = own_positions(self.offset, grid, queries)
         return within(own.start - self.before, own.stop + self.after, grid.keys)
 
+    def fills_reach(self, grid: Grid, queries: range) -> bool:
+        """One query does; two may attend to different keys."""
+        return len(queries) == 1
+
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
         """The window around the query's own position."""
         own = own_place(self.offset, grid, device)
