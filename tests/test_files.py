@@ -1,5 +1,7 @@
 """Files are written whole or not at all."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from regard.files import whole, write_whole
@@ -48,6 +50,7 @@ def test_an_existing_file_keeps_its_permissions_and_a_new_one_gets_the_usual_one
     assert path.stat().st_mode & 0o777 == 0o640
     usual.touch()
     with whole(new) as beside:
+        beside.unlink()
         beside.touch(mode=0o600)  # as safetensors does
     assert new.stat().st_mode == usual.stat().st_mode
 
@@ -56,4 +59,25 @@ def test_a_folder_is_in_the_way(tmp_path):
     (tmp_path / "a").mkdir()
     with pytest.raises(IsADirectoryError):
         write_whole(tmp_path / "a", "new")
+    assert list(tmp_path.iterdir()) == [tmp_path / "a"]
+
+
+def test_what_a_link_leads_to_is_written_and_the_link_stays(tmp_path):
+    (tmp_path / "far").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "file")
+    for content in ("one", "two"):
+        write_whole(tmp_path / "link", content)
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "far" / "file").read_text() == content
+
+
+def test_a_name_as_long_as_names_may_be(tmp_path):
+    write_whole(tmp_path / ("a" * 255), "long")
+    assert (tmp_path / ("a" * 255)).read_text() == "long"
+
+
+def test_several_threads_write_the_same_file(tmp_path):
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda n: write_whole(tmp_path / "a", str(n)), range(200)))
+    assert (tmp_path / "a").read_text() in map(str, range(200))
     assert list(tmp_path.iterdir()) == [tmp_path / "a"]

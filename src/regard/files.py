@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 
 
 @contextmanager
@@ -15,12 +16,15 @@ def whole(path: Path) -> Iterator[Path]:
     Raises:
         OSError: the file cannot be written.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}.writing")
+    path = Path(os.path.realpath(path))  # what a link leads to is replaced, and not the link
+    beside = path.with_name(f".{token_hex(8)}.writing")
+    beside.touch(exist_ok=False)
+    usual = beside.stat().st_mode
     try:
         yield beside
         with beside.open("rb+") as file:
             os.fsync(file.fileno())
-        beside.chmod(path.stat().st_mode if path.exists() else 0o666 & ~umask())
+        beside.chmod(path.stat().st_mode if path.exists() else usual)  # some write into a new file of their own
         beside.replace(path)
         sync_folder(path.parent)
     finally:
@@ -35,13 +39,6 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """
     with whole(path) as beside:
         beside.write_bytes(content.encode() if isinstance(content, str) else content)
-
-
-def umask() -> int:
-    """The permissions that this process leaves out of new files."""
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def sync_folder(folder: Path) -> None:

@@ -64,6 +64,15 @@ def test_without_a_compiler_there_is_none_and_a_failing_one_is_no_error(source, 
     assert compiled(source, "largest") is None
 
 
+def test_where_there_is_no_home_it_is_compiled_anew(source, monkeypatch):
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", homeless)
+    assert compiled(source, "largest") is not None
+
+
 def test_where_the_cache_cannot_be_written_it_is_compiled_anew(source, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))

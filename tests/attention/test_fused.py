@@ -82,6 +82,29 @@ def test_the_newest_token_needs_no_mask_and_only_the_keys_it_reaches(normal, mon
     assert_close(seen.context, seen.pattern.dense() @ key)
 
 
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_vectors_that_lie_apart_build_no_matrix_either(normal, which):
+    tensors = [normal(1, 2, 300, 8) for _ in range(3)]
+    expected = attend(*tensors).context
+    tensors[which] = tensors[which].mT.contiguous().mT
+    with Largest() as forward:
+        seen = attend(*tensors)
+    assert seen.backend == "fused"
+    assert forward.numbers < 300 * 300
+    assert_close(seen.context, expected)
+
+
+def test_queries_that_see_nothing_read_0_whatever_they_hold(normal):
+    query, key = normal(1, 1, 2, 3), normal(1, 1, 7, 3)
+    query[:, :, 0] = math.inf
+    query.requires_grad_()
+    seen = attend(query, key, key, mask=Causal(-2))
+    assert seen.backend == "fused"
+    assert torch.equal(seen.context, torch.zeros(1, 1, 2, 3))
+    seen.context.sum().backward()
+    assert torch.equal(query.grad, torch.zeros_like(query))
+
+
 def test_what_builds_the_matrix_is_seen_to_build_it(normal):
     query = normal(1, 1, 211, 5)
     with Largest() as plain:

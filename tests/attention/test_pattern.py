@@ -1,6 +1,8 @@
 """The pattern: each part equals that part of the whole, each statistic the one in float64; nothing is built unseen."""
 
+import copy
 import math
+import pickle
 from functools import cache
 
 import numpy as np
@@ -12,7 +14,7 @@ from oracle import BATCH, D_KEY, D_VALUE, HALF, HEADS, KEY_HEADS, correct, eager
 from torch.testing import assert_close
 
 import regard.attention.pattern as pattern_module
-from regard import Causal, Keep, Padding, Pattern, ScaledDot, Softmax, Window, attend
+from regard import Ask, Causal, Keep, Padding, Pattern, ScaledDot, Softmax, Window, attend
 from regard.attention.backends.reference import reference
 from regard.attention.grid import Grid
 from regard.attention.statistics import engine
@@ -507,3 +509,53 @@ def test_statistics_carry_no_gradients_but_parts_do(normal):
     assert pattern[0, 0].requires_grad
     assert pattern.apply(query).requires_grad
     assert pattern.back(torch.ones(1, 1, 5)).requires_grad
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda pattern: pickle.loads(pickle.dumps(pattern))])
+def test_a_copy_shows_the_same(normal, copied):
+    query, key, bias = normal(1, 2, 5, 3), normal(1, 2, 7, 3), normal(2, 5, 7)
+    bias.mul_(2)  # so that its changes are counted from 1
+    pattern = attend(query, key, key, score=ScaledDot(bias=bias), mask=Causal(), ask=Ask(top=2)).pattern
+    again = copied(pattern)
+    assert repr(again) == repr(pattern)
+    assert torch.equal(again.dense(), pattern.dense())
+    assert torch.equal(again.top(2).keys, pattern.top(2).keys)
+
+
+@pytest.mark.parametrize(
+    ("shape", "batch", "heads"),
+    [
+        ((2, 4, 9, 3), 2, "[1, 2, 4]"),
+        ((2, 4, 6, 3), 2, "[1, 2, 4]"),
+        ((3, 4, 7, 3), 2, "[1, 2, 4]"),
+        ((2, 8, 7, 3), 2, "[1, 2, 4]"),
+        ((2, 3, 7, 3), 2, "[1, 2, 4]"),
+        ((2, 0, 7, 3), 2, "[1, 2, 4]"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(normal, shape, batch, heads):
+    pattern = attend(normal(2, 4, 5, 3), normal(2, 2, 7, 3), normal(2, 2, 7, 3)).pattern
+    with pytest.raises(ValueError) as raised:
+        pattern.apply(torch.zeros(shape))
+    assert str(raised.value) == (
+        f"value of shape {list(shape)} with a pattern of batch=2, heads=4, queries=5, keys=7; it needs a value for "
+        f"each key, a batch of 1 or {batch} and a number of heads among {heads}."
+    )
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 6), (2, 4, 4), (2, 4, 1), (3, 4, 5), (2, 2, 5)])
+def test_vectors_that_do_not_fit_are_refused(normal, shape):
+    pattern = attend(normal(2, 4, 5, 3), normal(2, 2, 7, 3), normal(2, 2, 7, 3)).pattern
+    with pytest.raises(ValueError) as raised:
+        pattern.back(torch.zeros(shape))
+    assert str(raised.value) == (
+        f"vector of shape {list(shape)} with a pattern of batch=2, heads=4, queries=5, keys=7; it needs a number for "
+        "each query, [batch heads queries], where batch and heads may be 1."
+    )
+
+
+def test_what_would_change_weights_in_place_is_refused(normal):
+    pattern = attend(*normal(3, 1, 2, 5, 3)).pattern
+    with pytest.raises(AttributeError) as raised:
+        pattern.zero_()
+    assert str(raised.value) == ("Pattern has no 'zero_', as it holds no weights to change; change what dense() gives.")

@@ -127,6 +127,7 @@ def test_lines_are_kept_as_they_are(tmp_path):
             ["test.de", "system.de", "-s", "short.de"],
             "test.de has 2 lines and short.de has 1 line; line by line they must be the same sentences.",
         ),
+        (["-", "-"], "- is standard input, which can be read only once, and it is given twice; name a file."),
         (["none.de", "system.de"], "cannot read none.de: no such file or directory; name another file."),
         (["test.de", "."], "cannot read .: is a directory; name another file."),
         (

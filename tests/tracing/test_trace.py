@@ -1,6 +1,7 @@
 """Traces: the known numbers, the kernel's own contexts, every refusal's text."""
 
 import copy
+import math
 
 import pytest
 import torch
@@ -45,6 +46,18 @@ def test_check_finds_a_pattern_that_is_not_the_kernels(snake):
     wrong = copy.copy(snake)
     object.__setattr__(wrong, "attended", {"encoder": steps | {2: other}})
     assert wrong.check().max_error == pytest.approx(0.01, rel=0.01)
+
+
+@pytest.mark.parametrize("layer", [0, 1, 5])
+def test_check_hides_no_nan(snake, layer):
+    steps = dict(snake.attended["encoder"])
+    other = copy.copy(steps[layer])
+    object.__setattr__(other, "context", steps[layer].context * math.nan)
+    wrong = copy.copy(snake)
+    object.__setattr__(wrong, "attended", {"encoder": steps | {layer: other}})
+    check = wrong.check()
+    assert math.isnan(check.max_error)
+    assert math.isnan(check.magnitude)
 
 
 def test_the_model_is_left_as_it_was(minilm):

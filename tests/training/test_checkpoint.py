@@ -19,7 +19,7 @@ from regard.training.checkpoint import keep_latest, save_checkpoint
 
 def save(folder, step):
     save_checkpoint(folder, step, {"model": {"w": torch.full((3, 5), float(step))}}, {"n": step})
-    keep_latest(folder, 1)
+    keep_latest(folder, 1, step)
 
 def killed(folder, nth):
     done = 0
@@ -84,8 +84,17 @@ def test_a_step_is_written_anew(three):
 
 def test_keep_latest(three):
     (three / ".step-30.writing").mkdir()
-    keep_latest(three, 2)
+    keep_latest(three, 2, 20)
     assert sorted(path.name for path in three.iterdir()) == ["step-20", "step-5"]
+
+
+def test_a_damaged_one_that_was_passed_over_is_not_kept_in_place_of_a_good_one(three):
+    (three / "step-20" / "manifest.json").write_text("{")
+    assert latest_checkpoint(three, lambda text: None).state == {"n": 5}
+    save_checkpoint(three, 9, tensors(9), {"n": 9})
+    keep_latest(three, 2, 9)
+    assert sorted(path.name for path in three.iterdir()) == ["step-5", "step-9"]
+    assert needed_beside(three) == set()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked for every moment")

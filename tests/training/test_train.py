@@ -14,7 +14,7 @@ from regard import InputError
 from regard.training.log import read_log
 from regard.training.progress import Watcher
 from regard.training.settings import as_toml
-from regard.training.train import chosen_device, train
+from regard.training.train import train
 from regard.translation.greedy import Greedy
 from regard.translation.translator import Translator
 
@@ -322,23 +322,6 @@ def test_too_few_pairs(tmp_path, quick):
         "learn from; give more pairs, a smaller data.dev_pairs, or files to judge by with --dev-source and "
         "--dev-target."
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("cudo", "there is no device cudo; nearest: cuda."),
-        pytest.param(
-            "cuda",
-            "PyTorch finds no cuda on this machine; it finds cpu.",
-            marks=pytest.mark.skipif(torch.cuda.is_available() or torch.backends.mps.is_available(), reason="it does"),
-        ),
-    ],
-)
-def test_devices_that_are_not_here(name, message):
-    with pytest.raises(InputError) as refused:
-        chosen_device(name)
-    assert str(refused.value) == message
 
 
 def test_another_machines_folder_is_refused_before_anything_is_written(tmp_path, texts, quick):

@@ -1,5 +1,6 @@
 """Every search: right by exhaustion on tiny models, by laws on the Transformer, and true in its scores."""
 
+import copy
 import math
 from dataclasses import replace
 from itertools import groupby
@@ -8,6 +9,7 @@ import pytest
 import torch
 from tiny import Tiny, alone, every_text, forced, some_sources
 
+from regard.errors import InputError
 from regard.text.vocabulary import BOS, EOS, PAD
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
@@ -352,3 +354,16 @@ def test_refusals(kind, options, message):
     with pytest.raises(ValueError) as error:
         kind(**options)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=repr)
+def test_a_model_that_gives_nan_is_refused(transformer, search):
+    damaged = copy.deepcopy(transformer).float()
+    with torch.no_grad():
+        damaged.decoder.to_logits.weight[7] = math.nan
+    with pytest.raises(InputError) as refused:
+        search.run(damaged, some_sources(damaged))
+    assert str(refused.value) == (
+        "the model gives NaN for the next token; its parameters are damaged, or too small a number type overflows: "
+        "load it in float32."
+    )

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.backends.choice import ASKED, BACKENDS, chosen_backend, explanation
-from regard.attention.grid import Grid
+from regard.attention.grid import Grid, divisors
 from regard.attention.introduce import a
 from regard.attention.masks import Mask, as_mask
 from regard.attention.normalise.normaliser import Normaliser
@@ -206,12 +206,3 @@ def checked_kind(name: str, given: object, kind: type, example: Callable[[], obj
     """Refuse a stage of attention that is not the object it should be."""
     if not isinstance(given, kind):
         raise TypeError(f"{name} is {given!r}; it takes an object such as {example()!r}.")
-
-
-def divisors(number: int) -> list[int]:
-    """The whole numbers that divide a number.
-
-    >>> divisors(12)
-    [1, 2, 3, 4, 6, 12]
-    """
-    return [candidate for candidate in range(1, number + 1) if number % candidate == 0]

@@ -33,10 +33,10 @@ def compiled(source: Path, name: str, *arguments: Any) -> Any | None:
         arguments: their types.
     """
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
-        for folder in (cache_folder(), Path(scratch)):  # the second where the user's folder cannot be written
+        for folder in (cache_folder, lambda: Path(scratch)):  # the second where there is no folder to be written
             try:
-                function = getattr(ctypes.CDLL(str(library(source, folder))), name)
-            except (OSError, subprocess.SubprocessError):
+                function = getattr(ctypes.CDLL(str(library(source, folder()))), name)
+            except (OSError, RuntimeError, subprocess.SubprocessError):
                 continue
             function.argtypes, function.restype = arguments, None
             return function
@@ -72,7 +72,11 @@ def parallel() -> Callable[..., None] | None:
 
 
 def cache_folder() -> Path:
-    """Where this user's programs keep what they can make again."""
+    """Where this user's programs keep what they can make again.
+
+    Raises:
+        RuntimeError: the user has no home.
+    """
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard"
 
 

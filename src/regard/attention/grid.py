@@ -129,3 +129,12 @@ def spans(length: int, size: int) -> Iterator[range]:
     [range(0, 2), range(2, 4), range(4, 5)]
     """
     return (range(start, min(start + size, length)) for start in range(0, length, size))
+
+
+def divisors(number: int) -> list[int]:
+    """The whole numbers that divide a number.
+
+    >>> divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    return [candidate for candidate in range(1, number + 1) if number % candidate == 0]

@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.attend import Attended, attend, divisors
+from regard.attention.attend import Attended, attend
+from regard.attention.grid import divisors
 from regard.attention.introduce import a, modules_in, tensors_in
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser

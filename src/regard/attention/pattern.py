@@ -7,7 +7,7 @@ input is.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from regard.attention.grid import Grid, Positions, Tile, every, numbers, spans, take, unknown
+from regard.attention.grid import Grid, Positions, Tile, divisors, every, numbers, spans, take, unknown
 from regard.attention.introduce import tensors_in
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
@@ -75,6 +75,12 @@ class Pattern(ThroughDense):
     def __post_init__(self) -> None:
         # A compiled program has no versions to read; its own changes to a tensor are not seen.
         object.__setattr__(self, "versions", None if torch.compiler.is_compiling() else self._versions())
+
+    def __getstate__(self) -> tuple[object, ...]:
+        return tuple(getattr(self, part.name) for part in fields(self) if part.init)
+
+    def __setstate__(self, state: tuple[object, ...]) -> None:
+        self.__init__(*state)  # type: ignore[misc]  # a copied tensor counts its changes anew
 
     # What it is
 
@@ -273,8 +279,18 @@ class Pattern(ThroughDense):
         In a backward pass each block of weights is computed again, so that training takes no more memory than this.
 
         Args:
+            value: of one batch item for all, or of each; of one head for each group of heads.
             dropout: the chance that a weight is dropped, the others being scaled up to make up for it.
+
+        Raises:
+            ValueError: values of another number of keys, or that cannot be shared out over batch items and heads.
         """
+        batch, heads, n_keys = value.shape[:3]
+        if n_keys != self.grid.keys or batch not in (1, self.grid.batch) or heads < 1 or self.grid.heads % heads:
+            raise ValueError(
+                f"value of shape {list(value.shape)} with a pattern of {self.grid}; it needs a value for each key, "
+                f"a batch of 1 or {self.grid.batch} and a number of heads among {divisors(self.grid.heads)}."
+            )
 
         def read(tile: Tile) -> Float[Tensor, "batch heads block d"]:
             weights = F.dropout(self._weights_and_keep(tile)[0], dropout)
@@ -288,8 +304,16 @@ class Pattern(ThroughDense):
     def back(self, vector: Float[Tensor, "#batch #heads queries"]) -> Float[Tensor, "batch heads keys"]:
         """vector @ weights: how much of what the queries hold comes from each key (one step of attention rollout).
 
+        Raises:
+            ValueError: a vector that does not broadcast to [batch heads queries].
+
         Source: Abnar & Zuidema 2020, section 3.
         """
+        if vector.ndim != 3 or vector.shape[2] != self.grid.queries or not self.grid.admits(vector[..., None]):
+            raise ValueError(
+                f"vector of shape {list(vector.shape)} with a pattern of {self.grid}; it needs a number for each "
+                f"query, [batch heads queries], where batch and heads may be 1."
+            )
         total = self._like().new_zeros(self.grid.batch, self.grid.heads, self.grid.keys, dtype=torch.float64)
         for block in self.blocks():
             rows = take(vector, 2, block.tile.queries)[:, :, None].to(block.weights)
@@ -321,11 +345,11 @@ class Pattern(ThroughDense):
         self, tile: Tile
     ) -> tuple[Float[Tensor, "batch heads queries keys"], Bool[Tensor, "#batch #heads #queries #keys"] | None]:
         keep = self.keep(tile)
-        every = tile.part(heads=range(self.n_heads)) if self.normalise.across_heads else tile
         with as_typed(self.device):
-            if every.heads is tile.heads:
+            if not self.normalise.across_heads:
                 return self.normalise(self._scores(tile), keep, tile), keep
-            return take(self.normalise(self._scores(every), self.keep(every), every), 1, tile.heads), keep
+            of_all = tile.part(heads=range(self.n_heads))
+            return take(self.normalise(self._scores(of_all), self.keep(of_all), of_all), 1, tile.heads), keep
 
     def _scores(self, tile: Tile) -> Float[Tensor, "batch heads queries keys"]:
         self.check_unchanged()

@@ -32,6 +32,11 @@ class ThroughDense:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(Tensor, name):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        if name.endswith("_"):
+            what = type(self).__name__
+            raise AttributeError(
+                f"{what} has no {name!r}, as it holds no weights to change; change what dense() gives."
+            )
         return getattr(self.dense(), name)
 
 

@@ -54,17 +54,21 @@ def evaluate(
     from dataclasses import asdict
 
     from regard.cli.work import working
+    from regard.errors import InputError
     from regard.translation.evaluate import check_lines
     from regard.translation.evaluate import evaluate as measure
     from regard.views.files import writable, write_whole
 
-    check_choice(hypothesis, translator, source)
+    check_given(hypothesis, translator, source)
     to_stdout = json == Path("-")
     outputs = [path for path in (html, None if to_stdout else json) if path is not None]
     for output in outputs:
         writable(output)
     references = [reference, *(more or [])]
-    lines = {path: lines_of(path) for path in (*references, source, hypothesis, against) if path is not None}
+    given = [path for path in (*references, source, hypothesis, against) if path is not None]
+    if given.count(Path("-")) > 1:
+        raise InputError("- is standard input, which can be read only once, and it is given twice; name a file.")
+    lines = {path: lines_of(path) for path in given}
     check_lines({str(path): text for path, text in lines.items()})
     hypotheses = translations(hypothesis, translator, source, lines)
     with working("measuring"):
@@ -116,7 +120,7 @@ def lines_of(path: Path) -> list[str]:
         raise InputError(f"{path}: {error}") from error
 
 
-def check_choice(hypothesis: Path | None, translator: Path | None, source: Path | None) -> None:
+def check_given(hypothesis: Path | None, translator: Path | None, source: Path | None) -> None:
     """Refuse both or neither of translations and a translator, and a translator with nothing to translate."""
     from regard.errors import InputError
 
@@ -135,7 +139,7 @@ def translations(
 
     if hypothesis is not None:
         return lines[hypothesis]
-    assert translator is not None  # check_choice saw to both
+    assert translator is not None  # check_given saw to both
     assert source is not None
     with working(f"translating {len(lines[source]):,} lines"):
         from regard.translation.translator import Translator

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from regard.errors import nearest
+from regard.fields import check_choice, check_count
 
 Cell = Literal["lstm", "gru"]
 """How a state takes a token in."""
@@ -87,21 +87,6 @@ class RecurrentConfig:
         """
         check_choice("preset", name, list(PRESETS))
         return cls(**{**PRESETS[name], **fields})  # type: ignore[arg-type]
-
-
-def check_count(name: str, given: object) -> None:
-    """Refuse what is no whole number, or none above 0."""
-    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
-        raise ValueError(f"{name}={given!r} is a count; it must be a whole number of at least 1.")
-
-
-def check_choice(name: str, given: str, choices: list[str]) -> None:
-    """Refuse a name that is not among the choices."""
-    if given not in choices:
-        raise ValueError(
-            f"{name}={given!r} is unknown; did you mean {nearest(str(given), choices, n=1)[0]!r}? "
-            f"There are {', '.join(map(repr, choices))}."
-        )
 
 
 BAHDANAU: Mapping[str, Value] = {"cell": "gru", "form": "bahdanau", "score": "additive"}

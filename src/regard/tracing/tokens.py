@@ -30,7 +30,8 @@ def tokens_of(tokenizer: Any, encoded: Any, text: str) -> tuple[Token, ...]:
     """The tokens of one encoded text, each with the letters that it stands for."""
     ids = encoded["input_ids"][0].tolist()
     pieces = tokenizer.convert_ids_to_tokens(ids)
-    special = [identity in set(tokenizer.all_special_ids) for identity in ids]
+    specials = set(tokenizer.all_special_ids)
+    special = [identity in specials for identity in ids]
     spans = [tuple(map(int, span)) for span in encoded["offset_mapping"][0]] if "offset_mapping" in encoded else None
     tokens = []
     for position, piece in enumerate(pieces):

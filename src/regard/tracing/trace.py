@@ -34,8 +34,8 @@ class Check:
     """How far the recomputed weights × values are from what the kernel returned.
 
     Attributes:
-        max_error: the largest difference of any number in any layer.
-        magnitude: the largest number that the kernel returned, to compare it with.
+        max_error: the largest difference of any number in any layer; NaN where one is NaN.
+        magnitude: the largest number that the kernel returned, to compare it with; NaN where one is NaN.
         backends: what computed the contexts.
     """
 
@@ -123,10 +123,11 @@ class Trace:
         """Recompute every context from its weights and values and compare with what the kernel returned."""
         steps = [step for layers in self.attended.values() for step in layers.values()]
         with torch.no_grad():
-            errors = [(s.pattern.apply(s.pattern.value) - s.context).abs().max() for s in steps if s.context.numel()]
+            errors = [largest(step.pattern.apply(step.pattern.value) - step.context) for step in steps]
+            sizes = [largest(step.context) for step in steps]
         return Check(
-            max_error=max((float(error) for error in errors), default=0.0),
-            magnitude=max((float(s.context.abs().max()) for s in steps if s.context.numel()), default=0.0),
+            max_error=largest(torch.tensor(errors)),
+            magnitude=largest(torch.tensor(sizes)),
             backends=tuple(sorted({step.backend for step in steps})),
         )
 
@@ -314,6 +315,11 @@ def chosen(steps: Mapping[int, Attended], layers: Collection[int] | None) -> dic
     if missing := sorted(set(layers) - set(steps)):
         raise InputError(f"no layer {missing[0]}; the model has {len(steps)}, counted from 0 to {len(steps) - 1}.")
     return {layer: steps[layer] for layer in sorted(set(layers))}
+
+
+def largest(numbers: torch.Tensor) -> float:
+    """The size of the number furthest from 0; NaN where there is one, 0 where there is no number."""
+    return float(numbers.abs().max()) if numbers.numel() else 0.0
 
 
 def refuse_nan(name: str, attended: Mapping[str, Mapping[int, Attended]]) -> None:

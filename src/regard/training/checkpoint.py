@@ -103,10 +103,16 @@ def saved_steps(folder: Path) -> list[int]:
     return sorted(int(name) for name in names if name.isdecimal())
 
 
-def keep_latest(folder: Path, n: int) -> None:
-    """Remove all checkpoints but the latest n, and what a killed run left half-written."""
-    for step in saved_steps(folder)[:-n]:
-        remove_folder(folder / f"{PREFIX}{step}")
+def keep_latest(folder: Path, n: int, step: int) -> None:
+    """Remove all checkpoints but the latest n up to a step, and what a killed run left half-written.
+
+    Those of later steps were damaged, so that the training went on from before them.
+    """
+    saved = saved_steps(folder)
+    kept = [there for there in saved if there <= step][-n:]
+    for there in saved:
+        if there not in kept:
+            remove_folder(folder / f"{PREFIX}{there}")
     for left in folder.glob(".*.writing"):
         shutil.rmtree(left, ignore_errors=True)
 

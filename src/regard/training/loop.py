@@ -284,6 +284,6 @@ def save(run: Run, state: State) -> None:
     if run.processes.is_main:
         beside = [run.snapshots / name for name in state.snapshots]
         save_checkpoint(run.checkpoints, state.position.step, tensors, state.as_json(), beside)
-        keep_latest(run.checkpoints, CHECKPOINTS)
+        keep_latest(run.checkpoints, CHECKPOINTS, state.position.step)
         keep_only(run.snapshots, needed_beside(run.checkpoints))
     run.processes.wait()

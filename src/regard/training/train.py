@@ -17,7 +17,8 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from regard.errors import InputError, nearest
+from regard.device import device_named
+from regard.errors import InputError
 from regard.training.checkpoint import latest_checkpoint
 from regard.training.config import TrainConfig
 from regard.training.folder import claim, stored_config
@@ -75,7 +76,7 @@ def train(
     """
     config, out = config or TrainConfig(), Path(out)
     texts = texts_of(Path(source), Path(target), config)
-    place, stored = chosen_device(device), stored_config(out)
+    place, stored = device_named(device), stored_config(out)
     precision = (stored or config).training.precision or default_precision(place)
     with Processes.start(place, precision) as processes:
         watcher = watcher if watcher is not None and processes.is_main else Watcher()
@@ -116,23 +117,6 @@ def texts_of(source: Path, target: Path, config: TrainConfig) -> dict[str, Path]
         given, missing = ("source", "target") if dev[1] is None else ("target", "source")
         raise InputError(f"there is a dev {given} and no dev {missing}; give both: --dev-source and --dev-target.")
     return {"source": source, "target": target, "dev source": Path(dev[0]), "dev target": Path(dev[1])}
-
-
-def chosen_device(name: str | None) -> torch.device:
-    """The device of a name, or the fastest that is here.
-
-    Raises:
-        InputError: it is not here, or there is no such device.
-    """
-    here = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if name is None:
-        return torch.device(next(device for device in here if here[device]))
-    if name not in here:
-        raise InputError(f"there is no device {name}; nearest: {nearest(name, list(here), n=1)[0]}.")
-    if not here[name]:
-        found = ", ".join(device for device in here if here[device])
-        raise InputError(f"PyTorch finds no {name} on this machine; it finds {found}.")
-    return torch.device(name)
 
 
 def begin(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher) -> tuple[Run, State]:

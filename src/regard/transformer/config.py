@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from regard.attention.attend import divisors
-from regard.errors import nearest
+from regard.attention.grid import divisors
+from regard.fields import check_choice, check_count
 from regard.transformer.feed_forward import Activation
 
 Norm = Literal["post", "pre"]
@@ -123,21 +123,6 @@ class TransformerConfig:
                 f"and n_target_tokens={self.n_target_tokens} must be the same; with two vocabularies take "
                 "share='target' or share='none'."
             )
-
-
-def check_count(name: str, given: object, least: int) -> None:
-    """Refuse what is no whole number, or too small a one."""
-    if not isinstance(given, int) or isinstance(given, bool) or given < least:
-        raise ValueError(f"{name}={given!r} is a count; it must be a whole number of at least {least}.")
-
-
-def check_choice(name: str, given: str, choices: list[str]) -> None:
-    """Refuse a name that is not among the choices."""
-    if given not in choices:
-        raise ValueError(
-            f"{name}={given!r} is unknown; did you mean {nearest(str(given), choices, n=1)[0]!r}? "
-            f"There are {', '.join(map(repr, choices))}."
-        )
 
 
 PAPER: Mapping[str, Value] = {"norm": "post", "share": "all"}

@@ -48,12 +48,12 @@ def drawn(like: Float[Tensor, "*axes"], p: float) -> Float[Tensor, "*axes"]:
     >>> sorted(set(drawn(torch.empty(1000), p=0.5).tolist()))
     [0.0, 1.0]
     """
-    words = torch.empty(-(-like.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+    words = torch.empty(-(-like.numel() // 4), dtype=torch.int64, device=like.device).random_(-(2**63), None)
     bits = words.view(torch.int16)[: like.numel()].view(like.shape)  # as numbers from -2^15 on
-    kept = torch.empty(like.shape, dtype=like.dtype)
+    kept = torch.empty(like.shape, dtype=like.dtype, device=like.device)
     return torch.ge(bits, bound(p) - LEVELS // 2, out=kept)
 
 
 def bound(p: float) -> int:
     """2^16 p as a whole number, whose mean is 2^16 p itself."""
-    return math.floor(p * LEVELS + torch.rand((), dtype=torch.float64).item())
+    return math.floor(p * LEVELS + torch.rand((), dtype=torch.float64, device="cpu").item())

@@ -204,7 +204,7 @@ class Newest:
         )
         if own.positions is not None:
             d_rotary = own.positions.d_rotary or own.d_head
-            cos, sin = own.positions.cos_and_sin(torch.tensor([past.n_tokens - 1]), d_rotary, x)
+            cos, sin = own.positions.cos_and_sin(torch.tensor([past.n_tokens - 1], device=x.device), d_rotary, x)
             call.cosines, call.sines, call.pairs = cos.data_ptr(), sin.data_ptr(), d_rotary // 2
             halves = own.positions.pairing == "halves"
             call.pair_first, call.pair_second = (1, d_rotary // 2) if halves else (2, 1)

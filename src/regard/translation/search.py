@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.errors import InputError
 from regard.text.vocabulary import BOS, EOS, PAD
 from regard.translation.likeliest import expected, likeliest, log_softmax
 from regard.translation.model import Step, TranslatingModel
@@ -127,7 +128,9 @@ def choices(
         limits: of each sentence, whose rows lie together.
     """
     if length < min(limits):
-        return likeliest(logits[:, -1], n)
+        log_probability, tokens = likeliest(logits[:, -1], n)
+        refuse_nan(log_probability[:, 0])
+        return log_probability, tokens
     log_probability, tokens = allowed(logits, length, limits).topk(n, dim=1)
     return log_probability.double(), tokens
 
@@ -137,11 +140,25 @@ def allowed(
 ) -> Float[Tensor, "rows vocabulary"]:
     """Log-probabilities of all tokens, as `choices` has them; -inf for those that may not come."""
     known = expected(logits[:, -1])
+    refuse_nan(known[:, EOS])
     if length >= min(limits):
         full = torch.tensor([length >= limit for limit in limits], device=known.device)
         others = torch.arange(known.shape[1], device=known.device) != EOS
         known.masked_fill_(full.repeat_interleave(len(known) // len(limits))[:, None] & others, -torch.inf)
     return known
+
+
+def refuse_nan(log_probability: Float[Tensor, " rows"]) -> None:
+    """Refuse to choose where nothing is known: a NaN among a row's logits makes all of its log-probabilities NaN.
+
+    Raises:
+        InputError: there is one.
+    """
+    if bool(log_probability.isnan().any()):
+        raise InputError(
+            "the model gives NaN for the next token; its parameters are damaged, or too small a number type overflows: "
+            "load it in float32."
+        )
 
 
 def selected(state: Any, rows: Int[Tensor, " rows"], n: int) -> Any:

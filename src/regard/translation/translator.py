@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend
 from regard.attention.pattern import Pattern
-from regard.errors import InputError, nearest
+from regard.device import device_named
+from regard.errors import InputError
 from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
 from regard.tracing.trace import Trace
 from regard.translation.alignment import Alignment, looked
@@ -362,23 +363,3 @@ def evaluating(model: TranslatingModel) -> Iterator[None]:
     finally:
         for module in in_training:
             module.training = True
-
-
-def device_named(name: str | torch.device | None) -> torch.device:
-    """A device by its name; None = the fastest there is.
-
-    Raises:
-        InputError: there is no such device here.
-    """
-    here = {
-        "cuda": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
-        "cpu": True,
-    }
-    if name is None:
-        return torch.device(next(kind for kind, there in here.items() if there))
-    kind = str(name).partition(":")[0]
-    if not here.get(kind):
-        close = nearest(kind, [kind for kind, there in here.items() if there], n=1)[0]
-        raise InputError(f"there is no device {str(name)!r}; nearest: {close}; give cpu, cuda or mps.")
-    return torch.device(name)

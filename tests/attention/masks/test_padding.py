@@ -47,3 +47,12 @@ def test_tokens_are_those_of_transformers_attention_masks(normal):
         query, key, value = normal(3, 1, 2, 7), normal(3, 1, 5, 7), normal(3, 1, 5, 7)
         by_tensor = attend(query, key, value, mask=torch.tensor(attention_mask).bool()[:, None, None])
         assert_close(attend(query, key, value, mask=Padding(lengths, side=side)).context, by_tensor.context)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32])
+def test_lengths_of_any_whole_numbers(normal, dtype):
+    query, lengths = normal(2, 1, 300, 3), [100, 7]
+    found = attend(query, query, query, mask=Padding(torch.tensor(lengths, dtype=dtype))).pattern
+    expected = attend(query, query, query, mask=Padding(torch.tensor(lengths))).pattern
+    assert torch.equal(found.received(), expected.received())
+    assert torch.equal(found.dense(), expected.dense())

@@ -84,3 +84,14 @@ def test_sinks_that_do_not_fit_are_refused(shape):
     with pytest.raises(ValueError) as raised:
         Softmax(sinks=torch.zeros(shape)).check(GRID)
     assert str(raised.value) == f"sinks of shape {list(shape)} with 2 heads; give one number for each head."
+
+
+def test_a_temperature_that_makes_scores_infinite_is_refused():
+    assert float((torch.ones(1) / torch.finfo(torch.float32).tiny).sum()) < math.inf
+    Softmax(temperature=torch.finfo(torch.float32).tiny)
+    with pytest.raises(ValueError) as raised:
+        Softmax(temperature=1e-42)
+    assert str(raised.value) == (
+        "temperature=1e-42 is so small that scores divided by it are infinite in float32; take 0 for all weight on the "
+        "largest."
+    )

@@ -137,6 +137,51 @@ def test_nan_shows_in_its_row_and_beyond_the_reach_it_does_not():
     assert bool(seen.pattern.known.received[1, 2].isfinite().all())
 
 
+@pytest.mark.parametrize("row", [0, 3, Q - 1])
+@pytest.mark.parametrize("reduce", ["mean", "max", "sum"])
+def test_nan_stays_in_the_cells_of_its_row(row, reduce):
+    query, key, value = inputs()
+    query[0, 1, row] = math.nan
+    pooled = attend(query, key, value, ask=everything(reduce)).pattern.known.pooled
+    truth_of = truth(query, key, value, everything(reduce))[1].pooled
+    assert truth_of.isnan().any(dim=-1).sum() == 1
+    assert_close(pooled.double(), truth_of, rtol=1e-5, atol=2e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_torchs_default_type_and_device_change_nothing(dtype):
+    """What the compiled function writes into is float32 on a CPU, whatever else is the default."""
+    (query, key, value), ask = inputs(), everything()
+    expected = attend(query, key, value, mask=Causal(), ask=ask).pattern
+    before, random = torch.get_default_dtype(), torch.random.get_rng_state()
+    try:
+        torch.set_default_dtype(dtype)
+        vars(engine.MEMORY).clear()
+        with torch.device("meta"):
+            found = attend(query, key, value, mask=Causal(), ask=ask).pattern
+            later = attend(query, key, value, mask=Causal()).pattern.answer(ask)
+    finally:
+        torch.set_default_dtype(before)
+        vars(engine.MEMORY).clear()
+    assert torch.equal(torch.random.get_rng_state(), random)
+    for name in (*PER_QUERY, "received", "pooled"):
+        assert_close(getattr(found.known, name), getattr(expected.known, name), rtol=0, atol=0)
+        assert_close(getattr(later, name), getattr(expected.known, name), rtol=1e-5, atol=1e-5)
+
+
+def test_numbers_too_small_to_count_hide_no_key():
+    """Where subnormal numbers are taken for 0, a threshold just below 0 would be 0."""
+    query, key = torch.zeros(1, 1, 2, 5), torch.ones(1, 1, 40, 5)
+    there = torch.set_flush_denormal(True)
+    try:
+        top = attend(query, key, key).pattern.top(3)
+    finally:
+        torch.set_flush_denormal(False)
+    assert there, "this processor can"
+    assert_close(top.weights, torch.full((1, 1, 2, 3), 1 / 40))
+    assert all(len(set(keys)) == 3 and min(keys) >= 0 for keys in top.keys[0, 0].tolist())
+
+
 def test_the_number_of_threads_does_not_change_a_single_bit(monkeypatch):
     query, key, value = inputs()
     monkeypatch.setattr(engine, "WORTH_A_THREAD", 1)

@@ -36,6 +36,12 @@ def test_by_hand(size):
     assert largest.value()[0, 0].tolist() == [[1, 0, 0], [0.25, 0.25, 0.25]]
 
 
+def test_the_largest_of_negative_weights_is_negative():
+    largest = Pooled(GRID, LIKE, 2, 2, "max")
+    gather([Block(GRID.whole(), -WEIGHTS - 0.5, None)], [largest])
+    assert largest.value()[0, 0].tolist() == [[-0.5, -0.5], [-0.75, -0.75]]
+
+
 def test_masked_keys_are_no_strongest_keys():
     strongest = Strongest(GRID, LIKE, 3)
     gather(blocks(keep=WEIGHTS > 0), [strongest])

@@ -73,7 +73,7 @@ BACKENDS: Mapping[Name, Backend] = {
 
 @contextmanager
 def use_backend(name: Name) -> Iterator[None]:
-    """Within this, every `attend` uses one backend, in models too; without it, the fastest that is exact.
+    """Within this, every `attend` uses one backend, in models and other threads too; else the fastest that is exact.
 
     Raises:
         ValueError: there is no such backend; and, from attend, a call that it cannot do.

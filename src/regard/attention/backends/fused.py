@@ -163,7 +163,7 @@ def kernel_of_block(
     keys = range(grid.keys) if mask is None else mask.reach(grid, queries)
     block, rows = slice(queries.start, queries.stop), slice(keys.start, keys.stop)
     if len(keys) == 0:
-        return query[:, :, block] * 0
+        return query[:, :, block].masked_fill(torch.ones((), dtype=torch.bool, device=query.device), 0.0)
     needed = None if mask is None or mask.fills_reach(grid, queries) else mask
     attn_mask = joined(needed, bias, grid.whole().part(queries=queries, keys=keys), query)
     return kernel(query[:, :, block], key[:, :, rows], value[:, :, rows], attn_mask, scale, dropout)
@@ -189,7 +189,8 @@ def kernel(
     dropout: float,
     causal: bool = False,
 ) -> Float[Tensor, "batch heads queries d_value"]:
-    """One call of PyTorch's function."""
+    """One call of PyTorch's function. (Of vectors that do not lie in one piece each it would build the weights.)"""
+    query, key, value = (part if part.stride(-1) == 1 else part.contiguous() for part in (query, key, value))
     grouped = key.shape[1] != query.shape[1]
     if grouped and attn_mask is not None and query.is_cuda:
         # CUDA's fused kernels take grouped heads or a mask, not both: together they fall to one that builds the matrix.

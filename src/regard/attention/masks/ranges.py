@@ -29,7 +29,7 @@ class Ranges:
     @classmethod
     def of(cls, start: int | Tensor, stop: int | Tensor, grid: Grid, device: torch.device) -> "Ranges":
         """One range for each query; the limits broadcast to [batch heads queries] and may lie beyond the keys."""
-        limits = (torch.as_tensor(limit, device=device).clamp(0, grid.keys) for limit in (start, stop))
+        limits = (torch.as_tensor(limit, device=device).long().clamp(0, grid.keys) for limit in (start, stop))
         starts, stops = (limit[(None,) * (4 - limit.ndim)] for limit in limits)
         stops = torch.maximum(starts, stops)
         return cls(starts.expand_as(stops), stops, grid.keys)

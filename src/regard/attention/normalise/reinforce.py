@@ -73,7 +73,9 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
         checkpoint(read, queries, use_reentrant=False) if torch.is_grad_enabled() else read(queries)
         for queries in spans(pattern.grid.queries, queries_at_once(pattern.grid))
     ]
-    return torch.cat(blocks, dim=2)[..., 0] if blocks else torch.zeros(pattern.shape[:3], dtype=pattern.dtype)
+    if not blocks:
+        return torch.zeros(pattern.shape[:3], dtype=pattern.dtype, device=pattern.device)
+    return torch.cat(blocks, dim=2)[..., 0]
 
 
 def queries_at_once(grid: Grid) -> int:

@@ -24,7 +24,7 @@ class Softmax(Normaliser):
             trained where it is a parameter.
 
     Raises:
-        ValueError: a negative temperature.
+        ValueError: a negative temperature, or one so small that scores become infinite.
 
     Source: Vaswani et al. 2017, equation 1; temperature: Hinton, Vinyals & Dean 2015, equation 1; sinks: gpt-oss model
     card 2025, section 2.3.
@@ -38,6 +38,11 @@ class Softmax(Normaliser):
             raise ValueError(
                 f"temperature={self.temperature} divides the scores, so it must be 0 "
                 "(all weight on the largest) or above."
+            )
+        if 0 < self.temperature * torch.finfo(torch.float32).max < 1:
+            raise ValueError(
+                f"temperature={self.temperature} is so small that scores divided by it are infinite in float32; "
+                "take 0 for all weight on the largest."
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:

@@ -3,7 +3,7 @@
     Dot         scores = query · key
     ScaledDot   scores = scale · query · key, then softcap, then bias
 
-Source: Luong, Pham & Manning 2015, equation 8 (dot); Vaswani et al. 2017, equation 1 (scaled).
+Source: Luong, Pham & Manning 2015, section 3.1 (dot); Vaswani et al. 2017, equation 1 (scaled).
 """
 
 import math
@@ -113,6 +113,6 @@ class ScaledDot(Score):
 def Dot() -> ScaledDot:  # noqa: N802 (a kind of score, named as the others are)
     """The plain dot product: `ScaledDot` with scale 1.
 
-    Source: Luong, Pham & Manning 2015, equation 8.
+    Source: Luong, Pham & Manning 2015, section 3.1, dot.
     """
     return ScaledDot(scale=1.0)

@@ -25,7 +25,7 @@ from regard.attention.statistics import kernel
 from regard.attention.statistics.blocks import Block, Head, Limits, blocks_of, scores_into, with_heads
 from regard.attention.statistics.progress import Report
 from regard.attention.statistics.threads import shared_out
-from regard.attention.statistics.totals import Sum, Totals
+from regard.attention.statistics.totals import HERE, Sum, Totals
 from regard.attention.summary import Ask, Summary
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Reading:
         """A pass that has not begun."""
         grid, totals = asked.grid, Totals.of(asked.grid, ask, asked.value.shape[-1] if contexts else None)
         lines, cells = ask.pooled or (0, 0)
-        taken = torch.zeros(1, dtype=torch.int8)
+        taken = torch.zeros(1, dtype=torch.int8, device=HERE)
         call = kernel.Block(
             queries=grid.queries,
             all_keys=grid.keys,
@@ -159,6 +159,7 @@ MEMORY = local()
 
 def scratch(n: int) -> Float[Tensor, " n"]:
     """Memory for so many numbers, the same for every block that a thread goes through."""
-    if getattr(MEMORY, "numbers", None) is None or len(MEMORY.numbers) < n:
-        MEMORY.numbers = torch.empty(n)
-    return MEMORY.numbers[:n]
+    numbers: Tensor | None = getattr(MEMORY, "numbers", None)
+    if numbers is None or numbers.numel() < n:
+        MEMORY.numbers = numbers = torch.empty(n, dtype=torch.float32, device=HERE)
+    return numbers[:n]

@@ -159,7 +159,8 @@ class Pooled:
     """A map of rows × columns cells over queries × keys; query i falls into row i · rows // queries, keys alike."""
 
     def __init__(self, grid: Grid, like: Tensor, rows: int, columns: int, reduce: Reduce = "mean") -> None:
-        self._map = like.new_zeros(grid.batch, grid.heads, rows, columns, dtype=torch.float64)
+        self._least = -torch.inf if reduce == "max" else 0.0
+        self._map = like.new_full((grid.batch, grid.heads, rows, columns), self._least, dtype=torch.float64)
         self._reduce = reduce
         self._row = torch.arange(grid.queries, device=like.device) * rows // grid.queries
         self._column = torch.arange(grid.keys, device=like.device) * columns // grid.keys
@@ -169,7 +170,7 @@ class Pooled:
         """Take the weights of the next queries into their cells."""
         rows = self._row[numbers(block.tile.queries, self._row.device)]
         weights = block.weights.double()
-        narrow = weights.new_zeros(*weights.shape[:3], self._map.shape[3])
+        narrow = weights.new_full((*weights.shape[:3], self._map.shape[3]), self._least)
         if self._reduce == "max":
             narrow.scatter_reduce_(3, self._column.expand_as(weights), weights, "amax")
             self._map.scatter_reduce_(2, rows[:, None].expand_as(narrow), narrow, "amax")

@@ -11,6 +11,7 @@
    A score of -infinity is a key that is barred, as is one outside of the row's own range: nothing is computed there. A
    row that sees no key has weights 0. A NaN makes its whole row NaN. */
 
+#include <float.h>
 #include <sched.h>
 #include <string.h>
 
@@ -98,7 +99,8 @@ static float reached_by(const float *row, int keys, int top) {
 
 /* The strongest keys of a row by their scores, strongest first; -1 where the row has fewer that are not barred. */
 static void strongest(const float *row, int keys, int top, float *scores, int64_t *numbers) {
-  float below = nextafterf(reached_by(row, keys, top), -INFINITY);
+  float reached = reached_by(row, keys, top); /* below it by more than a subnormal, which may count as 0 */
+  float below = fminf(nextafterf(reached, -INFINITY), reached - FLT_MIN);
   for (int i = 0; i < top; i++) scores[i] = below, numbers[i] = -1;
   int j = 0;
   while (j < keys) {
@@ -179,6 +181,8 @@ static void into_cells(const Block *b, int line) {
   memset(b->column, 0, b->keys * sizeof(float));
 }
 
+static inline double larger_or_nan(double a, double b) { return a > b || isnan(a) ? a : b; }
+
 static void largest_into_cells(const Block *b, int line, Row row, float inverse) {
   float *cells = b->of_cells + (int64_t)line * b->cells;
   for (int c = 0; c < b->cells; c++) {
@@ -186,7 +190,7 @@ static void largest_into_cells(const Block *b, int line, Row row, float inverse)
     int keys = within(b->start_of_cell[c + 1] - row.first_key, 0, row.keys) - start;
     if (keys == 0) continue;
     float weight = (isnan(inverse) ? NAN : largest_in(row.weights + start, keys) * inverse);
-    if (!(weight <= cells[c])) cells[c] = weight;
+    cells[c] = larger_or_nan(weight, cells[c]);
   }
 }
 
@@ -201,7 +205,7 @@ static void add_to(Sum sum, int64_t at, const float *more, int64_t n) {
 }
 
 static void raise_to(Sum sum, int64_t at, const float *least, int64_t n) {
-  for (int64_t j = 0; j < n; j++) if (!(least[j] <= sum.rounded[at + j])) sum.rounded[at + j] = least[j];
+  for (int64_t j = 0; j < n; j++) sum.rounded[at + j] = larger_or_nan(least[j], sum.rounded[at + j]);
 }
 
 /* Add what the block gives to keys and cells to the sums, one thread at a time. */

@@ -16,6 +16,9 @@ from regard.attention.summary import Ask, Summary, Top
 
 PER_QUERY = "entropy", "distance", "first", "own", "previous"
 
+HERE = torch.device("cpu")
+"""Where `rows.c` finds numbers, whatever torch's default device is; they are float32 or float64, whatever its type."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sum:
@@ -27,7 +30,8 @@ class Sum:
     @classmethod
     def zeros(cls, *shape: int) -> "Sum":
         """All of them 0."""
-        return cls(torch.zeros(shape, dtype=torch.float64), torch.zeros(shape, dtype=torch.float64))
+        rounded, lost = torch.zeros(2, *shape, dtype=torch.float64, device=HERE).unbind()
+        return cls(rounded, lost)
 
     def add(self, more: Float[Tensor, "..."]) -> None:
         """Add to each of them.
@@ -73,8 +77,8 @@ class Places:
     @lru_cache(4)
     def of(cls, queries: int, keys: int, rows: int, columns: int) -> "Places":
         """Those of a map of so many rows and columns, which is often the same for every layer of a model."""
-        line_of_query = (torch.arange(queries) * rows // max(1, queries)).int()
-        start_of_cell = (-(-torch.arange(columns + 1) * keys // max(1, columns))).int()
+        line_of_query = (torch.arange(queries, device=HERE) * rows // max(1, queries)).int()
+        start_of_cell = (-(-torch.arange(columns + 1, device=HERE) * keys // max(1, columns))).int()
         sizes = line_of_query.bincount(minlength=rows)[:, None] * start_of_cell.diff()
         return cls(line_of_query, start_of_cell, sizes)
 
@@ -107,11 +111,11 @@ class Totals:
         return cls(
             grid=grid,
             ask=ask,
-            context=None if d_value is None else torch.empty(*per_query, d_value),
-            inverse=torch.zeros(per_query),
-            rows={name: torch.zeros(per_query) for name in PER_QUERY if getattr(ask, name)},
-            groups=None if ask.groups is None else torch.zeros(*per_query, len(ask.groups)),
-            top=Top(torch.zeros(*per_query, n_top), torch.full((*per_query, n_top), -1)) if n_top else None,
+            context=None if d_value is None else torch.empty(*per_query, d_value, dtype=torch.float32, device=HERE),
+            inverse=floats(*per_query),
+            rows={name: floats(*per_query) for name in PER_QUERY if getattr(ask, name)},
+            groups=None if ask.groups is None else floats(*per_query, len(ask.groups)),
+            top=Top(floats(*per_query, n_top), none_yet(*per_query, n_top)) if n_top else None,
             received=Sum.zeros(grid.batch, grid.heads, grid.keys) if ask.received else None,
             pooled=Sum.zeros(grid.batch, grid.heads, rows, columns) if ask.pooled else None,
             places=Places.of(grid.queries, grid.keys, rows, columns),
@@ -130,3 +134,13 @@ class Totals:
             pooled=None if pooled is None else pooled.float(),
             **self.rows,
         )
+
+
+def floats(*shape: int) -> Float[Tensor, "..."]:
+    """Numbers that blocks write into, all of them 0."""
+    return torch.zeros(shape, dtype=torch.float32, device=HERE)
+
+
+def none_yet(*shape: int) -> Int[Tensor, "..."]:
+    """Keys that are still to be found."""
+    return torch.full(shape, -1, dtype=torch.int64, device=HERE)

@@ -115,7 +115,7 @@ class Call:
         assert ranges is not None
         d_key, d_value = asked.key.shape[-1], asked.value.shape[-1]
         width, wide = padded(d_key), padded(d_value)
-        none = torch.full((grid.heads,), -math.inf, device=asked.device)
+        none = torch.full((grid.heads,), -math.inf, dtype=torch.float32, device=asked.device)
         sinks = none if normalise.sinks is None else normalise.sinks.to(none) / normalise.temperature * LOG2_E
         return cls(
             grid=grid,

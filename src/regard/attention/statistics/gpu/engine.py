@@ -8,7 +8,7 @@ computed it. The strongest keys and groups of keys are gathered with torch's ope
 import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -113,16 +113,16 @@ class Totals:
     @classmethod
     def of(cls, asked: "Pattern", ask: Ask, contexts: bool) -> "Totals":
         """All of them, at 0."""
-        grid, device = asked.grid, asked.device
+        grid, floats = asked.grid, partial(torch.zeros, dtype=torch.float32, device=asked.device)
         wanted = {name: getattr(ask, name) for name in ("entropy", "distance", "first", "own", "previous")}
         d_value = asked.value.shape[-1]
         return cls(
             grid=grid,
             ask=ask,
-            rows={name: torch.zeros(grid.shape[:3], device=device) for name, wants in wanted.items() if wants},
+            rows={name: floats(grid.shape[:3]) for name, wants in wanted.items() if wants},
             context=asked.value.new_zeros(*grid.shape[:3], d_value) if contexts else None,
-            received=torch.zeros(grid.batch, grid.heads, grid.keys, device=device) if ask.received else None,
-            pooled=torch.zeros(grid.batch, grid.heads, *ask.pooled, device=device) if ask.pooled else None,
+            received=floats(grid.batch, grid.heads, grid.keys) if ask.received else None,
+            pooled=floats(grid.batch, grid.heads, *ask.pooled) if ask.pooled else None,
         )
 
     def fill(self, asked: "Pattern", report: Report | None) -> None:
@@ -135,7 +135,7 @@ class Totals:
         if known is not None:
             self.context, log_sum = known
         else:
-            log_sum = torch.empty(self.grid.shape[:3], device=asked.device)
+            log_sum = torch.empty(self.grid.shape[:3], dtype=torch.float32, device=asked.device)
         cells = None if self.ask.pooled is None else cells_for(call, self.ask.pooled)
         per_head = self.grid.queries * self.grid.keys
         for items in spans(self.grid.batch * self.grid.heads, max(1, WEIGHTS_AT_ONCE // per_head)):

@@ -1,0 +1,38 @@
+"""Devices by name."""
+
+import pytest
+import torch
+
+from regard.device import device_named
+from regard.errors import InputError
+
+OTHERS = torch.cuda.is_available() or torch.backends.mps.is_available()
+
+
+def test_devices_that_are_here():
+    assert device_named("cpu") == device_named(torch.device("cpu")) == torch.device("cpu")
+    assert device_named("cpu:0") == torch.device("cpu", 0)
+
+
+@pytest.mark.skipif(OTHERS, reason="there is a faster one")
+def test_the_fastest_where_none_is_named():
+    assert device_named(None) == torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cudo", "there is no device 'cudo'; nearest: cuda; give cpu, cuda or mps."),
+        ("gpu:1", "there is no device 'gpu:1'; nearest: cpu; give cpu, cuda or mps."),
+        ("cpu:first", "'cpu:first' is no device; after cpu: comes its number, such as cpu:0."),
+        pytest.param(
+            "cuda:0",
+            "PyTorch finds no cuda on this machine; it finds cpu.",
+            marks=pytest.mark.skipif(OTHERS, reason="it does"),
+        ),
+    ],
+)
+def test_devices_that_are_not(name, message):
+    with pytest.raises(InputError) as refused:
+        device_named(name)
+    assert str(refused.value) == message
