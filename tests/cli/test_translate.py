@@ -262,3 +262,24 @@ def test_a_reader_that_stops_is_no_error(folder):
     run.wait()
     assert b"Traceback" not in run.stderr.read()
     run.stderr.close()
+
+
+def looked(folder, *arguments):
+    runner = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "100"})
+    return runner.invoke(app, ["look", *map(str, arguments), "--model", str(folder)])
+
+
+def test_look_shows_a_translators_own_translation(folder, translator, tmp_path):
+    result = looked(folder, "the cat", "--json", tmp_path / "a.json")
+    assert result.exit_code == 0, result.exception
+    (one,) = translator.translate(["the cat"])
+    assert f"{folder.name} · " in result.stdout
+    assert json.loads((tmp_path / "a.json").read_text())["target_text"] == one.text
+
+
+def test_look_shows_a_translator_a_translation_that_is_given(folder, translator, tmp_path):
+    result = looked(folder, "the cat", "--target", "ein hund", "--json", tmp_path / "a.json")
+    assert result.exit_code == 0, result.exception
+    record = json.loads((tmp_path / "a.json").read_text())
+    assert record["target_text"] == "ein hund"
+    assert isinstance(looked(folder, " ").exception, InputError)

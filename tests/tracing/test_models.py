@@ -76,7 +76,10 @@ def test_what_is_no_name():
 
 
 def test_a_folder_without_a_model(tmp_path):
-    assert refusal(str(tmp_path)) == f"the folder {tmp_path} holds no model: there is no config.json in it."
+    assert (
+        refusal(str(tmp_path))
+        == f"the folder {tmp_path} holds no model of transformers: there is no config.json in it."
+    )
 
 
 def test_a_damaged_model(tmp_path):

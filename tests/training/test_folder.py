@@ -1,5 +1,7 @@
 """Whose a folder is, and which settings a training that goes on has."""
 
+from contextlib import ExitStack
+
 import pytest
 
 from regard import InputError
@@ -24,6 +26,21 @@ def test_a_new_folder_is_taken_and_is_ours_again(tmp_path, texts):
     claim(tmp_path / "deep" / "out", texts)
     claim(tmp_path / "deep" / "out", texts)
     assert [path.name for path in (tmp_path / "deep" / "out").iterdir()] == ["training.json"]
+
+
+def test_a_folder_has_one_training_at_a_time(tmp_path, texts):
+    out = tmp_path / "out"
+    with ExitStack() as training:
+        claim(out, texts, training)
+        claim(out, texts)  # another process of the same training
+        (out / ".a.writing").write_text("")
+        with ExitStack() as other:
+            assert refusal(claim, out, texts, other) == (
+                f"another training is going on in {out}; wait for it, or train into another folder with --out."
+            )
+        assert (out / "training.json").is_file()
+    with ExitStack() as later:
+        claim(out, texts, later)
 
 
 def test_what_a_killed_run_left_is_no_stranger(tmp_path, texts):

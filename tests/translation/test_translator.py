@@ -55,6 +55,45 @@ def test_log_probability_is_that_of_the_text(translator):
             assert one.text == translator.target_vocabulary.decode(list(one.target_ids))
 
 
+def test_what_is_given_is_scored_as_what_is_found(translator):
+    found = [one for one in translator.translate(TEXTS, search=Beam(3)) if one.source.strip()]
+    again = translator.score([one.source for one in found], [one.text for one in found])
+    known = [place for place, one in enumerate(found) if again[place].target_ids == one.target_ids]
+    assert len(known) >= 3
+    for place in known:
+        one, other = found[place], again[place]
+        assert other.log_probability == other.score == pytest.approx(one.log_probability, abs=1e-4)
+        assert (other.text, other.target_tokens) == (one.text, one.target_tokens)
+        assert_close(other.alignment.weights, one.alignment.weights)
+
+
+def test_any_translation_can_be_given(translator):
+    sources, targets = ["the cat sat", "no dog", "a ẞ mat", ""], ["ein  Hund", "ẞẞ die katze", "", "nichts"]
+    together = translator.score(sources, targets)
+    for source, target, one in zip(sources, targets, together, strict=True):
+        (alone,) = translator.score([source], [target], batch_tokens=1)
+        assert alone.log_probability == pytest.approx(one.log_probability, abs=1e-4)
+        assert (one.source, one.text) == (source, target)
+        assert tuple(one.alignment.target_words) == tuple(target.split())
+        given = torch.tensor([[BOS, *translator.target_vocabulary.encode(target)]])
+        read = torch.tensor([[*translator.source_vocabulary.encode(source), EOS]])
+        known = translator.model(read, torch.tensor([read.shape[1]]), given).logits[0].detach().double().log_softmax(-1)
+        total = sum(float(known[place, token]) for place, token in enumerate([*given[0, 1:].tolist(), EOS]))
+        assert one.log_probability == pytest.approx(total, abs=1e-4)
+
+
+def test_translations_that_cannot_be_given(translator):
+    with pytest.raises(ValueError, match="got 1 targets for 2 texts; give one for each"):
+        translator.score(["no dog", "the cat"], ["a"])
+    limit = translator.model.config.max_tokens - 1
+    with pytest.raises(InputError) as refused:
+        translator.score(["no dog", "a"], ["a", "katze " * (limit + 1)], first=5)
+    n_pieces = len(translator.target_vocabulary.encode("katze " * (limit + 1)))
+    assert str(refused.value) == (
+        f"the target of line 6 has {n_pieces:,} pieces and the translator writes at most {limit:,}; shorten it."
+    )
+
+
 def test_candidates_are_the_best_in_order(translator):
     (one,) = translator.translate(TEXTS[:1], search=Beam(5, n_best=3))
     scores = [candidate.score for candidate in one.candidates]

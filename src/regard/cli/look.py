@@ -1,12 +1,16 @@
 """`regard look TEXT`: run a model on a text and show who looks at whom."""
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.options import HeadName, Model, Target, Token, Truncate
+
+if TYPE_CHECKING:
+    from regard.tracing.trace import Trace
 
 
 def look(
@@ -32,7 +36,8 @@ def look(
 ) -> None:
     """Run a model on a text and show who looks at whom.
 
-    Without --token and --head the most telling look is chosen: strong, far, and at a word that not all look at.
+    Without --token and --head the most telling look is chosen: strong, far, and at a word that not all look at. The
+    model may be a translator that regard train made: it shows its translation, or --target as if that were its own.
 
     [bold]Examples[/bold]
 
@@ -41,6 +46,7 @@ def look(
       regard look "The snake is very dangerous because it has a venom." \\
           --token it --head L3H1 --html snake.html --png snake.png
       regard look - --model openai-community/gpt2 --layer 5 < letter.txt
+      regard look "A dog runs." --model en-de --html dog.html
     """
     from regard.cli.work import working
     from regard.views.files import writable
@@ -58,11 +64,8 @@ def look(
     text = sys.stdin.read() if text == "-" else text
     with working("reading the text"):
         from regard.tracing.focus import focus_on
-        from regard.tracing.models import load
-        from regard.tracing.trace import trace
 
-        loaded = load(model)
-        seen = trace(loaded.model, text, target=target, tokenizer=loaded.tokenizer, truncate=truncate)
+        seen = traced(model, text, target, truncate)
         focus = focus_on(seen, token, head, layer)
 
     from regard.views.terminal import show
@@ -86,6 +89,25 @@ def look(
         print()
     for output in outputs:
         print(f"wrote {output}")
+
+
+def traced(model: str | None, text: str, target: str | None, truncate: bool) -> "Trace":
+    """A text read by a model of transformers, or translated by a translator that `regard train` wrote."""
+    from regard.translation.folder import holds_translator
+
+    if model is not None and holds_translator(Path(model)):
+        from regard.tracing.trace import refuse_empty
+        from regard.translation.translator import Translator
+
+        translator = Translator.load(model)
+        refuse_empty(text)
+        found = translator.translate if target is None else partial(translator.score, targets=[target])
+        return found([text], truncate=truncate)[0].trace
+    from regard.tracing.models import load
+    from regard.tracing.trace import trace
+
+    loaded = load(model)
+    return trace(loaded.model, text, target=target, tokenizer=loaded.tokenizer, truncate=truncate)
 
 
 def named_for(path: Path | None, ending: str) -> None:

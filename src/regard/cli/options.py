@@ -14,7 +14,12 @@ HeadName = Annotated[
 ]
 Model = Annotated[
     str | None,
-    typer.Option("--model", "-m", help="A Hugging Face model, by name or folder.", show_default="MiniLM"),
+    typer.Option(
+        "--model",
+        "-m",
+        help="A Hugging Face model, by name or folder, or the folder of a translator.",
+        show_default="MiniLM",
+    ),
 ]
 Target = Annotated[
     str | None,

@@ -80,7 +80,7 @@ def on_this_machine(source: str) -> bool:
 
     if Path(source).is_dir():
         if not (Path(source) / "config.json").is_file():
-            raise InputError(f"the folder {source} holds no model: there is no config.json in it.")
+            raise InputError(f"the folder {source} holds no model of transformers: there is no config.json in it.")
         return True
     try:
         return isinstance(try_to_load_from_cache(source, "config.json"), str)

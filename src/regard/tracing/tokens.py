@@ -26,10 +26,10 @@ class Token:
         return self.text
 
 
-def tokens_of(tokenizer: Any, encoded: Any, text: str) -> tuple[Token, ...]:
+def tokens_of(tokenizer: Any, encoded: Any, text: str, as_target: bool = False) -> tuple[Token, ...]:
     """The tokens of one encoded text, each with the letters that it stands for."""
     ids = encoded["input_ids"][0].tolist()
-    pieces = tokenizer.convert_ids_to_tokens(ids)
+    pieces = pieces_of(tokenizer, ids, as_target)
     specials = set(tokenizer.all_special_ids)
     special = [identity in specials for identity in ids]
     spans = [tuple(map(int, span)) for span in encoded["offset_mapping"][0]] if "offset_mapping" in encoded else None
@@ -45,6 +45,14 @@ def tokens_of(tokenizer: Any, encoded: Any, text: str) -> tuple[Token, ...]:
         shown = f"[UNK:{letters}]" if unknown else visible(letters or legible(piece, tokenizer))
         tokens.append(Token(shown, piece, joined))
     return tuple(tokens)
+
+
+def pieces_of(tokenizer: Any, ids: list[int], as_target: bool) -> list[str]:
+    """What the tokenizer calls each token; Marian's with two vocabularies takes every token for one of the target's."""
+    if not getattr(tokenizer, "separate_vocabs", False) or as_target:
+        return list(tokenizer.convert_ids_to_tokens(ids))
+    piece_of = {identity: piece for piece, identity in tokenizer.encoder.items()}
+    return [piece_of.get(identity, tokenizer.unk_token) for identity in ids]
 
 
 def own_letters(text: str, spans: list[tuple[int, ...]], position: int) -> str | None:

@@ -263,8 +263,7 @@ def encode_one(
     model: "PreTrainedModel", tokenizer: Any, text: str, truncate: bool, as_target: bool = False
 ) -> tuple[dict[str, torch.Tensor], tuple[Token, ...]]:
     """One text as ids and tokens, refused where it is empty or too long."""
-    if not text.strip():
-        raise InputError("the text is empty; give at least one word to look at.")
+    refuse_empty(text)
     limit = longest(model, tokenizer)
     side = {"text_target": text} if as_target else {"text": text}
     limits = {"truncation": True, "max_length": limit} if truncate and limit else {"verbose": False}
@@ -277,9 +276,15 @@ def encode_one(
             f"the text is {n_tokens:,} tokens long and the model reads at most {limit:,}; "
             f"shorten it, or read only its beginning with --truncate (truncate=True)."
         )
-    tokens = tokens_of(tokenizer, encoded, text)
+    tokens = tokens_of(tokenizer, encoded, text, as_target)
     inputs = {name: ids.to(model.device) for name, ids in encoded.items() if name != "offset_mapping"}
     return inputs, tokens
+
+
+def refuse_empty(text: str) -> None:
+    """There must be something to look at."""
+    if not text.strip():
+        raise InputError("the text is empty; give at least one word to look at.")
 
 
 def longest(model: "PreTrainedModel", tokenizer: Any) -> int | None:

@@ -7,9 +7,12 @@ anew must be the same, but for the few that change only when training ends, and 
 
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from regard.errors import InputError
 from regard.files import write_whole
@@ -19,7 +22,7 @@ from regard.training.settings import as_toml, read_config
 
 FORMAT = "regard training"
 VERSION = 1
-ABOUT, CONFIG = "training.json", "config.toml"
+ABOUT, CONFIG, LOCK = "training.json", "config.toml", "training.lock"
 
 MAY_CHANGE = {
     "training.max_steps",
@@ -35,12 +38,13 @@ CHECKED_BY_CONTENT = {"data.dev_source", "data.dev_target"}
 """Settings that name files, which may lie elsewhere now."""
 
 
-def claim(folder: Path, texts: Mapping[str, Path]) -> None:
+def claim(folder: Path, texts: Mapping[str, Path], training: ExitStack | None = None) -> None:
     """Take a new folder for a training on some texts, or make sure that it is theirs.
 
     Args:
         folder: made where there is none.
         texts: by what they are: source, target, and maybe dev source and dev target.
+        training: for as long as it is open, nobody else can claim the folder; None for a process of that training.
 
     Raises:
         InputError: a text cannot be read, the folder is somebody else's, or it is of other texts.
@@ -49,6 +53,7 @@ def claim(folder: Path, texts: Mapping[str, Path]) -> None:
     about = folder / ABOUT
     if about.exists():
         said = read_about(about)
+        keep_others_out(folder, training)
         for left in folder.rglob(".*.writing"):  # by a run that was killed
             if left.is_file():
                 left.unlink()
@@ -57,8 +62,25 @@ def claim(folder: Path, texts: Mapping[str, Path]) -> None:
             return
     else:
         make_folder(folder)
+        keep_others_out(folder, training)
     content = json.dumps({"format": FORMAT, "version": VERSION, "texts": found}, indent=1)
     write_whole(about, content)
+
+
+def keep_others_out(folder: Path, training: ExitStack | None) -> None:
+    """Hold the folder's lock until a training ends, however it ends.
+
+    Raises:
+        InputError: another training holds it.
+    """
+    if training is None:
+        return
+    try:
+        training.enter_context(FileLock(folder / LOCK, timeout=0))
+    except Timeout as error:
+        raise InputError(
+            f"another training is going on in {folder}; wait for it, or train into another folder with --out."
+        ) from error
 
 
 def make_folder(folder: Path) -> None:

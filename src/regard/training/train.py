@@ -9,6 +9,7 @@ DIR/log.jsonl, DIR/tensorboard/
 DIR/translator.json …  the best translator so far
 """
 
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -78,9 +79,9 @@ def train(
     texts = texts_of(Path(source), Path(target), config)
     place, stored = device_named(device), stored_config(out)
     precision = (stored or config).training.precision or default_precision(place)
-    with Processes.start(place, precision) as processes:
+    with ExitStack() as training, Processes.start(place, precision) as processes:
         watcher = watcher if watcher is not None and processes.is_main else Watcher()
-        prepared = prepared_by_turns(out, texts, config, processes, watcher)
+        prepared = prepared_by_turns(out, texts, config, processes, watcher, training)
         run, state = begin(out, prepared, processes, watcher)
         try:
             state = train_on(run, state)
@@ -92,13 +93,18 @@ def train(
 
 
 def prepared_by_turns(
-    out: Path, texts: dict[str, Path], config: TrainConfig, processes: Processes, watcher: Watcher
+    out: Path,
+    texts: dict[str, Path],
+    config: TrainConfig,
+    processes: Processes,
+    watcher: Watcher,
+    training: ExitStack,
 ) -> Prepared:
     """What is trained on: whoever comes first on a disk makes it, the others find it made."""
     turns = (processes.is_main, processes.is_first_here and not processes.is_main, not processes.is_first_here)
     for turn in turns:
         if turn:
-            claim(out, texts)
+            claim(out, texts, training if processes.is_main else None)
             prepared = prepare(out, texts, config, processes.device, watcher)
         processes.wait()
     return prepared

@@ -180,6 +180,11 @@ def package_version() -> str:
 # Reading
 
 
+def holds_translator(folder: Path) -> bool:
+    """Whether a folder says that there is a translator in it."""
+    return (folder / NAME).is_file()
+
+
 def read_about(folder: Path) -> dict[str, Any]:
     """What a folder says that it holds.
 
@@ -190,7 +195,7 @@ def read_about(folder: Path) -> dict[str, Any]:
         what = "is a file" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {what}; give the folder that regard train wrote with --out.")
     path = folder / NAME
-    if not path.is_file():
+    if not holds_translator(folder):
         raise InputError(
             f"{folder} holds no translator: there is no {NAME} in it; give the folder that regard train wrote with "
             "--out (it is a translator from the first evaluation on)."

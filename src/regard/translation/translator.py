@@ -23,6 +23,7 @@ from regard.tracing.trace import Trace
 from regard.translation.alignment import Alignment, looked
 from regard.translation.beam import Beam
 from regard.translation.folder import read_translator, write_translator
+from regard.translation.likeliest import log_softmax
 from regard.translation.model import Predicted, TranslatingModel
 from regard.translation.pieces import shown, spelled, unknown_runs, with_letters, words_in
 from regard.translation.search import Hypothesis, Search, Sources, padded
@@ -149,6 +150,46 @@ class Translator:
                     found[one.place] = self._translation(one, hypotheses)
         return [found[place] for place in range(len(texts))]
 
+    def score(
+        self,
+        texts: Sequence[str],
+        targets: Sequence[str],
+        *,
+        truncate: bool = False,
+        batch_tokens: int = BATCH_TOKENS,
+        first: int = 1,
+    ) -> list[Translation]:
+        """Translations that are given, read as this translator's own: how likely each is, and what it looks at.
+
+        Their score is log P(target | source), as log_probability is.
+
+        Args:
+            texts, targets: line by line; the other arguments are those of `translate`.
+
+        Raises:
+            InputError: a text or a target is longer than the model takes; by number.
+            ValueError: not as many targets as texts.
+        """
+        if len(targets) != len(texts):
+            raise ValueError(f"got {len(targets)} targets for {len(texts)} texts; give one for each.")
+        read, written = self.source_vocabulary.encode_all(texts), self.target_vocabulary.encode_all(targets)
+        each = enumerate(zip(texts, read, written, strict=True))
+        asked = [self._asked(place, *one, first, truncate, "target") for place, one in each]
+        given = [
+            self._given(self._candidate(one, Hypothesis(tokens=one.prefix, log_probability=0.0, score=0.0)), target)
+            for one, target in zip(asked, targets, strict=True)
+        ]
+        found: dict[int, Translation] = {}
+        order = sorted(range(len(given)), key=lambda place: -longer_side(given[place]))
+        with evaluating(self.model), torch.no_grad():
+            for places in budgeted(order, lambda place: longer_side(given[place]), batch_tokens):
+                logits = self._read_again([given[place] for place in places]).logits
+                for place, rows in zip(places, log_softmax(logits).double(), strict=True):
+                    ids = torch.tensor([*given[place].target_ids, EOS], device=rows.device)
+                    known = float(rows[: len(ids)].gather(1, ids[:, None]).sum())
+                    found[place] = replace(given[place], score=known, log_probability=known)
+        return [found[place] for place in range(len(texts))]
+
     def align(
         self, translations: Sequence[Translation], layer: int | None = None, batch_tokens: int = BATCH_TOKENS
     ) -> list[Alignment]:
@@ -211,12 +252,19 @@ class Translator:
     # One text
 
     def _asked(
-        self, place: int, text: str, read: Sequence[int], forced: Sequence[int], first: int, truncate: bool
+        self,
+        place: int,
+        text: str,
+        read: Sequence[int],
+        forced: Sequence[int],
+        first: int,
+        truncate: bool,
+        what: str = "prefix",
     ) -> Asked:
-        """A text as the model reads it, from its pieces and those of its prefix.
+        """A text as the model reads it, from its pieces and those of what it must begin with, or be.
 
         Raises:
-            InputError: it is too long, or its prefix is.
+            InputError: one of them is too long.
         """
         limit = self.model.config.max_tokens - 1  # EOS, and BOS on the other side, take a place
         ids = read if text.strip() else []
@@ -227,7 +275,7 @@ class Translator:
             )
         if len(forced) > limit:
             raise InputError(
-                f"the prefix of line {first + place} has {len(forced):,} pieces and the translator writes at most "
+                f"the {what} of line {first + place} has {len(forced):,} pieces and the translator writes at most "
                 f"{limit:,}; shorten it."
             )
         return Asked(
@@ -261,6 +309,12 @@ class Translator:
             cut=hypothesis.cut,
             translator=self,
         )
+
+    def _given(self, translation: Translation, target: str) -> Translation:
+        """A translation whose text was given, with that text's letters for what is unknown in it."""
+        unknown = unknown_runs(target, self.target_vocabulary.unknown(target))
+        pieces = self.target_vocabulary.pieces(list(translation.target_ids))
+        return replace(translation, text=target, target_tokens=with_letters(pieces, translation.target_ids, unknown))
 
     # What it looked at
 

@@ -5,12 +5,13 @@ import json
 import pytest
 import torch
 from torch.testing import assert_close
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
 
-from regard import InputError
+from regard import InputError, trace
 from regard.transformer.config import PRESETS
 from regard.translation.export import huggingface as export
 from regard.translation.export.parity import compare
+from regard.translation.translator import Translator
 
 LINES = ["the cat sat", "zwei 猫", "a"]
 SHAPES = {
@@ -97,3 +98,22 @@ def test_what_it_cannot_express(contents_of, tmp_path):
         export.suitable(Fake())
     assert str(caught.value) == ("transformers has no architecture for a Fake translator; export it with --to onnx.")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
+def test_a_trace_of_it_names_the_tokens_as_the_translator_does(contents_of, tmp_path, joint):
+    contents = contents_of(norm="post", joint=joint)
+    export.write(contents, tmp_path)
+    tokenizer, model = AutoTokenizer.from_pretrained(tmp_path), AutoModel.from_pretrained(tmp_path)
+    theirs = trace(model, "the cat sat", target="il gatto", tokenizer=tokenizer)
+    translator = Translator(
+        model=contents.model,
+        source_vocabulary=contents.source_vocabulary,
+        target_vocabulary=contents.target_vocabulary,
+    )
+    (ours,) = translator.score(["the cat sat"], ["il gatto"])
+    assert [token.text for token in theirs.source] == [token.text for token in ours.trace.source]
+    assert [token.text for token in theirs.target[1:]] == [token.text for token in ours.trace.target[1:]]
+    for layer, pattern in theirs.cross.items():
+        assert_close(pattern.dense(), ours.trace.cross[layer].dense(), rtol=1e-4, atol=1e-5)
