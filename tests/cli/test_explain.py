@@ -193,3 +193,9 @@ def test_help_shows_examples_and_the_file_format(said):
     assert "   regard explain --example multi-head " in text
     assert 'mask = "causal"' in text
     assert "W_q = [[1, 0], [0, 1]]" in text
+
+
+def test_numbers_to_standard_output_and_nothing_else(said, tmp_path):
+    alone = said("--json", "-")
+    said("--json", tmp_path / "a.json")
+    assert alone == (tmp_path / "a.json").read_text()

@@ -125,3 +125,10 @@ def test_refusals(arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert refusal(*arguments) == message
     assert list(tmp_path.iterdir()) == []
+
+
+def test_weights_to_standard_output_and_nothing_else(tmp_path):
+    result = look(SNAKE, "--head", "L3H1", "--json", "-", "--html", str(tmp_path / "a.html"))
+    record = json.loads(result.stdout)
+    assert list(record["weights"]) == ["L3H1"]
+    assert (tmp_path / "a.html").is_file()

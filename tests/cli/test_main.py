@@ -1,11 +1,13 @@
 """The command line as a user meets it: help, version, and one line for bad input."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from importlib.metadata import version
+from pathlib import Path
 
 import psutil
 import pytest
@@ -61,6 +63,33 @@ def test_bad_input_is_one_line_and_status_2():
     done = run("look", "")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "regard: the text is empty; give at least one word to look at.\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
+@pytest.mark.parametrize("verb", [["explain"], ["look", "it is"], ["--version"]])
+def test_an_output_that_takes_no_more_is_told_in_a_line(verb):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*COMMAND, *verb], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (2, "regard: cannot write the output: no space left on device.\n")
+
+
+def test_an_output_without_the_letters_is_told_in_a_line():
+    environment = os.environ | {"PYTHONIOENCODING": "latin-1", "NO_COLOR": "1"}
+    done = subprocess.run([*COMMAND, "explain"], capture_output=True, env=environment)
+    assert done.returncode == 2
+    assert re.fullmatch(
+        r"regard: the output is in latin-1, which has no '.*'; set PYTHONUTF8=1, or another locale, for UTF-8.\n",
+        done.stderr.decode(),
+    )
+
+
+def test_a_text_on_standard_input_that_is_not_utf_8():
+    done = subprocess.run([*COMMAND, "look", "-"], input=b"gut\ncaf\xe9", capture_output=True)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode() == (
+        "regard: line 2 is not UTF-8 (byte 0xE9 at place 4); convert the text first, for instance with iconv -f LATIN1 "
+        "-t UTF-8.\n"
+    )
 
 
 def wait_until_idle(program):

@@ -89,6 +89,22 @@ def test_a_damaged_model(tmp_path):
     assert "\n" not in message
 
 
+def test_a_model_whose_file_was_cut(tmp_path):
+    from transformers import LlamaConfig, LlamaModel
+
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    LlamaModel(LlamaConfig(vocab_size=30, **sizes)).save_pretrained(tmp_path)
+    without_tokenizer = refusal(str(tmp_path))
+    assert without_tokenizer.startswith(f"the model {str(tmp_path)!r} could not be loaded: ")
+    assert not without_tokenizer.endswith(":")
+    load().tokenizer.save_pretrained(tmp_path)
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:1000])
+    assert refusal(str(tmp_path)).startswith(
+        f"the model {str(tmp_path)!r} could not be loaded: SafetensorError Error while deserializing header"
+    )
+
+
 def test_without_transformers(monkeypatch):
     monkeypatch.setattr(models, "find_spec", lambda name: None)
     assert refusal(None) == (

@@ -24,6 +24,12 @@ def refused(tmp_path):
     return read
 
 
+def test_a_byte_order_mark_is_no_text(tmp_path):
+    (tmp_path / "snakes.toml").write_text(DIRECT, encoding="utf-8-sig")
+    found, expected = read_numbers(tmp_path / "snakes.toml"), numbers_of(DIRECT, "snakes.toml", "snakes")
+    assert repr(found) == repr(expected)
+
+
 def test_every_key_is_read():
     numbers = numbers_of(
         """

@@ -119,8 +119,9 @@ def test_a_config_written_and_read_is_the_same(tmp_path):
         model=Model(preset="small", changes={"d_model": 64, "norm": "post"}),
         training=Training(seed=7, learning_rate=3e-4, schedule="cosine", max_minutes=2.5),
     )
-    file.write_text(as_toml(config), encoding="utf-8")
-    assert read_config(file) == config
+    for encoding in ("utf-8", "utf-8-sig"):
+        file.write_text(as_toml(config), encoding=encoding)
+        assert read_config(file) == config
 
 
 @pytest.mark.parametrize(

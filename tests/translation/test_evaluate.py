@@ -151,6 +151,12 @@ def test_lengths_at_the_borders(words, bounds):
     assert (group.least, group.most) == bounds
 
 
+def test_an_empty_line_that_is_its_reference_is_no_worst_line():
+    lines = ["", "a b c d e", "f g h i j"]
+    evaluation = evaluate(lines, [*lines[:2], "f g h i k"])
+    assert [(one.line, one.chrf == 100) for one in evaluation.sentences] == [(3, False), (1, True), (2, True)]
+
+
 def test_the_worst_lines_come_first():
     evaluation = evaluate(HYPOTHESIS, REFERENCE, OTHER, source=list("abcde"), against=OTHER)
     chrf = CHRF()

@@ -116,13 +116,20 @@ def test_lines_too_short_for_bleu(alone):
     assert "no line has the four words that it counts together; see --tokenize char" in page(alone, "a")
 
 
+def test_what_must_be_known_of_a_score_is_said_beside_another_system_too(beside):
+    beside["by_length"] = beside["by_length"][:1]
+    assert printed(beside, width=140)[1].endswith(
+        "p ≤ 0.001; no line has the four words that it counts together; see --tokenize char"
+    )
+
+
 def test_two_systems_as_text(beside):
     lines = printed(beside)
     assert lines[:5] == [
         "             score        other   difference",
         "BLEU    31.4 ± 1.1   28.9 ± 0.9         +2.5   p ≤ 0.001",
         "chrF2   58.3 ± 1.1   55.8 ± 0.9         +2.5   p = 0.250",
-        "TER     44.0 ± 1.1   41.5 ± 0.9         +2.5   p = 0.250",
+        "TER     44.0 ± 1.1   41.5 ± 0.9         +2.5   p = 0.250; less is better",
         "exact         12.5         10.0         +2.5   % of 1,234 lines",
     ]
     assert "    other        a black cat" in lines

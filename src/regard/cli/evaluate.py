@@ -32,7 +32,7 @@ def evaluate(
         typer.Option("--tokenize", help="How BLEU finds words: 13a, intl, char, zh, ja-mecab, ko-mecab …"),
     ] = "13a",
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Take large and small letters as the same.")] = False,
-    worst: Annotated[int, typer.Option("--worst", "-n", min=0, help="How many of the worst lines to show.")] = 5,
+    worst: Annotated[int, typer.Option("--worst", "-n", min=0, help="How many of the worst lines to print.")] = 5,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page, for any browser.")] = None,
     json: Annotated[
         Path | None, typer.Option("--json", help="Write every number and every line; - writes to standard output.")
@@ -69,7 +69,7 @@ def evaluate(
     if given.count(Path("-")) > 1:
         raise InputError("- is standard input, which can be read only once, and it is given twice; name a file.")
     lines = {path: lines_of(path) for path in given}
-    check_lines({str(path): text for path, text in lines.items()})
+    check_lines({"standard input" if path == Path("-") else str(path): text for path, text in lines.items()})
     hypotheses = translations(hypothesis, translator, source, lines)
     with working("measuring"):
         evaluation = measure(

@@ -1,5 +1,6 @@
 """`regard explain`: attention by hand, every matrix of every step."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,7 +37,10 @@ def explain(
         int | None,
         typer.Option("--digits", help="Decimals of a rounded number.", show_default="4, fewer where tokens need room"),
     ] = None,
-    json: Annotated[Path | None, typer.Option("--json", help="Write every number with all its digits.")] = None,
+    json: Annotated[
+        Path | None,
+        typer.Option("--json", help="Write every number with all its digits; - writes that alone to standard output."),
+    ] = None,
 ) -> None:
     """Show attention by hand: every matrix of every step, with its formula and its shape.
 
@@ -70,7 +74,8 @@ def explain(
     refuse_two_sources(file, example, text)
     refuse_without_text(text, {"--head": head, "--model": model, "--target": target})
     refuse_digits(digits)
-    if json is not None:
+    to_stdout = json == Path("-")
+    if json is not None and not to_stdout:
         from regard.views.files import writable
 
         writable(json)
@@ -87,13 +92,15 @@ def explain(
         else:
             numbers = own_numbers(file, example)
         worked = work_out(numbers.changed(temperature=temperature, causal=causal), query)
+    from regard.tracing.worked_json import as_json
+    from regard.views.files import write_whole
     from regard.views.matrices import show
 
+    if to_stdout:
+        sys.stdout.write(as_json(worked))
+        return
     show(worked, digits=digits)
     if json is not None:
-        from regard.tracing.worked_json import as_json
-        from regard.views.files import write_whole
-
         write_whole(json, as_json(worked))
         print(f"\nwrote {json}")
 

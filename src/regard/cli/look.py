@@ -30,7 +30,9 @@ def look(
     ] = None,
     json: Annotated[
         Path | None,
-        typer.Option("--json", help="Write the weights: all of them, or those of --head or --layer."),
+        typer.Option(
+            "--json", help="Write the weights: all, or those of --head or --layer; - writes that alone to stdout."
+        ),
     ] = None,
     truncate: Truncate = False,
 ) -> None:
@@ -49,10 +51,11 @@ def look(
       regard look "A dog runs." --model en-de --html dog.html
     """
     from regard.cli.work import working
-    from regard.views.files import writable
+    from regard.views.files import writable, write_whole
 
     pictures = {".png": png, ".svg": svg, ".pdf": pdf}
-    outputs = [path for path in (html, *pictures.values(), heads, json) if path is not None]
+    to_stdout = json == Path("-")
+    outputs = [path for path in (html, *pictures.values(), heads, None if to_stdout else json) if path is not None]
     for output in outputs:
         writable(output)
     for ending, picture in pictures.items():
@@ -61,7 +64,7 @@ def look(
         from regard.views.figure_page import picture_path
 
         picture_path(heads)
-    text = sys.stdin.read() if text == "-" else text
+    text = from_stdin() if text == "-" else text
     with working("reading the text"):
         from regard.tracing.focus import focus_on
 
@@ -71,7 +74,8 @@ def look(
     from regard.views.terminal import show
 
     query, name = focus.query, f"{focus.head.kind} {focus.head.name}"
-    show(seen, token=query, head=name)
+    if not to_stdout:
+        show(seen, token=query, head=name)
     with working("drawing"):
         if html:
             seen.html(html, token=query, head=name)
@@ -81,14 +85,31 @@ def look(
         if heads:
             seen.heads_figure(heads, layer)
         if json:
-            from regard.views.data import write_json
+            from regard.views.data import as_json
 
             chosen = [focus.head] if head else [h for h in seen.heads(focus.head.kind) if layer in (None, h.layer)]
-            write_json(seen, json, focus, chosen)
+            document = as_json(seen, focus, chosen)
+            if to_stdout:
+                sys.stdout.write(document)
+            else:
+                write_whole(json, document)
+    if to_stdout:
+        return
     if outputs:
         print()
     for output in outputs:
         print(f"wrote {output}")
+
+
+def from_stdin() -> str:
+    """The text on standard input.
+
+    Raises:
+        InputError: it is not UTF-8.
+    """
+    from regard.cli.lines import read_lines
+
+    return "\n".join(line for lines in read_lines(sys.stdin.buffer) for line in lines)
 
 
 def traced(model: str | None, text: str, target: str | None, truncate: bool) -> "Trace":

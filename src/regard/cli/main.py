@@ -4,8 +4,10 @@ Bad input is answered with one line on the error stream and status 2; Ctrl-C wit
 wrong is a bug of ours and shows its traceback. Verbs import torch and transformers only when they run.
 """
 
+import errno
 import os
 import sys
+from typing import NoReturn
 
 import typer
 
@@ -21,6 +23,9 @@ from regard.errors import InputError
 
 SPINS = "1000"
 """How often a thread looks whether it may go on before it sleeps; GNU's own choice where threads outnumber cores."""
+
+UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""What an output answers that takes no more: no space, a quota, a limit, a broken disk."""
 
 app = typer.Typer(
     name="regard",
@@ -61,14 +66,32 @@ def share_the_machine() -> None:
         os.environ["GOMP_SPINCOUNT"] = SPINS
 
 
+def refuse(why: str) -> NoReturn:
+    """Say in one line why there is no more, and end."""
+    print(f"regard: {why}", file=sys.stderr)
+    sys.exit(2)
+
+
 def main() -> None:
     """Run the command line."""
     share_the_machine()
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except InputError as error:
-        print(f"regard: {error}", file=sys.stderr)
-        sys.exit(2)
+        refuse(str(error))
+    except UnicodeEncodeError as error:
+        refuse(
+            f"the output is in {error.encoding}, which has no {error.object[error.start]!r}; set PYTHONUTF8=1, or "
+            "another locale, for UTF-8."
+        )
+    except OSError as error:
+        if error.filename is not None or error.errno not in UNWRITABLE:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is not tried again at the end
+        refuse(f"cannot write the output: {os.strerror(error.errno).lower()}.")
     except SystemExit as stop:
         if stop.code == 130:  # Typer's answer to Ctrl-C
             print("regard: stopped", file=sys.stderr)

@@ -62,7 +62,7 @@ def train(
       --set training.shard=true          for a model too large for one device
 
     \b
-    [bold]Settings[/bold], in a TOML file for --config or one by one with --set; the folder's config.toml has them all
+    [bold]Settings[/bold], in a TOML file for --config or one by one with --set; the folder's config.toml has its own
       \\[data]        dev_pairs  max_tokens  max_ratio
       \\[vocabulary]  n_tokens  joint  coverage
       \\[model]       kind  preset  d_model  n_layers  dropout …

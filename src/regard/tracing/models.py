@@ -50,8 +50,8 @@ def load(name: str | None = None) -> Loaded:
         with quiet(progress=not here):
             tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=here)
             model = AutoModel.from_pretrained(source, local_files_only=here)
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"the model {name!r} could not be loaded: {first_line(error)}") from error
+    except Exception as error:  # whatever a damaged file, a missing one or one of another kind comes to
+        raise InputError(f"the model {name!r} could not be loaded: {first_words(error)}") from error
     return Loaded(name=name_of(model), model=model.eval(), tokenizer=tokenizer)
 
 
@@ -145,6 +145,16 @@ def quiet(progress: bool) -> Iterator[None]:
         logging.set_verbosity(verbosity)
         if bars:
             logging.enable_progress_bar()
+
+
+def first_words(error: Exception) -> str:
+    """What an error says before it goes into detail, on one line.
+
+    >>> first_words(ValueError("it takes one of:\\n(1) a tokenizer\\n(2) words\\n\\nSee the manual"))
+    'it takes one of: (1) a tokenizer (2) words'
+    """
+    said = " ".join(str(error).strip().split("\n\n")[0].split()).rstrip(".")
+    return said if said and isinstance(error, OSError | ValueError) else f"{type(error).__name__} {said}".strip()
 
 
 def first_line(error: Exception) -> str:

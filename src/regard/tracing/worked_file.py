@@ -45,7 +45,7 @@ def read_numbers(path: Path) -> Numbers:
         InputError: the file cannot be read, or says something that cannot be used; the message names the place.
     """
     try:
-        text = path.read_bytes().decode()
+        text = path.read_bytes().decode().removeprefix("\ufeff")
     except FileNotFoundError as error:
         raise InputError(absent(path)) from error
     except OSError as error:

@@ -72,14 +72,16 @@ class Terminal(Watcher):
 
         self.console = Console(stderr=True, highlight=False, soft_wrap=True)
         self.live = Progress(
-            BarColumn(bar_width=20), TextColumn("{task.description}", markup=False), console=self.console
+            BarColumn(bar_width=20),
+            TextColumn("{task.description}", markup=False),
+            console=self.console,
+            disable=not self.console.is_terminal,
         )
         self.task = self.live.add_task("starting", total=None)
         self.seen = 0
 
     def __enter__(self) -> "Watcher":
-        if self.console.is_terminal:
-            self.live.start()
+        self.live.start()
         return self
 
     def __exit__(

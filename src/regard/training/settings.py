@@ -50,7 +50,7 @@ def read_config(
 def read_tables(file: Path) -> Tables:
     """The tables of a TOML file."""
     try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+        tables = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"cannot read {file}: {(error.strerror or str(error)).lower()}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

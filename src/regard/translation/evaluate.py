@@ -309,7 +309,7 @@ def worst_first(
         sentences.append(
             Sentence(
                 line=i + 1,
-                chrf=chrf.sentence_score(hypothesis, right).score,
+                chrf=100.0 if hypothesis in right else chrf.sentence_score(hypothesis, right).score,  # 0 of two empty
                 hypothesis=hypothesis,
                 references=tuple(right),
                 source=None if source is None else source[i],

@@ -1,27 +1,25 @@
 """A trace as data for other programs: JSON with the tokens and the weights."""
 
 import json
-from pathlib import Path
 
 from regard.errors import InputError
 from regard.tracing.focus import Focus
 from regard.tracing.head import Head
 from regard.tracing.trace import Trace
-from regard.views.files import write_whole
 
 MAX_WEIGHTS = 20_000_000
 """Weights in one JSON file at most; it takes some 10 bytes for each."""
 
 
-def write_json(trace: Trace, path: Path, focus: Focus, heads: list[Head]) -> Path:
-    """Write the tokens, the token looked from with its weights, and all weights of some heads.
+def as_json(trace: Trace, focus: Focus, heads: list[Head]) -> str:
+    """The tokens, the token looked from with its weights, and all weights of some heads.
 
     {"model", "text", "target_text", "kind", "queries": [token], "keys": [token],
      "focus": {"head": "L3H1", "query": 7, "token": "it", "weights": [number for each key]},
      "weights": {"L3H1": [[number for each key] for each query]}}
 
     Raises:
-        InputError: more weights than a JSON file should hold, or a file that cannot be written.
+        InputError: more weights than a JSON file should hold.
     """
     n_weights = len(heads) * len(focus.head.queries) * len(focus.head.keys)
     if n_weights > MAX_WEIGHTS:
@@ -44,7 +42,7 @@ def write_json(trace: Trace, path: Path, focus: Focus, heads: list[Head]) -> Pat
         },
         "weights": {head.name: [exact(row) for row in head.weights.tolist()] for head in heads},
     }
-    return write_whole(path, json.dumps(document, ensure_ascii=False) + "\n")
+    return json.dumps(document, ensure_ascii=False) + "\n"
 
 
 def exact(weights: list[float]) -> list[float]:

@@ -59,7 +59,7 @@ def score_row(score: Score, remark: str) -> list[Text]:
         Text(f"{score['value']:.1f} ± {comparison['interval']:.1f}"),
         Text(f"{comparison['other']:.1f} ± {comparison['other_interval']:.1f}"),
         Text(f"{score['value'] - comparison['other']:+.1f}"),
-        Text(chance(comparison["p_value"]), style="dim"),
+        Text("; ".join(filter(None, [chance(comparison["p_value"]), remark])), style="dim"),
     ]
 
 
