@@ -294,6 +294,6 @@ def test_blocks_are_as_large_as_they_are_fast(monkeypatch, normal, heads, length
     assert max(len(block.queries) for block in blocks.blocks_of(pattern, None)) == rows
 
 
-@pytest.mark.parametrize("struct", [kernel.Block, kernel.Sum])
+@pytest.mark.parametrize("struct", [kernel.Call, kernel.Sum])
 def test_the_structs_have_the_fields_of_the_source_in_their_order(struct):
     assert [name for name, *_ in struct._fields_] == fields_of(kernel.SOURCE, struct.__name__)

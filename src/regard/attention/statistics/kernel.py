@@ -16,8 +16,8 @@ class Sum(ctypes.Structure):
     _fields_ = (("rounded", FLOATS), ("lost", FLOATS))
 
 
-class Block(ctypes.Structure):
-    """What `regard_rows` is given: the struct of the same name in rows.c, field by field."""
+class Call(ctypes.Structure):
+    """What `regard_rows` is given for all blocks: the struct of the same name in rows.c, field by field."""
 
     _fields_ = (
         ("queries", ctypes.c_int64),
@@ -40,22 +40,17 @@ class Block(ctypes.Structure):
         ("received", Sum),
         ("pooled", Sum),
         ("taken", ctypes.c_void_p),
-        ("rows", ctypes.c_int32),
-        ("keys", ctypes.c_int32),
-        ("head", ctypes.c_int64),
-        ("query", ctypes.c_int64),
-        ("first_key", ctypes.c_int64),
-        ("sink", ctypes.c_float),
-        ("starts", INTEGERS),
-        ("stops", INTEGERS),
-        ("scores", FLOATS),
-        ("column", FLOATS),
-        ("of_keys", FLOATS),
-        ("of_cells", FLOATS),
     )
+
+
+BLOCK = (
+    *(ctypes.c_int32, ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64),
+    *(ctypes.c_float, INTEGERS, INTEGERS, FLOATS),
+)
+"""What it is given for each: rows, keys, head, query, first_key, sink, starts, stops, scores."""
 
 
 @cache
 def regard_rows() -> Any | None:
-    """The compiled function, which takes a `Block` by reference; None where it cannot be had."""
-    return compiled(SOURCE, "regard_rows", ctypes.POINTER(Block))
+    """The compiled function, which takes a `Call` by reference and a `BLOCK`; None where it cannot be had."""
+    return compiled(SOURCE, "regard_rows", ctypes.POINTER(Call), *BLOCK)

@@ -22,8 +22,8 @@ typedef struct {
   double *rounded, *lost;
 } Sum;
 
+/* The same for all blocks. What has a number for each query lies [batch heads queries], or is null. */
 typedef struct {
-  /* The same for all blocks of a call. What has a number for each query lies [batch heads queries], or is null. */
   int64_t queries, all_keys; /* of a head */
   int64_t offset;            /* where the first query stands among the keys */
   float *inverse;            /* 1 / total of each row, 0 for a row that sees nothing */
@@ -38,13 +38,16 @@ typedef struct {
   Sum received; /* [batch heads keys], or null */
   Sum pooled;   /* [batch heads lines cells] */
   char *taken;  /* whether a thread is adding to the sums */
-  /* A block. */
+} Call;
+
+typedef struct {
+  const Call *of;
   int32_t rows, keys;
   int64_t head;              /* its number among those of all batch items */
   int64_t query, first_key;  /* the numbers of its first row and of the first of its keys */
   float sink;                /* one more score, which takes weight and is no key; -infinity for none */
   const int32_t *starts, *stops; /* [queries], each row's range among all keys, or null */
-  /* Memory for use here, one piece after the other, and 32 numbers more. */
+  /* Memory for use here, one piece after the other, and 32 numbers more behind them. */
   float *scores;   /* [rows keys], with weights e when done */
   float *column;   /* [keys]: the sum over the rows of one line of the map */
   float *of_keys;  /* [keys]: the sum over all rows */
@@ -167,27 +170,34 @@ static float weight_on(Row row, int64_t key, float inverse) {
   return (j >= 0 && j < row.keys ? row.weights[j] : 0.0f) * inverse;
 }
 
+static inline double sum_in(const float *numbers, int n) {
+  double sums[4] = {0}; /* side by side: each waits for itself */
+  int j = 0;
+  for (; j + 4 <= n; j += 4)
+    for (int i = 0; i < 4; i++) sums[i] += numbers[j + i];
+  for (; j < n; j++) sums[0] += numbers[j];
+  return (sums[0] + sums[2]) + (sums[1] + sums[3]);
+}
+
 /* Sum the columns of the rows of one line of the map into its cells, and into what each key receives. */
 static void into_cells(const Block *b, int line) {
-  float *cells = b->of_cells + (int64_t)line * b->cells;
-  for (int c = 0; c < b->cells; c++) {
-    double sum = 0;
-    int start = within(b->start_of_cell[c] - b->first_key, 0, b->keys);
-    int stop = within(b->start_of_cell[c + 1] - b->first_key, 0, b->keys);
-    for (int j = start; j < stop; j++) sum += b->column[j];
-    cells[c] += (float)sum;
+  float *cells = b->of_cells + (int64_t)line * b->of->cells;
+  for (int c = 0; c < b->of->cells; c++) {
+    int start = within(b->of->start_of_cell[c] - b->first_key, 0, b->keys);
+    int stop = within(b->of->start_of_cell[c + 1] - b->first_key, 0, b->keys);
+    cells[c] += (float)sum_in(b->column + start, stop - start);
   }
-  if (b->received.rounded) add(b->of_keys, b->column, b->keys, 1.0f);
+  if (b->of->received.rounded) add(b->of_keys, b->column, b->keys, 1.0f);
   memset(b->column, 0, b->keys * sizeof(float));
 }
 
 static inline double larger_or_nan(double a, double b) { return a > b || isnan(a) ? a : b; }
 
 static void largest_into_cells(const Block *b, int line, Row row, float inverse) {
-  float *cells = b->of_cells + (int64_t)line * b->cells;
-  for (int c = 0; c < b->cells; c++) {
-    int start = within(b->start_of_cell[c] - row.first_key, 0, row.keys);
-    int keys = within(b->start_of_cell[c + 1] - row.first_key, 0, row.keys) - start;
+  float *cells = b->of_cells + (int64_t)line * b->of->cells;
+  for (int c = 0; c < b->of->cells; c++) {
+    int start = within(b->of->start_of_cell[c] - row.first_key, 0, row.keys);
+    int keys = within(b->of->start_of_cell[c + 1] - row.first_key, 0, row.keys) - start;
     if (keys == 0) continue;
     float weight = (isnan(inverse) ? NAN : largest_in(row.weights + start, keys) * inverse);
     cells[c] = larger_or_nan(weight, cells[c]);
@@ -210,15 +220,15 @@ static void raise_to(Sum sum, int64_t at, const float *least, int64_t n) {
 
 /* Add what the block gives to keys and cells to the sums, one thread at a time. */
 static void into_sums(const Block *b) {
-  if (!b->received.rounded && !b->cells) return;
-  while (__atomic_test_and_set(b->taken, __ATOMIC_ACQUIRE)) sched_yield();
-  if (b->received.rounded) add_to(b->received, b->head * b->all_keys + b->first_key, b->of_keys, b->keys);
-  if (b->cells) {
-    int64_t first = b->line_of_query[b->query], last = b->line_of_query[b->query + b->rows - 1];
-    (b->largest ? raise_to : add_to)(
-        b->pooled, (b->head * b->lines + first) * b->cells, b->of_cells, (last - first + 1) * b->cells);
+  if (!b->of->received.rounded && !b->of->cells) return;
+  while (__atomic_test_and_set(b->of->taken, __ATOMIC_ACQUIRE)) sched_yield();
+  if (b->of->received.rounded) add_to(b->of->received, b->head * b->of->all_keys + b->first_key, b->of_keys, b->keys);
+  if (b->of->cells) {
+    int64_t first = b->of->line_of_query[b->query], last = b->of->line_of_query[b->query + b->rows - 1];
+    (b->of->largest ? raise_to : add_to)(
+        b->of->pooled, (b->head * b->of->lines + first) * b->of->cells, b->of_cells, (last - first + 1) * b->of->cells);
   }
-  __atomic_clear(b->taken, __ATOMIC_RELEASE);
+  __atomic_clear(b->of->taken, __ATOMIC_RELEASE);
 }
 
 /* The part of a row of the block that its range leaves it; the rest becomes 0. */
@@ -234,51 +244,56 @@ static Row row_of(const Block *b, int i) {
 
 /* From scores to weights e, with what belongs to the row; gives 1 / total. */
 static float softmax(const Block *b, int i, Row row) {
-  int64_t at = b->head * b->queries + b->query + i;
-  float product, *top_weights = b->top_weights + at * b->top;
-  int64_t *top_keys = b->top_keys + at * b->top;
-  if (b->top) strongest(row.weights, row.keys, b->top, top_weights, top_keys);
-  float shift = b->top ? top_weights[0] : largest_in(row.weights, row.keys);
+  int64_t at = b->head * b->of->queries + b->query + i;
+  float product, *top_weights = b->of->top_weights + at * b->of->top;
+  int64_t *top_keys = b->of->top_keys + at * b->of->top;
+  if (b->of->top) strongest(row.weights, row.keys, b->of->top, top_weights, top_keys);
+  float shift = b->of->top ? top_weights[0] : largest_in(row.weights, row.keys);
   if (b->sink > shift) shift = b->sink;
   if (shift == -INFINITY) shift = 0.0f;
   float total = exponentials(row.weights, row.keys, shift, &product);
   float with_sink = total + (b->sink == -INFINITY ? 0.0f : expf(b->sink - shift));
   float inverse = with_sink == 0.0f ? 0.0f : 1.0f / with_sink;
-  b->inverse[at] = inverse;
-  if (b->entropy) {
+  b->of->inverse[at] = inverse;
+  if (b->of->entropy) {
     float entropy = with_sink == 0.0f ? 0.0f : (logf(with_sink) * total - product) * inverse;
-    b->entropy[at] = entropy < 0.0f ? 0.0f : entropy;
+    b->of->entropy[at] = entropy < 0.0f ? 0.0f : entropy;
   }
-  for (int t = 0; t < b->top; t++) {
+  for (int t = 0; t < b->of->top; t++) {
     int none = top_keys[t] < 0;
     top_weights[t] = none && !isnan(inverse) ? 0.0f : none ? NAN : row.weights[top_keys[t]] * inverse;
     if (!none) top_keys[t] += row.first_key;
   }
-  int64_t here = b->offset + b->query + i; /* where the row stands among all keys */
-  if (b->distance) b->distance[at] = mean_distance(row, here) * inverse;
-  if (b->first) b->first[at] = weight_on(row, 0, inverse);
-  if (b->own) b->own[at] = weight_on(row, here, inverse);
-  if (b->previous) b->previous[at] = weight_on(row, here - 1, inverse);
+  int64_t here = b->of->offset + b->query + i; /* where the row stands among all keys */
+  if (b->of->distance) b->of->distance[at] = mean_distance(row, here) * inverse;
+  if (b->of->first) b->of->first[at] = weight_on(row, 0, inverse);
+  if (b->of->own) b->of->own[at] = weight_on(row, here, inverse);
+  if (b->of->previous) b->of->previous[at] = weight_on(row, here - 1, inverse);
   return inverse;
 }
 
-void regard_rows(const Block *b) {
-  const int32_t *line_of = b->line_of_query + b->query;
-  int sums = b->cells && !b->largest;
+/* The block of so many rows and keys that begins at a query and a key of a head; its scores are there. */
+void regard_rows(const Call *of, int32_t rows, int32_t keys, int64_t head, int64_t query, int64_t first_key, float sink,
+                 const int32_t *starts, const int32_t *stops, float *scores) {
+  float *column = scores + (int64_t)rows * keys, *of_keys = column + keys, *of_cells = of_keys + keys;
+  const Block block = {of, rows, keys, head, query, first_key, sink, starts, stops, scores, column, of_keys, of_cells};
+  const Block *b = &block;
+  const int32_t *line_of = b->of->line_of_query + b->query;
+  int sums = b->of->cells && !b->of->largest;
   memset(b->column, 0, b->keys * sizeof(float));
   memset(b->of_keys, 0, b->keys * sizeof(float));
-  if (b->cells) memset(b->of_cells, 0, (line_of[b->rows - 1] - line_of[0] + 1) * b->cells * sizeof(float));
+  if (b->of->cells) memset(b->of_cells, 0, (line_of[b->rows - 1] - line_of[0] + 1) * b->of->cells * sizeof(float));
   for (int i = 0; i < b->rows; i++) {
     Row row = row_of(b, i);
     float inverse = softmax(b, i, row);
     int64_t start = row.first_key - b->first_key;
-    int line = b->cells ? line_of[i] - line_of[0] : 0;
+    int line = b->of->cells ? line_of[i] - line_of[0] : 0;
     if (sums) {
       add(b->column + start, row.weights, row.keys, inverse);
       if (i + 1 == b->rows || line_of[i + 1] != line_of[i]) into_cells(b, line);
     } else {
-      if (b->cells) largest_into_cells(b, line, row, inverse);
-      if (b->received.rounded) add(b->of_keys + start, row.weights, row.keys, inverse);
+      if (b->of->cells) largest_into_cells(b, line, row, inverse);
+      if (b->of->received.rounded) add(b->of_keys + start, row.weights, row.keys, inverse);
     }
   }
   into_sums(b);

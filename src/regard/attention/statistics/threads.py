@@ -5,7 +5,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from threading import Lock
 from typing import TypeVar
@@ -36,11 +36,11 @@ def shared_out(items: Iterable[Item], work: Callable[[Item], Result], threads: i
 
     helpers: list[Future[None]] = []
     with one_thread_each():
-        if threads > 1:
-            end_spinning()
         try:
             for _ in range(threads - 1):
                 helpers.append(pool(threads - 1, os.getpid()).submit(join_in))
+            if threads > 1:
+                end_spinning()  # while the others wake
             for item in rest:
                 yield work(item)
                 while done:
@@ -88,9 +88,19 @@ def end_spinning() -> None:
 
     Source: OpenMP 5.0, section 3.2.44.
     """
-    if os.getpid() == BORN:
-        with suppress(AttributeError, OSError, TypeError):
-            ctypes.CDLL(None).omp_pause_resource_all(1)
+    pause = openmps_pause()
+    if pause is not None and os.getpid() == BORN:
+        pause(1)
+
+
+@cache
+def openmps_pause() -> Callable[[int], int] | None:
+    """OpenMP's function for it; None where there is none."""
+    try:
+        function: Callable[[int], int] = ctypes.CDLL(None).omp_pause_resource_all
+    except (AttributeError, OSError, TypeError):
+        return None
+    return function
 
 
 @cache
