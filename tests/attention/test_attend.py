@@ -495,6 +495,17 @@ def test_a_stage_that_is_no_object_is_refused(normal, unhooked, stage, message):
     assert str(raised.value) == message
 
 
+@pytest.mark.parametrize("name", ["query", "key", "value"])
+@pytest.mark.parametrize(("given", "kind"), [(torch.zeros(1, 1, 2, 3).numpy(), "ndarray"), (None, "NoneType")])
+def test_what_is_no_tensor_of_vectors_is_refused(normal, unhooked, name, given, kind):
+    vectors = {"query": normal(1, 1, 2, 3), "key": normal(1, 1, 5, 3), "value": normal(1, 1, 5, 3)} | {name: given}
+    with pytest.raises(TypeError) as raised:
+        attend(**vectors)
+    assert str(raised.value) == (
+        f"{name} is a {kind}; attend takes tensors, and torch.as_tensor makes one of an array or a list."
+    )
+
+
 def test_what_asks_nothing_is_refused(normal, unhooked):
     with pytest.raises(TypeError) as raised:
         attend(normal(1, 1, 2, 3), normal(1, 1, 5, 3), normal(1, 1, 5, 3), ask={"top": 3})

@@ -451,6 +451,12 @@ def test_rules_introduce_themselves(normal):
             "Alibi was given slopes of shape [2] for 3 heads; give one for each head, [3], or None for the paper's.",
         ),
         (
+            lambda x: Alibi(4),
+            TypeError,
+            "Alibi was given slopes=4; it takes a tensor of one number for each head, or None for the paper's: "
+            "Alibi() fits any number of heads.",
+        ),
+        (
             lambda x: attend(x, x, x, score=ScaledDot(bias=RelativeBias(5))),
             ValueError,
             "RelativeBias has numbers for 5 heads and query has 3 heads; build it with RelativeBias(3).",

@@ -4,6 +4,7 @@ import itertools
 import runpy
 from typing import get_args
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -386,6 +387,25 @@ FLAGS = torch.ones(2, 7, dtype=torch.bool)
         ),
         (lambda: Prefix(torch.ones(2)), f"Prefix was given length=<float32 [2]>; {WHOLE}"),
         (lambda: Documents((0, 0, 1)), f"Documents was given ids=(0, 0, 1); {WHOLE}"),
+        (lambda: Window(1.5, 0), "Window was given before=1.5; it takes a whole number, such as 3."),
+        (lambda: Window(1, "0"), "Window was given after='0'; it takes a whole number, such as 3."),
+        (lambda: Window(True, 0), "Window was given before=True; it takes a whole number, such as 3."),
+        (lambda: Window(1, None), "Window was given after=None; it takes a whole number, such as 3."),
+        (lambda: Window(1, 0, 1.5), "Window was given offset=1.5; it takes a whole number, such as 3, or None."),
+        (lambda: Dilated(6, 2.5, 2), "Dilated was given after=2.5; it takes a whole number, such as 3."),
+        (lambda: Dilated(6, 2, 1.5), "Dilated was given step=1.5; it takes a whole number, such as 3."),
+        (
+            lambda: Dilated(6, 2, 1, torch.tensor(1.0)),
+            "Dilated was given offset=<float32 []>; it takes a whole number, such as 3, or None.",
+        ),
+        (lambda: Chunked(2.0), "Chunked was given size=2.0; it takes a whole number, such as 3."),
+        (lambda: Chunked(2, 0.5), "Chunked was given offset=0.5; it takes a whole number, such as 3, or None."),
+        (lambda: Causal(offset=1.5), "Causal was given offset=1.5; it takes a whole number, such as 3, or None."),
+        (lambda: Prefix(3, 1.5), "Prefix was given offset=1.5; it takes a whole number, such as 3, or None."),
+        (lambda: Prefix(1.5), f"Prefix was given length=1.5; {WHOLE}"),
+        (lambda: Global([0, 1.5]), "Global was given position=1.5; it takes a whole number, such as 3."),
+        (lambda: Global([0], 1.5), "Global was given offset=1.5; it takes a whole number, such as 3, or None."),
+        (lambda: Global(1.5), "Global(1.5) takes several positions; one goes in a list: Global([1.5])."),
         (lambda: Global(3), "Global(3) takes several positions; one goes in a list: Global([3])."),
         (
             lambda: Causal() & FLAGS,
@@ -418,3 +438,10 @@ def test_flags_of_the_keys_of_each_item_are_told_where_they_go():
         "mask of shape [2, 7] does not broadcast to [2, 3, 5, 7] (batch, heads, queries, keys); every axis must have "
         "that size or 1. One that says of each item which keys are tokens is mask[:, None, None]."
     )
+
+
+@pytest.mark.parametrize("whole", [np.int64, torch.tensor], ids=["numpy", "torch"])
+def test_whole_numbers_of_numpy_and_torch_are_numbers_of_tokens(unhooked, whole):
+    tile = Grid(1, 1, 5, 7).whole()
+    for of in (lambda n: Window(n(2), n(1)), lambda n: Chunked(n(3)), lambda n: Causal(offset=n(1))):
+        assert torch.equal(of(whole).keep(tile, CPU), of(int).keep(tile, CPU))

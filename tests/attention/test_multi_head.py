@@ -234,6 +234,12 @@ def test_positions_that_turn_nothing_are_refused(unhooked):
     )
 
 
+def test_another_module_than_torchs_attention_is_refused(unhooked):
+    with pytest.raises(TypeError) as refusal:
+        MultiHeadAttention.from_torch(nn.Linear(2, 2))
+    assert str(refusal.value) == "from_torch takes an nn.MultiheadAttention; got a Linear."
+
+
 def test_parameters_within_its_parts_are_its_own(normal):
     sinks, rule = nn.Parameter(torch.zeros(2)), RelativeBias(2)
     module = MultiHeadAttention(8, 2, normalise=Softmax(sinks=sinks), score=ScaledDot(bias=rule))

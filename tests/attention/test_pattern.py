@@ -195,6 +195,16 @@ def test_top_keys_hold_the_top_weights_and_are_visible(name):
         assert weights.tolist() == sorted(weights.tolist(), reverse=True)
 
 
+@pytest.mark.parametrize("ask", [None, Ask(top=3)])
+def test_top_takes_whole_numbers(normal, unhooked, ask):
+    pattern = attend(*normal(3, 1, 2, 5, 7).unbind(), ask=ask).pattern
+    assert torch.equal(pattern.top(2).keys, pattern.top(np.int64(2)).keys)
+    for n in (1.5, "2"):
+        with pytest.raises(TypeError) as raised:
+            pattern.top(n)
+        assert str(raised.value) == f"top={n!r} is no number of keys; it takes a whole number, such as top=8."
+
+
 def test_a_key_that_a_bias_of_minus_infinity_bars_is_no_top_key(normal):
     bias = torch.tensor([0.0, -math.inf, 0.0])
     top = attend(normal(1, 1, 2, 5), normal(1, 1, 3, 5), normal(1, 1, 3, 5), score=ScaledDot(bias=bias)).pattern.top(3)

@@ -81,6 +81,21 @@ def test_a_softcap_that_bounds_nothing_is_refused(softcap):
     )
 
 
+@pytest.mark.parametrize("scale", [math.nan, math.inf, -math.inf])
+def test_a_scale_that_is_not_finite_is_refused(scale):
+    with pytest.raises(ValueError) as raised:
+        ScaledDot(scale=scale)
+    assert str(raised.value) == (
+        f"scale={scale} multiplies every product, so it must be finite; None = 1 / sqrt(d_key)."
+    )
+
+
+def test_a_scale_that_is_no_number_is_refused(unhooked):
+    with pytest.raises(TypeError) as raised:
+        ScaledDot(scale="x")
+    assert str(raised.value) == "scale is a str; it takes a number, or None = 1 / sqrt(d_key)."
+
+
 def test_a_boolean_bias_is_refused(unhooked):
     with pytest.raises(TypeError) as raised:
         ScaledDot(bias=torch.ones(3, dtype=torch.bool))

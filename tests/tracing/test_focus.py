@@ -79,3 +79,20 @@ def test_refusals(snake, chosen, message):
     with pytest.raises(InputError) as refusal:
         focus_on(snake, **chosen)
     assert str(refusal.value) == message
+
+
+def test_the_look_that_is_chosen_is_at_another_word(handmade):
+    assert focus_on(handmade("the snake", mask=Causal(), kind="decoder")).token.text == "snake"
+    assert focus_on(handmade("the snake", mask=Causal(), kind="decoder"), token="the").token.text == "the"
+
+
+def test_a_text_of_one_word_has_that_word_as_its_focus(handmade):
+    assert focus_on(handmade("- snake .")).token.text == "snake"
+
+
+def test_sharpest_leaves_out_heads_in_which_no_other_word_is_looked_at(handmade):
+    assert sharpest(handmade("- snake .").heads(), query=1) == []
+    masked = handmade("a b c", mask=Causal(), kind="decoder")
+    assert sharpest(masked.heads(), query=0) == []
+    assert {key for _, key, _ in sharpest(masked.heads(), query=1)} == {0}
+    assert len(sharpest(masked.heads(), query=1)) == 6

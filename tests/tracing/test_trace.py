@@ -1,7 +1,9 @@
 """Traces: the known numbers, the kernel's own contexts, every refusal's text."""
 
 import copy
+import html
 import math
+import re
 
 import pytest
 import torch
@@ -96,11 +98,11 @@ def test_it_introduces_itself(snake):
     assert repr(snake["L3H1"]) == "Head(L3H1, encoder, queries=13, keys=13)"
 
 
-def gpt2():
+def gpt2(vocab_size=30_522):
     """A random GPT-2 with MiniLM's vocabulary."""
     torch.manual_seed(0)
     return transformers.GPT2LMHeadModel(
-        transformers.GPT2Config(vocab_size=30_522, n_positions=64, n_embd=24, n_layer=2, n_head=3)
+        transformers.GPT2Config(vocab_size=vocab_size, n_positions=64, n_embd=24, n_layer=2, n_head=3)
     )
 
 
@@ -112,13 +114,19 @@ def test_a_decoder_sees_only_what_came_before(minilm):
     assert trace.check().max_error < 1e-5
 
 
-def marian():
+def marian(**given):
     """A random translator with MiniLM's vocabulary."""
     torch.manual_seed(0)
     sizes = {"d_model": 24, "encoder_layers": 2, "decoder_layers": 3, "encoder_ffn_dim": 7, "decoder_ffn_dim": 7}
     heads = {"encoder_attention_heads": 4, "decoder_attention_heads": 6}
     config = transformers.MarianConfig(
-        vocab_size=30_522, **sizes, **heads, decoder_start_token_id=101, pad_token_id=0, max_position_embeddings=64
+        vocab_size=30_522,
+        **sizes,
+        **heads,
+        **given,
+        decoder_start_token_id=101,
+        pad_token_id=0,
+        max_position_embeddings=64,
     )
     return transformers.MarianMTModel(config)
 
@@ -149,6 +157,89 @@ def test_an_empty_text_is_refused(minilm, text):
     with pytest.raises(InputError) as refusal:
         regard.trace(minilm.model, text, tokenizer=minilm.tokenizer)
     assert str(refusal.value) == "the text is empty; give at least one word to look at."
+
+
+@pytest.mark.parametrize(("text", "kind"), [(None, "NoneType"), (["a", "b"], "list"), (5, "int")])
+def test_what_is_no_text_is_refused(minilm, unhooked, text, kind):
+    with pytest.raises(TypeError) as refusal:
+        regard.trace(minilm.model, text, tokenizer=minilm.tokenizer)
+    assert str(refusal.value) == f"the text is a {kind}; give one text, a str, and for several call trace for each."
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            b"un caf\xe9".decode("utf-8", "surrogateescape"),
+            "the text is not UTF-8 (byte 0xE9 at place 7); convert it first, for instance with iconv -f LATIN1 -t "
+            "UTF-8.",
+        ),
+        (
+            "뱀\udc80",
+            "the text is not UTF-8 (byte 0x80 at place 4); convert it first, for instance with iconv -f LATIN1 -t "
+            "UTF-8.",
+        ),
+        ("뱀\ud834", "the text has half a character (U+D834 at place 2), which UTF-8 cannot write; remove it."),
+    ],
+)
+def test_a_text_that_utf_8_cannot_write_is_refused(minilm, text, message):
+    with pytest.raises(InputError) as refusal:
+        regard.trace(minilm.model, text, tokenizer=minilm.tokenizer)
+    assert str(refusal.value) == message
+
+
+def test_what_is_no_model_and_no_tokenizer_is_refused(minilm, unhooked):
+    for model, tokenizer, message in (
+        (None, None, "trace takes a Hugging Face PreTrainedModel, or the name or folder of one; got a NoneType."),
+        (
+            minilm.model,
+            "x",
+            "tokenizer is a str; it takes what AutoTokenizer.from_pretrained gives, or None for the model's own.",
+        ),
+    ):
+        with pytest.raises(TypeError) as refusal:
+            regard.trace(model, SNAKE, tokenizer=tokenizer)
+        assert str(refusal.value) == message
+
+
+def vit():
+    """A random model of pictures."""
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 7}
+    return transformers.ViTModel(transformers.ViTConfig(**sizes, image_size=32, patch_size=8))
+
+
+def whisper():
+    """A random model of speech."""
+    layers = {"d_model": 24, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 7, "decoder_ffn_dim": 7}
+    heads = {"encoder_attention_heads": 3, "decoder_attention_heads": 3}
+    tokens = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
+    return transformers.WhisperModel(transformers.WhisperConfig(vocab_size=97, **layers, **heads, **tokens))
+
+
+@pytest.mark.parametrize("make", [vit, whisper])
+@pytest.mark.parametrize("target", [None, "a snake"])
+def test_a_model_that_reads_no_text_is_refused(minilm, make, target):
+    model = make()
+    for tokenizer in (None, minilm.tokenizer):
+        with pytest.raises(InputError) as refusal:
+            regard.trace(model, SNAKE, target=target, tokenizer=tokenizer)
+        assert str(refusal.value) == (
+            f"{type(model).__name__} reads no text; watch it with regard.install(model), which makes patterns of its "
+            "outputs' attentions."
+        )
+
+
+def test_a_tokenizer_of_another_vocabulary_is_refused(minilm):
+    """One that is larger; tokens that the model knows are read all the same."""
+    source, target = gpt2(vocab_size=7_000), marian(decoder_vocab_size=2_500, share_encoder_decoder_embeddings=False)
+    for model, target_text, n_tokens, token in ((source, None, 7_000, 7_488), (target, "the snake", 2_500, 7_488)):
+        with pytest.raises(InputError) as refusal:
+            regard.trace(model, "the snake", target=target_text, tokenizer=minilm.tokenizer)
+        assert str(refusal.value) == (
+            f"the tokenizer has 30,522 tokens and {type(model).__name__} knows {n_tokens:,}, so it cannot read token "
+            f"{token}; give the model's own tokenizer with tokenizer=…."
+        )
+    assert len(regard.trace(source, "it was the", tokenizer=minilm.tokenizer).tokens) == 5
 
 
 def test_a_text_that_is_too_long_is_refused_or_truncated(minilm):
@@ -183,6 +274,33 @@ def test_a_head_that_is_not_there_is_refused(snake, name, message):
     with pytest.raises(InputError) as refusal:
         snake[name]
     assert str(refusal.value) == message
+
+
+@pytest.mark.parametrize("name", [3, (3, 1)])
+def test_what_is_no_name_of_a_head_is_refused(snake, unhooked, name):
+    with pytest.raises(TypeError) as refusal:
+        snake[name]
+    assert str(refusal.value) == (
+        f"a trace takes the name of a head, such as trace['L3H1']; got {name!r}: the pattern of a layer is "
+        "trace.encoder[layer]."
+    )
+
+
+def test_a_notebook_shows_the_page(snake, tmp_path):
+    shown = snake._repr_html_()
+    frame = re.fullmatch(
+        r'<iframe title="regard" sandbox="allow-scripts" style="[^"]*" srcdoc="([^"]*)"></iframe>', shown
+    )
+    assert html.unescape(frame[1]) == snake.html(tmp_path / "snake.html").read_text(encoding="utf-8")
+
+
+def test_a_notebook_says_why_it_shows_no_page(handmade, monkeypatch):
+    monkeypatch.setattr("regard.tracing.trace.NOTEBOOK_WEIGHTS", 53)
+    trace = handmade("<b> a c")
+    assert trace._repr_html_() == (
+        "<pre>Trace(&#x27;&lt;b&gt; a c&#x27;, model=&#x27;handmade&#x27;, tokens=3, encoder=2x3): 54 weights, and a "
+        "notebook shows at most 53; write a page with trace.html(path), or trace fewer layers (layers=…).</pre>"
+    )
 
 
 def test_a_name_alone_is_not_enough_where_there_are_three_kinds(minilm):

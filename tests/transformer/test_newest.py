@@ -133,7 +133,7 @@ class Encoded:
 
 def vectors(model, target, of):
     """What the kernel gives for the last of some tokens, before the output projection, and what it asked of sources."""
-    state = model.start(of[:, None], LENGTHS[of])
+    state = model.start(of[:, None].expand(-1, SOURCE.shape[1]), LENGTHS[of])
     for place in range(target.shape[1]):
         shortcut = state.shortcut
         x = shortcut.decoder.embed(target[:, place], place)

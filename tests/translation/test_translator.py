@@ -121,6 +121,25 @@ def test_one_text_is_no_list(translator):
     assert str(error.value) == "translate takes a list of texts; got the text 'no dog': put it in a list."
 
 
+@pytest.mark.usefixtures("unhooked")
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: t.translate(["no dog", None]), "the text of line 2 is a NoneType; it takes a str."),
+        (lambda t: t.translate([b"no dog"], first=7), "the text of line 7 is a bytes; it takes a str."),
+        (lambda t: t.translate(["a", "a"], prefix=["ein", 5]), "the prefix of line 2 is a int; it takes a str."),
+        (lambda t: t.score([None], ["ein"]), "the text of line 1 is a NoneType; it takes a str."),
+        (lambda t: t.score(["a"], [None]), "the target of line 1 is a NoneType; it takes a str."),
+        (lambda t: t.translate(["a"], search="x"), "search is a str; it takes an object such as Beam()."),
+        (lambda t: t.translate(["a"], search=Beam), "search is the class Beam; it takes an object such as Beam()."),
+    ],
+)
+def test_what_is_no_text_and_no_search_is_refused(translator, call, message):
+    with pytest.raises(TypeError) as error:
+        call(translator)
+    assert str(error.value) == message
+
+
 def test_a_text_that_is_too_long(translator):
     long = "no dog " * 30
     n = len(translator.source_vocabulary.encode(long))
@@ -304,3 +323,11 @@ def test_a_recurrent_translator_does_all_of_it(vocabularies, tmp_path, capsys):
     trace.show()
     assert "1 layers × 1 heads" in capsys.readouterr().out
     assert trace.html(tmp_path / "a.html").stat().st_size > 1000
+
+
+def test_a_prefix_with_letters_that_it_cannot_write_is_refused(translator):
+    with pytest.raises(InputError) as refused:
+        translator.translate(["no dog", "a cat"], prefix=["ein", "ẞ Hund 漢"], first=3)
+    unknown = translator.target_vocabulary.unknown("ẞ Hund 漢")
+    assert {"ẞ", "漢"} <= set(unknown)
+    assert str(refused.value) == (f"the prefix of line 4 has what the translator cannot write: {', '.join(unknown)}.")

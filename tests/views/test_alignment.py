@@ -62,3 +62,15 @@ def test_a_picture_of_an_unknown_kind(tmp_path):
     assert str(error.value) == (
         f"cannot tell what kind of picture {tmp_path / 'a.bmp'} is; its name must end in .png, .svg or .pdf."
     )
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_no_column_is_lost_on_a_narrow_terminal(width):
+    source, target = [f"source{n}" for n in range(19)], [f"target{n}" for n in range(3)]
+    console = Console(file=io.StringIO(), width=width)
+    console.print(alignment_table(source, target, torch.ones(3, 19)))
+    text = console.file.getvalue()
+    blocks = [block.splitlines() for block in text.rstrip().split("\n\n")]
+    assert [word for head, *_ in blocks for word in head.split()] == source
+    assert all([row.split()[0] for row in rows] == target for _, *rows in blocks)
+    assert text.count("██") == 3 * 19

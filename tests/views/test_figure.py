@@ -368,3 +368,9 @@ def test_a_picture_can_be_read_back_at_its_size(handmade, tmp_path):
     assert pixels.shape[:2] == (pytest.approx(height, abs=1), pytest.approx(width, abs=1))
     assert_allclose(pixels[0, 0, :3], 1.0)
     assert math.isclose(pixels.min(), 0.0, abs_tol=0.2)
+
+
+def test_a_word_that_looks_at_no_other_has_no_list(handmade):
+    written = texts(drawn(handmade("a b c", mask=Causal(), kind="decoder"), token="a"))
+    assert "Every head: “a” looks at no other word" in " ".join(written)
+    assert not [text for text in written if text.startswith("L1H")]

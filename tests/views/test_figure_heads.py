@@ -5,10 +5,13 @@ import pytest
 from numpy.testing import assert_allclose
 from pictures import caption, texts
 
-from regard import Causal, InputError
+from regard import Causal, InputError, Trace
+from regard.tracing.focus import focus_on
+from regard.views.figure import figure
 from regard.views.figure_heads import chosen_heads, heads_figure, mosaic_of, write_heads
 from regard.views.figure_page import MASKED, colours
 from regard.views.figure_pattern import SHADES
+from regard.views.labels import fonts_for
 
 
 def image_of(picture):
@@ -91,3 +94,24 @@ def test_another_ending(handmade, tmp_path):
         write_heads(handmade("a b"), tmp_path / "a.gif")
     message = f"cannot tell what kind of picture {tmp_path / 'a.gif'} is; its name must end in .png, .svg or .pdf."
     assert str(refusal.value) == message
+
+
+def test_the_fonts_have_the_letters_of_the_text_too(handmade, tmp_path):
+    words = handmade("a b c")
+    trace = Trace(
+        model="m", text="a\n\x1b文 c", target_text="", source=words.source, target=(), attended=words.attended
+    )
+    write_heads(trace, tmp_path / "a.png")  # a warning of matplotlib's would be an error here
+    assert f"encoder · 2 layers × 3 heads · a ‹1B›{fonts_for('文').drawn('文')} c" in texts(heads_figure(trace))
+
+
+def test_the_target_s_side_is_explained(handmade):
+    source, target = handmade("a b"), handmade("x y", mask=Causal(), kind="decoder")
+    attended = {**source.attended, **target.attended}
+    both = Trace(
+        model="m", text="a b", target_text="x y", source=source.source, target=target.target, attended=attended
+    )
+    said = "The piece that looks has just been read; what it looks at writes the next."
+    assert said in caption(heads_figure(both))
+    assert said in caption(figure(both, focus_on(both)))
+    assert said not in caption(heads_figure(target))

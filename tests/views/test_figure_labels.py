@@ -6,9 +6,8 @@ import pytest
 from matplotlib.font_manager import fontManager
 
 from regard.tracing.focus import focus_on
-from regard.tracing.tokens import Token
 from regard.views.figure import figure, write_figure
-from regard.views.labels import BASE, MISSING, Fonts, called, font_for, fonts_for
+from regard.views.labels import BASE, MISSING, Fonts, font_for, fonts_for
 
 KOREAN = "뱀은 독이 있다"
 
@@ -73,9 +72,9 @@ def test_one_missing_letter_is_one_line(only_the_base_font):
     assert fonts_for("a 뱀").advice == advice
 
 
-def test_control_and_format_signs_are_left_out():
+def test_control_signs_are_seen_and_format_signs_are_left_out():
     fonts = fonts_for("a\u200b\u0007b\n")
-    assert fonts.drawn("a\u200b\u0007b\n") == "ab"
+    assert fonts.drawn("a\u200b\u0007b\n") == "a‹07›b⏎"
     assert fonts.advice == ""
 
 
@@ -101,8 +100,3 @@ def test_lines_hold_every_word_and_are_no_wider_than_told():
     assert " ".join(lines) == text.strip()
     assert max(fonts.width(line, 9.0) for line in lines) <= 2.0
     assert len(lines) > 1
-
-
-def test_one_of_several_is_called_by_its_number():
-    tokens = [Token(word, word) for word in ["it", "is", "it"]]
-    assert [called(position, tokens) for position in range(3)] == ["it:1", "is", "it:2"]

@@ -6,6 +6,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -286,3 +287,17 @@ def test_a_head_that_is_not_there_leaves_no_file(handmade: Callable[..., Trace],
         "no head 'L0H7'; heads are named like L3H1 and run from L0H0 to L1H2; nearest: L0H2, L0H1, L0H0."
     )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_control_characters_are_seen(handmade: Callable[..., Trace]) -> None:
+    about = handmade("a \x1b[31mred")
+    trace = replace(about, model="\x1bm", text="a\n\x1b[31mred", target_text="\x9b")
+    html = page(trace, focus_on(trace))
+    assert {name: described(html)[name] for name in ("model", "text", "target_text")} == {
+        "model": "‹1B›m",
+        "text": "a\n‹1B›[31mred",
+        "target_text": "‹9B›",
+    }
+    assert [token["text"] for token in described(html)["source"]] == ["a", "‹1B›[31mred"]
+    assert "<title>a ‹1B›[31mred · regard</title>" in html
+    assert "\x1b" not in html

@@ -276,9 +276,13 @@ def test_a_translation_chooses_its_kind_of_attention(
     )
     page = opened(both, token="chat", head="decoder L1H2")
     expect(page.locator("#target")).to_have_text("le chat est assis")
+    expect(page.locator("#reading")).to_have_text(
+        "The piece that looks has just been read; what it looks at writes the next."
+    )
     expect(page.locator("#masked-legend")).to_be_visible()
     page.get_by_label("Attention").select_option("encoder")
     expect(page.locator("#lines-title")).to_have_text("L1H2 · every token")
+    expect(page.locator("#reading")).to_be_hidden()
     assert page.locator("#queries li").all_inner_texts() == ["the", "cat", "sat"]
     query(page, "cat").hover()
     expect(key(page, "sat").locator("b")).to_have_text(f"{both['encoder L1H2']['cat', 'sat']:.4f}")
@@ -323,3 +327,41 @@ def test_numbers_that_were_rounded_more_are_marked(
     for shown, exact in zip(page.locator("#keys li b").all_inner_texts(), row.tolist(), strict=True):
         assert shown.startswith("≈") == (exact <= 0.01)
         assert abs(float(shown.removeprefix("≈")) - exact) <= (0.0025 if exact < 0.01 else 0.00005)
+
+
+@pytest.mark.parametrize("width", [1186, 1200, 1680, 900])
+@pytest.mark.parametrize("text", [None, "a internationalization Donaudampfschifffahrtsgesellschaft b c"])
+def test_bars_start_after_the_widest_word(
+    opened: Callable[..., Page], snake: Trace, handmade: Callable[..., Trace], width: int, text: str | None
+) -> None:
+    page = opened(handmade(text) if text else snake, width=width, token="a", head="L1H1")
+    ends = "items => items.map((item) => Array.from(item.children, (part) => part.getBoundingClientRect()))"
+    rows = page.locator("#keys li").evaluate_all(ends)
+    assert max(word["right"] for word, _, _ in rows) <= min(line["left"] for _, line, _ in rows)
+    assert max(line["right"] for _, line, _ in rows) <= min(figure["left"] for _, _, figure in rows)
+    cut = "items => items.map((item) => item.firstChild.scrollWidth > item.firstChild.clientWidth + 1)"
+    assert not any(page.locator("#keys li").evaluate_all(cut)) or text
+    assert min(word["width"] for word, _, _ in rows[1:3]) > 70 or not text
+    assert page.locator("#lines").evaluate("box => box.scrollWidth <= box.clientWidth")
+    assert not any(page.locator("#queries [aria-selected=true]").evaluate_all(cut))
+    assert not any(
+        page.locator("#top span:last-child").evaluate_all("all => all.map((one) => one.scrollWidth > one.clientWidth)")
+    )
+
+
+def test_one_of_several_is_called_by_its_number(opened: Callable[..., Page], handmade: Callable[..., Trace]) -> None:
+    page = opened(handmade("it was it"), token="it:2", head="L0H1")
+    expect(page.locator("#lines-title")).to_have_text("L0H1 · it:2")
+    listed = page.locator("#top li span:first-of-type").all_inner_texts()
+    assert sorted(listed) == ["it:1", "it:2", "was"]
+    assert page.locator("#queries li").all_inner_texts() == ["it", "was", "it"]
+    page.locator("#all").click()
+    expect(page.locator("#top-title")).to_have_text("The strongest looks in L0H1")
+    assert "it:1 → it:2" in page.locator("#top li span:first-of-type").all_inner_texts()
+
+
+def test_arrows_change_the_head_with_the_box_in_focus_too(opened: Callable[..., Page], snake: Trace) -> None:
+    page = opened(snake, token="it", head="L3H1")
+    page.get_by_label("hide special tokens").click()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#lines-title")).to_have_text("L3H2 · it")

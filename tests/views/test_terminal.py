@@ -3,10 +3,12 @@
 import io
 import re
 
+import pytest
 from rich.console import Console
 
-from regard import Causal
+from regard import Causal, Trace
 from regard.tracing.focus import focus_on, sharpest
+from regard.tracing.tokens import Token
 from regard.views.terminal import bar, shade, show, tint
 
 
@@ -93,3 +95,58 @@ def test_a_bar_is_as_long_as_its_weight():
 def test_without_a_choice_the_most_telling_is_shown(snake):
     focus = focus_on(snake)
     assert f"{focus.token.text} looks, in {focus.head.name}, at" in printed(snake)
+
+
+@pytest.mark.parametrize(("n_heads", "width"), [(32, 80), (12, 40), (101, 40)])
+def test_every_head_is_in_the_grid_however_narrow_the_terminal(handmade, n_heads, width):
+    text = printed(handmade("a b c", n_layers=2, n_heads=n_heads), width=width, token="b", head=f"L1H{n_heads - 1}")
+    grid = text[text.index("every head:") :]
+    assert re.findall(r"H\d+", grid) == [f"H{head}" for head in range(n_heads)]
+    assert len(re.findall(r"([·░▒▓█])\1", grid)) == 2 * n_heads
+    assert len(re.findall(r"\[([·░▒▓█])\1\]", grid)) == 1
+    assert "…" not in grid
+
+
+def test_which_of_several_is_said_in_every_list(handmade):
+    trace = handmade("it was it and it")
+    text = printed(trace, token="it:2", head="L0H0")
+    listed = re.findall(r"^  (\S+) +\d\.\d{3}", text, re.MULTILINE)
+    assert sorted(listed) == ["and", "it:1", "it:2", "it:3", "was"]
+    assert "heads in which it:2 looks most sharply at another word" in text
+    assert {name for _, name in re.findall(r"^  (L\dH\d)  (\S+) ", text, re.MULTILINE)} <= {
+        "it:1",
+        "it:3",
+        "was",
+        "and",
+    }
+
+
+def test_where_no_other_word_is_looked_at_it_is_said_and_nothing_is_listed(handmade):
+    text = printed(handmade("a b c", mask=Causal(), kind="decoder"), token="a")
+    assert text.endswith("\na looks at no other word in any head.\n")
+    assert "heads in which" not in text
+    assert "every head" not in text
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_the_target_s_side_is_explained(handmade, kind):
+    source, target = handmade("a b"), handmade("x y", mask=Causal(), kind="decoder")
+    attended = {**source.attended, **target.attended}
+    both = Trace(
+        model="m", text="a b", target_text="x y", source=source.source, target=target.target, attended=attended
+    )
+    said = "The piece that looks has just been read; what it looks at writes the next."
+    assert (said in printed(both, head=f"{kind} L0H0")) == (kind == "decoder")
+    assert said not in printed(target, head="L0H0")
+
+
+def test_control_characters_are_seen_and_do_nothing(handmade):
+    text = printed(handmade("a \x1b[31mred \x1b[31mred b\x07"), token="\x1b[31mred:2", head="L0H0")
+    assert "a ‹1B›[31mred ‹1B›[31mred b‹07›" in text
+    assert "‹1B›[31mred:2)" in text
+    assert not set(text) & set(map(chr, (*range(10), *range(11, 32))))
+    named = handmade("a b")
+    other = Trace(
+        model="\x1b[2J", text="a", target_text="", source=(Token("a", "a"),) * 2, target=(), attended=named.attended
+    )
+    assert printed(other).startswith("‹1B›[2J · 2 layers")

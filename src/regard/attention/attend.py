@@ -70,7 +70,8 @@ def attend(
 
     Raises:
         ValueError: shapes, types or devices that do not fit together; a backend asked for that cannot do the call.
-        TypeError: a mask that is not boolean; a score or normaliser that is none.
+        TypeError: a query, key or value that is no tensor; a mask that is not boolean; a score or normaliser that is
+            none.
 
     >>> import torch
     >>> from regard import attend, Causal
@@ -184,12 +185,19 @@ def checked(query: Tensor, key: Tensor, value: Tensor, score: Score, dropout: fl
 
 def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
     """Refuse tensors that are not of one kind of number, in one place, with four axes."""
-    one_place = query.device == key.device == value.device
-    one_dtype = query.dtype == key.dtype == value.dtype
-    if query.ndim == key.ndim == value.ndim == 4 and query.is_floating_point() and one_place and one_dtype:
-        return
+    try:
+        one_place = query.device == key.device == value.device
+        one_dtype = query.dtype == key.dtype == value.dtype
+        if query.ndim == key.ndim == value.ndim == 4 and query.is_floating_point() and one_place and one_dtype:
+            return
+    except AttributeError:
+        one_place = True  # one of them is no tensor
     named = {"query": query, "key": key, "value": value}
     for name, tensor in named.items():
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"{name} is {a(tensor)}; attend takes tensors, and torch.as_tensor makes one of an array or a list."
+            )
         if tensor.ndim != 4:
             raise ValueError(
                 f"{name} has shape {list(tensor.shape)}; attend takes four axes, [batch heads tokens width]; "

@@ -52,6 +52,10 @@ class Alibi(Bias):
         slopes: one for each head; None = those above.
         offset: position of the first query among the keys; None = keys - queries, as for `Causal`.
 
+    Raises:
+        TypeError: slopes that are no tensor.
+        ValueError: at the call, slopes that are not one for each head.
+
     >>> from regard import Alibi, Causal, ScaledDot, attend
     >>> x = torch.zeros(1, 8, 3, 4)
     >>> attend(x, x, x, score=ScaledDot(bias=Alibi()), mask=Causal()).pattern.scores(0, 0, 2)
@@ -62,6 +66,13 @@ class Alibi(Bias):
 
     slopes: Float[Tensor, " heads"] | None = None
     offset: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.slopes, Tensor | None):
+            raise TypeError(
+                f"Alibi was given slopes={self.slopes!r}; it takes a tensor of one number for each head, or None for "
+                "the paper's: Alibi() fits any number of heads."
+            )
 
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
         """Minus the distance, times the slope of the head."""

@@ -96,6 +96,19 @@ class Tile:
         return tensor
 
 
+def is_whole(number: object) -> bool:
+    """Whether a number is whole: an int, one of numpy's, or a tensor of one without axes.
+
+    >>> is_whole(3), is_whole(3.0), is_whole(True), is_whole(torch.tensor(3))
+    (True, False, False, True)
+    """
+    if isinstance(number, int):
+        return not isinstance(number, bool)
+    if isinstance(number, Tensor):
+        return number.ndim == 0 and not (number.is_floating_point() or number.dtype == torch.bool)
+    return hasattr(number, "__index__")
+
+
 def unknown(length: int) -> bool:
     """Whether a length is a symbol, that of a program which is exported for any length: no loop can go over it."""
     return isinstance(length, torch.SymInt)

@@ -150,7 +150,10 @@ class MultiHeadAttention(nn.Module):
 
         Raises:
             ValueError: a module with something that this class does not have; the message says what.
+            TypeError: another module.
         """
+        if not isinstance(module, nn.MultiheadAttention):
+            raise TypeError(f"from_torch takes an nn.MultiheadAttention; got {a(module)}.")
         extras = {
             "kdim or vdim other than embed_dim": not module._qkv_same_embed_dim,
             "bias=False": module.in_proj_bias is None,

@@ -194,7 +194,7 @@ class Pattern(ThroughDense):
 
     def top(self, n: int) -> Top:
         """The `n` strongest keys of every query, strongest first; key -1 with weight 0 where fewer are visible."""
-        if self.known is not None and self.known.top is not None and 1 <= n <= self.known.top.keys.shape[-1]:
+        if self.known is not None and self.known.top is not None and n in range(1, self.known.top.keys.shape[-1] + 1):
             return Top(self.known.top.weights[..., :n], self.known.top.keys[..., :n])
         return given(self.answer(JUST(top=n)).top)
 

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.attention.grid import Grid
+from regard.attention.grid import Grid, is_whole
 
 Reduce = Literal["mean", "max", "sum"]
 
@@ -42,6 +42,7 @@ class Ask:
 
     Raises:
         ValueError: a reduction that there is not.
+        TypeError: a number of keys, or of rows and columns, that is not whole.
     """
 
     received: bool = True
@@ -58,6 +59,13 @@ class Ask:
     def __post_init__(self) -> None:
         if self.reduce not in get_args(Reduce):
             raise ValueError(f"reduce={self.reduce!r} is unknown; it is one of {', '.join(get_args(Reduce))}.")
+        if self.top is not None and not is_whole(self.top):
+            raise TypeError(f"top={self.top!r} is no number of keys; it takes a whole number, such as top=8.")
+        sized = isinstance(self.pooled, tuple | list) and len(self.pooled) == 2 and all(map(is_whole, self.pooled))
+        if self.pooled is not None and not sized:
+            raise TypeError(
+                f"pooled={self.pooled!r} is no size of a map; it takes rows and columns, such as pooled=(64, 64)."
+            )
 
     def check(self, grid: Grid) -> None:
         """Raise ValueError, naming what would fit, if this cannot be asked of a pattern of this size."""

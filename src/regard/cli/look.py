@@ -3,13 +3,15 @@
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from regard.cli.options import HeadName, Model, Target, Token, Truncate
 
 if TYPE_CHECKING:
+    from io import BufferedIOBase
+
     from regard.tracing.trace import Trace
 
 
@@ -109,7 +111,7 @@ def from_stdin() -> str:
     """
     from regard.cli.lines import read_lines
 
-    return "\n".join(line for lines in read_lines(sys.stdin.buffer) for line in lines)
+    return "\n".join(line for lines in read_lines(cast("BufferedIOBase", sys.stdin.buffer)) for line in lines)
 
 
 def traced(model: str | None, text: str, target: str | None, truncate: bool) -> "Trace":
@@ -117,11 +119,11 @@ def traced(model: str | None, text: str, target: str | None, truncate: bool) -> 
     from regard.translation.folder import holds_translator
 
     if model is not None and holds_translator(Path(model)):
-        from regard.tracing.trace import refuse_empty
+        from regard.tracing.trace import refuse_unreadable
         from regard.translation.translator import Translator
 
         translator = Translator.load(model)
-        refuse_empty(text)
+        refuse_unreadable(text)
         found = translator.translate if target is None else partial(translator.score, targets=[target])
         return found([text], truncate=truncate)[0].trace
     from regard.tracing.models import load

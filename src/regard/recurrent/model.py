@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.attention.masks.padding import refuse_lengths
 from regard.attention.pattern import Pattern
 from regard.recurrent.config import RecurrentConfig
 from regard.recurrent.decoder import Decoder, State
@@ -79,6 +80,9 @@ class Recurrent(nn.Module):
             source: ids, padded on the right.
             lengths: how many ids of each source are no padding, at least 1.
             target: what the decoder reads, from BOS on, padded on the right.
+
+        Raises:
+            ValueError: a length below 1, or beyond the source; on an accelerator, lengths are not looked at.
         """
         decoded = self.decoder(target, self.start(source, lengths))
         return Predicted(logits=decoded.logits, encoder=(), decoder=(), cross=(decoded.pattern,))
@@ -99,6 +103,7 @@ class Recurrent(nn.Module):
 
     def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> State:
         """Read the sources once; the steps of the targets start from here."""
+        refuse_lengths(lengths, source.shape[1])
         return self.decoder.start(self.encoder(source, lengths), lengths)
 
     def step(self, tokens: Int[Tensor, "batch new"], state: State) -> Step:

@@ -4,6 +4,7 @@ A look is telling when a token looks far, and at a key that the head's other tok
 
     telling = (weight - mean weight that the key gets in this head) · distance in tokens
 
+Only a look at another token counts, and only one with a weight: behind a mask there is none.
 Tokens that the tokenizer added ([CLS] and the like) neither look nor are looked at here: heads with nothing to do
 rest on them (Clark et al. 2019, section 3.2).
 """
@@ -82,11 +83,15 @@ def most_telling(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
     n_queries = pattern.shape[2]
     usual = pattern.received()[0][chosen] / n_queries
     queries = torch.arange(n_queries) if query is None else torch.tensor([query])
-    best = (-torch.inf, Focus(first, 0 if query is None else query))
     looking, seen = ordinary(first.queries), ordinary(first.keys)
+    best = (-torch.inf, Focus(first, int(looking.nonzero()[0]) if query is None else query))
+    keys = torch.arange(pattern.shape[3])
     for part in torch.split(queries, max(1, WEIGHTS_AT_ONCE // max(1, len(chosen) * pattern.shape[3]))):
         weights = torch.stack([pattern[0, head, part.tolist()] for head in chosen])
-        scores = telling(weights, usual, part, looking[part], seen)
+        counted = looking[part, None] & seen
+        if first.kind != "cross":
+            counted &= part[:, None] != keys
+        scores = telling(weights, usual, part, counted)
         value, place = scores.flatten().max(dim=0)
         head, row, _ = torch.unravel_index(place, scores.shape)
         if float(value) > best[0]:
@@ -98,13 +103,12 @@ def telling(
     weights: Float[Tensor, "heads queries keys"],
     usual: Float[Tensor, "heads keys"],
     queries: Tensor,
-    looking: Bool[Tensor, " queries"],
-    seen: Bool[Tensor, " keys"],
+    counted: Bool[Tensor, "queries keys"],
 ) -> Float[Tensor, "heads queries keys"]:
-    """How telling each look is; -∞ where a token is not one of the text's own."""
+    """How telling each look is; -∞ where it does not count, and where there is none: its weight is 0."""
     distance = (queries[:, None] - torch.arange(weights.shape[-1])).abs()
     scores = (weights - usual[:, None]) * distance
-    return scores.masked_fill(~(looking[:, None] & seen), -torch.inf)
+    return scores.masked_fill(~counted | (weights == 0), -torch.inf)
 
 
 def ordinary(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
@@ -117,13 +121,16 @@ def ordinary(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
 
 @torch.no_grad()
 def sharpest(heads: Sequence[Head], query: int) -> list[tuple[Head, int, float]]:
-    """For each head, the word that a token looks at most besides itself, and the weight; strongest first."""
+    """For each head, the word that a token looks at most besides itself, and the weight; strongest first.
+
+    Heads in which it looks at no other word are left out.
+    """
     found = []
     for group in by_layer(heads):
         rows = group[0].pattern[0, :, query]
         seen = ordinary(group[0].keys).to(rows.device)
-        if group[0].kind != "cross" and int(seen.sum()) > 1:
+        if group[0].kind != "cross":
             seen = seen & (torch.arange(len(seen), device=rows.device) != query)
-        weights, keys = rows.masked_fill(~seen, -1.0).max(dim=-1)
-        found += [(head, int(keys[head.head]), max(0.0, float(weights[head.head]))) for head in group]
-    return sorted(found, key=lambda look: -look[2])
+        weights, keys = rows.masked_fill(~seen, 0.0).max(dim=-1)
+        found += [(head, int(keys[head.head]), float(weights[head.head])) for head in group]
+    return sorted((look for look in found if look[2] != 0), key=lambda look: -look[2])

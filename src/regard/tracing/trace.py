@@ -4,15 +4,18 @@ What is kept is what each attention step was given, so a trace of a long text is
 are looked at, and `Trace.check` holds them against what the model's own kernel returned.
 """
 
+import inspect
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from regard.attention.attend import Attended
+from regard.attention.introduce import a
 from regard.attention.pattern import Pattern
 from regard.errors import InputError, nearest
 from regard.tracing.head import Head, Place
@@ -27,6 +30,9 @@ KINDS = ("encoder", "decoder", "cross")
 """encoder: a text looks at itself; decoder: a text looks at what came before; cross: a target looks at its source."""
 
 ATTENTIONS = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions"}
+
+NOTEBOOK_WEIGHTS = 5_000_000
+"""Weights of a trace that a notebook shows at most, since its file keeps what it shows: a few megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +111,13 @@ class Trace:
 
         Raises:
             InputError: there is no such head; the message names the nearest.
+            TypeError: no name.
         """
+        if not isinstance(name, str):
+            raise TypeError(
+                f"a trace takes the name of a head, such as trace['L3H1']; got {name!r}: the pattern of a layer is "
+                f"trace.{self.kinds[0]}[layer]."
+            )
         *kind, wanted = name.split() or [""]
         if len(kind) > 1 or (kind and kind[0] not in self.kinds):
             raise InputError(f"no attention of kind {' '.join(kind)!r}; this trace has {', '.join(self.kinds)}.")
@@ -187,6 +199,24 @@ class Trace:
             raise InputError(f"this trace has {', '.join(self.kinds)} attention; say which, as in 'cross L0H0'.")
         return self.kinds[0]
 
+    def _repr_html_(self) -> str:
+        """The trace's page, in a frame: what a notebook shows; where that cannot be had, why not."""
+        from regard.tracing.focus import focus_on
+        from regard.views.page import page
+
+        try:
+            n_weights = sum(step.pattern.shape.numel() for layers in self.attended.values() for step in layers.values())
+            if n_weights > NOTEBOOK_WEIGHTS:
+                raise InputError(
+                    f"{n_weights:,} weights, and a notebook shows at most {NOTEBOOK_WEIGHTS:,}; write a page with "
+                    "trace.html(path), or trace fewer layers (layers=…)."
+                )
+            written = page(self, focus_on(self))
+        except InputError as error:
+            return f"<pre>{escape(f'{self!r}: {error}')}</pre>"
+        look = "width: 100%; height: 720px; border: 0"
+        return f'<iframe title="regard" sandbox="allow-scripts" style="{look}" srcdoc="{escape(written)}"></iframe>'
+
     def __repr__(self) -> str:
         texts = " → ".join(repr(text) for text in (self.text, self.target_text) if text)
         counts = ", ".join(
@@ -216,13 +246,20 @@ def trace(
         truncate: read only as much of the text as the model takes, instead of refusing.
 
     Raises:
-        InputError: an empty text, one longer than the model takes, a layer that is not there, a model whose attention
-            cannot be seen.
+        InputError: a text that is empty, not UTF-8 or longer than the model takes, a tokenizer of another vocabulary, a
+            layer that is not there, a model that reads no text or whose attention cannot be seen.
+        TypeError: a text that is no str, a model or a tokenizer that is none.
     """
+    if tokenizer is not None and not hasattr(tokenizer, "convert_ids_to_tokens"):
+        raise TypeError(
+            f"tokenizer is {a(tokenizer)}; it takes what AutoTokenizer.from_pretrained gives, or None for the "
+            "model's own."
+        )
     if isinstance(model, str | Path):
         loaded = load(str(model))
         name, model, tokenizer = loaded.name, loaded.model, tokenizer or loaded.tokenizer
     else:
+        refuse_unread(model)
         name, tokenizer = name_of(model), tokenizer or tokenizer_of(model.name_or_path)
     inputs, source, tokens_target = encode(model, tokenizer, text, target, truncate)
     with installed(model) as recorded, torch.no_grad():
@@ -263,7 +300,7 @@ def encode_one(
     model: "PreTrainedModel", tokenizer: Any, text: str, truncate: bool, as_target: bool = False
 ) -> tuple[dict[str, torch.Tensor], tuple[Token, ...]]:
     """One text as ids and tokens, refused where it is empty or too long."""
-    refuse_empty(text)
+    refuse_unreadable(text)
     limit = longest(model, tokenizer)
     side = {"text_target": text} if as_target else {"text": text}
     limits = {"truncation": True, "max_length": limit} if truncate and limit else {"verbose": False}
@@ -276,13 +313,53 @@ def encode_one(
             f"the text is {n_tokens:,} tokens long and the model reads at most {limit:,}; "
             f"shorten it, or read only its beginning with --truncate (truncate=True)."
         )
+    refuse_unknown(model, tokenizer, encoded["input_ids"], as_target)
     tokens = tokens_of(tokenizer, encoded, text, as_target)
     inputs = {name: ids.to(model.device) for name, ids in encoded.items() if name != "offset_mapping"}
     return inputs, tokens
 
 
-def refuse_empty(text: str) -> None:
-    """There must be something to look at."""
+def refuse_unread(model: "PreTrainedModel") -> None:
+    """There must be a model, and one that reads text."""
+    from transformers import PreTrainedModel
+
+    if not isinstance(model, PreTrainedModel):
+        raise TypeError(f"trace takes a Hugging Face PreTrainedModel, or the name or folder of one; got {a(model)}.")
+    if "input_ids" not in inspect.signature(model.forward).parameters:
+        raise InputError(
+            f"{type(model).__name__} reads no text; watch it with regard.install(model), which makes patterns of its "
+            "outputs' attentions."
+        )
+
+
+def refuse_unknown(model: "PreTrainedModel", tokenizer: Any, ids: torch.Tensor, as_target: bool) -> None:
+    """Every token must be one of the model's."""
+    reader = model.get_decoder() if as_target else model
+    size = getattr(reader.get_input_embeddings(), "num_embeddings", None)
+    if size is not None and ids.numel() and int(ids.max()) >= size:
+        raise InputError(
+            f"the tokenizer has {len(tokenizer):,} tokens and {type(model).__name__} knows {size:,}, so it cannot read "
+            f"token {int(ids.max())}; give the model's own tokenizer with tokenizer=…."
+        )
+
+
+def refuse_unreadable(text: str) -> None:
+    """There must be something to look at: one text, of which each letter is one."""
+    if not isinstance(text, str):
+        raise TypeError(f"the text is {a(text)}; give one text, a str, and for several call trace for each.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half, place = ord(text[error.start]), len(text[: error.start].encode()) + 1
+        if 0xDC80 <= half <= 0xDCFF:  # what Python makes of a byte that is not UTF-8 ("surrogateescape")
+            raise InputError(
+                f"the text is not UTF-8 (byte 0x{half - 0xDC00:02X} at place {place}); "
+                "convert it first, for instance with iconv -f LATIN1 -t UTF-8."
+            ) from error
+        raise InputError(
+            f"the text has half a character (U+{half:04X} at place {error.start + 1}), "
+            "which UTF-8 cannot write; remove it."
+        ) from error
     if not text.strip():
         raise InputError("the text is empty; give at least one word to look at.")
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.attention.attend import prepared
 from regard.attention.masks import Padding
+from regard.attention.masks.padding import refuse_lengths
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
@@ -108,7 +109,11 @@ class Transformer(nn.Module):
             source: ids, padded on the right.
             lengths: how many ids of each source are no padding.
             target: what the decoder reads, from BOS on, padded on the right.
+
+        Raises:
+            ValueError: a length below 1, or beyond the source; on an accelerator, lengths are not looked at.
         """
+        refuse_lengths(lengths, source.shape[1])
         encoded = self.encoder(source, lengths)
         decoded = self.decoder(target, self.decoder.start(encoded.output, lengths))
         return Predicted(logits=decoded.logits, encoder=encoded.patterns, decoder=decoded.patterns, cross=decoded.cross)
@@ -125,10 +130,12 @@ class Transformer(nn.Module):
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
         """What the output projection makes logits of, for a loss that never needs them all at once."""
+        refuse_lengths(lengths, source.shape[1])
         return self.decoder.read(target, self.decoder.start(self.encoder(source, lengths).output, lengths))[0]
 
     def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> State:
         """Read the sources once; the steps of the targets start from here."""
+        refuse_lengths(lengths, source.shape[1])
         state = self.decoder.start(self.encoder(source, lengths).output, lengths)
         if not may_be_short(source.device) or type(self.decoder) is not Decoder:
             return state

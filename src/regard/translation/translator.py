@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend
+from regard.attention.introduce import a
 from regard.attention.pattern import Pattern
 from regard.device import device_named
 from regard.errors import InputError
@@ -126,14 +127,23 @@ class Translator:
             first: the number of the first text, for messages and for samples, where more than these are translated.
 
         Raises:
-            InputError: a text or a prefix is longer than the model takes; by number.
-            TypeError: one text instead of a list of them.
+            InputError: a text or a prefix is longer than the model takes, or a prefix has letters that it does not
+                know; by number.
+            TypeError: one text instead of a list of them, or one that is no str; a search that is none.
             ValueError: not as many prefixes as texts.
         """
         if isinstance(texts, str):
             raise TypeError(f"translate takes a list of texts; got the text {texts!r}: put it in a list.")
+        if isinstance(search, type) or not isinstance(search, Search):
+            raise TypeError(f"search is {a(search)}; it takes an object such as Beam().")
+        refuse_others(texts, "the text", first)
         read = self.source_vocabulary.encode_all(texts)
-        forced = self.target_vocabulary.encode_all(prefixes(prefix, texts))
+        starts = prefixes(prefix, texts, first)
+        forced = self.target_vocabulary.encode_all(starts)
+        for number, (start, ids) in enumerate(zip(starts, forced, strict=True), first):
+            if UNK in ids:
+                strange = ", ".join(self.target_vocabulary.unknown(start))
+                raise InputError(f"the prefix of line {number} has what the translator cannot write: {strange}.")
         each = zip(texts, read, forced, strict=True)
         asked = [self._asked(place, *one, first, truncate) for place, one in enumerate(each)]
         found = {one.place: self._translation(one, [CERTAIN]) for one in asked if one.empty}
@@ -168,8 +178,11 @@ class Translator:
 
         Raises:
             InputError: a text or a target is longer than the model takes; by number.
+            TypeError: a text or a target that is no str.
             ValueError: not as many targets as texts.
         """
+        refuse_others(texts, "the text", first)
+        refuse_others(targets, "the target", first)
         if len(targets) != len(texts):
             raise ValueError(f"got {len(targets)} targets for {len(texts)} texts; give one for each.")
         read, written = self.source_vocabulary.encode_all(texts), self.target_vocabulary.encode_all(targets)
@@ -360,14 +373,23 @@ class Translator:
         )
 
 
-def prefixes(prefix: str | Sequence[str] | None, texts: Sequence[str]) -> Sequence[str]:
+def refuse_others(texts: Sequence[str], what: str, first: int) -> None:
+    """Refuse what is no text, by the number of its line."""
+    for number, text in enumerate(texts, first):
+        if not isinstance(text, str):
+            raise TypeError(f"{what} of line {number} is {a(text)}; it takes a str.")
+
+
+def prefixes(prefix: str | Sequence[str] | None, texts: Sequence[str], first: int = 1) -> Sequence[str]:
     """A prefix for each text.
 
     Raises:
         ValueError: there are not as many.
+        TypeError: one that is no str.
     """
     if prefix is None or isinstance(prefix, str):
         return [prefix or ""] * len(texts)
+    refuse_others(prefix, "the prefix", first)
     if len(prefix) != len(texts):
         raise ValueError(f"got {len(prefix)} prefixes for {len(texts)} texts; give one for all, or one for each.")
     return prefix

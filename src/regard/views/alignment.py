@@ -6,10 +6,10 @@ from pathlib import Path
 import torch
 from jaxtyping import Float
 from rich.style import Style
-from rich.table import Table
 from rich.text import Text
 from torch import Tensor
 
+from regard.views.columns import Columns
 from regard.views.figure_page import FAINT, MARGIN, WIDTH, blank, picture_path, save
 from regard.views.figure_pattern import draw_circles
 from regard.views.labels import Fonts, fonts_for
@@ -37,15 +37,10 @@ Words = Sequence[str]
 Weights = Float[Tensor, "target source"]
 
 
-def alignment_table(source: Words, target: Words, weights: Weights) -> Table:
+def alignment_table(source: Words, target: Words, weights: Weights) -> Columns:
     """A row for each target word, a column for each source word, in each cell a block as full as the weight."""
-    table = Table(box=None, padding=(0, 1), pad_edge=False)
-    table.add_column(justify="right", no_wrap=True)
-    for word in source:
-        table.add_column(Text(word, style="dim"), justify="center", no_wrap=True)
-    for word, row in zip(target, weights.tolist(), strict=True):
-        table.add_row(Text(word), *map(block, row))
-    return table
+    rows = [[block(weight) for weight in row] for _, row in zip(target, weights.tolist(), strict=True)]
+    return Columns(target, source, rows, gap=2)
 
 
 def block(weight: float) -> Text:

@@ -11,7 +11,8 @@ from regard.views.figure_page import FAINT, MARGIN, WIDTH, Page, blank, picture_
 from regard.views.figure_pattern import drawing
 from regard.views.figure_sentence import sentence
 from regard.views.figure_sharpest import sharpest_heads
-from regard.views.labels import called, fonts_for
+from regard.views.labels import fonts_for
+from regard.views.wording import called, reading
 
 HEADS_WIDTH, HEADS_TALLEST, BETWEEN, TALLEST = 2.45, 3.5, 0.4, 6.0
 """Inches: the width and largest height of the grid of all heads, the room left of it, the pattern's largest height."""
@@ -41,7 +42,7 @@ def figure(trace: Trace, focus: Focus) -> Figure:
     text = sentence(focus, fonts)
     pattern = drawing(focus, fonts, WIDTH - 2 * MARGIN - HEADS_WIDTH - BETWEEN, TALLEST)
     heads = sharpest_heads(trace, focus, fonts, HEADS_WIDTH, HEADS_TALLEST)
-    notes = " ".join([*text.notes, *pattern.notes, fonts.advice])
+    notes = " ".join([*text.notes, *pattern.notes, reading(trace, focus.head.kind), fonts.advice])
     caption = fonts.lines(notes, 8.5, WIDTH - 2 * MARGIN)
 
     top = MARGIN + TITLE + text.height + 0.3

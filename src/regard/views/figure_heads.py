@@ -34,6 +34,7 @@ from regard.views.figure_page import (
 )
 from regard.views.figure_pattern import SHADES, Maps, half_letter, maps, short
 from regard.views.labels import Fonts, fonts_for
+from regard.views.wording import in_one_line, reading
 
 ROOM, TITLE, LINE = WIDTH - 2 * MARGIN, 0.72, 0.165
 """Inches: the width of what is drawn, the height of the title, and of a line of the caption."""
@@ -100,12 +101,13 @@ def write_heads(trace: Trace, path: Path, layer: int | None = None) -> Path:
 def heads_figure(trace: Trace, layer: int | None = None) -> Figure:
     """The patterns of all heads of one layer, or of all layers × heads."""
     heads = chosen_heads(trace, layer)
-    fonts = fonts_for(trace.model + "".join(token.text for token in (*heads[0].queries, *heads[0].keys)))
+    tokens = (*heads[0].queries, *heads[0].keys)
+    fonts = fonts_for(trace.model + trace.text + "".join(token.text for token in tokens))
     named = layer is not None and max(len(heads[0].queries), len(heads[0].keys)) <= MOST_NAMED
     left, above = label_room(heads[0], fonts) if named else (0.4, 0.35)
     mosaic = mosaic_of(heads, one_layer=layer is not None)
     side = whole_pixels((ROOM - left) / max(mosaic.shape[1], mosaic.size[1] * 3))
-    caption = fonts.lines(" ".join([*notes(mosaic), fonts.advice]), 8.5, ROOM)
+    caption = fonts.lines(" ".join([*notes(mosaic), reading(trace, heads[0].kind), fonts.advice]), 8.5, ROOM)
 
     rows, columns = mosaic.shape
     bottom = MARGIN + TITLE + above + rows * side + 0.45
@@ -177,7 +179,8 @@ def write_title(page: Page, trace: Trace, heads: Sequence[Head], layer: int | No
     page.write(axes, 0.0, 0.16, page.fonts.shortened(trace.model, 15.0, ROOM, bold=True), 15.0, bold=True)
     n_heads, n_layers = heads[0].pattern.n_heads, len(by_layer(heads))
     what = f"{counted(n_layers, 'layer')} × " if layer is None else f"layer {layer} · "
-    text = f"{heads[0].kind} · {what}{counted(n_heads, 'head')} · {page.fonts.shortened(trace.text, 10.5, ROOM - 3)}"
+    read = page.fonts.shortened(in_one_line(trace.text), 10.5, ROOM - 3)
+    text = f"{heads[0].kind} · {what}{counted(n_heads, 'head')} · {read}"
     page.write(axes, 0.0, 0.42, text, 10.5, color=FAINT)
 
 

@@ -18,7 +18,8 @@ from regard.tracing.focus import Focus
 from regard.tracing.head import Look
 from regard.tracing.tokens import Token
 from regard.views.figure_page import BLUE, FAINT, INK, MARGIN, MASKED, WIDTH, Page, colours, ink_on
-from regard.views.labels import Fonts, called
+from regard.views.labels import Fonts
+from regard.views.wording import called
 
 ROOM = WIDTH - 2 * MARGIN
 PAD, SPACE, JOINT = 0.04, 0.06, 0.01

@@ -12,7 +12,8 @@ from regard.tracing.focus import Focus, sharpest
 from regard.tracing.head import Head
 from regard.tracing.trace import Trace
 from regard.views.figure_page import BLUE, EDGE, FAINT, INK, STEPS, Page, frame, shade
-from regard.views.labels import Fonts, called
+from regard.views.labels import Fonts
+from regard.views.wording import called
 
 LARGEST_CELL = 0.24
 """The side of a head's cell at most, in inches."""
@@ -26,15 +27,11 @@ class Sharpest:
     """All layers × heads as a small grid: the largest weight that a token gives to another word in each."""
 
     focus: Focus
+    layers: list[int]
     looks: list[tuple[Head, int, float]]
     fonts: Fonts
     room: float
     tallest: float
-
-    @property
-    def layers(self) -> list[int]:
-        """The layers that were traced."""
-        return sorted({head.layer for head, _, _ in self.looks})
 
     @property
     def side(self) -> float:
@@ -46,7 +43,8 @@ class Sharpest:
     def title(self) -> list[str]:
         """What the cells show, in lines."""
         name = self.fonts.shortened(called(self.focus.query, self.focus.head.queries), 8.5, self.room / 2)
-        return self.fonts.lines(f"Every head: the largest weight that “{name}” gives to another word", 8.5, self.room)
+        weight, none = f"the largest weight that “{name}” gives to another word", f"“{name}” looks at no other word"
+        return self.fonts.lines(f"Every head: {weight if self.looks else none}", 8.5, self.room)
 
     @property
     def above(self) -> float:
@@ -67,7 +65,7 @@ class Sharpest:
         axes = page.area(left + LEFT, top + self.above, n_heads * side, len(layers) * side)
         axes.set(xlim=(0, n_heads), ylim=(len(layers), 0))
         weights = {(head.layer, head.head): weight for head, _, weight in self.looks}
-        image = np.array([[weights[layer, head] for head in range(n_heads)] for layer in layers])
+        image = np.array([[weights.get((layer, head), 0.0) for head in range(n_heads)] for layer in layers])
         shade(axes, image, Normalize(0, 1), "heads")
         draw_rules(axes, n_heads, len(layers), side)
         chosen = (self.focus.head.head, layers.index(self.focus.head.layer))
@@ -75,7 +73,8 @@ class Sharpest:
         number(page, axes, n_heads, layers, side)
         below = top + self.above + len(layers) * side
         draw_scale(page, left + LEFT, below + 0.16)
-        self._draw_sharpest(page, left + LEFT, below + 0.75)
+        if self.looks:
+            self._draw_sharpest(page, left + LEFT, below + 0.75)
 
     def _draw_sharpest(self, page: Page, left: float, top: float) -> None:
         """The heads with the largest weights, and the word that the token looks at in each."""
@@ -91,7 +90,8 @@ class Sharpest:
 
 def sharpest_heads(trace: Trace, focus: Focus, fonts: Fonts, room: float, tallest: float) -> Sharpest:
     """What a token finds in each head of the kind of its own; its cells at most so high in all."""
-    return Sharpest(focus, sharpest(trace.heads(focus.head.kind), focus.query), fonts, room, tallest)
+    heads = trace.heads(focus.head.kind)
+    return Sharpest(focus, sorted(trace.attended[focus.head.kind]), sharpest(heads, focus.query), fonts, room, tallest)
 
 
 def draw_rules(axes: Axes, columns: int, rows: int, side: float) -> None:

@@ -6,14 +6,14 @@ Letters that no installed font has are drawn as □, and `Fonts.advice` names th
 
 import unicodedata
 from bisect import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
 from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.font_manager import FontEntry, FontProperties, fontManager, get_font
 
-from regard.tracing.tokens import Token
+from regard.views.wording import visible
 
 BASE = "DejaVu Sans"
 """The font that comes with matplotlib, and so looks the same everywhere."""
@@ -48,12 +48,12 @@ class Fonts:
     missing: frozenset[str] = frozenset()
 
     def drawn(self, text: str) -> str:
-        """A text as it can be drawn: □ for letters that no font has, nothing for signs that have no shape.
+        """A text as it can be drawn: □ for letters that no font has, nothing for format signs, which have no shape.
 
         >>> Fonts(("DejaVu Sans",), missing=frozenset("뱀")).drawn("뱀\u200b=snake")
         '□=snake'
         """
-        return "".join(MISSING if letter in self.missing else letter for letter in text if has_shape(letter))
+        return "".join(MISSING if letter in self.missing else letter for letter in visible(text) if has_shape(letter))
 
     @property
     def advice(self) -> str:
@@ -97,6 +97,7 @@ class Fonts:
 
 def fonts_for(text: str) -> Fonts:
     """The fonts for a text: matplotlib's own, then those that have what it lacks."""
+    text = visible(text)
     missing = set(filter(has_shape, text)) - letters_of(BASE, text)
     family = [BASE]
     for entry in candidates(missing) if missing else ():
@@ -137,16 +138,9 @@ def has(path: str, letters: set[str]) -> set[str]:
     return {letter for letter in letters if font.get_char_index(ord(letter))}
 
 
-def called(position: int, tokens: Sequence[Token]) -> str:
-    """What a token is asked for by: its text, with its number where there are several of the kind ("it:2")."""
-    text = tokens[position].text
-    same = [place for place, token in enumerate(tokens) if token.text == text]
-    return text if len(same) == 1 else f"{text}:{same.index(position) + 1}"
-
-
 def has_shape(letter: str) -> bool:
-    """Whether there is something to draw: not so for control and format signs."""
-    return unicodedata.category(letter) not in ("Cc", "Cf")
+    """Whether there is something to draw: not so for format signs."""
+    return unicodedata.category(letter) != "Cf"
 
 
 def font_for(letter: str) -> str:

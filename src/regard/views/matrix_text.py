@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
+from regard.views.wording import visible
+
 DIGITS = 4
 """Decimals of a number that is rounded, unless told otherwise."""
 
@@ -200,4 +202,4 @@ def shortened(text: str, cells: int) -> str:
 
 def printable(text: str) -> str:
     """A text in which nothing can move the cursor."""
-    return "".join(letter if letter.isprintable() else "�" for letter in text)
+    return "".join(letter if letter.isprintable() else "�" for letter in visible(text))

@@ -12,9 +12,11 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from regard.tracing.focus import Focus, focus_on, sharpest
+from regard.tracing.focus import Focus, by_layer, focus_on, sharpest
 from regard.tracing.head import Head, Place, times
 from regard.tracing.trace import Trace
+from regard.views.columns import Columns
+from regard.views.wording import called, reading, visible
 
 SHADES = " ·░▒▓█"
 """Blocks for weights from 0 to 1; a weight above 0 never shows as blank."""
@@ -41,22 +43,33 @@ def show(
 
 def look(trace: Trace, focus: Focus, n_keys: int = 6) -> RenderableType:
     """What `show` prints."""
-    heads = trace.heads(focus.head.kind)
-    sharp = sharpest(heads, focus.query)
-    name = focus.token.text
+    as_read = reading(trace, focus.head.kind)
     return Group(
         title(trace, focus),
+        *[Text(as_read, style="dim")] * bool(as_read),
         "",
-        Text.assemble((name, "bold"), f" looks, in {focus.head.name}, at", note(focus)),
+        Text.assemble((visible(focus.token.text), "bold"), f" looks, in {focus.head.name}, at", note(focus)),
         Indent(sentence(focus), (1, 0, 1, 2), expand=False),
         Indent(strongest(focus, n_keys), (0, 0, 0, 2), expand=False),
         "",
-        Text.assemble("heads in which ", (name, "bold"), " looks most sharply at another word"),
-        Indent(sharp_heads(sharp[:n_keys], focus), (0, 0, 0, 2), expand=False),
-        "",
-        Text.assemble("every head: the largest weight that ", (name, "bold"), " gives to another word"),
-        Indent(grid(sharp, focus), (0, 0, 0, 2), expand=False),
+        *other_words(trace, focus, n_keys),
     )
+
+
+def other_words(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType]:
+    """The heads in which the token looks most sharply at another word, and every head as a grid."""
+    heads = trace.heads(focus.head.kind)
+    sharp = sharpest(heads, focus.query)
+    name = (called(focus.query, focus.head.queries), "bold")
+    if not sharp:
+        return [Text.assemble(name, " looks at no other word in any head.")]
+    return [
+        Text.assemble("heads in which ", name, " looks most sharply at another word"),
+        Indent(sharp_heads(sharp[:n_heads], focus), (0, 0, 0, 2), expand=False),
+        "",
+        Text.assemble("every head: the largest weight that ", name, " gives to another word"),
+        Indent(grid(heads, sharp, focus), (0, 0, 0, 2), expand=False),
+    ]
 
 
 def title(trace: Trace, focus: Focus) -> Text:
@@ -65,7 +78,7 @@ def title(trace: Trace, focus: Focus) -> Text:
     n_layers = len(trace.attended[focus.head.kind])
     sizes = f"{n_layers} layers × {pattern.n_heads} heads · {len(trace.tokens)} tokens"
     kind = f"{focus.head.kind} · " if len(trace.kinds) > 1 else ""
-    return Text.assemble((trace.model, "bold"), f" · {kind}{sizes}")
+    return Text.assemble((visible(trace.model), "bold"), f" · {kind}{sizes}")
 
 
 def note(focus: Focus) -> Text:
@@ -74,7 +87,7 @@ def note(focus: Focus) -> Text:
     if len(same) == 1:
         return Text()
     text, number = focus.token.text, same.index(focus.query) + 1
-    return Text(f"   ({text!r} occurs {times(len(same))}; this is {text}:{number})", style="dim")
+    return Text(f"   ({text!r} occurs {times(len(same))}; this is {visible(text)}:{number})", style="dim")
 
 
 def sentence(focus: Focus) -> Text:
@@ -84,7 +97,7 @@ def sentence(focus: Focus) -> Text:
         if position and not token.joined:
             text.append(" ")
         looking = focus.head.kind != "cross" and position == focus.query
-        text.append(token.text, tint(weight) + Style(underline=looking, bold=looking))
+        text.append(visible(token.text), tint(weight) + Style(underline=looking, bold=looking))
     return text
 
 
@@ -95,7 +108,8 @@ def strongest(focus: Focus, n: int) -> Table:
     table.add_column(justify="right")
     table.add_column(no_wrap=True)
     for seen in focus.head.top(focus.query, n):
-        table.add_row(Text(seen.token.text), f"{seen.weight:.3f}", Text(bar(seen.weight), style="rgb(66,146,198)"))
+        name = Text(called(seen.position, focus.head.keys))
+        table.add_row(name, f"{seen.weight:.3f}", Text(bar(seen.weight), style="rgb(66,146,198)"))
     return table
 
 
@@ -104,22 +118,16 @@ def sharp_heads(sharp: Sequence[tuple[Head, int, float]], focus: Focus) -> Table
     table = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for head, key, weight in sharp:
         style = "bold" if head.name == focus.head.name else ""
-        table.add_row(Text(head.name, style=style), Text(head.keys[key].text, style=style), f"{weight:.3f}")
+        table.add_row(Text(head.name, style=style), Text(called(key, head.keys), style=style), f"{weight:.3f}")
     return table
 
 
-def grid(sharp: Sequence[tuple[Head, int, float]], focus: Focus) -> Table:
+def grid(heads: Sequence[Head], sharp: Sequence[tuple[Head, int, float]], focus: Focus) -> Columns:
     """All layers × heads, one cell each; the head that is looked at stands in brackets."""
-    weights = {(head.layer, head.head): weight for head, _, weight in sharp}
-    layers = sorted({layer for layer, _ in weights})
-    n_heads = focus.head.pattern.n_heads
-    table = Table.grid()
-    table.add_column()
-    table.add_row("", *(Text(f"H{head}".center(4)[:4], style="dim") for head in range(n_heads)))
-    for layer in layers:
-        cells = [cell(weights[layer, h], (layer, h) == (focus.head.layer, focus.head.head)) for h in range(n_heads)]
-        table.add_row(Text(f"L{layer} ", style="dim"), *cells)
-    return table
+    weights = {head.name: weight for head, _, weight in sharp}
+    rows = [[cell(weights.get(h.name, 0.0), h.name == focus.head.name) for h in layer] for layer in by_layer(heads)]
+    names = [f"L{layer[0].layer} " for layer in by_layer(heads)]
+    return Columns(names, [f"H{head}".center(4) for head in range(focus.head.pattern.n_heads)], rows, gap=0)
 
 
 def cell(weight: float, chosen: bool) -> Text:

@@ -93,6 +93,22 @@ def test_groups_that_are_not_over_the_keys_are_refused(unhooked):
     )
 
 
+@pytest.mark.parametrize("pooled", [5, (2,), (2, 2, 2), (1.5, 2), "22"])
+def test_what_is_no_size_of_a_map_is_refused(unhooked, pooled):
+    with pytest.raises(TypeError) as raised:
+        Ask(pooled=pooled)
+    assert str(raised.value) == (
+        f"pooled={pooled!r} is no size of a map; it takes rows and columns, such as pooled=(64, 64)."
+    )
+
+
+@pytest.mark.parametrize("top", [1.5, True, "2"])
+def test_what_is_no_number_of_keys_is_refused(unhooked, top):
+    with pytest.raises(TypeError) as raised:
+        Ask(top=top)
+    assert str(raised.value) == f"top={top!r} is no number of keys; it takes a whole number, such as top=8."
+
+
 def test_an_unknown_reduction_is_refused(unhooked):
     with pytest.raises(ValueError) as raised:
         Ask(reduce="median")

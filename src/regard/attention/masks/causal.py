@@ -9,7 +9,15 @@ from torch import Tensor
 from regard.attention.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
 from regard.attention.masks.padding import lengths_fit, over_items
-from regard.attention.masks.positions import first_position, most, own_place, own_positions, whole_numbers, within
+from regard.attention.masks.positions import (
+    first_position,
+    most,
+    own_place,
+    own_positions,
+    whole,
+    whole_numbers,
+    within,
+)
 from regard.attention.masks.ranges import Ranges
 
 
@@ -21,10 +29,17 @@ class Causal(Mask):
         offset: position of the first query among the keys. None = keys - queries (the queries are the last tokens);
             0 = queries and keys start together.
 
+    Raises:
+        TypeError: an offset that is no whole number.
+
     Source: Vaswani et al. 2017, section 3.2.3.
     """
 
     offset: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.offset is not None and not isinstance(self.offset, int):
+            whole("Causal", offset=self.offset)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
         """True at the query's own position and before it."""
@@ -54,6 +69,7 @@ class Prefix(Mask):
         offset: position of the first query among the keys; None = keys - queries, as for `Causal`.
 
     Raises:
+        TypeError: an offset that is no whole number, or a length that is neither one nor a tensor of them.
         ValueError: a negative length; at the call, lengths that do not fit the batch.
 
     Source: prefix language model, Raffel et al. 2020, section 3.2.1.
@@ -63,6 +79,7 @@ class Prefix(Mask):
     offset: int | None = None
 
     def __post_init__(self) -> None:
+        whole("Prefix", offset=self.offset)
         if not isinstance(self.length, int):
             whole_numbers("Prefix", "length", self.length)
         elif self.length < 0:

@@ -6,7 +6,7 @@ import torch
 
 from regard.attention.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.positions import first_position, own_place, own_positions, within
+from regard.attention.masks.positions import first_position, own_place, own_positions, whole, within
 from regard.attention.masks.ranges import Ranges
 
 
@@ -22,6 +22,7 @@ class Chunked(Mask):
 
     Raises:
         ValueError: a size below 1.
+        TypeError: a number that is not whole.
 
     Source: blockwise attention, Qiu et al. 2020, section 3, each block with itself.
     """
@@ -30,6 +31,7 @@ class Chunked(Mask):
     offset: int | None = None
 
     def __post_init__(self) -> None:
+        whole("Chunked", size=self.size, offset=self.offset)
         if self.size < 1:
             raise ValueError(f"Chunked(size={self.size}) cuts the tokens into chunks, so a chunk takes at least 1.")
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.attention.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.positions import first_position, own_place, own_positions
+from regard.attention.masks.positions import first_position, own_place, own_positions, whole
 from regard.attention.masks.ranges import Ranges
 
 
@@ -28,6 +28,7 @@ class Global(Mask):
 
     Raises:
         ValueError: no position or a negative one; at the call, one past the last key.
+        TypeError: one position instead of several, or one that is no whole number.
 
     Source: global attention, Beltagy et al. 2020, section 3.1.
     """
@@ -36,11 +37,14 @@ class Global(Mask):
     offset: int | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.positions, int):
+        if isinstance(self.positions, int | float):
             raise TypeError(
                 f"Global({self.positions}) takes several positions; one goes in a list: Global([{self.positions}])."
             )
         object.__setattr__(self, "positions", tuple(self.positions))
+        whole("Global", offset=self.offset)
+        for position in self.positions:
+            whole("Global", position=position)
         if not self.positions or min(self.positions) < 0:
             raise ValueError(
                 f"Global(positions={list(self.positions)}) names tokens by their place, counted from 0; "

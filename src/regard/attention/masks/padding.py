@@ -67,6 +67,24 @@ def over_items(lengths: int | Int[Tensor, " batch"], tile: Tile, device: torch.d
     return lengths if isinstance(lengths, int) else tile.select(lengths.to(device)[:, None, None, None])
 
 
+def refuse_lengths(lengths: Int[Tensor, " batch"], n_tokens: int) -> None:
+    """Refuse lengths below 1, or beyond the tokens that there are; where they are not to be looked at, nothing is said.
+
+    >>> refuse_lengths(torch.tensor([3, 5]), n_tokens=3)
+    Traceback (most recent call last):
+      ...
+    ValueError: lengths[1]=5 in a source of 3 tokens; it counts those that are no padding, so it must be from 1 to 3.
+    """
+    if not looked_at(lengths):
+        return
+    for item, length in enumerate(lengths.tolist()):
+        if not 1 <= length <= n_tokens:
+            raise ValueError(
+                f"lengths[{item}]={length} in a source of {n_tokens} tokens; it counts those that are no padding, "
+                f"so it must be from 1 to {n_tokens}."
+            )
+
+
 def lengths_fit(name: str, lengths: int | Int[Tensor, " batch"], grid: Grid) -> None:
     """Refuse lengths of which there is not one for each item of the batch."""
     if not isinstance(lengths, int) and lengths.shape[0] not in (1, grid.batch):

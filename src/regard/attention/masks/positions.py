@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.attention.grid import Grid
+from regard.attention.grid import Grid, is_whole
 from regard.attention.introduce import brief
 
 
@@ -15,6 +15,20 @@ def first_position(offset: int | None, grid: Grid) -> int:
     8
     """
     return grid.offset if offset is None else offset
+
+
+def whole(mask: str, **numbers: object) -> None:
+    """Refuse what is no whole number; an offset may be None.
+
+    >>> whole("Window", before=1.5, after=0, offset=None)
+    Traceback (most recent call last):
+      ...
+    TypeError: Window was given before=1.5; it takes a whole number, such as 3.
+    """
+    for name, number in numbers.items():
+        or_none = ", or None" if name == "offset" else ""
+        if not is_whole(number) and not (or_none and number is None):
+            raise TypeError(f"{mask} was given {name}={brief(number)}; it takes a whole number, such as 3{or_none}.")
 
 
 def whole_numbers(mask: str, name: str, given: object) -> None:

@@ -6,7 +6,7 @@ import torch
 
 from regard.attention.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.positions import first_position, own_place, own_positions, within
+from regard.attention.masks.positions import first_position, own_place, own_positions, whole, within
 from regard.attention.masks.ranges import Ranges
 
 
@@ -20,6 +20,7 @@ class Window(Mask):
 
     Raises:
         ValueError: a negative count.
+        TypeError: a number that is not whole.
 
     Source: local attention, Luong, Pham & Manning 2015, section 3.2; sliding window, Beltagy et al. 2020, section 3.1.
     """
@@ -29,6 +30,7 @@ class Window(Mask):
     offset: int | None = None
 
     def __post_init__(self) -> None:
+        whole("Window", before=self.before, after=self.after, offset=self.offset)
         refuse_negative("Window", self.before, self.after)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
@@ -66,6 +68,7 @@ class Dilated(Mask):
 
     Raises:
         ValueError: a negative count, or a step below 1.
+        TypeError: a number that is not whole.
 
     Source: dilated sliding window, Beltagy et al. 2020, section 3.1; strided attention, Child et al. 2019, section 4.3.
     """
@@ -76,6 +79,7 @@ class Dilated(Mask):
     offset: int | None = None
 
     def __post_init__(self) -> None:
+        whole("Dilated", before=self.before, after=self.after, step=self.step, offset=self.offset)
         refuse_negative("Dilated", self.before, self.after)
         if self.step < 1:
             raise ValueError(f"Dilated(step={self.step}) goes from key to key in steps, so a step must be at least 1.")

@@ -34,8 +34,8 @@ class ScaledDot(Score):
             fused kernel takes it; -∞ bars a key as a mask does.
 
     Raises:
-        ValueError: a softcap that is not above 0.
-        TypeError: a bias that is not of floating-point numbers, or is neither tensor nor rule.
+        ValueError: a scale that is not finite, or a softcap that is not above 0.
+        TypeError: a scale that is no number; a bias that is not of floating-point numbers, or neither tensor nor rule.
 
     Source: Vaswani et al. 2017, equation 1; softcap: Gemma 2, 2024, section 2; bias: Raffel et al. 2020, section 2.1.
     """
@@ -45,6 +45,13 @@ class ScaledDot(Score):
     bias: Float[Tensor, "*shape"] | Bias | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.scale, float):
+            if not -math.inf < self.scale < math.inf:
+                raise ValueError(
+                    f"scale={self.scale} multiplies every product, so it must be finite; None = 1 / sqrt(d_key)."
+                )
+        elif not (self.scale is None or hasattr(self.scale, "__float__")):
+            raise TypeError(f"scale is {a(self.scale)}; it takes a number, or None = 1 / sqrt(d_key).")
         if self.softcap is not None and not 0 < self.softcap < math.inf:
             raise ValueError(
                 f"softcap={self.softcap} bounds the scores to ±softcap, so it must be above 0 and finite; "

@@ -25,8 +25,12 @@ from regard.tracing.tokens import Token
 from regard.tracing.trace import Trace
 from regard.views.files import writable, write_whole
 from regard.views.page.weights import SMALL_BELOW, UNITS, Embedded, embed
+from regard.views.wording import SIGNS, in_one_line, reading, visible
 
 TITLE_LETTERS = 60
+
+UNSEEN = {code: sign for code, sign in SIGNS.items() if not chr(code).isspace()}
+"""What stands for control characters in a whole text, whose lines are broken where it breaks them."""
 
 SCRIPTS = ("trace", "weights", "colours", "tokens", "map", "grid", "labels", "draw", "actions", "start")
 """The parts of the page's one script, in order; the last one starts it."""
@@ -75,22 +79,23 @@ def digest(text: str) -> str:
 
 def title(trace: Trace) -> str:
     """The page's title: the text, or its beginning."""
-    text = " ".join(trace.text.split())
+    text = in_one_line(trace.text)
     return f"{text if len(text) <= TITLE_LETTERS else text[: TITLE_LETTERS - 1] + '…'} · regard"
 
 
 def description(trace: Trace, focus: Focus, embedded: Embedded) -> dict[str, Any]:
     """All but the weights, as the script reads it."""
     return {
-        "model": trace.model,
-        "text": trace.text,
-        "target_text": trace.target_text,
+        "model": visible(trace.model),
+        "text": trace.text.translate(UNSEEN),
+        "target_text": trace.target_text.translate(UNSEEN),
         "source": [described(token) for token in trace.source],
         "target": [described(token) for token in trace.target],
         "kinds": {
             kind: {
                 "queries": "source" if kind == "encoder" else "target",
                 "keys": "target" if kind == "decoder" else "source",
+                "reading": reading(trace, kind),
                 "layers": layers,
             }
             for kind, layers in embedded.layers.items()
@@ -103,9 +108,9 @@ def description(trace: Trace, focus: Focus, embedded: Embedded) -> dict[str, Any
 
 def described(token: Token) -> dict[str, Any]:
     """A token, without what goes without saying."""
-    kept: dict[str, Any] = {"text": token.text}
+    kept: dict[str, Any] = {"text": visible(token.text)}
     if token.piece != token.text:
-        kept["piece"] = token.piece
+        kept["piece"] = visible(token.piece)
     if token.special:
         kept["special"] = True
     return kept

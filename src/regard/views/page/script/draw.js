@@ -47,12 +47,14 @@ const say = (id, text) => {
 
 function drawTitles() {
   const own = state.query !== null;
-  const word = own ? queries()[state.query].text : "every token";
+  const word = own ? called(state.query, queries()) : "every token";
   const token = `“${word}”`;
   say("lines-title", `${headName()} · ${word}`);
   say("top-title", own ? `Where ${token} looks most in ${headName()}` : `The strongest looks in ${headName()}`);
   say("map-caption", mapCaption(own ? `of ${token} ` : ""));
   say("lines-caption", linesCaption(own));
+  say("reading", kindOf().reading);
+  find("reading").hidden = !kindOf().reading;
   find("lock").hidden = !state.locked;
   if (state.locked) {
     say("lock", `${word} ✕`);

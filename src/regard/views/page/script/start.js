@@ -92,7 +92,7 @@ function wireKeys() {
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") release();
     // A select or a scrolled region has its own use for the arrows, and so have combinations with other keys.
-    const taken = event.target.closest("select, input, #grid, #text") || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey;
+    const taken = event.target.closest("select, #grid, #text") || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey;
     if (!steps[event.key] || taken) return;
     step(...steps[event.key]);
     event.preventDefault();

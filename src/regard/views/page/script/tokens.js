@@ -12,7 +12,12 @@ function buildTokens() {
   say("keys-name", two ? "source (keys), weights" : "keys, weights");
   const longest = Math.max(queries().length, keys().length);
   document.documentElement.style.setProperty("--row", `${longest > LONG_TEXT ? 22 : longest > 16 ? 27 : 32}px`);
+  const bold = 1.12; // as the query that looks is
+  document.documentElement.style.setProperty("--looking", `calc(min(8.5em, ${Math.ceil(bold * widest("queries"))}px) + 16px)`);
+  document.documentElement.style.setProperty("--word", `min(9.5em, ${widest("keys") + 1}px)`);
 }
+
+const widest = (list) => Array.from(find(list).children).reduce((most, item) => Math.max(most, item.firstChild.scrollWidth), 0);
 
 function tokenItem(token, position) {
   const item = element("li");
@@ -156,7 +161,8 @@ function lookItem({ query, key, units }) {
   const button = element("button");
   const bar = element("i");
   bar.style.width = `${(100 * units) / trace.units}%`;
-  const name = state.query === null ? `${queries()[query].text} → ${keys()[key].text}` : keys()[key].text;
+  const seen = called(key, keys());
+  const name = state.query === null ? `${called(query, queries())} → ${seen}` : seen;
   button.type = "button";
   button.append(bar, element("span", name), element("span", number(units)));
   button.title = "show it in the list of tokens";

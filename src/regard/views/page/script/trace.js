@@ -38,6 +38,19 @@ const kindOf = () => trace.kinds[state.kind];
 const queries = () => trace[kindOf().queries];
 const keys = () => trace[kindOf().keys];
 const layerOf = (number = state.layer) => kindOf().layers.find((layer) => layer.layer === number);
+
+// A token's text, with its number where there are several of the kind: "it:2"
+const named = new Map([trace.source, trace.target].map((tokens) => [tokens, numbered(tokens)]));
+const called = (position, tokens) => named.get(tokens)[position];
+function numbered(tokens) {
+  const [counts, met] = [new Map(), new Map()];
+  for (const { text } of tokens) counts.set(text, (counts.get(text) ?? 0) + 1);
+  return tokens.map(({ text }) => {
+    met.set(text, (met.get(text) ?? 0) + 1);
+    return counts.get(text) > 1 ? `${text}:${met.get(text)}` : text;
+  });
+}
+
 const headName = (layer = state.layer, head = state.head) => `L${layer}H${head}`;
 
 // Without added tokens, as in most language models, it is the first token that is looked at when nothing is.
@@ -58,7 +71,7 @@ const number = (units) => {
   return rounded && units === 0 ? "≈0" : `${rounded ? "≈" : ""}${(units / trace.units).toFixed(4)}`;
 };
 const spoken = (query, key, read) =>
-  `${queries()[query].text} → ${keys()[key].text} ${read.masked(query, key) ? "masked" : number(read(query, key))}`;
+  `${called(query, queries())} → ${called(key, keys())} ${read.masked(query, key) ? "masked" : number(read(query, key))}`;
 const decimals = (units) => String(units / trace.units);
 
 function precision() {
