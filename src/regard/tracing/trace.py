@@ -4,7 +4,6 @@ What is kept is what each attention step was given, so a trace of a long text is
 are looked at, and `Trace.check` holds them against what the model's own kernel returned.
 """
 
-import inspect
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -321,11 +320,9 @@ def encode_one(
 
 def refuse_unread(model: "PreTrainedModel") -> None:
     """There must be a model, and one that reads text."""
-    from transformers import PreTrainedModel
-
-    if not isinstance(model, PreTrainedModel):
+    if not (isinstance(model, torch.nn.Module) and hasattr(model, "config")):
         raise TypeError(f"trace takes a Hugging Face PreTrainedModel, or the name or folder of one; got {a(model)}.")
-    if "input_ids" not in inspect.signature(model.forward).parameters:
+    if getattr(model, "main_input_name", "input_ids") != "input_ids":
         raise InputError(
             f"{type(model).__name__} reads no text; watch it with regard.install(model), which makes patterns of its "
             "outputs' attentions."
