@@ -36,11 +36,11 @@ def shared_out(items: Iterable[Item], work: Callable[[Item], Result], threads: i
 
     helpers: list[Future[None]] = []
     with one_thread_each():
+        if threads > 1:
+            end_spinning()  # at first: ours, woken beside them, would wait for their cores
         try:
             for _ in range(threads - 1):
                 helpers.append(pool(threads - 1, os.getpid()).submit(join_in))
-            if threads > 1:
-                end_spinning()  # while the others wake
             for item in rest:
                 yield work(item)
                 while done:
