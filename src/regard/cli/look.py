@@ -119,7 +119,7 @@ def traced(model: str | None, text: str, target: str | None, truncate: bool) -> 
     from regard.translation.folder import holds_translator
 
     if model is not None and holds_translator(Path(model)):
-        from regard.tracing.trace import refuse_unreadable
+        from regard.tracing.reading import refuse_unreadable
         from regard.translation.translator import Translator
 
         translator = Translator.load(model)

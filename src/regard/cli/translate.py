@@ -101,7 +101,8 @@ def translate(
         stream = opened(stack, file)
         beginnings = Beginnings(prefix, prefix_file)
         with working("loading the translator"):
-            from regard.translation.translator import BATCH_TOKENS, Translator
+            from regard.translation.batches import BATCH_TOKENS
+            from regard.translation.translator import Translator
 
             search = chosen_search(greedy, sample, beams, drawing)
             translator = Translator.load(folder, device)

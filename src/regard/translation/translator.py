@@ -4,12 +4,11 @@ regard train en.txt ko.txt --out en-ko
 Translator.load("en-ko").translate(["I am a student."])[0].text
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +21,7 @@ from regard.errors import InputError
 from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
 from regard.tracing.trace import Trace
 from regard.translation.alignment import Alignment, looked
+from regard.translation.batches import BATCH_TOKENS, Asked, batches, budgeted, longer_side
 from regard.translation.beam import Beam
 from regard.translation.folder import read_translator, write_translator
 from regard.translation.likeliest import log_softmax
@@ -29,29 +29,6 @@ from regard.translation.model import Predicted, TranslatingModel
 from regard.translation.pieces import shown, spelled, unknown_runs, with_letters, words_in
 from regard.translation.search import Hypothesis, Search, Sources, padded
 from regard.translation.translation import Translation
-
-Item = TypeVar("Item")
-
-BATCH_TOKENS = 2048
-"""Source tokens that are translated at a time, padding counted, unless told otherwise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One text to translate, as the model reads it."""
-
-    place: int
-    source: str
-    ids: tuple[int, ...]
-    prefix: tuple[int, ...]
-    unknown: tuple[str, ...]
-    left_out: int
-
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing to read but EOS."""
-        return self.ids == (EOS,)
-
 
 CERTAIN = Hypothesis(tokens=(), log_probability=0.0, score=0.0)
 """The translation of an empty text."""
@@ -393,27 +370,6 @@ def prefixes(prefix: str | Sequence[str] | None, texts: Sequence[str], first: in
     if len(prefix) != len(texts):
         raise ValueError(f"got {len(prefix)} prefixes for {len(texts)} texts; give one for all, or one for each.")
     return prefix
-
-
-def batches(asked: Sequence[Asked], batch_tokens: int) -> Iterator[list[Asked]]:
-    """Texts of like length together, whose prefixes are as long as each other; the longest texts first."""
-    order = sorted(asked, key=lambda one: (len(one.prefix), -len(one.ids)))
-    for _, alike in groupby(order, key=lambda one: len(one.prefix)):
-        yield from budgeted(list(alike), lambda one: len(one.ids), batch_tokens)
-
-
-def budgeted(items: Sequence[Item], size: Callable[[Item], int], budget: int) -> Iterator[list[Item]]:
-    """Items, largest first, in groups whose number times the largest is within a budget; at least one in each."""
-    start = 0
-    while start < len(items):
-        n = max(budget // size(items[start]), 1)
-        yield list(items[start : start + n])
-        start += n
-
-
-def longer_side(translation: Translation) -> int:
-    """How many tokens the longer of source and target has, EOS counted."""
-    return max(len(translation.source_ids), len(translation.target_ids) + 1)
 
 
 def attended_again(pattern: Pattern) -> Attended:
