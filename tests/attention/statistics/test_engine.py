@@ -44,14 +44,15 @@ def inputs(dtype=torch.float32, seed=5):
     return [torch.randn(shape, generator=random).to(dtype) for shape in shapes]
 
 
-def rows_in_a_block(patch, rows):
-    """Make every block have so many queries."""
+def rows_in_a_block(patch, rows, keys=17):
+    """Make every block have so many queries, and go through so many keys at a time."""
     patch.setattr(blocks, "MOST", rows)
+    patch.setattr(blocks, "SCORES_IN_CACHE", rows * keys)
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    """Blocks of a few queries, so that every sum goes over several."""
+    """Blocks of a few queries and parts of a few keys, so that every sum goes over several."""
     rows_in_a_block(monkeypatch, 5)
     assert kernel.regard_rows() is not None, "these tests need a C compiler"
 
@@ -85,16 +86,16 @@ sizes = st.integers(1, 40)
 @settings(max_examples=60)
 @given(
     heads=st.sampled_from([(1, 1), (3, 1), (4, 2)]), queries=sizes, keys=sizes, width=st.integers(1, 9),
-    most=st.integers(1, 9), top=st.integers(1, 9), rows=sizes, columns=sizes, mask=st.sampled_from(
+    most=st.integers(1, 9), part=sizes, top=st.integers(1, 9), rows=sizes, columns=sizes, mask=st.sampled_from(
         [None, Causal(), Causal(2), Window(3, 1), Window(0, 4) | Causal(-5), ~Window(2, 2)]
     ), reduce=st.sampled_from(["mean", "max", "sum"]), seed=st.integers(0, 99),
 )  # fmt: skip
-def test_every_size_and_conservation(heads, queries, keys, width, most, top, rows, columns, mask, reduce, seed):
+def test_every_size_and_conservation(heads, queries, keys, width, most, part, top, rows, columns, mask, reduce, seed):
     random = torch.Generator().manual_seed(seed)
     query, key = (torch.randn(2, h, n, width, generator=random) for h, n in zip(heads, (queries, keys), strict=True))
     ask = Ask(top=min(top, keys), pooled=(min(rows, queries), min(columns, keys)), reduce=reduce, own=True)
     with pytest.MonkeyPatch.context() as patch:
-        rows_in_a_block(patch, most)
+        rows_in_a_block(patch, most, part)
         known = attend(query, key, key, mask=mask, ask=ask).pattern.known
     exact = attend(query.double(), key.double(), key.double(), mask=mask).pattern
     expected = gathered(exact.blocks(), exact.grid, exact._like(), ask)
@@ -201,14 +202,33 @@ def test_the_number_of_threads_does_not_change_a_single_bit(monkeypatch):
         assert torch.equal(other.pattern.known.top.keys, found[0].pattern.known.top.keys)
 
 
-@pytest.mark.parametrize("most", [1, 7, 64])
-def test_the_size_of_a_block_changes_rounding_alone(monkeypatch, most):
+@pytest.mark.parametrize(("most", "part"), [(1, 17), (7, 1), (7, 1000), (64, 16)])
+def test_the_size_of_a_block_and_of_its_parts_changes_rounding_alone(monkeypatch, most, part):
     query, key, value = inputs()
-    expected = attend(query, key, value, mask=Causal(), ask=everything()).pattern.known
-    rows_in_a_block(monkeypatch, most)
-    found = attend(query, key, value, mask=Causal(), ask=everything()).pattern.known
+    expected = attend(query, key, value, mask=Causal(), ask=everything())
+    rows_in_a_block(monkeypatch, most, part)
+    found = attend(query, key, value, mask=Causal(), ask=everything())
+    assert_close(found.context, expected.context, rtol=1e-5, atol=1e-5)
     for name in ("received", "pooled", *PER_QUERY):
-        assert_close(getattr(found, name), getattr(expected, name), rtol=1e-5, atol=1e-5)
+        assert_close(getattr(found.pattern.known, name), getattr(expected.pattern.known, name), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rising", [True, False])
+def test_scores_that_rise_or_fall_without_end_from_part_to_part(rising):
+    """What earlier parts came to shrinks, at times to nothing; what is barred in all of a part never counts."""
+    random = torch.Generator().manual_seed(3)
+    query, key = torch.zeros(1, 1, 6, 5), torch.zeros(1, 1, 90, 5)
+    query[..., 0], key[..., 0] = torch.tensor([0.1, 1, 3, 10, 100, 1e4]), torch.linspace(-1, 1, 90)
+    key, value = (key if rising else key.flip(2)), torch.randn(1, 1, 90, 4, generator=random)
+    groups = torch.rand(3, 90, generator=random) < 0.5
+    ask = Ask(own=True, previous=True, groups=groups, top=20, pooled=(6, 11), reduce="sum")
+    for mask in (None, Window(40, 0), ~Window(30, 0)):
+        for normalise in (Softmax(), Softmax(sinks=torch.tensor([50.0]))):
+            call = {"mask": mask, "normalise": normalise}
+            seen = attend(query, key, value, ask=ask, **call)
+            context, expected = truth(query, key, value, ask, **call)
+            assert_close(seen.context.double(), context, rtol=1e-4, atol=1e-6)
+            same(seen.pattern.known, expected, largest=10)
 
 
 def test_an_answer_that_is_known_is_not_computed_again(monkeypatch):
@@ -288,7 +308,7 @@ def test_a_tensor_changed_since_is_refused():
     ],
 )
 def test_blocks_are_as_large_as_they_are_fast(monkeypatch, normal, heads, length, mask, rows):
-    rows_in_a_block(monkeypatch, 256)
+    rows_in_a_block(monkeypatch, 256, keys=2048)
     query = normal(1, heads, length, 1)
     pattern = attend(query, query, query, mask=mask).pattern
     assert max(len(block.queries) for block in blocks.blocks_of(pattern, None)) == rows

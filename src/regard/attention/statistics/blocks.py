@@ -6,7 +6,7 @@ them) needs no matrix: a block spans its queries' ranges, and each row of it is 
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING
@@ -27,7 +27,8 @@ MOST = 256
 """Queries in a block: with fewer the matrix products slow down, with more it is a long wait for one core."""
 
 SCORES_IN_CACHE = 2**19
-"""Scores that a core keeps close: up to so many a block has twice as many queries, if no mask makes that a waste."""
+"""Scores that a core keeps close. A block of more is gone through in parts; where twice as many queries have no more, a
+block has twice as many, if no mask makes that a waste."""
 
 HEADS_TO_SHARE = 8
 """Heads from which on there are blocks enough for all cores, though they are twice as large."""
@@ -52,6 +53,13 @@ class Block:
     def size(self) -> int:
         """How many weights are in it."""
         return len(self.queries) * len(self.keys)
+
+    def parts(self) -> list["Block"]:
+        """The same, so many keys at a time as fit the cache."""
+        width = max(1, SCORES_IN_CACHE // max(1, len(self.queries)))
+        if len(self.keys) <= width:
+            return [self]
+        return [replace(self, keys=self.keys[first : first + width]) for first in range(0, len(self.keys), width)]
 
     def tile(self, grid: Grid) -> Tile:
         """The same as a part of the grid."""

@@ -1,14 +1,15 @@
 """The fast way on a CPU: softmax attention and everything that is asked of it in one pass, all cores busy.
 
-For a block of queries of one head, over all keys that it can reach:
+For a block of queries of one head, over all keys that it can reach, so many keys at a time as the cache holds:
 
     scores   = query · keyᵀ                 one matrix product, masked where the mask may bar something
     weights  = softmax(scores)              with every statistic, in `rows.c`, while they are in the cache
-    context  = weights · value              one matrix product, where the context is asked for
+    context += weights · value              one matrix product, where the context is asked for
 
 Blocks are shared out over threads, and over machines (`ranks.py`); the numbers do not depend on how.
 """
 
+from collections.abc import Iterator
 from contextlib import closing
 from ctypes import byref
 from dataclasses import dataclass
@@ -116,42 +117,61 @@ class Reading:
 
     def read(self, work: tuple[Block, Head]) -> int:
         """Fill in the rows of a block, and add to the columns; gives how many weights that were."""
-        (block, head), totals, groups = work, self.totals, self.totals.ask.groups
+        (block, head), totals = work, self.totals
         rows = block.batch, block.head, slice(block.queries.start, block.queries.stop)
         if block.size == 0:
             if totals.context is not None:
                 totals.context[rows] = 0
             return 0
-        scores = self.weights(block, head)
-        keys = slice(block.keys.start, block.keys.stop)
-        if totals.groups is not None and groups is not None:
-            totals.groups[rows] = scores @ groups[:, keys].float().T * totals.inverse[rows][:, None]
-        if totals.context is not None and head.value is not None:
-            torch.mm(scores, head.value[keys], out=totals.context[rows]).mul_(totals.inverse[rows][:, None])
+        n_rows, n_keys = len(block.queries), len(block.keys)
+        parts = block.parts()
+        width, of_cells = len(parts[0].keys), min(n_rows, self.call.lines) * self.call.cells
+        numbers = scratch(n_rows * (n_keys + 3 + len(parts)) + 2 * width + of_cells + 32)
+        sums = list(self.sums(rows, head))
+        for number, part in enumerate(parts):
+            scores = numbers[n_rows * width * number :][: part.size].view(n_rows, -1)
+            scores_into(scores, self.asked, part, head, self.limits)
+            self.weights_from_scores(block, head, width, number, numbers)
+            for total, of_keys in sums:
+                if number > 0:
+                    total.mul_(numbers[n_rows * n_keys :][:n_rows, None])
+                of_part = of_keys[part.keys.start : part.keys.stop].float()
+                torch.addmm(total, scores, of_part, beta=int(number > 0), out=total)
+        if sums:
+            inverse = totals.inverse[rows][:, None]
+            for total, _ in sums:
+                total.mul_(inverse)
         return block.size
 
-    def weights(self, block: Block, head: Head) -> Float[Tensor, "queries keys"]:
-        """The unnormalised weights of a block, whatever is asked of them having been taken down."""
-        n_rows, n_keys, call, limits = len(block.queries), len(block.keys), self.call, self.limits
-        numbers = scratch((n_rows + 2) * n_keys + min(n_rows, call.lines) * call.cells + 32)
-        scores = numbers[: n_rows * n_keys].view(n_rows, n_keys)
-        scores_into(scores, self.asked, block, head, limits)
-        plane = (0, 0) if limits is None else limits.plane(block.batch, block.head)
+    def sums(self, rows: tuple[int, int, slice], head: Head) -> Iterator[tuple[Tensor, Tensor]]:
+        """What weights of some rows are summed into, and what each key has that they are multiplied by."""
+        totals = self.totals
+        if totals.groups is not None and totals.ask.groups is not None:
+            yield totals.groups[rows], totals.ask.groups.T
+        if totals.context is not None and head.value is not None:
+            yield totals.context[rows], head.value
+
+    def weights_from_scores(
+        self, block: Block, head: Head, width: int, part: int, numbers: Float[Tensor, " scratch"]
+    ) -> None:
+        """Make weights of the scores of a part, unnormalised ones; what is asked of them is taken down."""
+        plane = (0, 0) if self.limits is None else self.limits.plane(block.batch, block.head)
         function = kernel.regard_rows()
         assert function is not None
         function(
-            byref(call),
-            n_rows,
-            n_keys,
+            byref(self.call),
+            len(block.queries),
+            len(block.keys),
+            width,
+            part,
             block.batch * self.asked.grid.heads + block.head,
             block.queries.start,
             block.keys.start,
             head.sink,
-            None if limits is None else limits.starts[plane].data_ptr(),
-            None if limits is None else limits.stops[plane].data_ptr(),
+            None if self.limits is None else self.limits.starts[plane].data_ptr(),
+            None if self.limits is None else self.limits.stops[plane].data_ptr(),
             numbers.data_ptr(),
         )
-        return scores
 
 
 MEMORY = local()

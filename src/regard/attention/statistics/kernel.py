@@ -44,10 +44,10 @@ class Call(ctypes.Structure):
 
 
 BLOCK = (
-    *(ctypes.c_int32, ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64),
+    *(ctypes.c_int32, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64),
     *(ctypes.c_float, INTEGERS, INTEGERS, FLOATS),
 )
-"""What it is given for each: rows, keys, head, query, first_key, sink, starts, stops, scores."""
+"""What it is given for each: rows, keys, width, part, head, query, first_key, sink, starts, stops, scores."""
 
 
 @cache

@@ -8,6 +8,10 @@
        entropy      log total - sum of e (s - m) / total
        columns      sum over rows of e / total
 
+   Rows that are too long for the cache come in parts, from the first keys to the last. The largest score so far is each
+   part's m; when it grows, what was summed shrinks by exp(m before - m). After the last part each knows what its weights
+   must be multiplied by, and the earlier parts are read once more, for the columns (Milakov & Gimelshein 2018).
+
    A score of -infinity is a key that is barred, as is one outside of the row's own range: nothing is computed there. A
    row that sees no key has weights 0. A NaN makes its whole row NaN. */
 
@@ -43,23 +47,32 @@ typedef struct {
 typedef struct {
   const Call *of;
   int32_t rows, keys;
+  int32_t width, parts;      /* the keys of a part, of which the last may have fewer, and how many parts there are */
   int64_t head;              /* its number among those of all batch items */
   int64_t query, first_key;  /* the numbers of its first row and of the first of its keys */
   float sink;                /* one more score, which takes weight and is no key; -infinity for none */
   const int32_t *starts, *stops; /* [queries], each row's range among all keys, or null */
   /* Memory for use here, one piece after the other, and 32 numbers more behind them. */
-  float *scores;   /* [rows keys], with weights e when done */
-  float *column;   /* [keys]: the sum over the rows of one line of the map */
-  float *of_keys;  /* [keys]: the sum over all rows */
+  float *scores;   /* [parts][rows keys], with weights e when done */
+  float *shrink;   /* [rows]: by how much the latest part makes the sums of those before it less */
+  float *total, *product; /* [rows]: the sums so far of e and of e (s - m) */
+  float *largest;  /* [parts rows]: the m of each part's weights; the last of them is of the whole row */
+  float *column;   /* [width]: the sum over the rows of one line of the map */
+  float *of_keys;  /* [width]: the sum over all rows */
   float *of_cells; /* [lines of these rows, cells] */
 } Block;
 
-/* The keys that a row may see. */
+/* The keys of a part that a row may see. */
 typedef struct {
   float *weights; /* at first the scores */
   int keys;
   int64_t first_key;
 } Row;
+
+/* How many keys a part has. */
+static inline int keys_of(const Block *b, int part) {
+  return part + 1 < b->parts ? b->width : b->keys - part * b->width;
+}
 
 static inline int within(int64_t number, int least, int most) {
   return number < least ? least : number > most ? most : (int)number;
@@ -100,15 +113,18 @@ static float reached_by(const float *row, int keys, int top) {
   return -largest_of(-least);
 }
 
-/* The strongest keys of a row by their scores, strongest first; -1 where the row has fewer that are not barred. */
-static void strongest(const float *row, int keys, int top, float *scores, int64_t *numbers) {
-  float reached = reached_by(row, keys, top); /* below it by more than a subnormal, which may count as 0 */
-  float below = fminf(nextafterf(reached, -INFINITY), reached - FLT_MIN);
-  for (int i = 0; i < top; i++) scores[i] = below, numbers[i] = -1;
+/* The strongest keys of a row by their scores, strongest first, those of its earlier parts among them; -1 where it has
+   fewer that are not barred. */
+static void strongest(Row row, int top, int anew, float *scores, int64_t *numbers) {
+  if (anew) {
+    float reached = reached_by(row.weights, row.keys, top); /* below it by more than a subnormal, which may count as 0 */
+    float below = fminf(nextafterf(reached, -INFINITY), reached - FLT_MIN);
+    for (int i = 0; i < top; i++) scores[i] = below, numbers[i] = -1;
+  }
   int j = 0;
-  while (j < keys) {
-    if (j + WIDE <= keys) {
-      lanes above = load(row + j) > scores[top - 1];
+  while (j < row.keys) {
+    if (j + WIDE <= row.keys) {
+      lanes above = load(row.weights + j) > scores[top - 1];
       int64_t any = 0;
       for (int i = 0; i < WIDE / 2; i++) any |= ((int64_t __attribute__((vector_size(4 * WIDE))))above)[i];
       if (!any) {
@@ -116,12 +132,13 @@ static void strongest(const float *row, int keys, int top, float *scores, int64_
         continue;
       }
     }
-    int end = j + WIDE < keys ? j + WIDE : keys;
+    int end = j + WIDE < row.keys ? j + WIDE : row.keys;
     for (; j < end; j++) {
-      if (!(row[j] > scores[top - 1])) continue;
+      float score = row.weights[j];
+      if (!(score > scores[top - 1])) continue;
       int at = top - 1;
-      for (; at > 0 && row[j] > scores[at - 1]; at--) scores[at] = scores[at - 1], numbers[at] = numbers[at - 1];
-      scores[at] = row[j], numbers[at] = j;
+      for (; at > 0 && score > scores[at - 1]; at--) scores[at] = scores[at - 1], numbers[at] = numbers[at - 1];
+      scores[at] = score, numbers[at] = row.first_key + j;
     }
   }
 }
@@ -165,11 +182,6 @@ static void add(float *to, const float *row, int keys, float factor) {
   store(to + j, choose(first(keys - j), before + load(row + j) * factor, before));
 }
 
-static float weight_on(Row row, int64_t key, float inverse) {
-  int64_t j = key - row.first_key;
-  return (j >= 0 && j < row.keys ? row.weights[j] : 0.0f) * inverse;
-}
-
 static inline double sum_in(const float *numbers, int n) {
   double sums[4] = {0}; /* side by side: each waits for itself */
   int j = 0;
@@ -180,26 +192,28 @@ static inline double sum_in(const float *numbers, int n) {
 }
 
 /* Sum the columns of the rows of one line of the map into its cells, and into what each key receives. */
-static void into_cells(const Block *b, int line) {
+static void into_cells(const Block *b, int part, int line) {
   float *cells = b->of_cells + (int64_t)line * b->of->cells;
+  int keys = keys_of(b, part);
+  int64_t first_key = b->first_key + (int64_t)part * b->width;
   for (int c = 0; c < b->of->cells; c++) {
-    int start = within(b->of->start_of_cell[c] - b->first_key, 0, b->keys);
-    int stop = within(b->of->start_of_cell[c + 1] - b->first_key, 0, b->keys);
-    cells[c] += (float)sum_in(b->column + start, stop - start);
+    int start = within(b->of->start_of_cell[c] - first_key, 0, keys);
+    int stop = within(b->of->start_of_cell[c + 1] - first_key, 0, keys);
+    if (start < stop) cells[c] += (float)sum_in(b->column + start, stop - start);
   }
-  if (b->of->received.rounded) add(b->of_keys, b->column, b->keys, 1.0f);
-  memset(b->column, 0, b->keys * sizeof(float));
+  if (b->of->received.rounded) add(b->of_keys, b->column, keys, 1.0f);
+  memset(b->column, 0, keys * sizeof(float));
 }
 
 static inline double larger_or_nan(double a, double b) { return a > b || isnan(a) ? a : b; }
 
-static void largest_into_cells(const Block *b, int line, Row row, float inverse) {
+static void largest_into_cells(const Block *b, int line, Row row, float factor) {
   float *cells = b->of_cells + (int64_t)line * b->of->cells;
   for (int c = 0; c < b->of->cells; c++) {
     int start = within(b->of->start_of_cell[c] - row.first_key, 0, row.keys);
     int keys = within(b->of->start_of_cell[c + 1] - row.first_key, 0, row.keys) - start;
     if (keys == 0) continue;
-    float weight = (isnan(inverse) ? NAN : largest_in(row.weights + start, keys) * inverse);
+    float weight = (isnan(factor) ? NAN : largest_in(row.weights + start, keys) * factor);
     cells[c] = larger_or_nan(weight, cells[c]);
   }
 }
@@ -218,12 +232,15 @@ static void raise_to(Sum sum, int64_t at, const float *least, int64_t n) {
   for (int64_t j = 0; j < n; j++) sum.rounded[at + j] = larger_or_nan(least[j], sum.rounded[at + j]);
 }
 
-/* Add what the block gives to keys and cells to the sums, one thread at a time. */
-static void into_sums(const Block *b) {
-  if (!b->of->received.rounded && !b->of->cells) return;
+/* Add what a part gives to keys to the sums, and what the block gives to cells after its last; one thread at a time. */
+static void into_sums(const Block *b, int part, int cells) {
+  if (!b->of->received.rounded && !cells) return;
   while (__atomic_test_and_set(b->of->taken, __ATOMIC_ACQUIRE)) sched_yield();
-  if (b->of->received.rounded) add_to(b->of->received, b->head * b->of->all_keys + b->first_key, b->of_keys, b->keys);
-  if (b->of->cells) {
+  if (b->of->received.rounded) {
+    int64_t first_key = b->first_key + (int64_t)part * b->width;
+    add_to(b->of->received, b->head * b->of->all_keys + first_key, b->of_keys, keys_of(b, part));
+  }
+  if (cells) {
     int64_t first = b->of->line_of_query[b->query], last = b->of->line_of_query[b->query + b->rows - 1];
     (b->of->largest ? raise_to : add_to)(
         b->of->pooled, (b->head * b->of->lines + first) * b->of->cells, b->of_cells, (last - first + 1) * b->of->cells);
@@ -231,70 +248,122 @@ static void into_sums(const Block *b) {
   __atomic_clear(b->of->taken, __ATOMIC_RELEASE);
 }
 
-/* The part of a row of the block that its range leaves it; the rest becomes 0. */
-static Row row_of(const Block *b, int i) {
-  float *whole = b->scores + (int64_t)i * b->keys;
-  if (!b->starts) return (Row){whole, b->keys, b->first_key};
-  int start = within(b->starts[b->query + i] - b->first_key, 0, b->keys);
-  int stop = within(b->stops[b->query + i] - b->first_key, start, b->keys);
-  memset(whole, 0, start * sizeof(float));
-  memset(whole + stop, 0, (b->keys - stop) * sizeof(float));
-  return (Row){whole + start, stop - start, b->first_key + start};
+/* What a row's range leaves it of a part. */
+static inline Row row_of(const Block *b, int part, int i) {
+  int keys = keys_of(b, part), start = 0, stop = keys;
+  int64_t first_key = b->first_key + (int64_t)part * b->width;
+  float *whole = b->scores + (int64_t)part * b->rows * b->width + (int64_t)i * keys;
+  if (b->starts) {
+    start = within(b->starts[b->query + i] - first_key, 0, keys);
+    stop = within(b->stops[b->query + i] - first_key, start, keys);
+  }
+  return (Row){whole + start, stop - start, first_key + start};
 }
 
-/* From scores to weights e, with what belongs to the row; gives 1 / total. */
-static float softmax(const Block *b, int i, Row row) {
-  int64_t at = b->head * b->of->queries + b->query + i;
-  float product, *top_weights = b->of->top_weights + at * b->of->top;
-  int64_t *top_keys = b->of->top_keys + at * b->of->top;
-  if (b->of->top) strongest(row.weights, row.keys, b->of->top, top_weights, top_keys);
-  float shift = b->of->top ? top_weights[0] : largest_in(row.weights, row.keys);
-  if (b->sink > shift) shift = b->sink;
-  if (shift == -INFINITY) shift = 0.0f;
-  float total = exponentials(row.weights, row.keys, shift, &product);
-  float with_sink = total + (b->sink == -INFINITY ? 0.0f : expf(b->sink - shift));
+/* What a part's weights e of a row are multiplied by, once all of the row is known. */
+static inline float factor_of(const Block *b, int part, int i) {
+  float m = b->largest[part * b->rows + i], of_row = b->largest[(b->parts - 1) * b->rows + i];
+  float inverse = b->of->inverse[b->head * b->of->queries + b->query + i];
+  return m == of_row ? inverse : expf(m - of_row) * inverse;
+}
+
+static float weight_on(const Block *b, int i, int64_t key) {
+  int part = within(key - b->first_key, 0, b->keys - 1) / b->width;
+  Row row = row_of(b, part, i);
+  int64_t j = key - row.first_key;
+  return (j >= 0 && j < row.keys ? row.weights[j] : 0.0f) * factor_of(b, part, i);
+}
+
+/* A part of a row from scores to weights e; what its range leaves out of it becomes 0. */
+static inline void softmax(const Block *b, int part, int i, Row row) {
+  int64_t at = (b->head * b->of->queries + b->query + i) * b->of->top;
+  if (b->starts) {
+    int keys = keys_of(b, part);
+    float *whole = b->scores + (int64_t)part * b->rows * b->width + (int64_t)i * keys, *end = row.weights + row.keys;
+    memset(whole, 0, (row.weights - whole) * sizeof(float));
+    memset(end, 0, (whole + keys - end) * sizeof(float));
+  }
+  if (b->of->top) strongest(row, b->of->top, part == 0, b->of->top_weights + at, b->of->top_keys + at);
+  float earlier = part == 0 ? b->sink : b->largest[(part - 1) * b->rows + i];
+  float m = larger(earlier, b->of->top ? b->of->top_weights[at] : largest_in(row.weights, row.keys));
+  float product, total = exponentials(row.weights, row.keys, m == -INFINITY ? 0.0f : m, &product);
+  if (part > 0) {
+    float shrink = m == earlier ? 1.0f : expf(earlier - m), sum = b->total[i] * shrink;
+    if (sum != 0.0f) product += b->product[i] * shrink + (earlier - m) * sum;
+    total += sum;
+    b->shrink[i] = shrink;
+  }
+  b->largest[part * b->rows + i] = m, b->total[i] = total, b->product[i] = product;
+}
+
+/* What belongs to a row, all of which is there. */
+static inline void finish(const Block *b, int i) {
+  int64_t at = b->head * b->of->queries + b->query + i, here = b->of->offset + b->query + i; /* among all keys */
+  float m = b->largest[(b->parts - 1) * b->rows + i], total = b->total[i];
+  float with_sink = total + (b->sink == -INFINITY ? 0.0f : expf(b->sink - m));
   float inverse = with_sink == 0.0f ? 0.0f : 1.0f / with_sink;
   b->of->inverse[at] = inverse;
   if (b->of->entropy) {
-    float entropy = with_sink == 0.0f ? 0.0f : (logf(with_sink) * total - product) * inverse;
+    float entropy = with_sink == 0.0f ? 0.0f : (logf(with_sink) * total - b->product[i]) * inverse;
     b->of->entropy[at] = entropy < 0.0f ? 0.0f : entropy;
   }
+  float *top_weights = b->of->top_weights + at * b->of->top;
+  int64_t *top_keys = b->of->top_keys + at * b->of->top;
   for (int t = 0; t < b->of->top; t++) {
     int none = top_keys[t] < 0;
-    top_weights[t] = none && !isnan(inverse) ? 0.0f : none ? NAN : row.weights[top_keys[t]] * inverse;
-    if (!none) top_keys[t] += row.first_key;
+    top_weights[t] = none && !isnan(inverse) ? 0.0f : none ? NAN : weight_on(b, i, top_keys[t]);
   }
-  int64_t here = b->of->offset + b->query + i; /* where the row stands among all keys */
-  if (b->of->distance) b->of->distance[at] = mean_distance(row, here) * inverse;
-  if (b->of->first) b->of->first[at] = weight_on(row, 0, inverse);
-  if (b->of->own) b->of->own[at] = weight_on(row, here, inverse);
-  if (b->of->previous) b->of->previous[at] = weight_on(row, here - 1, inverse);
-  return inverse;
+  if (b->of->first) b->of->first[at] = weight_on(b, i, 0);
+  if (b->of->own) b->of->own[at] = weight_on(b, i, here);
+  if (b->of->previous) b->of->previous[at] = weight_on(b, i, here - 1);
 }
 
-/* The block of so many rows and keys that begins at a query and a key of a head; its scores are there. */
-void regard_rows(const Call *of, int32_t rows, int32_t keys, int64_t head, int64_t query, int64_t first_key, float sink,
-                 const int32_t *starts, const int32_t *stops, float *scores) {
-  float *column = scores + (int64_t)rows * keys, *of_keys = column + keys, *of_cells = of_keys + keys;
-  const Block block = {of, rows, keys, head, query, first_key, sink, starts, stops, scores, column, of_keys, of_cells};
-  const Block *b = &block;
+/* What a part of a row gives to keys and cells, and to its mean distance. */
+static inline void give(const Block *b, int part, int i, Row row) {
   const int32_t *line_of = b->of->line_of_query + b->query;
-  int sums = b->of->cells && !b->of->largest;
-  memset(b->column, 0, b->keys * sizeof(float));
-  memset(b->of_keys, 0, b->keys * sizeof(float));
-  if (b->of->cells) memset(b->of_cells, 0, (line_of[b->rows - 1] - line_of[0] + 1) * b->of->cells * sizeof(float));
-  for (int i = 0; i < b->rows; i++) {
-    Row row = row_of(b, i);
-    float inverse = softmax(b, i, row);
-    int64_t start = row.first_key - b->first_key;
-    int line = b->of->cells ? line_of[i] - line_of[0] : 0;
-    if (sums) {
-      add(b->column + start, row.weights, row.keys, inverse);
-      if (i + 1 == b->rows || line_of[i + 1] != line_of[i]) into_cells(b, line);
-    } else {
-      if (b->of->cells) largest_into_cells(b, line, row, inverse);
-      if (b->of->received.rounded) add(b->of_keys + start, row.weights, row.keys, inverse);
-    }
+  int64_t at = b->head * b->of->queries + b->query + i, here = b->of->offset + b->query + i;
+  int line = b->of->cells ? line_of[i] - line_of[0] : 0;
+  float factor = factor_of(b, part, i);
+  int64_t start = row.first_key - b->first_key - (int64_t)part * b->width;
+  if (b->of->distance) b->of->distance[at] += mean_distance(row, here) * factor;
+  if (b->of->cells && !b->of->largest) {
+    add(b->column + start, row.weights, row.keys, factor);
+    if (i + 1 == b->rows || line_of[i + 1] != line_of[i]) into_cells(b, part, line);
+  } else {
+    if (b->of->cells) largest_into_cells(b, line, row, factor);
+    if (b->of->received.rounded) add(b->of_keys + start, row.weights, row.keys, factor);
   }
-  into_sums(b);
+}
+
+/* A part of the block of so many rows and keys that begins at a query and a key of a head; its scores are there. Parts
+   come one after the other, the memory as the one before has left it. */
+void regard_rows(const Call *of, int32_t rows, int32_t keys, int32_t width, int32_t part, int64_t head, int64_t query,
+                 int64_t first_key, float sink, const int32_t *starts, const int32_t *stops, float *scores) {
+  int32_t parts = keys / width + (keys % width > 0);
+  float *shrink = scores + (int64_t)rows * keys, *total = shrink + rows, *product = total + rows;
+  float *largest = product + rows, *column = largest + (int64_t)parts * rows, *of_keys = column + width;
+  float *of_cells = of_keys + width;
+  const Block block = {of, rows, keys, width, parts, head, query, first_key, sink,
+                       starts, stops, scores, shrink, total, product, largest, column, of_keys, of_cells};
+  const Block *b = &block;
+  int lines = of->cells ? of->line_of_query[query + rows - 1] - of->line_of_query[query] + 1 : 0, last = parts - 1;
+  if (part < last) {
+    for (int i = 0; i < rows; i++) softmax(b, part, i, row_of(b, part, i));
+    return;
+  }
+  memset(of_cells, 0, (int64_t)lines * of->cells * sizeof(float));
+  memset(column, 0, width * sizeof(float));
+  memset(of_keys, 0, width * sizeof(float));
+  for (int i = 0; i < rows; i++) {
+    Row row = row_of(b, last, i);
+    softmax(b, last, i, row);
+    finish(b, i);
+    give(b, last, i, row);
+  }
+  into_sums(b, last, parts == 1 && lines);
+  for (int p = 0; p < last; p++) {
+    memset(of_keys, 0, width * sizeof(float));
+    for (int i = 0; i < rows; i++) give(b, p, i, row_of(b, p, i));
+    into_sums(b, p, p + 1 == last && lines);
+  }
 }
