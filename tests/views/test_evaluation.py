@@ -150,6 +150,13 @@ def test_markup_of_rich_is_only_text(alone):
     assert "    translation  [bold]a[/bold] [/]" in printed(alone)
 
 
+def test_control_characters_are_seen_and_do_nothing_to_the_terminal(beside):
+    beside["sentences"] = [line(1, 3.0, "\x1b[31mred", "a \x07bell", source="\x1b]0;title", other="\x1b[2J")]
+    text = "\n".join(printed(beside))
+    assert not any(ord(letter) < 0x20 for letter in text if letter != "\n")
+    assert all(shown in text for shown in ("‹1B›[31mred", "a ‹07›bell", "‹1B›]0;title", "‹1B›[2J"))
+
+
 @pytest.mark.parametrize(
     ("group", "words"),
     [({"least": 1, "most": 5}, "1–5"), ({"least": 81, "most": None}, "81+")],

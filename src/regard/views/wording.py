@@ -1,9 +1,11 @@
 """What every view says in the same words: what a token is called, and how the target's side of a model is read."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from regard.tracing.tokens import Token
-from regard.tracing.trace import Trace
+if TYPE_CHECKING:
+    from regard.tracing.tokens import Token
+    from regard.tracing.trace import Trace
 
 SIGNS = {code: f"‹{code:02X}›" for code in (*range(0x20), *range(0x7F, 0xA0))} | {0x09: "⇥", 0x0A: "⏎"}
 """What stands for each control character: its number, as for the bytes of a letter; a sign for tab and new line."""
@@ -26,13 +28,13 @@ def in_one_line(text: str) -> str:
     return visible(" ".join(text.split()))
 
 
-def called(position: int, tokens: Sequence[Token]) -> str:
+def called(position: int, tokens: "Sequence[Token]") -> str:
     """What a token is asked for by: its text, with its number where there are several of the kind ("it:2")."""
     text = tokens[position].text
     same = [place for place, token in enumerate(tokens) if token.text == text]
     return visible(text if len(same) == 1 else f"{text}:{same.index(position) + 1}")
 
 
-def reading(trace: Trace, kind: str) -> str:
+def reading(trace: "Trace", kind: str) -> str:
     """How to read the rows of a kind of attention; empty but for the target's side of an encoder-decoder."""
     return AS_READ if kind != "encoder" and trace.source else ""

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from regard.views.evaluation.record import Evaluation, Score, Sentence, chance, note, shown, words_of
 from regard.views.evaluation.words import Part, differences, nearest_reference
+from regard.views.wording import visible
 
 BAR_CELLS = 20
 
@@ -92,14 +93,14 @@ def sentence(line: Sentence) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0), expand=False)
     table.add_row(Text(f"line {line['line']:,}", style="bold"), Text(f"chrF {line['chrf']:.1f}", style="dim"))
     if line["source"] is not None:
-        table.add_row(Text("  source", style="dim"), Text(line["source"]))
+        table.add_row(Text("  source", style="dim"), Text(visible(line["source"])))
     table.add_row(Text("  reference", style="dim"), marked(missing, "green"))
     table.add_row(Text("  translation", style="dim"), marked(wrong, "red"))
     if line["other"] is not None:
-        table.add_row(Text("  other", style="dim"), Text(line["other"]))
+        table.add_row(Text("  other", style="dim"), Text(visible(line["other"])))
     return table
 
 
 def marked(parts: list[Part], colour: str) -> Text:
     """A text with the parts that differ in colour."""
-    return Text.assemble(*((part.text, colour if part.differs else "") for part in parts))
+    return Text.assemble(*((visible(part.text), colour if part.differs else "") for part in parts))
