@@ -264,9 +264,9 @@ def test_a_reader_that_stops_is_no_error(folder):
     run.stderr.close()
 
 
-def looked(folder, *arguments):
+def looked(folder, *arguments, verb="look"):
     runner = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "100"})
-    return runner.invoke(app, ["look", *map(str, arguments), "--model", str(folder)])
+    return runner.invoke(app, [verb, *map(str, arguments), "--model", str(folder)])
 
 
 def test_look_shows_a_translators_own_translation(folder, translator, tmp_path):
@@ -283,3 +283,13 @@ def test_look_shows_a_translator_a_translation_that_is_given(folder, translator,
     record = json.loads((tmp_path / "a.json").read_text())
     assert record["target_text"] == "ein hund"
     assert isinstance(looked(folder, " ").exception, InputError)
+
+
+def test_explain_works_out_a_head_of_a_translator(folder):
+    asked = "--target", "ein hund", "--head", "cross L1H0", "--json", "-"
+    result = looked(folder, "--text", "the cat", *asked, verb="explain")
+    assert result.exit_code == 0, result.exception
+    record, seen = json.loads(result.stdout), json.loads(looked(folder, "the cat", *asked).stdout)
+    assert (record["title"], record["queries"]) == (f"{folder.name} · cross L1H0", seen["queries"])
+    weights = next(stage for stage in record["stages"] if stage["name"] == "weights")["matrix"]
+    assert weights == [pytest.approx(row, abs=2e-6) for row in seen["weights"]["L1H0"]]

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -51,6 +51,7 @@ def explain(
       regard explain snakes.toml --token it --temperature 0.5
       regard explain --head L3H1 --token it \\
         --text "The snake is very dangerous because it has a venom."
+      regard explain --model en-de --head L2H0 --text "A dog runs."
 
     \b
     [bold]Your own numbers[/bold], in a TOML file
@@ -86,9 +87,7 @@ def explain(
         causal = mask is not None and named_mask(mask) is not None
         query: str | int | None = token
         if text is not None:
-            from regard.tracing.model_head import model_numbers
-
-            numbers, query = model_numbers(model, text, head=head, token=token, target=target, truncate=truncate)
+            numbers, query = head_numbers(model, text, head=head, token=token, target=target, truncate=truncate)
         else:
             numbers = own_numbers(file, example)
         worked = work_out(numbers.changed(temperature=temperature, causal=causal), query)
@@ -103,6 +102,20 @@ def explain(
     if json is not None:
         write_whole(json, as_json(worked))
         print(f"\nwrote {json}")
+
+
+def head_numbers(model: str | None, text: str, **options: Any) -> "tuple[Numbers, int]":
+    """Those of a head of a model of transformers, or of a translator that `regard train` wrote, and the token."""
+    from regard.translation.folder import holds_translator
+
+    if model is not None and holds_translator(Path(model)):
+        from regard.translation.translator import Translator
+        from regard.translation.worked import translator_numbers
+
+        return translator_numbers(Translator.load(model), text, **options)
+    from regard.tracing.model_head import model_numbers
+
+    return model_numbers(model, text, **options)
 
 
 def own_numbers(file: Path | None, example: str | None) -> "Numbers":

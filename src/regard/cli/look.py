@@ -1,7 +1,6 @@
 """`regard look TEXT`: run a model on a text and show who looks at whom."""
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -119,13 +118,10 @@ def traced(model: str | None, text: str, target: str | None, truncate: bool) -> 
     from regard.translation.folder import holds_translator
 
     if model is not None and holds_translator(Path(model)):
-        from regard.tracing.reading import refuse_unreadable
         from regard.translation.translator import Translator
+        from regard.translation.worked import translation_of
 
-        translator = Translator.load(model)
-        refuse_unreadable(text)
-        found = translator.translate if target is None else partial(translator.score, targets=[target])
-        return found([text], truncate=truncate)[0].trace
+        return translation_of(Translator.load(model), text, target, truncate).trace
     from regard.tracing.models import load
     from regard.tracing.trace import trace
 

@@ -10,7 +10,11 @@ Token = Annotated[
 ]
 HeadName = Annotated[
     str | None,
-    typer.Option("--head", help="The head, by layer and head counted from 0: L3H1.", show_default="a telling one"),
+    typer.Option(
+        "--head",
+        help='The head, by layer and head counted from 0: L3H1; "encoder L3H1" where there are several kinds.',
+        show_default="a telling one",
+    ),
 ]
 Model = Annotated[
     str | None,

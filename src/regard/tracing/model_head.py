@@ -5,7 +5,7 @@ of a layer's output that are the head's queries are x W_q + b_q: x is that layer
 parameters. Where there are none (rotary positions, normalised queries), the numbers start from Q, K and V.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from regard.attention.masks import Keep, Mask
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
+from regard.errors import InputError
 from regard.tracing.focus import Focus, focus_on
 from regard.tracing.head import Head, Place
 from regard.tracing.huggingface import RECORDING
 from regard.tracing.models import load
-from regard.tracing.trace import trace
+from regard.tracing.trace import Trace, trace
 from regard.tracing.worked_numbers import Numbers, listed
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def model_numbers(
         truncate: read only as much of the text as the model takes, instead of refusing.
 
     Raises:
-        InputError: as `trace` and `focus_on` do.
+        InputError: as `trace` and `focus_on` do; attention that is no softmax of products.
     """
     if model is None or isinstance(model, str):
         loaded = load(model)
@@ -78,7 +79,13 @@ def model_numbers(
         seen = trace(model, text, target=target, tokenizer=tokenizer, truncate=truncate)
         focus = focus_on(seen, token, head)
         attended = seen.attended[focus.head.kind][focus.head.layer]
-        return numbers_of(focus, heard.get(id(attended), []), f"{seen.model} · {focus.head.name}"), focus.query
+        return numbers_of(focus, heard.get(id(attended), []), title_of(seen, focus)), focus.query
+
+
+def title_of(seen: Trace, focus: Focus) -> str:
+    """Which head of which model it is; its kind is said where there are several."""
+    kind = f"{focus.head.kind} " if len(seen.kinds) > 1 else ""
+    return f"{seen.model} · {kind}{focus.head.name}"
 
 
 @contextmanager
@@ -91,6 +98,22 @@ def overheard(model: "PreTrainedModel") -> Iterator[dict[int, list[Ran]]]:
     for module in model.modules():
         if layers := [child for child in module.children() if isinstance(child, nn.Linear | Conv1D)]:
             handles += listen(module, layers, heard)
+    try:
+        yield heard
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def overheard_layers(modules: Iterable[nn.Module]) -> Iterator[list[Ran]]:
+    """Within this, every linear layer among some modules that ran."""
+    heard: list[Ran] = []
+
+    def ran(layer: nn.Module, inputs: Any, output: Any) -> None:
+        heard.append(Ran(layer, inputs[0], output))
+
+    handles = [layer.register_forward_hook(ran) for layer in modules if isinstance(layer, nn.Linear)]
     try:
         yield heard
     finally:
@@ -218,7 +241,10 @@ def score_of(head: Head) -> ScaledDot:
     """The head's own scale and softcap, and its part of the bias."""
     score = head.pattern.score
     if not isinstance(score, ScaledDot):
-        raise TypeError(f"a head with {score!r} cannot be worked out; only dot products can.")
+        raise InputError(
+            f"{head.name} scores by {type(score).__name__}, and explain works out products of queries and keys divided "
+            "by a number; `regard look` shows its weights."
+        )
     d_key = head.pattern.query.shape[-1]
     usual = score.scale is None or abs(score.scale * d_key**0.5 - 1) < 1e-6
     grid, device = head.pattern.grid, head.pattern.device
@@ -238,7 +264,9 @@ def normalise_of(head: Head) -> Softmax:
     """The head's own sink, where it has one."""
     normalise = head.pattern.normalise
     if not isinstance(normalise, Softmax):
-        raise TypeError(f"a head with {normalise!r} cannot be worked out; only softmax can.")
+        raise InputError(
+            f"{head.name} weighs by {normalise!r}; explain works out softmax. `regard look` shows its weights."
+        )
     sinks = normalise.sinks
     return Softmax() if sinks is None else Softmax(sinks=sinks[[head.head]].detach().cpu().double())
 

@@ -1,0 +1,57 @@
+"""One head of a translator, worked out by hand: the numbers that it has while it reads a translation."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from regard import InputError
+from regard.recurrent.config import RecurrentConfig
+from regard.recurrent.model import Recurrent
+from regard.tracing.worked import work_out
+from regard.translation.translator import Translator
+from regard.translation.worked import translation_of, translator_numbers
+
+TEXT = "a dog ran to the cat"
+
+
+def module_of(translator, kind):
+    """The first layer's attention of a kind."""
+    model = translator.model
+    block = (model.encoder if kind == "encoder" else model.decoder).blocks[0]
+    return block.cross_attention if kind == "cross" else block.own_attention
+
+
+@pytest.mark.parametrize("target", [None, "kein hund"])
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_every_kind_starts_from_its_tokens_and_the_layer_s_parameters(translator, kind, target):
+    numbers, _ = translator_numbers(translator, TEXT, head=f"{kind} L0H1", target=target)
+    assert numbers.title == f"{translator.name} · {kind} L0H1"
+    assert numbers.notes == ()
+    assert ("memory" in numbers.matrices) == (kind == "cross")
+    module = module_of(translator, kind)
+    own = slice(module.d_head, 2 * module.d_head)
+    for letter, layer in (("q", module.to_query), ("k", module.to_key), ("v", module.to_value)):
+        assert torch.equal(numbers.matrices[f"W_{letter}"], layer.weight[own].T.double())
+        assert torch.equal(numbers.matrices[f"b_{letter}"], layer.bias[None, own].double())
+    seen = translation_of(translator, TEXT, target, truncate=False).trace[f"{kind} L0H1"]
+    worked = work_out(numbers)
+    with torch.no_grad():
+        steps = seen.pattern.steps(0, 1)
+    assert_close(worked["weights"].matrix, steps.weights.double(), atol=5e-6, rtol=1e-4)
+    assert_close(worked["context"].matrix, steps.context.double(), atol=1e-5, rtol=1e-4)
+    assert [token.text for token in numbers.tokens] == [token.text for token in seen.queries]
+
+
+def test_nothing_of_the_translator_is_left_listening(translator):
+    translator_numbers(translator, TEXT)
+    assert not any(module._forward_hooks for module in translator.model.modules())
+
+
+def test_a_text_without_a_word_and_scores_that_are_no_plain_products_are_refused(translator, vocabularies):
+    with pytest.raises(InputError, match="no word|empty|nothing"):
+        translator_numbers(translator, " ")
+    source, target = vocabularies
+    config = RecurrentConfig.preset("tiny", n_source_tokens=len(source), n_target_tokens=len(target), max_tokens=19)
+    recurrent = Translator(model=Recurrent(config).eval(), source_vocabulary=source, target_vocabulary=target)
+    with pytest.raises(InputError, match=r"L0H0 scores by General, .* `regard look` shows its weights"):
+        translator_numbers(recurrent, TEXT)
