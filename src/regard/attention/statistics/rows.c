@@ -191,15 +191,18 @@ static inline double sum_in(const float *numbers, int n) {
   return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
+/* The column of the map that a key falls into. */
+static inline int cell_of(const Block *b, int64_t key) { return (int)(key * b->of->cells / b->of->all_keys); }
+
 /* Sum the columns of the rows of one line of the map into its cells, and into what each key receives. */
 static void into_cells(const Block *b, int part, int line) {
   float *cells = b->of_cells + (int64_t)line * b->of->cells;
   int keys = keys_of(b, part);
-  int64_t first_key = b->first_key + (int64_t)part * b->width;
-  for (int c = 0; c < b->of->cells; c++) {
+  int64_t first_key = b->first_key + (int64_t)part * b->width, last = cell_of(b, first_key + keys - 1);
+  for (int c = cell_of(b, first_key); c <= last; c++) {
     int start = within(b->of->start_of_cell[c] - first_key, 0, keys);
     int stop = within(b->of->start_of_cell[c + 1] - first_key, 0, keys);
-    if (start < stop) cells[c] += (float)sum_in(b->column + start, stop - start);
+    cells[c] += (float)sum_in(b->column + start, stop - start);
   }
   if (b->of->received.rounded) add(b->of_keys, b->column, keys, 1.0f);
   memset(b->column, 0, keys * sizeof(float));
@@ -209,10 +212,10 @@ static inline double larger_or_nan(double a, double b) { return a > b || isnan(a
 
 static void largest_into_cells(const Block *b, int line, Row row, float factor) {
   float *cells = b->of_cells + (int64_t)line * b->of->cells;
-  for (int c = 0; c < b->of->cells; c++) {
+  int last = row.keys > 0 ? cell_of(b, row.first_key + row.keys - 1) : -1;
+  for (int c = cell_of(b, row.first_key); c <= last; c++) {
     int start = within(b->of->start_of_cell[c] - row.first_key, 0, row.keys);
     int keys = within(b->of->start_of_cell[c + 1] - row.first_key, 0, row.keys) - start;
-    if (keys == 0) continue;
     float weight = (isnan(factor) ? NAN : largest_in(row.weights + start, keys) * factor);
     cells[c] = larger_or_nan(weight, cells[c]);
   }
