@@ -89,3 +89,18 @@ class Laws:
         first, _ = model.step(TARGET[:, 3:4], state), model.step(TARGET[:, 5:6], state)
         assert state.n_tokens == 3
         assert_close(model.step(TARGET[:, 3:4], state).logits, first.logits)
+
+    @pytest.mark.parametrize(("lengths", "item"), [([12, 11, 7], 0), ([5, 11, 0], 2), ([5, -1, 7], 1)])
+    def test_lengths_that_are_not_the_sources_are_refused(self, model, lengths, item):
+        of = torch.tensor(lengths)
+        for read in (
+            lambda: model(SOURCE, of, TARGET),
+            lambda: model.vectors(SOURCE, of, TARGET),
+            lambda: model.start(SOURCE, of),
+        ):
+            with pytest.raises(ValueError) as error:
+                read()
+            assert str(error.value) == (
+                f"lengths[{item}]={lengths[item]} in a source of 11 tokens; it counts those that are no padding, so it "
+                "must be from 1 to 11."
+            )

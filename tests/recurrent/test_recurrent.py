@@ -192,19 +192,3 @@ def test_half_precision_is_near(loud, kind):
             rounded = run(model).logits
     assert rounded.dtype == torch.bfloat16
     assert (rounded.float() - expected).abs().median() < 0.05 * expected.abs().median()
-
-
-@pytest.mark.parametrize(("lengths", "item"), [([12, 11, 7], 0), ([5, 11, 0], 2), ([5, -1, 7], 1)])
-def test_lengths_that_are_not_the_sources_are_refused(loud, lengths, item):
-    model, of = loud(), torch.tensor(lengths)
-    for read in (
-        lambda: model(SOURCE, of, TARGET),
-        lambda: model.vectors(SOURCE, of, TARGET),
-        lambda: model.start(SOURCE, of),
-    ):
-        with pytest.raises(ValueError) as error:
-            read()
-        assert str(error.value) == (
-            f"lengths[{item}]={lengths[item]} in a source of 11 tokens; it counts those that are no padding, so it "
-            "must be from 1 to 11."
-        )

@@ -185,19 +185,3 @@ def test_what_cannot_be_is_refused(build, message):
     with pytest.raises(ValueError) as error:
         build()
     assert str(error.value) == message
-
-
-@pytest.mark.parametrize(("lengths", "item"), [([12, 11, 7], 0), ([5, 11, 0], 2), ([5, -1, 7], 1)])
-def test_lengths_that_are_not_the_sources_are_refused(lengths, item):
-    model, of = Transformer(small()), torch.tensor(lengths)
-    for read in (
-        lambda: model(SOURCE, of, TARGET),
-        lambda: model.vectors(SOURCE, of, TARGET),
-        lambda: model.start(SOURCE, of),
-    ):
-        with pytest.raises(ValueError) as error:
-            read()
-        assert str(error.value) == (
-            f"lengths[{item}]={lengths[item]} in a source of 11 tokens; it counts those that are no padding, so it "
-            "must be from 1 to 11."
-        )
