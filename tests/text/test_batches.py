@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import regard.text.batches as batches_module
-from regard.text.batches import Batches, permuted
+from regard.text.batches import Batches
 from regard.text.corpus import Corpus, Side, write_corpus
 from regard.text.vocabulary import BOS, EOS, PAD
 
@@ -156,24 +156,6 @@ def test_memory_does_not_grow_with_the_corpus():
     finally:
         tracemalloc.stop()
     assert peak < 8_000_000  # one number a pair would be 16,000,000
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 7, 64, 65, 1000])
-def test_a_permutation_is_one_and_each_place_is_computed_by_itself(n):
-    whole = permuted(np.arange(n), n, (5, 1))
-    assert sorted(whole.tolist()) == list(range(n))
-    assert [int(permuted(np.array([place]), n, (5, 1))[0]) for place in range(min(n, 9))] == whole[:9].tolist()
-    if n > 60:
-        assert whole.tolist() != permuted(np.arange(n), n, (5, 2)).tolist()
-
-
-def test_a_permutation_looks_drawn():
-    n = 2000
-    means = [np.abs(permuted(np.arange(n), n, (key,)) - np.arange(n)).mean() / n for key in range(20)]
-    assert abs(np.mean(means) - 1 / 3) < 0.01  # the mean distance of two drawn places
-    firsts = [int(permuted(np.array([0]), 10, (key,))[0]) for key in range(2000)]
-    counts = np.bincount(firsts, minlength=10)
-    assert ((counts - 200) ** 2 / 200).sum() < 27.9  # chi-square with 9 degrees of freedom, p = 0.001
 
 
 def test_a_batch_of_nothing_is_refused():

@@ -21,11 +21,11 @@ def texts(tmp_path):
 def quick():
     """quick(max_steps=9) are settings for so many steps of a very small model."""
 
-    def settings(kind="transformer", changes=None, evaluation=None, data=None, **training):
+    def settings(kind="transformer", changes=None, evaluation=None, data=None, vocabulary=None, **training):
         usual = {"max_steps": 8, "batch_tokens": 150, "learning_rate": 0.01, "warmup_steps": 2}
         return TrainConfig(
             data=Data(**(data or {})),
-            vocabulary=VocabularySettings(n_tokens=40),
+            vocabulary=VocabularySettings(**{"n_tokens": 40, **(vocabulary or {})}),
             model=Model(
                 kind=kind,
                 preset="tiny",

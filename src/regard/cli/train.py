@@ -64,7 +64,7 @@ def train(
     \b
     [bold]Settings[/bold], in a TOML file for --config or one by one with --set; the folder's config.toml has its own
       \\[data]        dev_pairs  max_tokens  max_ratio
-      \\[vocabulary]  n_tokens  joint  coverage
+      \\[vocabulary]  n_tokens  joint  coverage  bpe_dropout
       \\[model]       kind  preset  d_model  n_layers  dropout …
       \\[training]    seed  batch_tokens  accumulate  learning_rate  schedule
                     warmup_steps  label_smoothing  clip_norm  weight_decay

@@ -4,12 +4,8 @@ Which pairs are in which batch follows from the seed, the epoch and the lengths 
 just the batches that were left, and reads none of the texts before them; and nothing as long as the corpus is held in
 memory: the order of the pairs is a permutation that is computed where it is looked at, and batches are made of a pool
 of some thousand pairs at a time.
-
-Source of the permutation: Luby & Rackoff 1988 (a Feistel network), walked until it lands inside (Black & Rogaway 2002,
-section 3); its rounds mix as SplitMix64 does (Steele, Lea & Flood 2014, figure 14).
 """
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,14 +15,13 @@ from jaxtyping import Int, Integer
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.text.corpus import Corpus
+from regard.text.bpe_dropout import BPEDropout
+from regard.text.corpus import SIDES, Corpus
+from regard.text.draws import key_of, mixed, permuted
 from regard.text.vocabulary import BOS, EOS, PAD
 
 POOL = 10_000
 """Pairs that are sorted by length and cut into batches together."""
-
-ROUNDS = 4
-"""Of the Feistel network: so many make it look drawn to everybody."""
 
 Numbers = NDArray[np.int64]
 
@@ -56,12 +51,16 @@ class Batches:
     Args:
         max_tokens: of a batch on its larger side, padding and EOS counted; a pair that has more by itself is a batch
             of its own.
+        dropouts: what cuts sources and targets anew in every epoch, after they have been put into batches; None = they
+            stay as they are.
     """
 
-    def __init__(self, corpus: Corpus, max_tokens: int, seed: int) -> None:
+    def __init__(
+        self, corpus: Corpus, max_tokens: int, seed: int, dropouts: tuple[BPEDropout, BPEDropout] | None = None
+    ) -> None:
         if max_tokens < 1:
             raise ValueError(f"max_tokens={max_tokens} is what a batch may hold; it must be at least 1.")
-        self.corpus, self.max_tokens, self.seed = corpus, max_tokens, seed
+        self.corpus, self.max_tokens, self.seed, self.dropouts = corpus, max_tokens, seed, dropouts
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
         """The batches of an epoch, from the one numbered `start` on."""
@@ -71,7 +70,7 @@ class Batches:
                 skipped += len(pool)
                 continue
             for pairs in pool[max(0, start - skipped) :]:
-                yield self.batch(pairs)
+                yield self.batch(pairs, number)
             skipped += len(pool)
 
     def n_batches(self, at_most_pools: int = 20) -> int:
@@ -83,11 +82,13 @@ class Batches:
                 break
         return round(sum(counts) * n_pools / len(counts)) if counts else 0
 
-    def batch(self, pairs: Numbers) -> Batch:
+    def batch(self, pairs: Numbers, epoch: int) -> Batch:
         """The batch of some pairs."""
-        (source, source_lengths), (target, target_lengths) = (
-            side.rows(pairs) for side in (self.corpus.source, self.corpus.target)
-        )
+        rows = [side.rows(pairs) for side in (self.corpus.source, self.corpus.target)]
+        if self.dropouts is not None:
+            keys = (key_of(self.seed, epoch, int(pairs[0]), side) for side in SIDES)
+            rows = [anew(*texts, key) for anew, texts, key in zip(self.dropouts, rows, keys, strict=True)]
+        (source, source_lengths), (target, target_lengths) = rows
         return Batch(
             source=between(source, source_lengths, last=EOS),
             lengths=torch.from_numpy(source_lengths + 1),
@@ -133,41 +134,3 @@ def between(
     if last is not None:
         rows[place == lengths[:, None]] = last
     return torch.from_numpy(rows)
-
-
-def permuted(places: Numbers, n: int, key: tuple[int, ...]) -> Numbers:
-    """Where some places of a permutation of n lead, each computed by itself; each key is another permutation.
-
-    >>> permuted(np.arange(7), 7, key=(3,)).tolist()
-    [4, 0, 6, 2, 1, 5, 3]
-    """
-    digits = max(1, ((n - 1).bit_length() + 1) // 2)
-    keys = [key_of(*key, turn) for turn in range(ROUNDS)]
-    found, outside = places.astype(np.uint64), np.ones(len(places), dtype=bool)
-    while outside.any():
-        found[outside] = feistel(found[outside], digits, keys)
-        outside = found >= n
-    return found.astype(np.int64)
-
-
-def feistel(numbers: NDArray[np.uint64], digits: int, keys: list[np.uint64]) -> NDArray[np.uint64]:
-    """A permutation of the numbers of 2 · digits binary digits."""
-    half, shift = np.uint64(2**digits - 1), np.uint64(digits)
-    left, right = numbers >> shift, numbers & half
-    for key in keys:
-        left, right = right, left ^ (mixed(right + key) & half)
-    return (left << shift) | right
-
-
-def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's output for these states: every bit of it depends on every bit of them."""
-    z = numbers + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-def key_of(*numbers: int) -> np.uint64:
-    """One number that follows from some, and is like drawn."""
-    digest = hashlib.blake2b(repr(numbers).encode(), digest_size=8).digest()
-    return np.frombuffer(digest, dtype="<u8")[0]

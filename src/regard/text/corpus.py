@@ -31,6 +31,7 @@ SIDES = "source", "target"
 
 Ids = NDArray[np.unsignedinteger]
 Ends = NDArray[np.int64]
+Lengths = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,11 +45,11 @@ class Side:
         """The ids of one text."""
         return self.ids[self.ends[pair] : self.ends[pair + 1]]
 
-    def lengths(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+    def lengths(self, pairs: NDArray[np.int64]) -> Lengths:
         """How many ids some texts have; the texts themselves are not looked at."""
         return self.ends[pairs + 1] - self.ends[pairs]
 
-    def rows(self, pairs: NDArray[np.int64]) -> tuple[Ids, NDArray[np.int64]]:
+    def rows(self, pairs: NDArray[np.int64]) -> tuple[Ids, Lengths]:
         """The ids of some texts, one after the other, and how many each has."""
         lengths = self.lengths(pairs)
         before = np.cumsum(lengths) - lengths

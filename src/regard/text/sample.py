@@ -13,7 +13,7 @@ import numpy as np
 
 from regard.errors import InputError, needs
 from regard.files import write_whole
-from regard.text.batches import permuted
+from regard.text.draws import permuted
 
 SPLITS = "train", "dev", "test"
 

@@ -20,6 +20,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from regard.errors import InputError, needs
 from regard.text.tidy import SPACE, refuse_halves, tidied
 
@@ -144,6 +147,10 @@ class Vocabulary:
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Each id's piece as it is written in the vocabulary, a leading ▁ where a word begins."""
         return [self.processor.IdToPiece(int(token)) for token in ids]
+
+    def scores(self) -> NDArray[np.float64]:
+        """Each piece's score: of two that can be made of the same letters, the one with the higher is made first."""
+        return np.array([self.processor.GetScore(one) for one in range(len(self))])
 
     def unknown(self, text: str) -> list[str]:
         """The characters of a text that the vocabulary cannot write, each once, in the text's order."""

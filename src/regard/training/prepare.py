@@ -23,6 +23,7 @@ import torch
 from regard.errors import InputError
 from regard.files import sync_folder, write_whole
 from regard.text.batches import Batches
+from regard.text.bpe_dropout import BPEDropout
 from regard.text.corpus import Corpus, write_corpus
 from regard.text.parallel import Parallel, Report, dev_limit, place_of
 from regard.text.vocabulary import Vocabulary
@@ -221,8 +222,14 @@ def load(data: Path, config: TrainConfig) -> Prepared:
     )
     return Prepared(
         config=config,
-        batches=Batches(Corpus(data / "train"), batch_tokens, config.training.seed),
+        batches=Batches(Corpus(data / "train"), batch_tokens, config.training.seed, dropouts(config, source, target)),
         dev=dev,
         source_vocabulary=source,
         target_vocabulary=target,
     )
+
+
+def dropouts(config: TrainConfig, source: Vocabulary, target: Vocabulary) -> tuple[BPEDropout, BPEDropout] | None:
+    """What cuts the texts to learn from anew, if the settings ask for it."""
+    probability, most = config.vocabulary.bpe_dropout, config.data.max_tokens
+    return (BPEDropout(source, probability, most), BPEDropout(target, probability, most)) if probability else None

@@ -1,0 +1,129 @@
+"""BPE-dropout: the same texts in other pieces, the same ones for the same key, as often as SentencePiece has them."""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.text.batches import Batches
+from regard.text.bpe_dropout import BPEDropout
+from regard.text.corpus import write_corpus
+from regard.text.draws import key_of
+from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+
+WORDS = ["ab", "ba", "abab", "bbaa", "aabb", "b", "a", "babaab", "ccab", "acb", "ababab"]
+FEW_LETTERS = Vocabulary.train([" ".join(WORDS)] * 9, n_tokens=24)
+
+
+@pytest.fixture
+def corpus(tmp_path, numbers, vocabularies):
+    return write_corpus(tmp_path, numbers, *vocabularies, max_tokens=99, max_ratio=9.0)
+
+
+def batches_of(corpus, vocabularies, probability):
+    return Batches(corpus, 300, seed=1, dropouts=tuple(BPEDropout(one, probability, 99) for one in vocabularies))
+
+
+def texts_of(batch, vocabularies):
+    """The pairs of a batch as texts."""
+    source, target = vocabularies
+    rows = zip(batch.source.tolist(), batch.expected.tolist(), strict=True)
+    return [(source.decode(one), target.decode(other)) for one, other in rows]
+
+
+def cut(vocabulary, texts, probability, key=1, max_tokens=99):
+    """What becomes of texts."""
+    ids = vocabulary.encode_all(texts)
+    flat, lengths = np.concatenate(ids).astype(np.uint16), np.array([len(text) for text in ids])
+    ids, lengths = BPEDropout(vocabulary, probability, max_tokens)(flat, lengths, key_of(key))
+    return [text.tolist() for text in np.split(ids, np.cumsum(lengths)[:-1])]
+
+
+def test_where_nothing_is_left_out_pieces_are_sentencepieces(numbers, vocabularies):
+    for texts, vocabulary in zip(zip(*numbers, strict=True), vocabularies, strict=True):
+        assert cut(vocabulary, texts, 0.0) == vocabulary.encode_all(texts)
+
+
+@given(st.lists(st.text("ab cẂ", min_size=1, max_size=20).filter(str.strip), min_size=1, max_size=5))
+def test_any_letters_without_and_with_all_left_out(texts):
+    assert cut(FEW_LETTERS, texts, 0.0) == FEW_LETTERS.encode_all(texts)
+    for text, ids in zip(texts, cut(FEW_LETTERS, texts, 1.0), strict=True):
+        whole = FEW_LETTERS.encode(text)
+        spelt = "".join(FEW_LETTERS.pieces(whole)).replace("<unk>", "\0")
+        assert FEW_LETTERS.pieces(ids) == [letter.replace("\0", "<unk>") for letter in spelt]
+
+
+@pytest.mark.parametrize("probability", [0.1, 0.5])
+def test_every_cut_is_as_frequent_as_sentencepieces(probability):
+    n = 20_000
+    for word in ("ababab", "bbaa"):
+        ours = Counter(map(tuple, cut(FEW_LETTERS, [word] * n, probability, max_tokens=9)))
+        processor = FEW_LETTERS.processor
+        theirs = Counter(
+            map(tuple, processor.Encode([word] * n, enable_sampling=True, alpha=probability, nbest_size=-1))
+        )
+        assert len(ours) > 3
+        for one in ours.keys() | theirs.keys():
+            expected = (ours[one] + theirs[one]) / 2
+            assert abs(ours[one] - theirs[one]) < 5 * (2 * expected) ** 0.5 + 1, FEW_LETTERS.pieces(one)
+
+
+def test_a_join_is_left_out_as_often_as_it_says(vocabularies):
+    n, n_joins = 4000, len("▁six") - 1
+    (word,) = vocabularies[0].encode_all(["six"])
+    assert len(word) == 1
+    whole = cut(vocabularies[0], ["six"] * n, 0.2).count(word) / n
+    assert abs(whole - 0.8**n_joins) < 4 * (0.25 / n) ** 0.5
+
+
+def test_what_would_be_too_long_stays_as_it_is(vocabularies):
+    whole, texts = vocabularies[0].encode, ["six", "seven hundred thousand", "one"]
+    letters = cut(vocabularies[0], texts, 1.0)
+    assert [len(text) for text in letters] == [4, 23, 4]
+    assert cut(vocabularies[0], texts, 1.0, max_tokens=22) == [letters[0], whole(texts[1]), letters[2]]
+    assert cut(vocabularies[0], texts, 1.0, max_tokens=23) == letters
+
+
+def test_batches_have_the_same_pairs_in_other_pieces(corpus, vocabularies):
+    n_before = n_after = 0
+    for one, other in zip(
+        Batches(corpus, 300, seed=1).epoch(0), batches_of(corpus, vocabularies, 0.2).epoch(0), strict=True
+    ):
+        assert texts_of(one, vocabularies) == texts_of(other, vocabularies)
+        assert other.n_tokens == int((other.expected != PAD).sum()) == int((other.target != PAD).sum())
+        assert other.lengths.tolist() == (other.source != PAD).sum(dim=1).tolist()
+        assert other.target[:, 0].eq(BOS).all()
+        assert (other.expected == EOS).sum(dim=1).eq(1).all()
+        n_before, n_after = n_before + one.n_tokens, n_after + other.n_tokens
+    assert 1.1 * n_before < n_after < 2 * n_before
+
+
+def test_the_pieces_follow_from_seed_and_epoch_wherever_the_epoch_begins(corpus, vocabularies):
+    batches = batches_of(corpus, vocabularies, 0.2)
+    first, second = list(batches.epoch(0)), list(batches.epoch(1))
+    with ThreadPoolExecutor(1) as elsewhere:
+        again = elsewhere.submit(lambda: list(batches.epoch(0, start=2))).result()
+    for one, other in zip(first[2:], again, strict=True):
+        assert torch.equal(one.source, other.source)
+        assert torch.equal(one.expected, other.expected)
+    cuts = [
+        {pair: row for batch in epoch for pair, row in zip(texts_of(batch, vocabularies), rows(batch), strict=True)}
+        for epoch in (first, second)
+    ]
+    assert cuts[0].keys() == cuts[1].keys()
+    assert np.mean([cuts[0][pair] != cuts[1][pair] for pair in cuts[0]]) > 0.9
+
+
+def rows(batch):
+    """The sources of a batch without padding."""
+    return [[token for token in row if token != PAD] for row in batch.source.tolist()]
+
+
+def test_a_letter_that_is_not_known_stays_unknown(vocabularies):
+    ids = cut(vocabularies[0], ["six Ẃ six"], 1.0)[0]
+    assert vocabularies[0].pieces(ids) == [*"▁six▁", "<unk>", *"▁six"]
+    assert ids.count(UNK) == 1
