@@ -17,8 +17,9 @@ help: ## list these commands
 demo: $(READY) ## install what is needed, then show attention: numbers, a sentence, a picture, a page
 	@$(BIN)/regard demo
 
-test: $(READY) ## run all tests, README and docstrings included
-	@$(BIN)/python -m pytest -q
+# A file's tests stay together, since they share what is slow to make. Kernels are timed by `make benchmark` alone.
+test: $(READY) ## run all tests on all cores, README and docstrings included
+	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder --benchmark-disable
 
 check: $(READY) ## ruff and mypy, as CI runs them
 	@$(BIN)/ruff check .
