@@ -53,7 +53,7 @@ def test_raw_text_is_tidied(files):
     ]
     assert report.as_dict() == {
         "read": 5, "byte_order_marks": 1, "carriage_returns": 4, "extra_spaces": 5, "control_characters": 1,
-        "empty": 1, "over_long": 0, "mismatched": 0, "held_out": 0, "kept": 4,
+        "empty": 1, "over_long": 0, "mismatched": 0, "held_out": 0, "kept": 4, "unknown": 0,
     }  # fmt: skip
     assert Report().table() == "      0  pairs read\n      0  pairs to learn from"
 

@@ -28,6 +28,10 @@ def train(
             "--preset", "-p", help="tiny, small, base or big.", show_default="by the size of the corpus and the device"
         ),
     ] = None,
+    start_from: Annotated[
+        Path | None,
+        typer.Option("--from", help="A translator's folder to begin with.", show_default="a new translator"),
+    ] = None,
     config: Annotated[Path | None, typer.Option("--config", "-c", help="A TOML file of settings.")] = None,
     changes: Annotated[
         list[str] | None, typer.Option("--set", "-s", help="One setting: section.name=value; may be repeated.")
@@ -52,6 +56,7 @@ def train(
       regard train train.en train.de --out en-de \\
           --dev-source val.en --dev-target val.de \\
           --set training.seed=3 --set model.d_model=128
+      regard train medical.en medical.de --out medical --from en-de
 
     \b
     [bold]Several devices or machines[/bold]: the same command with a launcher in front
@@ -65,7 +70,7 @@ def train(
     [bold]Settings[/bold], in a TOML file for --config or one by one with --set; the folder's config.toml has its own
       \\[data]        dev_pairs  max_tokens  max_ratio
       \\[vocabulary]  n_tokens  joint  coverage  bpe_dropout
-      \\[model]       kind  preset  d_model  n_layers  dropout …
+      \\[model]       kind  preset  start_from  d_model  n_layers  dropout …
       \\[training]    seed  batch_tokens  accumulate  learning_rate  schedule
                     warmup_steps  label_smoothing  clip_norm  weight_decay
                     max_steps  max_minutes  precision  shard
@@ -81,7 +86,7 @@ def train(
 
         options: dict[str, dict[str, Any]] = {
             "data": {"dev_source": dev_source and str(dev_source), "dev_target": dev_target and str(dev_target)},
-            "model": {"kind": kind, "preset": preset},
+            "model": {"kind": kind, "preset": preset, "start_from": start_from and str(start_from)},
         }
         settings = read_config(config, changes or [], options)
     with Watcher() if quiet else Terminal() as watcher:

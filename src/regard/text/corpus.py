@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from regard.errors import InputError
 from regard.files import write_whole
 from regard.text.parallel import Report
-from regard.text.vocabulary import Vocabulary
+from regard.text.vocabulary import UNK, Vocabulary
 
 AT_ONCE = 20_000
 """Pairs that are cut into pieces at a time, on all cores."""
@@ -165,6 +165,7 @@ def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float
     elif longer > max_ratio * shorter:
         report.mismatched += 1
     else:
+        report.unknown += UNK in source or UNK in target
         return True
     return False
 

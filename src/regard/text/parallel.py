@@ -74,6 +74,9 @@ class Report:
     kept: int = 0
     """Pairs that are learned from."""
 
+    unknown: int = 0
+    """Those of them with a letter that the vocabulary does not know."""
+
     def as_dict(self) -> dict[str, int]:
         """By name."""
         return asdict(self)
@@ -91,6 +94,7 @@ class Report:
             "pairs of mismatched lengths, left out": self.mismatched,
             "pairs held out to judge by": self.held_out,
             "pairs to learn from": self.kept,
+            "of them with letters that the vocabulary does not know": self.unknown,
         }
         always = "pairs read", "pairs to learn from"
         return "\n".join(f"{number:>7,}  {what}" for what, number in rows.items() if number or what in always)

@@ -112,6 +112,9 @@ class Model(Section):
     preset: str | None = None
     """The model's size by name: tiny, small, base, big; None = by the size of the corpus and the device."""
 
+    start_from: str | None = None
+    """The folder of a translator to begin with: its vocabularies, its model, its parameters; None = a new one."""
+
     changes: Mapping[str, Plain | None] = field(default_factory=dict)
     """What is other than in the preset, by the names of TransformerConfig or RecurrentConfig: d_model, dropout, …"""
 

@@ -2,6 +2,7 @@
 
     DIR/data/source.spm target.spm     the vocabularies; vocabulary.spm where the languages have one
     DIR/data/train/ dev/               the pairs as ids
+    DIR/data/start.safetensors         the parameters to begin with, where a translator was given
     DIR/data/judged.json               the dev pairs that are translated, as texts
     DIR/data/report.json               what became of the pairs
 
@@ -33,6 +34,7 @@ from regard.training.folder import settle, stored_config, write_config
 from regard.training.judge import DevPairs
 from regard.training.progress import Watcher
 from regard.training.recipes import chosen_recipe, derived, with_steps
+from regard.training.start import START, copy_parameters, start_of, with_start
 from regard.training.survey import Survey, surveyed
 from regard.translation.folder import kinds
 
@@ -51,6 +53,10 @@ class Prepared:
 
     batches: Batches
     dev: DevPairs
+
+    start: Path | None
+    """The parameters to begin with; None = newly drawn ones."""
+
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
 
@@ -62,8 +68,9 @@ class Prepared:
         """
         model, sizes = self.config.model, (len(self.source_vocabulary), len(self.target_vocabulary))
         changes = {**model.changes, "n_source_tokens": sizes[0], "n_target_tokens": sizes[1]}
+        kind = kinds()[model.kind].config
         try:
-            return kinds()[model.kind].config.preset(model.preset, **changes)
+            return kind(**changes) if model.preset is None else kind.preset(model.preset, **changes)
         except ValueError as error:
             raise InputError(f"the settings of [model] do not make one: {error}") from error
 
@@ -86,8 +93,8 @@ def prepare(
             write_config(folder, settled)
         return load(data, settled)
     survey = surveyed(parallel.pairs(), watcher)
-    recipe = chosen_recipe(survey.n_pairs, device)
-    settled = derived(config, recipe, survey, device)
+    recipe, start = chosen_recipe(survey.n_pairs, device), start_of(config)
+    settled = derived(config if start is None else with_start(config, start), recipe, survey, device)
     write_data(data, parallel, texts, settled, survey, watcher)
     prepared = load(data, settled)
     prepared.model_config()  # refused before anything is settled
@@ -106,6 +113,7 @@ def write_data(
     split = Split.of(parallel, texts, config, survey.n_pairs)
     watcher.works("making the vocabulary")
     source, target = vocabularies(split, config, survey.n_pairs)
+    copy_parameters(config, writing)
     save_vocabularies(writing, source, target)
     report, done = Report(), 0
 
@@ -185,6 +193,8 @@ class Split:
 
 def vocabularies(split: Split, config: TrainConfig, n_pairs: int) -> tuple[Vocabulary, Vocabulary]:
     """The vocabularies of source and target, or one twice."""
+    if (start := start_of(config)) is not None:
+        return start.source_vocabulary, start.target_vocabulary
 
     def vocabulary(lines: Callable[[], Iterator[str]]) -> Vocabulary:
         n_tokens = config.vocabulary.n_tokens or vocabulary_size(lines(), n_pairs)
@@ -224,6 +234,7 @@ def load(data: Path, config: TrainConfig) -> Prepared:
         config=config,
         batches=Batches(Corpus(data / "train"), batch_tokens, config.training.seed, dropouts(config, source, target)),
         dev=dev,
+        start=data / START if config.model.start_from is not None else None,
         source_vocabulary=source,
         target_vocabulary=target,
     )

@@ -21,6 +21,9 @@ ALIKE = 0.5
 CAUTIOUS = 2e-3
 """A peak of the learning rate that suits recurrent and larger models too."""
 
+STARTED = 0.2
+"""The share of the usual peak that suits parameters which are trained already."""
+
 
 @dataclass(frozen=True, slots=True)
 class Usual:
@@ -187,10 +190,13 @@ def derived(config: TrainConfig, recipe: Recipe, survey: Survey, device: torch.d
         changes["share"] = "all" if vocabulary.joint else "target"
     as_usual = model.preset in (None, usual.preset) and "d_model" not in model.changes
     rate = usual.learning_rate if as_usual else min(usual.learning_rate, CAUTIOUS)
+    preset = first(model.preset, usual.preset)
+    if model.start_from is not None:
+        rate, preset = STARTED * usual.learning_rate, None
     return replace(
         config,
         vocabulary=vocabulary,
-        model=replace(model, preset=first(model.preset, usual.preset), changes={**changes, **model.changes}),
+        model=replace(model, preset=preset, changes={**changes, **model.changes}),
         training=replace(
             training,
             batch_tokens=first(training.batch_tokens, recipe.batch_tokens),

@@ -34,7 +34,7 @@ from regard.training.progress import Watcher
 from regard.training.recipes import default_precision
 from regard.training.schedule import named_schedule
 from regard.training.state import Judged, Position, State, seed_of
-from regard.translation.folder import kinds
+from regard.translation.folder import fill, kinds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,6 +130,8 @@ def begin(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher)
     config = prepared.config
     torch.manual_seed(seed_of(config.training.seed))
     model = build(prepared)
+    if prepared.start is not None:
+        fill(model, prepared.start)
     module = processes.wrap(TeacherForced(model, config.training.label_smoothing), config.training.shard)
     optimiser = make_optimiser(module, config.training.learning_rate or 0.0, config.training.weight_decay)
     state = restored(out, processes, module, optimiser, watcher)

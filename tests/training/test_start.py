@@ -1,0 +1,116 @@
+"""Training that begins with a translator: it has its parameters, and nothing about it is made otherwise."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from regard import InputError
+from regard.training.config import Training
+from regard.training.progress import Watcher
+from regard.training.train import train
+from regard.translation.folder import read_translator
+
+
+@pytest.fixture(params=["transformer", "recurrent"])
+def first(request, tmp_path, texts, quick):
+    """A translator that has learned a little."""
+    train(*texts, tmp_path / "first", quick(kind=request.param))
+    return tmp_path / "first"
+
+
+def onwards(settings, folder, **training):
+    """Settings that say no more than what to begin with, and how much to learn."""
+    usual = {"max_steps": 1, "batch_tokens": 150, "warmup_steps": 0, "schedule": "constant"}
+    return replace(
+        settings,
+        vocabulary=type(settings.vocabulary)(),
+        model=type(settings.model)(start_from=str(folder)),
+        training=Training(**{**usual, **training}),
+    )
+
+
+def parameters(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def test_it_begins_with_parameters_model_and_vocabularies(tmp_path, texts, quick, first):
+    config = onwards(quick(), first, learning_rate=1e-9)
+    train(*texts, tmp_path / "more", config)
+    one, other = read_translator(first), read_translator(tmp_path / "more")
+    assert one.model.config == other.model.config
+    assert (one.source_vocabulary, one.target_vocabulary) == (other.source_vocabulary, other.target_vocabulary)
+    before, after = parameters(first), parameters(tmp_path / "more")
+    assert before.keys() == after.keys()
+    for name, tensor in before.items():
+        torch.testing.assert_close(tensor, after[name], rtol=0, atol=1e-7)
+
+
+def test_it_learns_on_and_is_resumed_exactly_without_the_first_folder(tmp_path, texts, quick, first):
+    class Stopper(Watcher):
+        def stands(self, standing):
+            import signal
+
+            if standing.step == 2:
+                signal.raise_signal(signal.SIGINT)
+
+    config = onwards(quick(), first, max_steps=6)
+    train(*texts, tmp_path / "whole", config)
+    assert train(*texts, tmp_path / "stopped", config, watcher=Stopper()).reason is None
+    shutil.rmtree(first)
+    assert train(*texts, tmp_path / "stopped", config).step == 6
+    whole, stopped = parameters(tmp_path / "whole"), parameters(tmp_path / "stopped")
+    assert all(torch.equal(whole[name], stopped[name]) for name in whole)
+
+
+def test_the_rate_is_a_fifth_and_dropout_may_be_another(tmp_path, texts, quick, first):
+    config = onwards(quick(), first)
+    config = replace(config, model=replace(config.model, changes={"dropout": 0.25}))
+    train(*texts, tmp_path / "more", config)
+    settings = (tmp_path / "more" / "config.toml").read_text()
+    assert "learning_rate = 0.0004" in settings
+    assert "dropout = 0.25" in settings
+    assert read_translator(tmp_path / "more").model.config.dropout == 0.25
+
+
+@pytest.mark.parametrize("first", ["transformer"], indirect=True)
+@pytest.mark.parametrize(
+    ("section", "values", "said", "own"),
+    [
+        ("model", {"changes": {"d_model": 32}}, "model.d_model = 32", "16"),
+        ("model", {"kind": "recurrent"}, "model.kind = recurrent", "transformer"),
+        ("model", {"kind": "recurrent", "changes": {"form": "luong"}}, "model.kind = recurrent", "transformer"),
+        ("model", {"preset": "small"}, "model.preset = small", "a size of its own"),
+        ("vocabulary", {"n_tokens": 99}, "vocabulary.n_tokens = 99", "40"),
+        ("vocabulary", {"joint": True}, "vocabulary.joint = True", "False"),
+        ("vocabulary", {"coverage": 0.99}, "vocabulary.coverage = 0.99", "its own"),
+    ],
+)
+def test_what_the_translator_decides_cannot_be_set(tmp_path, texts, quick, first, section, values, said, own):
+    config = onwards(quick(), first)
+    config = replace(config, **{section: replace(getattr(config, section), **values)})
+    with pytest.raises(InputError) as refusal:
+        train(*texts, tmp_path / "more", config)
+    assert str(refusal.value) == (
+        f"{said}: training begins with {first}, which has {own}; leave it out, or train a new translator."
+    )
+
+
+def test_a_folder_without_a_translator_is_refused(tmp_path, texts, quick):
+    with pytest.raises(InputError, match="does not exist; give the folder that regard train wrote"):
+        train(*texts, tmp_path / "more", onwards(quick(), tmp_path / "nothing"))
+
+
+def test_letters_that_the_vocabulary_does_not_know_are_counted(tmp_path, texts, quick, first):
+    said = []
+
+    class Listener(Watcher):
+        def say(self, text):
+            said.append(text)
+
+    lines = texts[0].read_text().splitlines()
+    texts[0].write_text("".join(f"{line}{' ẞ' if n % 20 == 0 else ''}\n" for n, line in enumerate(lines)))
+    train(*texts, tmp_path / "more", onwards(quick(), first), watcher=Listener())
+    assert said[0].splitlines()[-1] == "      3  of them with letters that the vocabulary does not know"
