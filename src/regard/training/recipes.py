@@ -33,7 +33,7 @@ class Usual:
     """Its size."""
 
     learning_rate: float
-    """The peak; whoever chose another size has `CAUTIOUS` at most."""
+    """The peak; whoever chose another size or began with a translator has `CAUTIOUS` at most."""
 
     epochs: int
     """Passes over the corpus at most; the last step follows."""
@@ -192,7 +192,7 @@ def derived(config: TrainConfig, recipe: Recipe, survey: Survey, device: torch.d
     rate = usual.learning_rate if as_usual else min(usual.learning_rate, CAUTIOUS)
     preset = first(model.preset, usual.preset)
     if model.start_from is not None:
-        rate, preset = STARTED * usual.learning_rate, None
+        rate, preset = STARTED * rate, None
     return replace(
         config,
         vocabulary=vocabulary,
