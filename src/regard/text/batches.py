@@ -12,18 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Int, Integer
-from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.text.bpe_dropout import BPEDropout
 from regard.text.corpus import SIDES, Corpus
-from regard.text.draws import key_of, mixed, permuted
+from regard.text.draws import Numbers, key_of, mixed, permuted
 from regard.text.vocabulary import BOS, EOS, PAD
 
 POOL = 10_000
 """Pairs that are sorted by length and cut into batches together."""
-
-Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,7 @@ corpus by heart as soon.
 The algorithm is SentencePiece's, whose draws are others in every process; here they follow from a key, so that a
 training that goes on sees what it would have seen.
 
-Source: Provilkov, Emelianenko & Voita 2020, "BPE-Dropout", section 3.2.
+Source: Provilkov, Emelianenko & Voita 2020, "BPE-Dropout", section 3.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.text.corpus import Ids, Lengths, Side
-from regard.text.draws import shares
+from regard.text.draws import Numbers, shares
 from regard.text.tidy import SPACE
 from regard.text.vocabulary import EOS, Vocabulary
-
-Numbers = NDArray[np.int64]
 
 NEVER = 2**31
 """The turn of two symbols that are no piece together."""
@@ -47,11 +45,16 @@ class BPEDropout:
         self.begins = np.array(pieces) == SPACE
 
     def __call__(self, ids: Ids, lengths: Lengths, key: np.uint64) -> tuple[Ids, Lengths]:
-        """Texts that lie one after the other, cut anew; another key cuts them in another way."""
+        """Texts that lie one after the other, cut anew; another key cuts them in another way.
+
+        Args:
+            ids: of all texts; each begins with ▁, as SentencePiece writes it.
+            lengths: how many of the ids each text has.
+        """
         text = np.repeat(np.arange(len(lengths)), lengths)
         letters, n_letters = self.letters.rows(ids.astype(np.int64))
         text_of_letter = np.repeat(text, n_letters)
-        word = np.cumsum(self.begins[letters]) - 1  # every text begins with ▁
+        word = np.cumsum(self.begins[letters]) - 1
         symbols, first_letter = self.joined(letters.astype(np.int64), word, key)
         text_of_symbol = text_of_letter[first_letter]
         fits = np.bincount(text_of_symbol, minlength=len(lengths)) <= self.max_tokens

@@ -98,8 +98,8 @@ class VocabularySettings(Section):
     """The share of the corpus's characters that get a piece; less than 1 for scripts of very many characters."""
 
     bpe_dropout: Annotated[float, Range(0, 1)] = 0.0
-    """The share of joins that are left out, others each time, when texts to learn from are cut into pieces; about 0.05
-    for a small corpus. Batches are made of the pieces without it, and so have more than batch_tokens."""
+    """The share of joins that are left out, others each time, when texts to learn from are cut into pieces; 0.05 makes
+    about a fifth more of them. Batches are made of the pieces without it, and so have more than batch_tokens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

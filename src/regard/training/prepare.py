@@ -36,7 +36,7 @@ from regard.training.progress import Watcher
 from regard.training.recipes import chosen_recipe, derived, with_steps
 from regard.training.start import START, copy_parameters, start_of, with_start
 from regard.training.survey import Survey, surveyed
-from regard.translation.folder import kinds
+from regard.translation.folder import Contents, kinds
 
 ONE_IN, MOST_DEV_PAIRS = 20, 1_000
 """The share of a corpus that is held out to judge by, where no number is set, and the most pairs."""
@@ -88,14 +88,15 @@ def prepare(
     if stored is not None:
         settled = settle(folder, stored, config)
         if not data.exists():
-            write_data(data, parallel, texts, settled, surveyed(parallel.pairs(), watcher), watcher)
+            survey = surveyed(parallel.pairs(), watcher)
+            write_data(data, parallel, texts, settled, survey, watcher, start_of(settled))
         if settled != stored:
             write_config(folder, settled)
         return load(data, settled)
     survey = surveyed(parallel.pairs(), watcher)
     recipe, start = chosen_recipe(survey.n_pairs, device), start_of(config)
     settled = derived(config if start is None else with_start(config, start), recipe, survey, device)
-    write_data(data, parallel, texts, settled, survey, watcher)
+    write_data(data, parallel, texts, settled, survey, watcher, start)
     prepared = load(data, settled)
     prepared.model_config()  # refused before anything is settled
     settled = with_steps(settled, recipe, prepared.batches.n_batches())
@@ -104,16 +105,25 @@ def prepare(
 
 
 def write_data(
-    data: Path, parallel: Parallel, texts: Mapping[str, Path], config: TrainConfig, survey: Survey, watcher: Watcher
+    data: Path,
+    parallel: Parallel,
+    texts: Mapping[str, Path],
+    config: TrainConfig,
+    survey: Survey,
+    watcher: Watcher,
+    start: Contents | None,
 ) -> None:
     """Write the folder, whole or not at all."""
     writing = data.with_name(f".{data.name}.writing")
     shutil.rmtree(writing, ignore_errors=True)
     writing.mkdir()
     split = Split.of(parallel, texts, config, survey.n_pairs)
-    watcher.works("making the vocabulary")
-    source, target = vocabularies(split, config, survey.n_pairs)
-    copy_parameters(config, writing)
+    if start is None:
+        watcher.works("making the vocabulary")
+        source, target = vocabularies(split, config, survey.n_pairs)
+    else:
+        source, target = start.source_vocabulary, start.target_vocabulary
+        copy_parameters(config, writing)
     save_vocabularies(writing, source, target)
     report, done = Report(), 0
 
@@ -193,8 +203,6 @@ class Split:
 
 def vocabularies(split: Split, config: TrainConfig, n_pairs: int) -> tuple[Vocabulary, Vocabulary]:
     """The vocabularies of source and target, or one twice."""
-    if (start := start_of(config)) is not None:
-        return start.source_vocabulary, start.target_vocabulary
 
     def vocabulary(lines: Callable[[], Iterator[str]]) -> Vocabulary:
         n_tokens = config.vocabulary.n_tokens or vocabulary_size(lines(), n_pairs)

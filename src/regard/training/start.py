@@ -2,7 +2,7 @@
 
 So a translator of all kinds of texts learns those of one domain from few pairs, or goes on with other settings.
 
-Source: Luong & Manning 2015, "Stanford Neural Machine Translation Systems for Spoken Language Domains", section 4.
+Source: Luong & Manning 2015, "Stanford Neural Machine Translation Systems for Spoken Language Domains".
 """
 
 import shutil
