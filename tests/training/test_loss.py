@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch.testing import assert_close
 
 from regard.recurrent.config import RecurrentConfig
@@ -79,11 +80,17 @@ def test_parts_add_up_to_the_whole_batch():
 
 
 KINDS = {
-    "transformer": lambda: Transformer(TransformerConfig(**SIZES, d_ff=13, n_heads=2, share="all")),
-    "recurrent": lambda: Recurrent(RecurrentConfig(**SIZES, share="target")),
-    "recurrent, step by step": lambda: Recurrent(RecurrentConfig(**SIZES, form="bahdanau")),
+    "transformer": lambda p=0.0: Transformer(TransformerConfig(**SIZES, dropout=p, d_ff=13, n_heads=2, share="all")),
+    "recurrent": lambda p=0.0: Recurrent(RecurrentConfig(**SIZES, dropout=p, share="target")),
+    "recurrent, step by step": lambda p=0.0: Recurrent(RecurrentConfig(**SIZES, dropout=p, form="bahdanau")),
 }
-SIZES = {"n_source_tokens": 19, "n_target_tokens": 19, "d_model": 12, "n_layers": 1, "dropout": 0.0}
+SIZES = {"n_source_tokens": 19, "n_target_tokens": 19, "d_model": 12, "n_layers": 1}
+BATCH = {
+    "source": torch.tensor([[4, 5, 6, 3], [8, 3, 0, 0]]),
+    "lengths": torch.tensor([4, 2]),
+    "target": torch.tensor([[2, 4, 5], [2, 7, 0]]),
+}
+EXPECTED = torch.tensor([[4, 5, 3], [7, 3, 0]])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,14 +98,42 @@ SIZES = {"n_source_tokens": 19, "n_target_tokens": 19, "d_model": 12, "n_layers"
 def test_the_loss_of_a_model_is_that_of_its_logits(kind, compiled, monkeypatch):
     torch.manual_seed(0)
     model = KINDS[kind]().double()
-    source, lengths = torch.tensor([[4, 5, 6, 3], [8, 3, 0, 0]]), torch.tensor([4, 2])
-    target, expected = torch.tensor([[2, 4, 5], [2, 7, 0]]), torch.tensor([[4, 5, 3], [7, 3, 0]])
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: compiled)
-    found = loss_of(model, source, lengths, target, expected, 0.1)
-    right = smoothed_loss(model(source, lengths, target).logits, expected, 0.1)
+    found = loss_of(model, **BATCH, expected=EXPECTED, smoothing=0.1)
+    right = smoothed_loss(model(**BATCH).logits, EXPECTED, 0.1)
     assert_close(found, right)
     parameters = list(model.parameters())
     assert_close(torch.autograd.grad(found, parameters), torch.autograd.grad(right, parameters))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_r_drop_reads_every_pair_twice(kind, compiled, monkeypatch):
+    """The paper's loss, halved: with the same draws of dropout, against torch's own divergence."""
+    torch.manual_seed(0)
+    model = KINDS[kind](0.4).double()
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: compiled)
+    with torch.no_grad():  # so that a mistake shows
+        model.to_logits.weight *= 8
+    twice = {name: tensor.repeat(2, *[1] * (tensor.ndim - 1)) for name, tensor in BATCH.items()}
+    torch.manual_seed(1)
+    logits = model(**twice).logits.chunk(2)
+    p, q = (reading[EXPECTED != PAD].log_softmax(dim=-1) for reading in logits)
+    kl = [F.kl_div(*pair, log_target=True, reduction="sum") for pair in ((p, q), (q, p))]
+    right = (sum(smoothed_loss(reading, EXPECTED, 0.1) for reading in logits) + 5.0 * sum(kl) / 2) / 2
+    assert sum(kl) > 0.05
+    torch.manual_seed(1)
+    found = TeacherForced(model, 0.1, r_drop=5.0)(**BATCH, expected=EXPECTED)
+    assert_close(found, right)
+    parameters = list(model.parameters())
+    assert_close(torch.autograd.grad(found, parameters), torch.autograd.grad(right, parameters))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_dropout_two_readings_are_one(kind):
+    model = KINDS[kind]().double()
+    once, twice = (TeacherForced(model, 0.1, r_drop)(**BATCH, expected=EXPECTED) for r_drop in (0.0, 5.0))
+    assert_close(twice, once)
 
 
 @pytest.mark.parametrize("kind", KINDS)

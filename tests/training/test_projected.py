@@ -11,21 +11,22 @@ from regard.training import projected
 from regard.training.projected import ProjectedLoss
 
 TOKENS, VOCABULARY, WIDTH = 23, 31, 7
+once_or_twice = pytest.mark.parametrize(("readings", "r_drop"), [(1, 0.0), (2, 5.0)])
 
 
 @pytest.fixture(params=[1, 5, 23, 100])
 def parts(request, monkeypatch):
     """So many tokens at once."""
-    monkeypatch.setattr(projected, "LEAST_TOKENS", request.param)
+    monkeypatch.setattr(projected, "LEAST_PREDICTIONS", request.param)
     monkeypatch.setitem(projected.AT_ONCE, "cpu", 1)
 
 
 @pytest.fixture
 def given(normal):
-    """given(float64) are vectors, the projection, and labels of which every third is padding."""
+    """given(float64) are vectors of one reading or more, the projection, and labels of which every third is padding."""
 
-    def tensors(dtype=torch.float32):
-        sizes = (TOKENS, WIDTH), (VOCABULARY, WIDTH), (VOCABULARY,)
+    def tensors(dtype=torch.float32, readings=1):
+        sizes = (readings, TOKENS, WIDTH), (VOCABULARY, WIDTH), (VOCABULARY,)
         labels = torch.randint(1, VOCABULARY, (TOKENS,), generator=torch.Generator().manual_seed(1))
         labels[::3] = PAD
         return [normal(*size, dtype=dtype).requires_grad_() for size in sizes], labels
@@ -33,14 +34,22 @@ def given(normal):
     return tensors
 
 
-def torchs(x, weight, bias, labels, smoothing):
+def torchs(x, weight, bias, labels, smoothing, r_drop=0.0):
     logits = F.linear(x, weight, bias)
-    return F.cross_entropy(logits, labels, ignore_index=PAD, label_smoothing=smoothing, reduction="sum")
+    losses = [
+        F.cross_entropy(of_reading, labels, ignore_index=PAD, label_smoothing=smoothing, reduction="sum")
+        for of_reading in logits
+    ]
+    if len(losses) == 1:
+        return losses[0]
+    p, q = logits[:, labels != PAD].log_softmax(dim=-1)
+    kl = [F.kl_div(*pair, log_target=True, reduction="sum") for pair in ((p, q), (q, p))]
+    return (sum(losses) + r_drop * sum(kl) / 2) / 2
 
 
-def gradients(loss, tensors, labels, smoothing, times=1.0):
+def gradients(loss, tensors, labels, smoothing, *r_drop, times=1.0):
     """The loss of some function, and its gradients when it is multiplied."""
-    total = loss(*tensors, labels, smoothing)
+    total = loss(*tensors, labels, smoothing, *r_drop)
     return [total.detach(), *torch.autograd.grad(total * times, tensors)]
 
 
@@ -53,35 +62,47 @@ def test_it_is_torchs_loss_of_all_logits(given, smoothing):
 
 
 @pytest.mark.usefixtures("parts")
-def test_gradcheck(given):
-    tensors, labels = given(torch.float64)
-    assert torch.autograd.gradcheck(lambda *tensors: ProjectedLoss.apply(*tensors, labels, 0.1), tensors)
+@pytest.mark.parametrize("r_drop", [0.5, 5.0])
+def test_r_drop_is_torchs_too(given, r_drop):
+    tensors, labels = given(torch.float64, readings=2)
+    expected = gradients(torchs, tensors, labels, 0.1, r_drop, times=3.0)
+    assert_close(gradients(ProjectedLoss.apply, tensors, labels, 0.1, r_drop, times=3.0), expected)
 
 
-def test_large_logits_overflow_nowhere(given):
-    tensors, labels = given(torch.float64)
+@pytest.mark.usefixtures("parts")
+@once_or_twice
+def test_gradcheck(given, readings, r_drop):
+    tensors, labels = given(torch.float64, readings)
+    assert torch.autograd.gradcheck(lambda *tensors: ProjectedLoss.apply(*tensors, labels, 0.1, r_drop), tensors)
+
+
+@once_or_twice
+def test_large_logits_overflow_nowhere(given, readings, r_drop):
+    tensors, labels = given(torch.float64, readings)
     tensors = [(tensor * 300).detach().requires_grad_() for tensor in tensors]
-    expected = gradients(torchs, tensors, labels, 0.1)
-    assert_close(gradients(ProjectedLoss.apply, tensors, labels, 0.1), expected)
+    expected = gradients(torchs, tensors, labels, 0.1, r_drop)
+    assert_close(gradients(ProjectedLoss.apply, tensors, labels, 0.1, r_drop), expected)
     assert expected[0] > 1e4
 
 
 @pytest.mark.usefixtures("parts")
-def test_what_padding_predicts_does_not_matter(given):
-    tensors, labels = given()
-    before = gradients(ProjectedLoss.apply, tensors, labels, 0.1)
+@once_or_twice
+def test_what_padding_predicts_does_not_matter(given, readings, r_drop):
+    tensors, labels = given(readings=readings)
+    before = gradients(ProjectedLoss.apply, tensors, labels, 0.1, r_drop)
     with torch.no_grad():
-        tensors[0][labels == PAD] *= 100
-    after = gradients(ProjectedLoss.apply, tensors, labels, 0.1)
+        tensors[0][:, labels == PAD] *= 100
+    after = gradients(ProjectedLoss.apply, tensors, labels, 0.1, r_drop)
     assert_close(after, before, rtol=0, atol=0)
-    assert not after[1][labels == PAD].any()
-    assert after[1][labels != PAD].any(dim=1).all()
+    assert not after[1][:, labels == PAD].any()
+    assert after[1][:, labels != PAD].any(dim=-1).all()
 
 
-def test_it_is_the_same_again(given):
+@once_or_twice
+def test_it_is_the_same_again(given, readings, r_drop):
     """The same bits: a training that goes on takes the same steps."""
-    tensors, labels = given()
-    once, again = (gradients(ProjectedLoss.apply, tensors, labels, 0.1) for _ in range(2))
+    tensors, labels = given(readings=readings)
+    once, again = (gradients(ProjectedLoss.apply, tensors, labels, 0.1, r_drop) for _ in range(2))
     assert all(map(torch.equal, once, again))
 
 
@@ -96,13 +117,14 @@ class Largest(TorchDispatchMode):
         return made
 
 
-def test_all_logits_are_never_there(given, monkeypatch):
-    monkeypatch.setattr(projected, "LEAST_TOKENS", 5)
-    monkeypatch.setitem(projected.AT_ONCE, "cpu", 10 * VOCABULARY)
-    tensors, labels = given()
+@once_or_twice
+def test_all_logits_are_never_there(given, readings, r_drop, monkeypatch):
+    monkeypatch.setattr(projected, "LEAST_PREDICTIONS", 5)
+    monkeypatch.setitem(projected.AT_ONCE, "cpu", 12 * VOCABULARY)
+    tensors, labels = given(readings=readings)
     with Largest() as largest:
-        gradients(ProjectedLoss.apply, tensors, labels, 0.1)
-    assert largest.size == 10 * VOCABULARY
+        gradients(ProjectedLoss.apply, tensors, labels, 0.1, r_drop)
+    assert largest.size == 12 * VOCABULARY
 
 
 def test_without_a_backward_pass_there_are_no_gradients(given):
@@ -114,16 +136,17 @@ def test_without_a_backward_pass_there_are_no_gradients(given):
 
 
 @pytest.mark.usefixtures("parts")
+@once_or_twice
 @pytest.mark.parametrize("autocast", [True, False])
-def test_bfloat16_is_as_near_as_torchs(given, autocast):
+def test_bfloat16_is_as_near_as_torchs(given, autocast, readings, r_drop):
     """Under autocast parameters and gradients are of float32, else all is bfloat16; the sums are of float32."""
-    exact, labels = given(torch.float64)
+    exact, labels = given(torch.float64, readings)
     tensors = [t.detach().to(torch.float32 if autocast else torch.bfloat16).requires_grad_() for t in exact]
     rounded = [t.detach().bfloat16().double().requires_grad_() for t in exact]
-    expected = gradients(torchs, rounded, labels, 0.1)
+    expected = gradients(torchs, rounded, labels, 0.1, r_drop)
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
-        found = gradients(ProjectedLoss.apply, tensors, labels, 0.1)
-        theirs = gradients(torchs, tensors, labels, 0.1)
+        found = gradients(ProjectedLoss.apply, tensors, labels, 0.1, r_drop)
+        theirs = gradients(torchs, tensors, labels, 0.1, r_drop)
     assert [tensor.dtype for tensor in found[1:]] == [tensor.dtype for tensor in tensors]
     for mine, other, right in zip(found, theirs, expected, strict=True):
         assert (mine - right).norm() <= 1.5 * (other - right).norm() + 1e-3 * right.norm()

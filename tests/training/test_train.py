@@ -155,7 +155,7 @@ sys.exit(status)
 def test_killed_again_and_again_at_all_kinds_of_moments(tmp_path, texts, quick):
     """Every life is killed at a later call that changes a name or forces a file, until one lives to the end."""
     settings = tmp_path / "settings.toml"
-    settings.write_text(as_toml(quick(vocabulary={"bpe_dropout": 0.1})))
+    settings.write_text(as_toml(quick(vocabulary={"bpe_dropout": 0.1}, r_drop=5.0)))
     deaths = []
     for name, first in (
         ("whole", 0),

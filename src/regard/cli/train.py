@@ -72,7 +72,7 @@ def train(
       \\[vocabulary]  n_tokens  joint  coverage  bpe_dropout
       \\[model]       kind  preset  start_from  d_model  n_layers  dropout …
       \\[training]    seed  batch_tokens  accumulate  learning_rate  schedule
-                    warmup_steps  label_smoothing  clip_norm  weight_decay
+                    warmup_steps  label_smoothing  r_drop  clip_norm  weight_decay
                     max_steps  max_minutes  precision  shard
       \\[evaluation]  every_steps  pairs  metric  patience  average
                     log_steps  save_minutes

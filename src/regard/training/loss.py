@@ -1,8 +1,13 @@
-"""What training makes small: cross-entropy against smoothed labels.
+"""What training makes small: cross-entropy against smoothed labels, and R-Drop if asked for.
 
 q(k) = (1 - ε) [k = expected] + ε / K        loss = - Σ over tokens Σ over k  q(k) log softmax(logits)_k
 
-It is a sum over tokens, never a mean: the mean is taken once, over all tokens of an update, however many parts and
+With R-Drop every pair is read twice, with other draws of dropout, and the two predictions p and p′ of a token are
+pulled together:
+
+    loss = Σ over tokens  (loss of p + loss of p′ + α D) / 2          D = (KL(p ‖ p′) + KL(p′ ‖ p)) / 2
+
+The loss is a sum over tokens, never a mean: that is taken once, over all tokens of an update, however many parts and
 processes the update is worked through in. A mean of means would weigh the tokens of short parts more.
 """
 
@@ -10,7 +15,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
-from einops import rearrange
+from einops import rearrange, repeat
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -52,6 +57,22 @@ def smoothed_loss(
     return F.cross_entropy(flat, labels.long(), ignore_index=PAD, label_smoothing=smoothing, reduction="sum")
 
 
+def apart(
+    logits: Float[Tensor, "readings tokens vocabulary"], expected: Int[Tensor, "readings tokens"]
+) -> Float[Tensor, ""]:
+    """D in nats, summed over all tokens that are not padding; all first readings before all second ones.
+
+    >>> import torch
+    >>> apart(torch.tensor([[[0.0, 1.0]], [[0.0, 2.0]]]), torch.tensor([[1], [1]]))
+    tensor(0.0749)
+
+    Source: Liang, Wu et al. 2021, "R-Drop: Regularized Dropout for Neural Networks".
+    """
+    first, second = logits.log_softmax(dim=-1).chunk(2)
+    both_ways = ((first.exp() - second.exp()) * (first - second)).sum(dim=-1)
+    return (both_ways * (expected.chunk(2)[0] != PAD)).sum() / 2
+
+
 def loss_of(
     model: TranslatingModel,
     source: Int[Tensor, "batch source"],
@@ -59,18 +80,32 @@ def loss_of(
     target: Int[Tensor, "batch target"],
     expected: Int[Tensor, "batch target"],
     smoothing: float = 0.0,
+    r_drop: float = 0.0,
 ) -> Float[Tensor, ""]:
     """The summed loss of predicting every expected token from those before it; its logits are not kept if need not be.
 
     A compiler sees the whole, and fuses as it likes.
+
+    Args:
+        r_drop: α; 0 = every pair is read once.
     """
+    readings = 2 if r_drop else 1
+    source, lengths, target, labels = (
+        repeat(given, "batch ... -> (readings batch) ...", readings=readings)
+        for given in (source, lengths, target, expected)
+    )
     if torch.compiler.is_compiling() or not isinstance(model, Projecting):
-        return smoothed_loss(model(source, lengths, target).logits, expected, smoothing)
-    vectors = rearrange(model.vectors(source, lengths, target), "batch tokens d_model -> (batch tokens) d_model")
-    labels = rearrange(expected, "batch tokens -> (batch tokens)").long()
-    projection = model.to_logits
+        logits = model(source, lengths, target).logits
+        of_all = smoothed_loss(logits, labels, smoothing)
+        return (of_all + r_drop * apart(logits, labels)) / 2 if r_drop else of_all
+    vectors, projection = model.vectors(source, lengths, target), model.to_logits
     loss: Tensor = ProjectedLoss.apply(  # type: ignore[no-untyped-call]
-        vectors, projection.weight, projection.bias, labels, smoothing
+        rearrange(vectors, "(readings batch) tokens d_model -> readings (batch tokens) d_model", readings=readings),
+        projection.weight,
+        projection.bias,
+        rearrange(expected, "batch tokens -> (batch tokens)").long(),
+        smoothing,
+        r_drop,
     )
     return loss
 
@@ -81,10 +116,10 @@ class TeacherForced(nn.Module):
     PREFIX = "model."
     """What the names of the model's parameters begin with here."""
 
-    def __init__(self, model: TranslatingModel, smoothing: float) -> None:
+    def __init__(self, model: TranslatingModel, smoothing: float, r_drop: float = 0.0) -> None:
         super().__init__()
         self.model = model
-        self.smoothing = smoothing
+        self.smoothing, self.r_drop = smoothing, r_drop
 
     def forward(
         self,
@@ -94,4 +129,4 @@ class TeacherForced(nn.Module):
         expected: Int[Tensor, "batch target"],
     ) -> Float[Tensor, ""]:
         """The summed loss of predicting every expected token from those before it."""
-        return loss_of(self.model, source, lengths, target, expected, self.smoothing)
+        return loss_of(self.model, source, lengths, target, expected, self.smoothing, self.r_drop)

@@ -132,10 +132,10 @@ def begin(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher)
     model = build(prepared)
     if prepared.start is not None:
         fill(model, prepared.start)
-    module = processes.wrap(TeacherForced(model, config.training.label_smoothing), config.training.shard)
-    optimiser = make_optimiser(module, config.training.learning_rate or 0.0, config.training.weight_decay)
-    state = restored(out, processes, module, optimiser, watcher)
     training = config.training
+    module = processes.wrap(TeacherForced(model, training.label_smoothing, training.r_drop), training.shard)
+    optimiser = make_optimiser(module, training.learning_rate or 0.0, training.weight_decay)
+    state = restored(out, processes, module, optimiser, watcher)
     max_steps = training.max_steps or 1
     run = Run(
         config=config,
