@@ -18,6 +18,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from regard import InputError
+from regard.training.config import Model, VocabularySettings
 from regard.training.log import read_log
 from regard.training.processes import Processes
 from regard.training.settings import as_toml
@@ -61,6 +62,8 @@ JOBS = {
     "again": "shared-3",
     "recurrent": "recurrent",
     "recurrent-shared": "recurrent-shared",
+    "onwards": "onwards",
+    "onwards-shared": "onwards-shared",
 }
 """Trainings of two processes: the folder, and its settings."""
 
@@ -89,18 +92,26 @@ def together(work, texts, settings):
 
 
 @pytest.fixture
-def settings(quick):
+def settings(work, quick):
     """Without dropout, whose draws would be others in other processes."""
     usual = {"accumulate": 2, "max_steps": 7, "schedule": "constant", "evaluation": {"pairs": 1}}
     dry = quick(changes={"dropout": 0.0}, **usual)
     recurrent = quick(kind="recurrent", changes={"dropout": 0.0}, **usual)
     shared = replace(dry, training=replace(dry.training, shard=True))
+    onwards = replace(
+        dry,
+        vocabulary=VocabularySettings(),
+        model=Model(start_from=str(work / "whole")),
+        training=replace(dry.training, r_drop=1.0),
+    )
     return {
         "whole": dry,
         "shared": shared,
         "shared-3": replace(shared, training=replace(shared.training, max_steps=3)),
         "recurrent": recurrent,
         "recurrent-shared": replace(recurrent, training=replace(recurrent.training, shard=True)),
+        "onwards": onwards,
+        "onwards-shared": replace(onwards, training=replace(onwards.training, shard=True)),
     }
 
 
@@ -138,6 +149,8 @@ def assert_like(one, other):
         ("whole", "shared"),
         ("recurrent", "recurrent"),
         ("recurrent", "recurrent-shared"),
+        ("onwards", "onwards"),
+        ("onwards", "onwards-shared"),
     ],
 )
 def test_two_processes_train_as_one(together, alone, kind, folder):

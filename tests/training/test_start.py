@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from regard import InputError
 from regard.training.config import Training
 from regard.training.progress import Watcher
+from regard.training.settings import read_config
 from regard.training.train import train
 from regard.translation.folder import read_translator
 
@@ -73,6 +74,17 @@ def test_the_rate_is_a_fifth_and_dropout_may_be_another(tmp_path, texts, quick, 
     assert "learning_rate = 0.0004" in settings
     assert "dropout = 0.25" in settings
     assert read_translator(tmp_path / "more").model.config.dropout == 0.25
+
+
+@pytest.mark.parametrize("first", ["recurrent"], indirect=True)
+def test_the_names_of_its_kind_are_known(first):
+    """Settings of a recurrent translator need not say that it is one."""
+    start = f"model.start_from={first}"
+    assert read_config(None, [start, "model.form=bahdanau"]).model.kind == "recurrent"
+    with pytest.raises(InputError, match=r"no setting model\.d_ff"):
+        read_config(None, [start, "model.d_ff=7"])
+    with pytest.raises(InputError, match=r"no setting model\.form"):
+        read_config(None, ["model.start_from=gone", "model.form=bahdanau"])
 
 
 @pytest.mark.parametrize("first", ["transformer"], indirect=True)

@@ -16,7 +16,7 @@ from typing import Any, get_type_hints
 
 from regard.errors import InputError, nearest, needs
 from regard.training.config import Model, Section, TrainConfig, check
-from regard.translation.folder import kinds
+from regard.translation.folder import holds_translator, kinds, read_about
 
 SECTIONS: dict[str, type[Section]] = get_type_hints(TrainConfig)
 MEASURED = {"n_source_tokens", "n_target_tokens"}
@@ -97,9 +97,14 @@ def section_of(name: str, table: Mapping[str, Any]) -> Section:
 
 
 def model_of(table: Mapping[str, Any]) -> Model:
-    """The section whose names are those of a model's config as well; only there is it checked what fits together."""
+    """The section whose names are those of a model's config as well; only there is it checked what fits together.
+
+    Where no kind is said, it is that of the translator to begin with, as long as its folder is there.
+    """
     own = {key: value for key, value in table.items() if key in own_names("model")}
     model = Model(**own)
+    if "kind" not in own and model.start_from is not None and holds_translator(Path(model.start_from)):
+        model = replace(model, kind=read_about(Path(model.start_from))["kind"])
     hints = get_type_hints(kinds()[model.kind].config, include_extras=True)
     valid = [*own_names("model"), *(name for name in hints if name not in MEASURED)]
     changes = {key: value for key, value in table.items() if key not in own}
