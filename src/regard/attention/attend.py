@@ -11,7 +11,6 @@ Source: Vaswani et al. 2017, equation 1.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -25,7 +24,7 @@ from regard.attention.pattern import Pattern
 from regard.attention.precision import as_typed
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
-from regard.attention.statistics.choice import engine_for
+from regard.attention.statistics.choice import engine_with_context
 from regard.attention.statistics.progress import reporting
 from regard.attention.summary import Ask
 
@@ -93,9 +92,7 @@ def with_answer(asked: Pattern, dropout: float, ask: Ask) -> Attended:
     if not isinstance(ask, Ask):
         raise TypeError(f"ask is {a(ask)}; it takes an object such as Ask(top=8).")
     ask.check(asked.grid)
-    trained = torch.is_grad_enabled() and any(part.requires_grad for part in asked.tensors())
-    free = ASKED.name in (None, "tiled") and dropout == 0 and not trained
-    engine = engine_for(asked) if free else None
+    engine = engine_with_context(asked, dropout) if ASKED.name in (None, "tiled") else None
     if engine is not None:
         with reporting() as report:
             context, known = engine.read(asked, ask, contexts=True, report=report)

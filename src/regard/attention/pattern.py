@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
+from regard.attention.gradients import recomputed
 from regard.attention.grid import Grid, Positions, Tile, divisors, every, numbers, spans, take, unknown
 from regard.attention.introduce import tensors_in
 from regard.attention.masks import Mask
@@ -297,8 +297,7 @@ class Pattern(ThroughDense):
             with as_typed(self.device):
                 return (weights @ self._rows(value, tile, tile.keys).to(weights)).to(value.dtype)
 
-        once = partial(checkpoint, read, use_reentrant=False, preserve_rng_state=dropout > 0)
-        blocks = [once(t) if torch.is_grad_enabled() else read(t) for t in self._blocks(self.grid.whole())]
+        blocks = [recomputed(read, tile, draws=dropout > 0) for tile in self._blocks(self.grid.whole())]
         return torch.cat(blocks, dim=2) if blocks else value.new_zeros(*self.shape[:3], value.shape[-1])
 
     def back(self, vector: Float[Tensor, "#batch #heads queries"]) -> Float[Tensor, "batch heads keys"]:

@@ -15,9 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from torch import Tensor
-
-from regard.attention.backends import flex, fused, reference
+from regard.attention.backends import flex, fused, reference, tiled
 from regard.attention.backends.fused import Run
 from regard.attention.pattern import BLOCK_WEIGHTS, Pattern
 
@@ -57,15 +55,10 @@ def why_not_math(asked: Pattern, dropout: float) -> str | None:
     return fused.why_not(asked.score, asked.normalise)
 
 
-def tiled(asked: Pattern, dropout: float) -> Tensor:
-    """The context, block of queries by block of queries."""
-    return asked.apply(asked.value, dropout)
-
-
 BACKENDS: Mapping[Name, Backend] = {
     "fused": Backend(fused.fused, why_not_fused),
     "math": Backend(fused.math, why_not_math),
-    "tiled": Backend(tiled, lambda asked, dropout: None),
+    "tiled": Backend(tiled.tiled, lambda asked, dropout: None),
     "flex": Backend(flex.flex, flex.why_not),
     "reference": Backend(reference.looped, reference.why_not),
 }

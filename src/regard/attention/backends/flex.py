@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.attention.gradients import wanted
 from regard.attention.grid import Grid, spans
 from regard.attention.masks import Mask
 from regard.attention.masks.flex import mask_mod
@@ -47,7 +48,7 @@ def why_not(asked: Pattern, dropout: float) -> str | None:
         return "FlexAttention has no dropout"
     if query.dtype == torch.float64:
         return "FlexAttention has no float64"
-    if query.device.type == "cpu" and torch.is_grad_enabled() and any(part.requires_grad for part in tensors):
+    if query.device.type == "cpu" and wanted(tensors):
         return "FlexAttention gives no gradients on a CPU"
     return None
 

@@ -7,7 +7,8 @@ of equal lengths, it is not built at all. A program that is exported for any len
 and biases as a whole.
 
 On a CPU, PyTorch itself hands two kinds of call to a kernel that does build the weights: those with dropout, and those
-whose bias is trained. They are no fused calls: `math` does them while their weights are few, and says so by its name.
+whose bias is trained; and no fused kernel has a forward derivative. They are no fused calls: `math` does them while
+their weights are few, and says so by its name.
 """
 
 from collections.abc import Callable
@@ -18,9 +19,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.checkpoint import checkpoint
 
 from regard.attention.biases import Bias, Biased
+from regard.attention.gradients import forward, recomputed, wanted
 from regard.attention.grid import Grid, Tile, spans, unknown
 from regard.attention.introduce import tensors_in
 from regard.attention.masks import Causal, Keep, Mask
@@ -59,18 +60,15 @@ def why_not(score: Score, normalise: Normaliser) -> str | None:
 
 def why_built(asked: Pattern, dropout: float) -> str | None:
     """Why PyTorch would hand a call to its kernel that builds the weights; None if it would not."""
+    if forward():
+        return "the fused kernel has no forward derivative"
     if not asked.query.is_cpu:
         return None
     if dropout > 0:
         return "on a CPU the fused kernel has no dropout"
-    if isinstance(asked.score, ScaledDot) and asked.score.bias is not None and trained(asked.score.bias):
+    if isinstance(asked.score, ScaledDot) and wanted(tensors_in(asked.score.bias)):
         return "on a CPU the fused kernel trains no bias"
     return None
-
-
-def trained(bias: Tensor | Bias) -> bool:
-    """Whether a backward pass would come to this bias."""
-    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors_in(bias))
 
 
 def fused(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
@@ -97,12 +95,7 @@ def fused(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries 
         for queries in spans(grid.queries, BLOCK_QUERIES if by_query else grid.queries):
             block = (query, key, value, mask, bias, grid, queries, scale, dropout)
             # A rule's numbers are kept for no backward pass, where all blocks' together would be the matrix.
-            again = rule and torch.is_grad_enabled()
-            blocks.append(
-                checkpoint(kernel_of_block, *block, use_reentrant=False, preserve_rng_state=dropout > 0)
-                if again
-                else kernel_of_block(*block)
-            )
+            blocks.append(recomputed(kernel_of_block, *block, draws=dropout > 0) if rule else kernel_of_block(*block))
         context = torch.cat(blocks, dim=2) if len(blocks) > 1 else blocks[0]
     d_value = asked.value.shape[-1]
     return context if context.shape[-1] == d_value else context[..., :d_value]

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.attention.gradients import wanted
 from regard.attention.introduce import tensors_in
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
@@ -82,7 +83,7 @@ def why_not(asked: Pattern, dropout: float) -> str | None:
     if dropout > 0:
         return "the reference has no dropout"
     parts = (asked.query, asked.key, asked.value, asked.score, asked.normalise)
-    if torch.is_grad_enabled() and any(tensor.requires_grad for part in parts for tensor in tensors_in(part)):
+    if wanted(tensor for part in parts for tensor in tensors_in(part)):
         return "the reference gives no gradients"
     return None
 

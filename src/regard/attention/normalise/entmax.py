@@ -60,12 +60,16 @@ class Entmax(Normaliser):
 class _Entmax(torch.autograd.Function):
     """Entmax with the gradient that follows from what its weights satisfy, however they were found."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, alpha: float) -> Tensor:
-        weights = by_sorting(scores) if alpha == 1.5 else by_bisection(scores, alpha)
-        ctx.save_for_backward(weights)
-        ctx.alpha = alpha
-        return weights
+    def forward(scores: Tensor, alpha: float) -> Tensor:
+        return by_sorting(scores) if alpha == 1.5 else by_bisection(scores, alpha)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, float], output: Tensor) -> None:
+        ctx.save_for_backward(output)
+        ctx.alpha = inputs[1]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:

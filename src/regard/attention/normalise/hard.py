@@ -149,11 +149,17 @@ class Hard(Normaliser):
 class _Chosen(torch.autograd.Function):
     """1 at the largest number of each row, 0 elsewhere; backward, the gradient as it comes."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, preference: Tensor) -> Tensor:
+    def forward(preference: Tensor) -> Tensor:
         key = preference.argmax(dim=-1, keepdim=True)  # the first of equals; a NaN where there is one
         chosen = torch.zeros_like(preference).scatter_(-1, key, 1.0)
         return chosen.masked_fill_(preference.gather(-1, key).isnan(), math.nan)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        """Nothing need be known later."""
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:

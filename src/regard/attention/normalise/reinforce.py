@@ -12,8 +12,8 @@ from dataclasses import replace
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
+from regard.attention.gradients import recomputed
 from regard.attention.grid import Grid, spans, take
 from regard.attention.normalise.hard import Hard, Sampled
 from regard.attention.normalise.softmax import Softmax
@@ -69,10 +69,7 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
         # a query that sees no key drew none: probability 1, set before the logarithm so that its gradient is 0
         return weights.gather(3, chosen.clamp_min(0)).masked_fill(chosen < 0, 1.0).log()
 
-    blocks = [
-        checkpoint(read, queries, use_reentrant=False) if torch.is_grad_enabled() else read(queries)
-        for queries in spans(pattern.grid.queries, queries_at_once(pattern.grid))
-    ]
+    blocks = [recomputed(read, queries) for queries in spans(pattern.grid.queries, queries_at_once(pattern.grid))]
     if not blocks:
         return torch.zeros(pattern.shape[:3], dtype=pattern.dtype, device=pattern.device)
     return torch.cat(blocks, dim=2)[..., 0]

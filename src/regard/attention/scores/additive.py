@@ -16,8 +16,8 @@ from abc import abstractmethod
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
+from regard.attention.gradients import recomputed
 from regard.attention.grid import Tile, unknown
 from regard.attention.scores.prepared import Preparable
 from regard.attention.scores.score import check_built_for, check_sizes
@@ -37,15 +37,8 @@ def additive_scores(
     places = TILE_NUMBERS // max(1, query.shape[0] * query.shape[1] * query.shape[3])
     side = max(1, math.isqrt(places))  # square tiles: a backward pass adds the fewest gradients up
     queries, keys = torch.split(query, side, dim=2), torch.split(key, side, dim=2)
-    rows = [torch.cat([of_tile(some, others, vector) for others in keys], dim=3) for some in queries]
+    rows = [torch.cat([recomputed(hidden_layer, q, k, vector) for k in keys], dim=3) for q in queries]
     return torch.cat(rows, dim=2)
-
-
-def of_tile(query: Tensor, key: Tensor, vector: Tensor) -> Tensor:
-    """The scores of one tile, its hidden layer forgotten; a backward pass computes it again."""
-    if torch.is_grad_enabled():
-        return checkpoint(hidden_layer, query, key, vector, use_reentrant=False, preserve_rng_state=False)
-    return hidden_layer(query, key, vector)
 
 
 def hidden_layer(query: Tensor, key: Tensor, vector: Tensor) -> Tensor:

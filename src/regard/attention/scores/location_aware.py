@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
+from regard.attention.gradients import recomputed
 from regard.attention.grid import Grid, Tile, every, spans, take, unknown
 from regard.attention.scores.additive import TILE_NUMBERS
 from regard.attention.scores.prepared import Preparable
@@ -175,11 +175,7 @@ class LocationAwareAfter(Preparable):
         rows = []
         for span in spans(query.shape[2], max(1, TILE_NUMBERS // max(1, numbers))):
             some = (query[:, :, span.start : span.stop], key, previous[:, :, span.start : span.stop], tile)
-            rows.append(
-                checkpoint(self.network.hidden_layer, *some, use_reentrant=False, preserve_rng_state=False)
-                if torch.is_grad_enabled()
-                else self.network.hidden_layer(*some)
-            )
+            rows.append(recomputed(self.network.hidden_layer, *some))
         return torch.cat(rows, dim=2)
 
     def check(self, grid: Grid) -> None:

@@ -6,6 +6,7 @@ An engine is a module with two functions: `why_not` says why it cannot do a patt
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from regard.attention.gradients import plain, wanted
 from regard.attention.statistics import engine as cpu
 from regard.attention.statistics.gpu import engine as gpu
 
@@ -15,4 +16,11 @@ if TYPE_CHECKING:
 
 def engine_for(asked: "Pattern") -> ModuleType | None:
     """The engine that can do a pattern; None where it is gathered with torch's operations."""
+    if not plain(asked.tensors()):
+        return None
     return next((engine for engine in (cpu, gpu) if engine.why_not(asked) is None), None)
+
+
+def engine_with_context(asked: "Pattern", dropout: float) -> ModuleType | None:
+    """The engine that can compute the context too; None where weights are dropped or gradients are wanted."""
+    return None if dropout > 0 or wanted(asked.tensors()) else engine_for(asked)

@@ -1,0 +1,51 @@
+"""Who wants gradients of attention, and how they are had in memory that grows with the length."""
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar, cast
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.utils.checkpoint import checkpoint
+
+Result = TypeVar("Result")
+
+JUST_NUMBERS = Tensor.__torch_dispatch__
+"""What a tensor has that is no subclass with a mind of its own."""
+
+
+def wanted(tensors: Iterable[Tensor]) -> bool:
+    """Whether a backward pass would come to any of these.
+
+    >>> wanted([torch.ones(2), torch.ones(2, requires_grad=True)])
+    True
+    """
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+
+
+def recomputed(function: Callable[..., Result], *arguments: object, draws: bool = False) -> Result:
+    """A function's result, whose steps are kept for no backward pass: that computes them again.
+
+    (torch.func cannot do so, and keeps them.)
+
+    Args:
+        draws: whether it draws random numbers, which must be the same again.
+    """
+    if torch.is_grad_enabled() and (torch.compiler.is_compiling() or not transforming()):
+        return cast(Result, checkpoint(function, *arguments, use_reentrant=False, preserve_rng_state=draws))
+    return function(*arguments)
+
+
+def transforming() -> bool:
+    """Whether torch.func or forward differentiation is at work, of which only torch's own operations know."""
+    return torch._C._functorch.peek_interpreter_stack() is not None or forward()
+
+
+def forward() -> bool:
+    """Whether derivatives are computed forwards, with the results."""
+    return not torch.compiler.is_compiling() and forward_ad._current_level >= 0
+
+
+def plain(tensors: Iterable[Tensor]) -> bool:
+    """Whether tensors are just numbers in memory, which a compiled function may be pointed to."""
+    return not transforming() and all(type(tensor).__torch_dispatch__ is JUST_NUMBERS for tensor in tensors)

@@ -1,0 +1,113 @@
+"""Derivatives of every sort come through attention: backwards, forwards, by torch.func, over a batch of their own."""
+
+import pytest
+import torch
+from torch.autograd import forward_ad
+from torch.func import functional_call, grad, jvp, vmap
+from torch.testing import assert_close
+
+import regard.attention.pattern as pattern_module
+from regard import Additive, Alibi, Causal, Entmax, Hard, ScaledDot, Softmax, Sparsemax, StraightThrough, attend
+from regard.attention.gradients import plain, recomputed
+
+pytestmark = [  # torch's own
+    pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning"),
+]
+
+KINDS = {
+    "fused": {},
+    "a bias that is a rule": {"score": ScaledDot(bias=Alibi(torch.tensor([0.5, 0.25])))},
+    "softcap": {"score": ScaledDot(softcap=2.0)},
+    "sinks": {"normalise": Softmax(sinks=torch.tensor([0.5, -1.0]))},
+    "entmax by sorting": {"normalise": Entmax()},
+    "entmax by bisection": {"normalise": Entmax(alpha=1.3)},
+    "sparsemax": {"normalise": Sparsemax()},
+    "hard, straight through": {"normalise": Hard(StraightThrough())},
+}
+
+
+FORWARD = [name for name in KINDS if name not in ("entmax by sorting", "entmax by bisection", "hard, straight through")]
+"""Kinds that have forward derivatives; the gradients of the others are functions that torch.compile would not take."""
+
+
+@pytest.fixture(params=KINDS)
+def loss(request, normal, monkeypatch):
+    """A number that follows from the query, for keys and values that are given; in blocks of a few queries."""
+    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", 2 * 19 * 3)
+    key, value = normal(2, 1, 2, 19, 4, dtype=torch.float64).unbind()
+    return lambda query: attend(query, key, value, mask=Causal(), **KINDS[request.param]).context.square().sum()
+
+
+def test_torch_func_has_the_gradient_of_a_backward_pass(normal, loss):
+    query = normal(1, 2, 7, 4, dtype=torch.float64).requires_grad_()
+    (expected,) = torch.autograd.grad(loss(query), query)
+    assert_close(grad(loss)(query.detach()), expected)
+
+
+@pytest.mark.parametrize("loss", FORWARD, indirect=True)
+def test_forward_derivatives_are_those_of_a_backward_pass(normal, loss):
+    query, direction = (normal(1, 2, 7, 4, dtype=torch.float64) for _ in range(2))
+    value, derivative = jvp(loss, (query,), (direction,))
+    assert_close(value, loss(query))
+    query.requires_grad_()
+    (expected,) = torch.autograd.grad(loss(query), query)
+    assert_close(derivative, (expected * direction).sum())
+    with forward_ad.dual_level():
+        assert_close(forward_ad.unpack_dual(loss(forward_ad.make_dual(query, direction))).tangent, derivative)
+
+
+def test_a_batch_of_its_own(normal, loss):
+    queries = normal(3, 1, 2, 7, 4, dtype=torch.float64)
+    assert_close(vmap(loss)(queries), torch.stack([loss(query) for query in queries]))
+    assert_close(vmap(grad(loss))(queries), torch.stack([grad(loss)(query) for query in queries]))
+
+
+def test_gradients_of_a_network_by_torch_func(normal):
+    """The hidden layer of an additive score is computed again in a backward pass, which torch.func cannot."""
+    score, (query, key, value) = Additive(4, 4, 5), normal(3, 1, 2, 7, 4).unbind()
+    parameters = dict(score.named_parameters())
+    expected = torch.autograd.grad(attend(query, key, value, score=score).context.sum(), list(parameters.values()))
+
+    class Reader(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.score = score
+
+        def forward(self):
+            return attend(query, key, value, score=self.score).context.sum()
+
+    reader = Reader()
+    found = grad(lambda given: functional_call(reader, given))(
+        {f"score.{n}": p.detach() for n, p in parameters.items()}
+    )
+    assert_close(tuple(found.values()), expected)
+
+
+def test_what_is_recomputed_is_not_kept(normal):
+    calls = []
+
+    def square(x):
+        calls.append(torch.is_grad_enabled())
+        return x.square()
+
+    x = normal(5).requires_grad_()
+    (gradient,) = torch.autograd.grad(recomputed(square, x).sum(), x)
+    assert_close(gradient, 2 * x)
+    assert len(calls) == 2
+    with torch.no_grad():
+        recomputed(square, x)
+    assert calls[2:] == [False]
+
+
+def test_plain_tensors_are_just_numbers():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    assert plain([torch.ones(2), torch.nn.Parameter(torch.ones(2)), torch.nn.Buffer(torch.ones(2))])
+    with FakeTensorMode() as fake:
+        assert not plain([fake.from_tensor(torch.ones(2))])
+    with forward_ad.dual_level():
+        assert not plain([torch.ones(2)])
+    seen = []
+    vmap(lambda x: (seen.append(plain([x])), x)[1])(torch.ones(2))
+    assert seen == [False]

@@ -1,0 +1,129 @@
+"""The tiled backend: by the compiled pass where a head has many weights, by torch's operations for all else.
+
+That blocks and gradients of the latter are right is in test_attend.py, test_laws.py and test_gradients.py.
+"""
+
+import pytest
+import torch
+from oracle import BATCH, D_KEY, D_VALUE, DTYPES, HEADS, KEY_HEADS, MASKS, correct, eager, masks, matrix
+from torch.testing import assert_close
+
+from regard import (
+    Additive,
+    Alibi,
+    Causal,
+    Padding,
+    ScaledDot,
+    Shaw,
+    Sigmoid,
+    Softmax,
+    attend,
+    use_backend,
+)
+from regard.attention.backends import tiled
+from regard.attention.statistics import engine, kernel
+
+SINKS = torch.tensor([0.5, -1.0, 2.0, 0.0, -3.0, 1.0])
+OPTIONS = {
+    "sinks": {"sinks": SINKS},
+    "softcap": {"softcap": 1.5},
+    "all": {"sinks": SINKS, "softcap": 1.5, "temperature": 0.7, "scale": 0.9},
+}
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """Every call is large enough; the patterns that the compiled pass went through."""
+    assert kernel.regard_rows() is not None, "these tests need a C compiler"
+    monkeypatch.setattr(tiled, "WORTH_A_PASS", 0)
+    seen, read = [], engine.read
+    monkeypatch.setattr(engine, "read", lambda asked, *rest, **named: seen.append(asked) or read(asked, *rest, **named))
+    return seen
+
+
+def call(sinks=None, temperature=1.0, **score):
+    return {"score": ScaledDot(**score), "normalise": Softmax(temperature, sinks)}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("queries", "keys", "name"), MASKS)
+def test_the_compiled_pass_is_right(normal, passes, queries, keys, name, dtype, options):
+    mask, sees = masks(queries, keys)[name]
+    query = normal(BATCH, HEADS, queries, D_KEY, dtype=dtype)
+    key, value = normal(1, KEY_HEADS, keys, D_KEY, dtype=dtype), normal(BATCH, KEY_HEADS, keys, D_VALUE, dtype=dtype)
+    keep = matrix(sees, BATCH, HEADS, queries, keys)
+    truth, control = (
+        eager(*(x.to(wide).expand(BATCH, -1, -1, -1) for x in (query, key, value)), keep=keep, **options)[0]
+        for wide in (torch.float64, dtype)
+    )
+    seen = attend(query, key, value, mask=mask, **call(**options))
+    assert seen.backend == "tiled"
+    assert len(passes) == 1
+    assert seen.context.dtype == dtype
+    correct(seen.context, truth, control)
+    assert not seen.context[~keep.any(-1)].any()
+
+
+SCORES = {
+    "a bias that is a rule": lambda: ScaledDot(softcap=2.0, bias=Alibi(torch.tensor([0.5, 0.1]))),
+    "a hidden layer": lambda: Additive(4, 4, 5),
+    "relative keys": lambda: Shaw(4, 3),
+}
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_any_score_will_do(normal, passes, score):
+    query, key, value = normal(3, 2, 2, 23, 4).unbind()
+    mask = Causal() & Padding(torch.tensor([23, 17]))
+    with torch.no_grad():
+        seen = attend(query, key, value, score=SCORES[score](), mask=mask)
+    assert len(passes) == 1
+    assert_close(seen.context, seen.pattern.dense() @ value)
+
+
+def test_it_is_taken_where_a_head_has_many_weights(normal, passes, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(engine, "read", lambda *_, **__: pytest.fail("few weights"))
+    few = normal(1, 8, 128, 4)
+    attend(few, few, few, score=ScaledDot(softcap=2.0))
+    many = normal(1, 1, 256, 4)
+    monkeypatch.setattr(engine, "read", lambda *_, **__: (-many, None))
+    assert_close(attend(many, many, many, score=ScaledDot(softcap=2.0)).context, -many)
+    with use_backend("tiled"):
+        assert_close(attend(many, many, many).context, -many)
+
+
+def test_what_it_cannot_do_is_done_otherwise(normal, passes, monkeypatch):
+    x, score = normal(1, 2, 9, 4), ScaledDot(softcap=2.0)
+    found = [attend(x, x, x, normalise=normalise).context for normalise in (Sigmoid(), Softmax(0.0))]
+    found += [attend(x.double(), x.double(), x.double(), score=score).context]
+    trained = x.clone().requires_grad_()
+    attend(trained, x, x, score=score).context.sum().backward()
+    assert trained.grad.any()
+    sinks = torch.zeros(2, requires_grad=True)
+    attend(x, x, x, normalise=Softmax(sinks=sinks)).context.sum().backward()
+    assert sinks.grad.any()
+    with use_backend("tiled"):
+        assert (attend(x, x, torch.ones_like(x), dropout=0.5).context != 1).any()
+    monkeypatch.setattr(kernel, "regard_rows", lambda: None)
+    assert_close(attend(x, x, x, score=score).context, found[2].float())
+    assert passes == []
+
+
+def test_a_program_of_made_up_tensors_goes_by_torchs_operations(passes):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        x = torch.zeros(1, 2, 9, 4)
+        assert attend(x, x, x, score=ScaledDot(softcap=2.0)).context.shape == x.shape
+    assert passes == []
+
+
+def test_a_long_call_draws_no_bar(normal, passes, monkeypatch, capsys):
+    """It is a part of a model, not a question that somebody waits for."""
+    monkeypatch.setattr("regard.attention.statistics.progress.PATIENCE_SECONDS", 0.0)
+    x = normal(1, 2, 300, 4)
+    attend(x, x, x, score=ScaledDot(softcap=2.0))
+    assert len(passes) == 1
+    assert capsys.readouterr() == ("", "")
