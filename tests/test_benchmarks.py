@@ -6,6 +6,7 @@ import sys
 
 import attend
 import inspection
+import kinds
 import measure
 import picture
 import pytest
@@ -124,6 +125,7 @@ def test_the_command_is_told_without_the_place_that_it_writes_to(monkeypatch):
     ("script", "given", "name"),
     [
         (attend, {"length": [8]}, "attend"),
+        (kinds, {"length": [64]}, "kinds"),
         (inspection, {"length": [64], "width": [8]}, "inspection"),
         (inspection, {"length": [64], "width": [8], "heads": 2}, "inspection-heads-2"),
     ],

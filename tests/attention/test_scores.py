@@ -72,12 +72,13 @@ def test_scores_introduce_themselves():
     )
 
 
-@pytest.mark.parametrize("softcap", [0.0, -1.5, math.nan, math.inf])
+@pytest.mark.parametrize("softcap", [0.0, -1.5, math.nan, math.inf, 1e300])
 def test_a_softcap_that_bounds_nothing_is_refused(softcap):
     with pytest.raises(ValueError) as raised:
         ScaledDot(softcap=softcap)
     assert str(raised.value) == (
-        f"softcap={softcap} bounds the scores to ±softcap, so it must be above 0 and finite; None = no bound."
+        f"softcap={softcap} bounds the scores to ±softcap, so it must be above 0 and finite in float32; "
+        "None = no bound."
     )
 
 

@@ -82,6 +82,18 @@ def test_any_score_will_do(normal, passes, score):
     assert_close(seen.context, seen.pattern.dense() @ value)
 
 
+@pytest.mark.parametrize("softcap", [1e-44, 1e30])
+@pytest.mark.parametrize("temperature", [1.0, 1e-38])
+def test_factors_that_float32_cannot_hold(normal, passes, softcap, temperature):
+    """Products of 0 stay 0, and others come to the sign that they have."""
+    query, value = torch.tensor([0.0, 1.0]).view(1, 1, 2, 1), normal(1, 1, 3, 5)
+    key = torch.tensor([-1.0, 0.0, 2.0]).view(1, 1, 3, 1)
+    seen = attend(query, key, value, **call(softcap=softcap, temperature=temperature))
+    assert len(passes) == 1
+    assert_close(seen.context[0, 0, 0], value[0, 0].mean(0))
+    assert_close(seen.context, (seen.pattern.dense().double() @ value.double()).float())
+
+
 def test_it_is_taken_where_a_head_has_many_weights(normal, passes, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(engine, "read", lambda *_, **__: pytest.fail("few weights"))

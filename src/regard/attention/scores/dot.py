@@ -52,9 +52,9 @@ class ScaledDot(Score):
                 )
         elif not (self.scale is None or hasattr(self.scale, "__float__")):
             raise TypeError(f"scale is {a(self.scale)}; it takes a number, or None = 1 / sqrt(d_key).")
-        if self.softcap is not None and not 0 < self.softcap < math.inf:
+        if self.softcap is not None and not 0 < self.softcap <= torch.finfo(torch.float32).max:
             raise ValueError(
-                f"softcap={self.softcap} bounds the scores to ±softcap, so it must be above 0 and finite; "
+                f"softcap={self.softcap} bounds the scores to ±softcap, so it must be above 0 and finite in float32; "
                 "None = no bound."
             )
         if not isinstance(self.bias, Tensor | Bias | None):

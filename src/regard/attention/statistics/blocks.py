@@ -36,6 +36,8 @@ HEADS_TO_SHARE = 8
 SCORES_AT_MOST = 2**24
 """Scores of a block, however many keys there are: 64 MiB."""
 
+LARGEST = torch.finfo(torch.float32).max
+
 MOST_RANGES = 16
 """Ranges of keys that a rule may name for one query before it is no longer asked for them."""
 
@@ -126,7 +128,8 @@ class Head:
     """One head of one batch item, made ready for the products.
 
     Attributes:
-        scale: what products of query and key are multiplied by, where the score is nothing but that.
+        scale: what products of query and key are multiplied by; None where the score is more than that and a softcap.
+        softcap: what the hyperbolic tangent of that is multiplied by, None for none.
         sink: the head's own extra score, -∞ for none.
     """
 
@@ -134,6 +137,7 @@ class Head:
     key: Float[Tensor, "keys d_key"]
     value: Float[Tensor, "keys d_value"] | None
     scale: float | None
+    softcap: float | None
     sink: float
 
 
@@ -141,9 +145,10 @@ def with_heads(asked: "Pattern", blocks: Iterable[Block], contexts: bool) -> Ite
     """Each block with its head; keys and values that several heads share are made ready once."""
     normalise, score, group = asked.normalise, asked.score, asked.grid.heads // asked.key.shape[1]
     assert isinstance(normalise, Softmax)
-    scale = None
-    if isinstance(score, ScaledDot) and score.softcap is None and score.bias is None:
-        scale = score.factor(asked.key.shape[-1]) / normalise.temperature
+    scale, softcap = None, None
+    if isinstance(score, ScaledDot) and score.bias is None:
+        scale = finite(score.factor(asked.key.shape[-1]) / (score.softcap or normalise.temperature))
+        softcap = score.softcap and finite(score.softcap / normalise.temperature)
     sinks = None if normalise.sinks is None else (normalise.sinks.float() / normalise.temperature).tolist()
 
     queries, keys, values = (heads_of(part, asked.grid.batch) for part in (asked.query, asked.key, asked.value))
@@ -155,10 +160,15 @@ def with_heads(asked: "Pattern", blocks: Iterable[Block], contexts: bool) -> Ite
     @lru_cache(1)
     def head(batch: int, number: int) -> Head:
         sink = -math.inf if sinks is None else sinks[number]
-        return Head(queries[batch][number].float(), *shared(batch, number // group), scale, sink)
+        return Head(queries[batch][number].float(), *shared(batch, number // group), scale, softcap, sink)
 
     for block in blocks:
         yield block, head(block.batch, block.head)
+
+
+def finite(factor: float) -> float:
+    """A factor that float32 can hold, so that 0 times it is 0."""
+    return min(max(factor, -LARGEST), LARGEST)
 
 
 def heads_of(part: Float[Tensor, "_batch _heads tokens d"], batch: int) -> list[tuple[Tensor, ...]]:
@@ -173,6 +183,8 @@ def scores_into(
     if head.scale is not None:
         query = head.query[block.queries.start : block.queries.stop]
         scores.addmm_(query, head.key[block.keys.start : block.keys.stop].T, beta=0, alpha=head.scale)
+        if head.softcap is not None:
+            scores.tanh_().mul_(head.softcap)
         if asked.mask is None or limits is not None:
             return
     else:

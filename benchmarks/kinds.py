@@ -1,0 +1,108 @@
+"""Softmax attention that no fused kernel of PyTorch has, beside one that it has and beside transformers' own way.
+
+sinks       one more score for each head, as in gpt-oss
+softcap     scores held within ± 50, as in Gemma 2
+"""
+
+from itertools import product
+from statistics import median
+from types import SimpleNamespace
+
+import torch
+import torch.nn.functional as F
+import typer
+from machine import machine
+from measure import Run, ratio, take_turns
+from options import Heads, Length, Out, Quick, Seconds, Threads
+from picture import Picture
+from table import Row, Table, command_of, finish, watched
+from torch import Tensor
+from transformers.models.gemma2.modeling_gemma2 import eager_attention_forward as with_softcap
+from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward as with_sinks
+
+from regard import Causal, ScaledDot, Softmax, attend
+
+LENGTHS = 512, 1024, 2048, 4096, 8192
+KINDS = "sinks", "softcap"
+CAP = 50.0
+
+MOST_BUILT = 2**29
+"""Weights that transformers is asked to build, copies of them beside."""
+
+
+def main(
+    length: Length = None,
+    heads: Heads = 8,
+    width: int = 64,
+    seconds: Seconds = 6,
+    threads: Threads = None,
+    quick: Quick = False,
+    out: Out = None,
+) -> None:
+    """Time kinds of attention without a fused kernel, on an idle machine.
+
+    \b
+    Example
+      python benchmarks/kinds.py --length 4096
+    """
+    torch.set_num_threads(threads or torch.get_num_threads())
+    if quick:
+        length, seconds = length or [256, 512], min(seconds, 0.2)
+    cases = list(product(KINDS, length or LENGTHS))
+    table = Table(
+        name="kinds",
+        title="Sinks and softcaps",
+        about=(
+            f"float32, 1 x {heads} heads x width {width}, causal, without a backward pass. SDPA: PyTorch's fused "
+            "kernel with neither; transformers: the eager attention of gpt-oss (sinks) and of Gemma 2 (softcap), its "
+            "mask made before. attend's context is checked against theirs first."
+        ),
+        command=command_of(__file__),
+        machine=machine("transformers"),
+        rows=[measured(n, kind, heads, width, seconds) for kind, n in watched(cases, "kinds")],
+        picture=Picture(x="length", y=["attend / SDPA"], each=["kind"], label="attend / SDPA"),
+    )
+    finish(table, out, quick)
+
+
+@torch.inference_mode()
+def measured(length: int, kind: str, heads: int, width: int, seconds: float) -> Row:
+    """The row of a length and a kind, once both ways are known to give the same."""
+    query, key, value = torch.randn(3, 1, heads, length, width).unbind()
+    sinks = torch.randn(heads) if kind == "sinks" else None
+    score = ScaledDot(softcap=CAP if kind == "softcap" else None)
+    normalise = Softmax(sinks=sinks)
+    runs: dict[str, Run] = {
+        "sdpa": lambda: F.scaled_dot_product_attention(query, key, value, is_causal=True),
+        "attend": lambda: attend(query, key, value, score=score, mask=Causal(), normalise=normalise).context,
+    }
+    built = heads * length**2 <= MOST_BUILT
+    if built:
+        mask = torch.full((1, 1, length, length), -torch.inf).triu(1)
+        runs["transformers"] = lambda: eager(query, key, value, mask, sinks)
+        torch.testing.assert_close(runs["attend"](), runs["transformers"](), rtol=1e-4, atol=1e-5)
+    elapsed = take_turns(runs, seconds)
+    return {
+        "kind": kind,
+        "length": length,
+        "SDPA ms": median(elapsed["sdpa"]) * 1e3,
+        "attend ms": median(elapsed["attend"]) * 1e3,
+        "transformers ms": median(elapsed["transformers"]) * 1e3 if built else None,
+        "attend / SDPA": ratio(elapsed["attend"], elapsed["sdpa"]),
+        "transformers / attend": ratio(elapsed["transformers"], elapsed["attend"]) if built else None,
+    }
+
+
+def eager(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, sinks: Tensor | None) -> Tensor:
+    """The context as transformers computes it, heads before tokens."""
+    layer = SimpleNamespace(num_key_value_groups=1, training=False, sinks=sinks, head_dim=query.shape[-1])
+    scale = query.shape[-1] ** -0.5
+    if sinks is None:
+        context = with_softcap(layer, query, key, value, mask, scaling=scale, softcap=CAP)[0]
+    else:
+        context = with_sinks(layer, query, key, value, mask, scaling=scale)[0]
+    return context.transpose(1, 2)
+
+
+if __name__ == "__main__":
+    typer.run(main)
