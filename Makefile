@@ -34,7 +34,7 @@ format: $(READY) ## put the code into the house's form
 	@$(BIN)/ruff format .
 
 benchmark: $(READY) ## time regard beside what it is compared with (hours, on an idle machine)
-	@set -e; for table in attend kinds inspection memory models training translation; do $(BIN)/python benchmarks/$$table.py; done
+	@set -e; for table in attend unfused inspection memory models training translation; do $(BIN)/python benchmarks/$$table.py; done
 	@$(BIN)/python benchmarks/results.py
 
 clean: ## remove the environment and what the tools left

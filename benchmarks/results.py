@@ -23,7 +23,7 @@ times; their ratios are what is to be compared.
 
 PAGE = RESULTS.with_name("RESULTS.md")
 
-ORDER = "attend", "kinds", "inspection", "memory", "models", "training", "translation", "translators"
+ORDER = "attend", "unfused", "inspection", "memory", "models", "training", "translation", "translators"
 """The tables that come first, in this order; whatever else there is follows by its name."""
 
 

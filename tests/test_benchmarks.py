@@ -6,13 +6,13 @@ import sys
 
 import attend
 import inspection
-import kinds
 import measure
 import picture
 import pytest
 import results
 import sentences
 import table
+import unfused
 from measure import Spread, Took, groups, ratio, take_turns
 
 
@@ -125,7 +125,7 @@ def test_the_command_is_told_without_the_place_that_it_writes_to(monkeypatch):
     ("script", "given", "name"),
     [
         (attend, {"length": [8]}, "attend"),
-        (kinds, {"length": [64]}, "kinds"),
+        (unfused, {"length": [64]}, "unfused"),
         (inspection, {"length": [64], "width": [8]}, "inspection"),
         (inspection, {"length": [64], "width": [8], "heads": 2}, "inspection-heads-2"),
     ],

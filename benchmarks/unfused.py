@@ -43,14 +43,14 @@ def main(
 
     \b
     Example
-      python benchmarks/kinds.py --length 4096
+      python benchmarks/unfused.py --length 4096
     """
     torch.set_num_threads(threads or torch.get_num_threads())
     if quick:
         length, seconds = length or [256, 512], min(seconds, 0.2)
     cases = list(product(KINDS, length or LENGTHS))
     table = Table(
-        name="kinds",
+        name="unfused",
         title="Sinks and softcaps",
         about=(
             f"float32, 1 x {heads} heads x width {width}, causal, without a backward pass. SDPA: PyTorch's fused "
@@ -59,7 +59,7 @@ def main(
         ),
         command=command_of(__file__),
         machine=machine("transformers"),
-        rows=[measured(n, kind, heads, width, seconds) for kind, n in watched(cases, "kinds")],
+        rows=[measured(n, kind, heads, width, seconds) for kind, n in watched(cases, "unfused")],
         picture=Picture(x="length", y=["attend / SDPA"], each=["kind"], label="attend / SDPA"),
     )
     finish(table, out, quick)
