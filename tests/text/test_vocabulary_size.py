@@ -19,9 +19,9 @@ def invented(n, seed=1):
 
 
 def test_by_hand():
-    # letters a b c; stretches " ab" "abc" "bc " 5 times, " ac" "ac " once: 2 of 5 different ones
-    assert vocabulary_size(["abc"] * 5 + ["ac"], n_pairs=6) == round(4 * 3 + 16 * 2 * 2 / 5)
-    assert vocabulary_size(["abc"] * 5 + ["ac"], n_pairs=24) == round(4 * 3 + 16 * 2 * 2 / 5 * 2)
+    # letters a to k; stretches " ab" "abc" "bc " 5 times, " ac" "ac " and the 9 of the last word once
+    assert vocabulary_size(["abc"] * 5 + ["ac", "cdefghijk"], n_pairs=7) == round(4 * 11 + 11 * 11 / 40)
+    assert vocabulary_size(["abc"] * 5 + ["ac", "cdefghijk"], n_pairs=1) == 47  # fewer than 58
 
 
 @pytest.mark.parametrize("target", ["ko", "de", "ja"])
@@ -36,6 +36,11 @@ def test_people_s_writing_gets_pieces_as_the_root_of_its_length():
     assert vocabulary_size(invented(500), 500) == round(58 * 500**0.5)
     assert vocabulary_size(invented(500), 2_000) == round(58 * 2_000**0.5)
     assert vocabulary_size(invented(2_000), 10**8) == 32_000
+
+
+def test_capitals_do_not_matter_to_people_s_writing():
+    lines = invented(500)
+    assert vocabulary_size([line.lower() for line in lines], 500) == vocabulary_size([s.title() for s in lines], 500)
 
 
 def test_only_the_first_lines_are_looked_at(monkeypatch):
