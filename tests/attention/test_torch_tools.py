@@ -19,7 +19,7 @@ from safetensors.torch import load, save
 from torch import nn
 from torch.testing import assert_close
 
-from regard import Causal, Global, Keep, Mask, Padding, ScaledDot, Sparsemax, Window, attend, use_backend
+from regard import Ask, Causal, Global, Keep, Mask, Padding, ScaledDot, Sparsemax, Window, attend, use_backend
 from regard.attention.introduce import modules_in
 
 PLAIN = {"score": "ScaledDot", "mask": "none", "normalise": "Softmax", "positions": "none"}
@@ -88,6 +88,12 @@ def compiled_without_a_backward_pass() -> None:
         capped = attend(x, x, x, score=ScaledDot(softcap=2.0)).context  # long enough for the compiled pass
         return capped + attend(x, x, x, normalise=Sparsemax()).context
 
+    def asked(x):
+        seen = attend(x, x, x, mask=Causal(), ask=Ask())
+        return seen.context, seen.pattern.entropy(), seen.pattern.received()
+
+    with torch.no_grad():
+        assert_close(torch.compile(asked, backend="eager")(tokens(300)[None]), asked(tokens(300)[None]))
     tiled_program = torch.compile(tiled, backend="eager", fullgraph=True)
     for mode in (torch.no_grad, torch.inference_mode, torch.enable_grad):
         with mode():

@@ -48,4 +48,6 @@ def forward() -> bool:
 
 def plain(tensors: Iterable[Tensor]) -> bool:
     """Whether tensors are just numbers in memory, which a compiled function may be pointed to."""
-    return not transforming() and all(type(tensor).__torch_dispatch__ is JUST_NUMBERS for tensor in tensors)
+    if torch.compiler.is_compiling() or transforming():
+        return False
+    return all(type(tensor).__torch_dispatch__ is JUST_NUMBERS for tensor in tensors)

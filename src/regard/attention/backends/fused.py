@@ -59,7 +59,7 @@ def why_not(score: Score, normalise: Normaliser) -> str | None:
 
 
 def why_built(asked: Pattern, dropout: float) -> str | None:
-    """Why PyTorch would hand a call to its kernel that builds the weights; None if it would not."""
+    """Why only PyTorch's kernel that builds the weights does a call; None if another does it too."""
     if forward():
         return "the fused kernel has no forward derivative"
     if not asked.query.is_cpu:

@@ -37,6 +37,7 @@ SCORES_AT_MOST = 2**24
 """Scores of a block, however many keys there are: 64 MiB."""
 
 LARGEST = torch.finfo(torch.float32).max
+"""The largest number that scores may be multiplied by."""
 
 MOST_RANGES = 16
 """Ranges of keys that a rule may name for one query before it is no longer asked for them."""
