@@ -9,7 +9,7 @@ import torch
 from hypothesis import settings
 from torch import Tensor
 
-from regard import Mask, Trace, attend, trace
+from regard import Attended, Causal, Mask, Trace, attend, trace
 from regard.tracing.models import Loaded, load
 from regard.tracing.tokens import Token
 
@@ -92,3 +92,19 @@ def handmade() -> Callable[..., Trace]:
         return Trace(model="handmade", text=words, target_text="", source=source, target=target, attended={kind: steps})
 
     return make
+
+
+@pytest.fixture
+def translated() -> Trace:
+    """An encoder-decoder's trace, with source and target of different lengths."""
+    generator = torch.Generator().manual_seed(0)
+    source, target = (
+        tuple(Token(t, t) for t in text.split()) for text in ("the cat sat on it", "le chat est assis là !")
+    )
+
+    def step(queries: int, keys: int, mask: Causal | None = None) -> Attended:
+        return attend(*(torch.randn(1, 3, n, 7, generator=generator) for n in (queries, keys, keys)), mask=mask)
+
+    n, m = len(source), len(target)
+    steps = {"encoder": {0: step(n, n)}, "decoder": {0: step(m, m, Causal())}, "cross": {0: step(m, n), 1: step(m, n)}}
+    return Trace("toy", "the cat sat on it", "le chat est assis là !", source, target, steps)

@@ -1,5 +1,6 @@
 """Files are written whole or not at all."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -69,6 +70,15 @@ def test_what_a_link_leads_to_is_written_and_the_link_stays(tmp_path):
         write_whole(tmp_path / "link", content)
         assert (tmp_path / "link").is_symlink()
         assert (tmp_path / "far" / "file").read_text() == content
+
+
+def test_a_pipe_is_written_to_and_stays_one(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor(1) as threads:
+        read = threads.submit((tmp_path / "pipe").read_text)
+        write_whole(tmp_path / "pipe", "new")
+        assert read.result() == "new"
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_a_name_as_long_as_names_may_be(tmp_path):

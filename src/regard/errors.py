@@ -1,4 +1,4 @@
-"""What regard raises when something it was given cannot be used and a caller may want to tell that from a bug."""
+"""What regard raises where something it was given cannot be used, told from a bug by its kind; and words to say so."""
 
 from importlib import import_module
 from typing import Any
@@ -20,6 +20,26 @@ def nearest(name: str, valid: list[str], n: int = 3) -> list[str]:
     from difflib import get_close_matches
 
     return get_close_matches(name, valid, n=n, cutoff=0.4) or valid[:n]
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "row"), counted(3, "query")
+    ('1 row', '3 queries')
+    """
+    plural = noun if count == 1 else noun.removesuffix("y") + "ies" if noun.endswith("ry") else noun + "s"
+    return f"{count} {plural}"
+
+
+def first_words(error: Exception) -> str:
+    """What an error says before it goes into detail, on one line.
+
+    >>> first_words(ValueError("it takes one of:\\n(1) a tokenizer\\n(2) words\\n\\nSee the manual"))
+    'it takes one of: (1) a tokenizer (2) words'
+    """
+    said = " ".join(str(error).strip().split("\n\n")[0].split()).rstrip(".")
+    return said if said and isinstance(error, OSError | ValueError) else f"{type(error).__name__} {said}".strip()
 
 
 def needs(module: str, extra: str) -> Any:

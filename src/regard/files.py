@@ -11,11 +11,15 @@ from secrets import token_hex
 def whole(path: Path) -> Iterator[Path]:
     """A name beside a file's own to write to; what was written takes the file's place once all of it is on the disk.
 
-    Where anything fails, the file stays as it was, and nothing is left beside it.
+    Where anything fails, the file stays as it was, and nothing is left beside it. What is no file (a pipe, a terminal,
+    /dev/null) is written to itself.
 
     Raises:
         OSError: the file cannot be written.
     """
+    if path.exists() and not path.is_file():
+        yield path
+        return
     path = Path(os.path.realpath(path))  # what a link leads to is replaced, and not the link
     beside = path.with_name(f".{token_hex(8)}.writing")
     beside.touch(exist_ok=False)

@@ -24,6 +24,15 @@ def test_version():
     assert run("--version").stdout == f"regard {version('regard')}\n"
 
 
+def test_a_reader_that_stops_early_is_no_error():
+    """A pipe whose other end is closed before anything is written."""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([*COMMAND, "explain", "--list"], stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
 SPINS = """
 import os, sys
 from regard.cli.main import main

@@ -1,6 +1,7 @@
 """What is chosen to be looked at first, against its definition written as loops."""
 
 import pytest
+import torch
 
 from regard import Causal, InputError
 from regard.tracing.focus import focus_on, sharpest
@@ -50,6 +51,21 @@ def test_a_text_without_words_still_has_a_focus(handmade):
     assert focus_on(handmade("- + *")).query in range(3)
 
 
+def test_the_focus_is_found_where_the_pattern_is(handmade):
+    """As on a GPU: here every tensor that is made without saying where holds no numbers, and mixes with no other."""
+    trace = handmade("a b c d e f g")
+    expected = focus_on(trace)
+    with torch.device("meta"):
+        found, looks = focus_on(trace), sharpest(trace.heads(), expected.query)
+    assert (found.head.name, found.query) == (expected.head.name, expected.query)
+    assert [look[1:] for look in looks] == [look[1:] for look in sharpest(trace.heads(), expected.query)]
+
+
+def test_a_bare_name_is_one_of_the_last_kind(translated):
+    assert focus_on(translated, head="L1H0").head.kind == "cross"
+    assert focus_on(translated, head="encoder L0H0").head.kind == "encoder"
+
+
 def test_long_texts_are_gone_through_in_parts(handmade, monkeypatch):
     trace = handmade(" ".join(f"w{i}" for i in range(53)), mask=Causal())
     whole = focus_on(trace)
@@ -71,7 +87,7 @@ def test_sharpest_leaves_the_token_itself_out(snake):
     ("chosen", "message"),
     [
         ({"layer": 9}, "no layer 9 to look at: layers run from 0 to 5; nearest: 5."),
-        ({"head": "L3H1", "layer": 2}, "no layer 2 to look at: head L3H1 is in layer 3; nearest: 3."),
+        ({"head": "L3H1", "layer": 2}, "no layer 2 to look at: head L3H1 is in layer 3."),
         ({"token": "snakes"}, "no token 'snakes' in the text; nearest: snake, has, dangerous."),
     ],
 )

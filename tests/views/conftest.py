@@ -2,10 +2,13 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
+
+from regard import Trace
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = [
@@ -31,3 +34,11 @@ def browser() -> Iterator[Browser]:
         running = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
         yield running
         running.close()
+
+
+@pytest.fixture
+def uneven(handmade: Callable[..., Trace]) -> Trace:
+    """A trace of layers 1 and 4, of two heads and of four."""
+    small, large = (handmade("a b c", n_layers=1, n_heads=heads) for heads in (2, 4))
+    steps = {number: trace.attended["encoder"][0] for number, trace in ((1, small), (4, large))}
+    return replace(small, attended={"encoder": steps})

@@ -249,6 +249,12 @@ def test_every_heads_sharpest_look_is_a_cell_and_the_chosen_one_is_outlined(snak
     assert {"L0H2", "L3H1"} <= set(texts(picture))
 
 
+def test_layers_of_different_numbers_of_heads(uneven):
+    cells = part(drawn(uneven, head="L1H0", token="b"), "heads").get_array()
+    looks = {(head.layer, head.head): weight for head, _, weight in sharpest(uneven.heads(), 1)}
+    assert_allclose(cells, [[looks.get((layer, head), 0.0) for head in range(4)] for layer in (1, 4)])
+
+
 def test_layers_that_were_not_traced_have_no_row(snake):
     some = Trace("m", snake.text, "", snake.source, (), {"encoder": {2: snake.attended["encoder"][2]}})
     picture = drawn(some, token="it")

@@ -1,6 +1,7 @@
 """Files that a user names are refused in words where they cannot be written."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +40,14 @@ def test_a_folder(tmp_path):
     with pytest.raises(InputError) as refusal:
         write_whole(tmp_path, "new")
     assert str(refusal.value) == f"cannot write {tmp_path}: is a directory; name another file."
+
+
+def test_a_file_that_may_be_written_in_a_folder_that_may_not_is_refused_before_the_work(tmp_path, monkeypatch):
+    (tmp_path / "a").touch()
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)  # root, as CI runs, may write anywhere
+    with pytest.raises(InputError, match="writing there is not permitted"):
+        writable(tmp_path / "a")
+    assert writable(Path("/dev/null")) == Path("/dev/null")
 
 
 def test_no_permission(tmp_path, monkeypatch):

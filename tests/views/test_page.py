@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 import torch
 
-from regard import Causal, Keep, Trace, attend
+from regard import Causal, Keep, Trace
 from regard.errors import InputError
 from regard.tracing.focus import focus_on
-from regard.tracing.tokens import Token
 from regard.views.page import SCRIPTS, page, source, write_page
 from regard.views.page import weights as embedding
 
@@ -77,22 +76,6 @@ def weights_in(html: str) -> dict[tuple[str, int], np.ndarray]:
             units = (high * 256 + low).reshape(layer["heads"], *shape)
             found[kind, layer["layer"]] = units.transpose(0, 2, 1) / about["units"]
     return found
-
-
-@pytest.fixture
-def translated() -> Trace:
-    """An encoder-decoder's trace, with source and target of different lengths."""
-    generator = torch.Generator().manual_seed(0)
-    source, target = (
-        tuple(Token(t, t) for t in text.split()) for text in ("the cat sat on it", "le chat est assis là !")
-    )
-
-    def step(queries: int, keys: int, mask: Causal | None = None) -> Any:
-        return attend(*(torch.randn(1, 3, n, 7, generator=generator) for n in (queries, keys, keys)), mask=mask)
-
-    n, m = len(source), len(target)
-    steps = {"encoder": {0: step(n, n)}, "decoder": {0: step(m, m, Causal())}, "cross": {0: step(m, n), 1: step(m, n)}}
-    return Trace("toy", "the cat sat on it", "le chat est assis là !", source, target, steps)
 
 
 def test_every_weight_is_in_the_page_to_four_decimals(snake: Trace) -> None:

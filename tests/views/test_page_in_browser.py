@@ -280,12 +280,27 @@ def test_a_translation_chooses_its_kind_of_attention(
         "The piece that looks has just been read; what it looks at writes the next."
     )
     expect(page.locator("#masked-legend")).to_be_visible()
+    expect(page.locator("#facts")).to_have_text("toy · 2 layers × 3 heads · 3 source and 4 target tokens")
     page.get_by_label("Attention").select_option("encoder")
     expect(page.locator("#lines-title")).to_have_text("L1H2 · every token")
     expect(page.locator("#reading")).to_be_hidden()
     assert page.locator("#queries li").all_inner_texts() == ["the", "cat", "sat"]
     query(page, "cat").hover()
     expect(key(page, "sat").locator("b")).to_have_text(f"{both['encoder L1H2']['cat', 'sat']:.4f}")
+
+
+def test_the_header_counts_the_layers_and_heads_of_the_kind(opened: Callable[..., Page], translated: Trace) -> None:
+    page = opened(translated, head="encoder L0H0")
+    expect(page.locator("#facts")).to_have_text("toy · 1 layer × 3 heads · 5 source and 6 target tokens")
+    page.get_by_label("Attention").select_option("cross")
+    expect(page.locator("#facts")).to_have_text("toy · 2 layers × 3 heads · 5 source and 6 target tokens")
+
+
+def test_layers_of_different_numbers_of_heads(opened: Callable[..., Page], uneven: Trace) -> None:
+    page = opened(uneven, head="L4H3")
+    expect(page.locator("#facts")).to_have_text("handmade · 2 layers of 2 to 4 heads · 3 tokens")
+    page.get_by_label("Layer", exact=True).select_option("1")
+    expect(page.locator("#lines-title")).to_contain_text("L1H1")
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -140,6 +140,18 @@ def test_the_target_s_side_is_explained(handmade, kind):
     assert said not in printed(target, head="L0H0")
 
 
+def test_layers_of_different_numbers_of_heads(uneven):
+    lines = printed(uneven, head="L4H3").splitlines()
+    assert lines[0] == "handmade · 2 layers of 2 to 4 heads · 3 tokens"
+    assert [line.split()[0] for line in lines[-2:]] == ["L1", "L4"]
+    assert "[" in lines[-1]
+
+
+def test_the_tokens_are_those_of_the_kind(translated):
+    for head, tokens in (("encoder", "5 tokens"), ("decoder", "6 tokens"), ("cross", "6 target and 5 source tokens")):
+        assert printed(translated, head=f"{head} L0H0").splitlines()[0].endswith(f" heads · {tokens}")
+
+
 def test_control_characters_are_seen_and_do_nothing(handmade):
     text = printed(handmade("a \x1b[31mred \x1b[31mred b\x07"), token="\x1b[31mred:2", head="L0H0")
     assert "a ‹1B›[31mred ‹1B›[31mred b‹07›" in text

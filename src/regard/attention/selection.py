@@ -66,7 +66,7 @@ def as_int(entry: Any) -> Any:
 
 def place(entry: Any, axis: str, size: int) -> Positions:
     """The positions along one axis that one entry of an index names, from 0."""
-    entries = torch.as_tensor(entry) if isinstance(entry, list | Tensor) else None
+    entries = torch.as_tensor(entry, device="cpu") if isinstance(entry, list | Tensor) else None
     if isinstance(entry, bool) or (entries is not None and entries.dtype == torch.bool):
         raise TypeError(
             f"a pattern is not indexed by booleans ({axis}={entry!r}); give positions, e.g. flags.nonzero()."
@@ -79,7 +79,8 @@ def place(entry: Any, axis: str, size: int) -> Positions:
             raise TypeError(f"a pattern takes slices that go forward; got {entry} for the {axis}.")
         return positions
     if entries is not None and entries.ndim == 1 and not (entries.is_floating_point() and len(entries)):
-        return torch.tensor([inside(int(position), axis, size) for position in entries], dtype=torch.int64)
+        found = [inside(position, axis, size) for position in map(int, entries.tolist())]
+        return torch.tensor(found, dtype=torch.int64, device="cpu")
     raise TypeError(f"{entry!r} names no {axis}; a pattern takes ints, slices and lists of positions.")
 
 

@@ -84,7 +84,7 @@ def look(
             if picture:
                 seen.figure(picture, token=query, head=name)
         if heads:
-            seen.heads_figure(heads, layer)
+            seen.heads_figure(heads, layer, focus.head.kind)
         if json:
             from regard.views.data import as_json
 

@@ -88,9 +88,11 @@ def main() -> None:
             "another locale, for UTF-8."
         )
     except OSError as error:
-        if error.filename is not None or error.errno not in UNWRITABLE:
+        if error.filename is not None or error.errno not in {*UNWRITABLE, errno.EPIPE}:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is not tried again at the end
+        if error.errno == errno.EPIPE:  # nobody reads on; Typer's answer is the same
+            sys.exit(1)
         refuse(f"cannot write the output: {os.strerror(error.errno).lower()}.")
     except SystemExit as stop:
         if stop.code == 130:  # Typer's answer to Ctrl-C

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.errors import InputError
 from regard.tracing.head import Head, Place, find
 from regard.tracing.tokens import Token
-from regard.tracing.trace import Trace
+from regard.tracing.trace import Trace, no_layer
 
 WEIGHTS_AT_ONCE = 2**20
 """Weights gone through at one time."""
@@ -48,19 +48,20 @@ def focus_on(trace: Trace, token: Place | None = None, head: str | None = None, 
     """The token and the head to look at; what is not given is chosen to be telling.
 
     Args:
-        head: its name, "L3H1".
+        head: its name, "L3H1", or "encoder L3H1" for a kind other than the last that there is.
         layer: choose among the heads of this layer.
 
     Raises:
         InputError: a token, head or layer that is not there, with the nearest that is.
     """
-    heads = [trace[head]] if head else trace.heads(None if len(trace.kinds) == 1 else trace.kinds[-1])
+    kind = trace.kinds[-1]
+    heads = [trace[head if len(head.split()) > 1 else f"{kind} {head}"]] if head else trace.heads(kind)
     if layer is not None:
-        layers = sorted({candidate.layer for candidate in heads})
+        layers = {candidate.layer for candidate in heads}
         if layer not in layers:
-            near = min(layers, key=lambda candidate: abs(candidate - layer))
-            what = f"head {head} is in layer {near}" if head else f"layers run from {layers[0]} to {layers[-1]}"
-            raise InputError(f"no layer {layer} to look at: {what}; nearest: {near}.")
+            if head:
+                raise InputError(f"no layer {layer} to look at: head {head} is in layer {heads[0].layer}.")
+            raise no_layer(layer, layers, "look at")
         heads = [candidate for candidate in heads if candidate.layer == layer]
     query = None if token is None else find(token, heads[0].queries)
     if head and query is not None:
@@ -79,19 +80,20 @@ def by_layer(heads: Sequence[Head]) -> list[list[Head]]:
 def most_telling(heads: Sequence[Head], query: int | None) -> tuple[float, Focus]:
     """The most telling look of some heads of one layer, and how telling it is; of one query, if it is given."""
     pattern, first = heads[0].pattern, heads[0]
-    chosen = [head.head for head in heads]
+    chosen, device = [head.head for head in heads], pattern.device
     n_queries = pattern.shape[2]
     usual = pattern.received()[0][chosen] / n_queries
-    queries = torch.arange(n_queries) if query is None else torch.tensor([query])
-    looking, seen = ordinary(first.queries), ordinary(first.keys)
+    looking, seen = ordinary(first.queries).to(device), ordinary(first.keys).to(device)
     best = (-torch.inf, Focus(first, int(looking.nonzero()[0]) if query is None else query))
-    keys = torch.arange(pattern.shape[3])
-    for part in torch.split(queries, max(1, WEIGHTS_AT_ONCE // max(1, len(chosen) * pattern.shape[3]))):
+    queries, keys = (torch.arange(n, device=device) for n in (n_queries, pattern.shape[3]))
+    wanted = queries if query is None else queries[[query]]
+    for part in torch.split(wanted, max(1, WEIGHTS_AT_ONCE // max(1, len(chosen) * pattern.shape[3]))):
         weights = torch.stack([pattern[0, head, part.tolist()] for head in chosen])
         counted = looking[part, None] & seen
         if first.kind != "cross":
             counted &= part[:, None] != keys
-        scores = telling(weights, usual, part, counted)
+        distance = (part[:, None] - keys).abs()
+        scores = telling(weights, usual, distance, counted)
         value, place = scores.flatten().max(dim=0)
         head, row, _ = torch.unravel_index(place, scores.shape)
         if float(value) > best[0]:
@@ -102,20 +104,18 @@ def most_telling(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
 def telling(
     weights: Float[Tensor, "heads queries keys"],
     usual: Float[Tensor, "heads keys"],
-    queries: Tensor,
+    distance: Int[Tensor, "queries keys"],
     counted: Bool[Tensor, "queries keys"],
 ) -> Float[Tensor, "heads queries keys"]:
     """How telling each look is; -∞ where it does not count, and where there is none: its weight is 0."""
-    distance = (queries[:, None] - torch.arange(weights.shape[-1])).abs()
     scores = (weights - usual[:, None]) * distance
     return scores.masked_fill(~counted | (weights == 0), -torch.inf)
 
 
 def ordinary(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
     """Which tokens are the text's own words; where none is, all."""
-    words = torch.tensor(
-        [not token.special and any(map(str.isalnum, token.text)) for token in tokens], dtype=torch.bool
-    )
+    letters = [not token.special and any(map(str.isalnum, token.text)) for token in tokens]
+    words = torch.tensor(letters, dtype=torch.bool, device="cpu")
     return words if bool(words.any()) else torch.ones_like(words)
 
 

@@ -1,4 +1,4 @@
-"""regard inside any Hugging Face model, through its attention interface: fused speed, and patterns that cost nothing.
+"""regard inside Hugging Face models, through their attention interface: fused kernels, and patterns that cost nothing.
 
 Hugging Face calls one attention function for every layer and puts its second result, unchanged, into
 outputs.attentions. Ours runs the fused kernel and gives a `Pattern` there. The mask function is registered under the
@@ -8,10 +8,11 @@ same name: without one, transformers drops the masks without a word.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend
@@ -26,13 +27,25 @@ if TYPE_CHECKING:
 
 NAME = "regard"
 
-RECORDING: ContextVar[list[Attended] | None] = ContextVar("recording", default=None)
+UNSEEN = "block_indices", "sinks"
+"""What some models hand to their attention that changes it, and that regard cannot follow."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recorded:
+    """One attention step of a model that ran, and the number that its module bears, if any."""
+
+    attended: Attended
+    layer: int | None
+
+
+RECORDING: ContextVar[list[Recorded] | None] = ContextVar("recording", default=None)
 
 
 def install(model: "PreTrainedModel") -> "PreTrainedModel":
     """Let a Hugging Face model attend through regard, and give the model back.
 
-    Its forward runs at fused speed, and with output_attentions=True its outputs' attentions (encoder_attentions,
+    Its forward runs fused kernels, and with output_attentions=True its outputs' attentions (encoder_attentions,
     decoder_attentions, cross_attentions, and those of generate) are tuples of `Pattern`s, indexed as the tensors were.
     `model.set_attn_implementation("sdpa")` undoes it.
 
@@ -59,11 +72,11 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
 
 
 @contextmanager
-def installed(model: "PreTrainedModel") -> Iterator[list[Attended]]:
-    """Within this, the model attends through regard in evaluation mode; gives all that it attended, in order."""
+def installed(model: "PreTrainedModel") -> Iterator[list[Recorded]]:
+    """Within this, the model attends through regard in evaluation mode; gives all its attention steps, in order."""
     before = [(part.config, part.config._attn_implementation) for part in models_in(model)]
     modes = [(module, module.training) for module in model.modules()]
-    recorded: list[Attended] = []
+    recorded: list[Recorded] = []
     token = RECORDING.set(recorded)
     try:
         install(model).eval()
@@ -95,16 +108,33 @@ def attention_forward(
     position_bias: Tensor | None = None,
     softcap: float | None = None,
     s_aux: Tensor | None = None,
+    indices: Int[Tensor, "batch queries chosen"] | None = None,
     cache: Any = None,
     **kwargs: Any,
 ) -> tuple[Float[Tensor, "batch queries heads d_value"], Pattern]:
-    """One attention step of a model, called by transformers; its arguments are transformers' own."""
+    """One attention step of a model, called by transformers; its arguments are transformers' own.
+
+    Args:
+        indices: the keys that an indexer chose for each query; no other is seen (DeepSeek-V3.2).
+
+    Raises:
+        InputError: the step is one that regard cannot follow exactly.
+    """
     if cache is not None:
-        raise ValueError(
+        raise InputError(
             "regard cannot see attention over a paged cache (continuous batching); "
-            "run the model with its own cache, or set_attn_implementation('paged|sdpa')."
+            "run the model with its own cache, or with set_attn_implementation('sdpa')."
+        )
+    if unseen := [name for name in UNSEEN if kwargs.get(name) is not None]:
+        raise InputError(
+            f"{type(module).__name__} attends by {' and '.join(unseen)}, which regard cannot follow exactly; "
+            "run the model with set_attn_implementation('eager')."
         )
     mask, bias = mask_and_bias(module, query.shape[2], attention_mask, is_causal, position_bias)
+    if indices is not None:
+        chosen = torch.zeros(*indices.shape[:-1], key.shape[2], dtype=torch.bool, device=key.device)
+        kept = Keep(chosen.scatter_(-1, indices.long(), True)[:, None])
+        mask = kept if mask is None else mask & kept
     attended = attend(
         query,
         key,
@@ -115,7 +145,8 @@ def attention_forward(
         dropout=dropout,
     )
     if (recorded := RECORDING.get()) is not None:
-        recorded.append(attended)
+        layer = getattr(module, "layer_idx", None)
+        recorded.append(Recorded(attended, layer if isinstance(layer, int) else None))
     return attended.context.transpose(1, 2).contiguous(), attended.pattern
 
 

@@ -135,7 +135,7 @@ def listen(module: nn.Module, layers: Sequence[nn.Module], heard: dict[int, list
     def end(module: nn.Module, inputs: Any, output: Any) -> None:
         before, layers_ran = calls.pop()
         for step in (RECORDING.get() or [])[before:]:
-            heard.setdefault(id(step), layers_ran)
+            heard.setdefault(id(step.attended), layers_ran)
 
     return [
         module.register_forward_pre_hook(begin),

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.errors import InputError, nearest
+from regard.errors import InputError, first_words, nearest
 from regard.tracing.reading import refuse_unread
 
 if TYPE_CHECKING:
@@ -53,8 +53,25 @@ def load(name: str | None = None) -> Loaded:
     return Loaded(name=name_of(model), model=model.eval(), tokenizer=tokenizer)
 
 
+def tokenizer_of(name: str) -> Any:
+    """The tokenizer that belongs to a model's name.
+
+    Raises:
+        InputError: none can be had.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        return from_files(AutoTokenizer, f"the tokenizer of {name!r}", name, on_this_machine(name))
+    except InputError as error:
+        raise InputError(f"no tokenizer for {name!r} could be had; give one with tokenizer=….") from error
+
+
 def from_files(kind: Any, what: str, source: str, here: bool) -> Any:
-    """A model or a tokenizer from a folder or the hub.
+    """A model or a tokenizer from a folder or the hub; what the hub's cache has in part is fetched.
+
+    Args:
+        here: whether it is on this machine, in part at least.
 
     Raises:
         InputError: it cannot be had.
@@ -63,6 +80,8 @@ def from_files(kind: Any, what: str, source: str, here: bool) -> Any:
         with quiet(progress=not here):
             return kind.from_pretrained(source, local_files_only=here)
     except Exception as error:  # whatever a damaged file, a missing one or one of another kind comes to
+        if here and not Path(source).is_dir():
+            return from_files(kind, what, source, here=False)
         raise InputError(f"{what} could not be loaded: {first_words(error)}.") from error
 
 
@@ -125,7 +144,7 @@ def ask_the_hub(name: str, source: str) -> None:
             ) from error
         raise InputError(
             f"no model {name!r} on this machine (nearest: {', '.join(nearest(name, [DEFAULT, *cached()]))}), and the "
-            f"Hugging Face hub cannot be reached ({first_line(error)}); {instead}."
+            f"Hugging Face hub cannot be reached ({first_words(error)}); {instead}."
         ) from error
 
 
@@ -156,18 +175,3 @@ def quiet(progress: bool) -> Iterator[None]:
         logging.set_verbosity(verbosity)
         if bars:
             logging.enable_progress_bar()
-
-
-def first_words(error: Exception) -> str:
-    """What an error says before it goes into detail, on one line.
-
-    >>> first_words(ValueError("it takes one of:\\n(1) a tokenizer\\n(2) words\\n\\nSee the manual"))
-    'it takes one of: (1) a tokenizer (2) words'
-    """
-    said = " ".join(str(error).strip().split("\n\n")[0].split()).rstrip(".")
-    return said if said and isinstance(error, OSError | ValueError) else f"{type(error).__name__} {said}".strip()
-
-
-def first_line(error: Exception) -> str:
-    """What an error says first."""
-    return (str(error).strip() or type(error).__name__).split("\n")[0].rstrip(".")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from regard.attention.introduce import a
-from regard.errors import InputError
+from regard.errors import InputError, first_words
 from regard.tracing.tokens import Token, tokens_of
 
 if TYPE_CHECKING:
@@ -25,11 +25,21 @@ def encode(
     if not two:
         return (inputs, (), tokens) if is_causal(model) else (inputs, tokens, ())
     written, target_tokens = encode_one(model, tokenizer, target or "", truncate, as_target=True)
-    start = torch.full((1, 1), model.config.decoder_start_token_id, device=model.device)
+    start = torch.full((1, 1), first_of_target(model), device=model.device)
     shifted = torch.cat([start, written["input_ids"][:, :-1]], dim=1)
     piece = tokenizer.convert_ids_to_tokens(int(start))
     begun = (Token(text=piece, piece=piece, special=True), *target_tokens[:-1])
     return {**inputs, "decoder_input_ids": shifted}, tokens, begun
+
+
+def first_of_target(model: "PreTrainedModel") -> int:
+    """The token that an encoder-decoder's target begins with."""
+    for config in (model.config, getattr(model, "generation_config", None)):
+        if isinstance(start := getattr(config, "decoder_start_token_id", None), int):
+            return start
+    raise InputError(
+        f"{type(model).__name__} does not say what its target begins with; set model.config.decoder_start_token_id."
+    )
 
 
 def encode_one(
@@ -40,9 +50,14 @@ def encode_one(
     limit = longest(model, tokenizer)
     side = {"text_target": text} if as_target else {"text": text}
     limits = {"truncation": True, "max_length": limit} if truncate and limit else {"verbose": False}
-    encoded = tokenizer(
-        **side, return_tensors="pt", return_offsets_mapping=bool(getattr(tokenizer, "is_fast", False)), **limits
-    )
+    offsets = bool(getattr(tokenizer, "is_fast", False))
+    try:
+        encoded = tokenizer(**side, return_tensors="pt", return_offsets_mapping=offsets, **limits)
+    except Exception as error:  # a tokenizer is somebody else's program, and may want to know the languages first
+        raise InputError(
+            f"{type(tokenizer).__name__} could not read the text: {first_words(error)}; set what it needs (src_lang, "
+            "tgt_lang where it knows languages) and give it with tokenizer=…."
+        ) from error
     n_tokens = encoded["input_ids"].shape[1]
     if limit and n_tokens > limit:
         raise InputError(
@@ -69,7 +84,10 @@ def refuse_unread(model: "PreTrainedModel") -> None:
 def refuse_unknown(model: "PreTrainedModel", tokenizer: Any, ids: torch.Tensor, as_target: bool) -> None:
     """Every token must be one of the model's."""
     reader = model.get_decoder() if as_target else model
-    size = getattr(reader.get_input_embeddings(), "num_embeddings", None)
+    try:
+        size = getattr(reader.get_input_embeddings(), "num_embeddings", None)
+    except NotImplementedError:  # a model of several that read
+        return
     if size is not None and ids.numel() and int(ids.max()) >= size:
         raise InputError(
             f"the tokenizer has {len(tokenizer):,} tokens and {type(model).__name__} knows {size:,}, so it cannot read "
@@ -100,20 +118,19 @@ def refuse_unreadable(text: str) -> None:
 
 def longest(model: "PreTrainedModel", tokenizer: Any) -> int | None:
     """How many tokens the model reads at most; None where neither it nor its tokenizer says so."""
-    limits = (getattr(model.config, "max_position_embeddings", None), getattr(tokenizer, "model_max_length", None))
+    limits = (positions_of(model), getattr(tokenizer, "model_max_length", None))
     return min((limit for limit in limits if limit and 0 < limit < 10**9), default=None)
+
+
+def positions_of(model: "PreTrainedModel") -> int | None:
+    """How many positions a model says that it knows; RoBERTa and its kin count from after that of padding."""
+    n_positions: int | None = getattr(model.config, "max_position_embeddings", None)
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            return int(module.num_embeddings) - int(module.padding_idx) - 1
+    return n_positions
 
 
 def is_causal(model: "PreTrainedModel") -> bool:
     """Whether a model's tokens see only what came before them."""
     return any(getattr(module, "is_causal", False) for module in model.modules())
-
-
-def tokenizer_of(name: str) -> Any:
-    """The tokenizer that belongs to a model's name."""
-    from transformers import AutoTokenizer
-
-    try:
-        return AutoTokenizer.from_pretrained(name)
-    except (OSError, ValueError) as error:
-        raise InputError(f"no tokenizer for {name!r} could be had; give one with tokenizer=….") from error

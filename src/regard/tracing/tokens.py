@@ -14,7 +14,7 @@ class Token:
         text: what to show for it; "[UNK:뱀]" where the tokenizer does not know what stands in the text.
         piece: what the tokenizer calls it ("##nom", "Ġthe").
         joined: whether it goes on from the token before it without a space.
-        special: whether the tokenizer added it ("[CLS]").
+        special: whether it is a sign of the tokenizer's ("[CLS]"); "[MASK]" stands for a word, and is none.
     """
 
     text: str
@@ -30,7 +30,7 @@ def tokens_of(tokenizer: Any, encoded: Any, text: str, as_target: bool = False) 
     """The tokens of one encoded text, each with the letters that it stands for."""
     ids = encoded["input_ids"][0].tolist()
     pieces = pieces_of(tokenizer, ids, as_target)
-    specials = set(tokenizer.all_special_ids)
+    specials = {identity for identity in tokenizer.all_special_ids if identity != tokenizer.mask_token_id}
     special = [identity in specials for identity in ids]
     spans = [tuple(map(int, span)) for span in encoded["offset_mapping"][0]] if "offset_mapping" in encoded else None
     tokens = []
@@ -41,7 +41,9 @@ def tokens_of(tokenizer: Any, encoded: Any, text: str, as_target: bool = False) 
             tokens.append(Token(text=piece, piece=piece, special=True))
             continue
         after_a_word = position > 0 and not special[position - 1]
-        joined = after_a_word and goes_on(piece, text, spans, position)
+        joined = after_a_word and (
+            goes_on(text, spans, position) if spans else spelt_on(tokenizer, pieces[position - 1], piece)
+        )
         shown = f"[UNK:{letters}]" if unknown else visible(letters or legible(piece, tokenizer))
         tokens.append(Token(shown, piece, joined))
     return tuple(tokens)
@@ -63,12 +65,16 @@ def own_letters(text: str, spans: list[tuple[int, ...]], position: int) -> str |
     return text[start:end] if end > start and not shared else None
 
 
-def goes_on(piece: str, text: str, spans: list[tuple[int, ...]] | None, position: int) -> bool:
+def goes_on(text: str, spans: list[tuple[int, ...]], position: int) -> bool:
     """Whether a token goes on from the one before it without a space."""
-    if spans is None:
-        return piece.startswith("##")
     start, before = spans[position][0], spans[position - 1][1]
     return start <= before and not text[start : start + 1].isspace()
+
+
+def spelt_on(tokenizer: Any, before: str, piece: str) -> bool:
+    """Whether the tokenizer, which does not say where its tokens are, writes a piece after another without a space."""
+    left, both = (tokenizer.convert_tokens_to_string(pieces).strip() for pieces in ([before], [before, piece]))
+    return not both[len(left) :].startswith(" ")
 
 
 def visible(letters: str) -> str:
@@ -78,22 +84,23 @@ def visible(letters: str) -> str:
 
 def legible(piece: str, tokenizer: Any) -> str:
     """A piece as letters: without the tokenizer's marks, Korean letters as they stand alone, parts of one as bytes."""
-    if (part := bytes_of(piece)) is not None and "\ufffd" in tokenizer.convert_tokens_to_string([piece]):
+    part, letters = bytes_of(piece), tokenizer.convert_tokens_to_string([piece])
+    if part is not None and (not letters or "\ufffd" in letters):
         return "".join(f"‹{byte:02X}›" for byte in part)
     bare = piece.removeprefix("##").removesuffix("</w>").replace("▁", " ").replace("Ġ", " ").replace("Ċ", "\n")
     return "".join(map(stand_alone, bare))
 
 
 def bytes_of(piece: str) -> bytes | None:
-    """The bytes that a piece stands for: "<0xEB>" as SentencePiece writes them, or GPT-2's letter for each byte.
+    """The bytes that a piece stands for: "<0xEB>" as SentencePiece writes them, GPT-2's letter for each, or ByT5's.
 
     >>> bytes_of("<0xEB>"), bytes_of("ëĢ"), bytes_of("뱀")
     (b'\\xeb', b'\\xeb\\x80', None)
     """
     if re.fullmatch(r"<0x[0-9A-F]{2}>", piece):
         return bytes([int(piece[3:5], 16)])
-    letters = [LETTER_OF_BYTE.get(letter) for letter in piece]
-    return bytes(byte for byte in letters if byte is not None) if None not in letters else None
+    numbers = [LETTER_OF_BYTE.get(letter, ord(letter)) for letter in piece]
+    return bytes(numbers) if max(numbers, default=0) < 256 else None
 
 
 def letters_of_bytes() -> dict[str, int]:

@@ -5,7 +5,7 @@ are looked at, and `Trace.check` holds them against what the model's own kernel 
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -16,11 +16,11 @@ import torch
 from regard.attention.attend import Attended
 from regard.attention.introduce import a
 from regard.attention.pattern import Pattern
-from regard.errors import InputError, nearest
+from regard.errors import InputError, first_words, nearest
 from regard.tracing.head import Head, Place
-from regard.tracing.huggingface import installed
-from regard.tracing.models import load, name_of
-from regard.tracing.reading import encode, is_causal, refuse_unread, tokenizer_of
+from regard.tracing.huggingface import Recorded, installed
+from regard.tracing.models import load, name_of, tokenizer_of
+from regard.tracing.reading import encode, is_causal, refuse_unread
 from regard.tracing.tokens import Token
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 KINDS = ("encoder", "decoder", "cross")
 """encoder: a text looks at itself; decoder: a text looks at what came before; cross: a target looks at its source."""
+
+Attention = Mapping[str, Mapping[int, Attended]]
+"""Attention steps by kind and layer."""
 
 ATTENTIONS = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions"}
 
@@ -68,7 +71,7 @@ class Trace:
     target_text: str
     source: tuple[Token, ...]
     target: tuple[Token, ...]
-    attended: Mapping[str, Mapping[int, Attended]]
+    attended: Attention
 
     @property
     def tokens(self) -> tuple[Token, ...]:
@@ -96,8 +99,14 @@ class Trace:
         return tuple(kind for kind in KINDS if self.attended.get(kind))
 
     def heads(self, kind: str | None = None) -> list[Head]:
-        """Every head, layer by layer; of one kind, or of the only kind there is."""
+        """Every head, layer by layer; of one kind, or of the only kind there is.
+
+        Raises:
+            InputError: there is no attention of that kind.
+        """
         kind = kind or self._only_kind()
+        if kind not in self.kinds:
+            raise InputError(f"no attention of kind {kind!r}; this trace has {', '.join(self.kinds)}.")
         queries = self.source if kind == "encoder" else self.target
         keys = self.target if kind == "decoder" else self.source
         return [
@@ -119,9 +128,7 @@ class Trace:
                 f"trace.{self.kinds[0]}[layer]."
             )
         *kind, wanted = name.split() or [""]
-        if len(kind) > 1 or (kind and kind[0] not in self.kinds):
-            raise InputError(f"no attention of kind {' '.join(kind)!r}; this trace has {', '.join(self.kinds)}.")
-        heads = {head.name: head for head in self.heads(kind[0] if kind else None)}
+        heads = {head.name: head for head in self.heads(" ".join(kind))}
         found = heads.get(wanted.upper())
         if found is None:
             last = list(heads)[-1]
@@ -161,11 +168,11 @@ class Trace:
 
         return write_figure(self, Path(path), token=token, head=head)
 
-    def heads_figure(self, path: str | Path, layer: int | None = None) -> Path:
-        """Write the patterns of all heads side by side, or of those of one layer: PNG, SVG or PDF."""
+    def heads_figure(self, path: str | Path, layer: int | None = None, kind: str | None = None) -> Path:
+        """Write the patterns of all heads of a kind side by side, or of those of one layer: PNG, SVG or PDF."""
         from regard.views.figure_heads import write_heads
 
-        return write_heads(self, Path(path), layer)
+        return write_heads(self, Path(path), layer, kind)
 
     def save(self, path: str | Path) -> Path:
         """Write the trace into one safetensors file, to look at it again without the model.
@@ -219,12 +226,11 @@ class Trace:
 
     def __repr__(self) -> str:
         texts = " → ".join(repr(text) for text in (self.text, self.target_text) if text)
-        counts = ", ".join(
-            f"{kind}={len(layers)}x{next(iter(layers.values())).pattern.n_heads}"
-            for kind, layers in self.attended.items()
-            if layers
-        )
-        return f"Trace({texts}, model={self.model!r}, tokens={len(self.tokens)}, {counts})"
+        counts = []
+        for kind in self.kinds:
+            n_heads = sorted({pattern.n_heads for pattern in self._patterns(kind).values()})
+            counts.append(f"{kind}={len(self.attended[kind])}x{'-'.join(map(str, n_heads))}")
+        return f"Trace({texts}, model={self.model!r}, tokens={len(self.tokens)}, {', '.join(counts)})"
 
 
 def trace(
@@ -242,7 +248,7 @@ def trace(
         model: a loaded model, or the name or folder of one.
         target: the text on the decoder's side; an encoder-decoder needs it, no other model takes it.
         tokenizer: None = the one that belongs to the model's name.
-        layers: which layers to keep, counted from 0; None = all.
+        layers: which layers to keep, by the model's own numbers, from 0; None = all that have attention.
         truncate: read only as much of the text as the model takes, instead of refusing.
 
     Raises:
@@ -263,7 +269,7 @@ def trace(
         name, tokenizer = name_of(model), tokenizer or tokenizer_of(model.name_or_path)
     inputs, source, tokens_target = encode(model, tokenizer, text, target, truncate)
     with installed(model) as recorded, torch.no_grad():
-        outputs = model(**inputs, output_attentions=True)
+        outputs = run(model, inputs)
     attended = by_kind(model, outputs, recorded)
     refuse_nan(name, attended)
     return Trace(
@@ -272,32 +278,60 @@ def trace(
         target_text=target or "",
         source=source,
         target=tokens_target,
-        attended={kind: chosen(kept, layers) for kind, kept in attended.items()},
+        attended=chosen(attended, layers),
     )
 
 
-def by_kind(model: "PreTrainedModel", outputs: Any, recorded: list[Attended]) -> dict[str, dict[int, Attended]]:
+def run(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> Any:
+    """The outputs of a model that reads a text.
+
+    Raises:
+        InputError: it wants more than a text, or cannot read this one.
+    """
+    try:
+        return model(**inputs, output_attentions=True)
+    except InputError:
+        raise
+    except Exception as error:  # a model is somebody else's program, and may want anything
+        raise InputError(f"{type(model).__name__} could not read the text: {first_words(error)}.") from error
+
+
+def by_kind(model: "PreTrainedModel", outputs: Any, recorded: list[Recorded]) -> Attention:
     """Every attention step by kind and layer, from the patterns that transformers put into the outputs."""
     names = dict(ATTENTIONS)
     if not model.config.is_encoder_decoder:
         names = {"decoder" if is_causal(model) else "encoder": "attentions"}
-    steps = {id(step.pattern): step for step in recorded}
+    steps = {id(step.attended.pattern): step for step in recorded}
     kinds = {kind: getattr(outputs, name, None) or () for kind, name in names.items()}
     unseen = [kind for kind, patterns in kinds.items() if not patterns or any(id(p) not in steps for p in patterns)]
     if unseen:
         raise InputError(
             f"{type(model).__name__} did not hand out its {' and '.join(unseen)} attention, so it cannot be seen."
         )
-    return {kind: {layer: steps[id(p)] for layer, p in enumerate(patterns)} for kind, patterns in kinds.items()}
+    return {kind: by_layer([steps[id(p)] for p in patterns]) for kind, patterns in kinds.items()}
 
 
-def chosen(steps: Mapping[int, Attended], layers: Collection[int] | None) -> dict[int, Attended]:
-    """The steps of the layers that were asked for."""
-    if layers is None:
-        return dict(steps)
-    if missing := sorted(set(layers) - set(steps)):
-        raise InputError(f"no layer {missing[0]}; the model has {len(steps)}, counted from 0 to {len(steps) - 1}.")
-    return {layer: steps[layer] for layer in sorted(set(layers))}
+def by_layer(steps: Sequence[Recorded]) -> dict[int, Attended]:
+    """Steps by the numbers of the model's layers, of which some may have no attention; else counted from 0."""
+    own = [step.layer for step in steps if step.layer is not None]
+    numbers = own if len(own) == len(steps) and own == sorted(set(own)) else range(len(steps))
+    return {number: step.attended for number, step in zip(numbers, steps, strict=True)}
+
+
+def chosen(attended: Attention, layers: Collection[int] | None) -> Attention:
+    """The steps of the layers that were asked for, of each kind that has them."""
+    there = sorted({layer for steps in attended.values() for layer in steps})
+    wanted = there if layers is None else layers
+    for layer in wanted:
+        if layer not in there:
+            raise no_layer(layer, there, "trace")
+    return {kind: {layer: steps[layer] for layer in steps if layer in wanted} for kind, steps in attended.items()}
+
+
+def no_layer(layer: int, layers: Collection[int], use: str) -> InputError:
+    """What to say of a layer that is not among those there are."""
+    near = min(layers, key=lambda candidate: abs(candidate - layer))
+    return InputError(f"no layer {layer} to {use}: layers run from {min(layers)} to {max(layers)}; nearest: {near}.")
 
 
 def largest(numbers: torch.Tensor) -> float:
@@ -305,7 +339,7 @@ def largest(numbers: torch.Tensor) -> float:
     return float(numbers.abs().max()) if numbers.numel() else 0.0
 
 
-def refuse_nan(name: str, attended: Mapping[str, Mapping[int, Attended]]) -> None:
+def refuse_nan(name: str, attended: Attention) -> None:
     """Name the first layer whose attention met a NaN."""
     for kind, steps in attended.items():
         for layer, step in steps.items():

@@ -18,10 +18,10 @@ from torch import Tensor
 from regard.attention.attend import attend
 from regard.attention.grid import Grid
 from regard.attention.steps import Steps
-from regard.errors import InputError, nearest
+from regard.errors import InputError, counted, nearest
 from regard.tracing.head import Place, find
 from regard.tracing.tokens import Token
-from regard.tracing.worked_numbers import MATRICES, Numbers, counted
+from regard.tracing.worked_numbers import MATRICES, Numbers
 
 Matrix = Float[Tensor, "_ _"]
 

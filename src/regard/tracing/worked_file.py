@@ -30,9 +30,9 @@ from regard import examples
 from regard.attention.masks import Causal, Keep, Mask
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
-from regard.errors import InputError, nearest
+from regard.errors import InputError, counted, nearest
 from regard.tracing.tokens import Token
-from regard.tracing.worked_numbers import MATRICES, Numbers, counted, fit_temperature
+from regard.tracing.worked_numbers import MATRICES, Numbers, fit_temperature
 
 BIASES = ("b_q", "b_k", "b_v")
 KEYS = ("title", "source", "tokens", "memory_tokens", *MATRICES, "n_heads", "scale", "mask", "temperature")

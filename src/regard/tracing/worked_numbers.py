@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.attention.masks import Causal, Keep, Mask
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
-from regard.errors import InputError
+from regard.errors import InputError, counted
 from regard.tracing.tokens import Token
 
 PROJECTED = ("x", "W_q", "W_k", "W_v")
@@ -231,16 +231,6 @@ def check_mask(numbers: Numbers) -> None:
 def by(size: tuple[int, ...]) -> str:
     """The size of a matrix: 4 x 3."""
     return " x ".join(map(str, size))
-
-
-def counted(count: int, noun: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "row"), counted(3, "query")
-    ('1 row', '3 queries')
-    """
-    plural = noun if count == 1 else noun.removesuffix("y") + "ies" if noun.endswith("ry") else noun + "s"
-    return f"{count} {plural}"
 
 
 def listed(names: list[str]) -> str:

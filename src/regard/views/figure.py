@@ -55,8 +55,7 @@ def figure(trace: Trace, focus: Focus) -> Figure:
     pattern.draw(page, MARGIN, top)
     heads.draw(page, min(WIDTH - MARGIN - HEADS_WIDTH, MARGIN + pattern.width + 2 * BETWEEN), heads_top)
     area = page.area(MARGIN, bottom, WIDTH - 2 * MARGIN, CAPTION_LINE * len(caption))
-    for line, words in enumerate(caption):
-        page.write(area, 0.0, CAPTION_LINE * line + 0.12, words, 8.5, color=FAINT)
+    page.write_lines(area, caption, CAPTION_LINE, color=FAINT)
     return page.figure
 
 

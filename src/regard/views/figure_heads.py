@@ -14,10 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
-from regard.errors import InputError
+from regard.errors import counted
 from regard.tracing.focus import by_layer
 from regard.tracing.head import Head
-from regard.tracing.trace import Trace
+from regard.tracing.trace import Trace, no_layer
 from regard.views.figure_page import (
     DPI,
     EDGE,
@@ -34,7 +34,7 @@ from regard.views.figure_page import (
 )
 from regard.views.figure_pattern import SHADES, Maps, half_letter, maps, short
 from regard.views.labels import Fonts, fonts_for
-from regard.views.wording import in_one_line, reading
+from regard.views.wording import in_one_line, reading, sizes
 
 ROOM, TITLE, LINE = WIDTH - 2 * MARGIN, 0.72, 0.165
 """Inches: the width of what is drawn, the height of the title, and of a line of the caption."""
@@ -52,9 +52,17 @@ class Mosaic:
 
     heads: Sequence[Head]
     tiles: Sequence[Maps]
-    columns: int
+    places: Sequence[tuple[int, int]]
+    """The row and column of each head."""
+
     between: int
     below: int
+
+    @property
+    def n_places(self) -> tuple[int, int]:
+        """Rows and columns of patterns."""
+        rows, columns = zip(*self.places, strict=True)
+        return max(rows) + 1, max(columns) + 1
 
     @property
     def size(self) -> tuple[int, int]:
@@ -65,42 +73,42 @@ class Mosaic:
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns of cells of all patterns together."""
-        rows, columns = self.size
-        n_rows = math.ceil(len(self.heads) / self.columns)
-        return n_rows * (rows + self.below) - self.below, self.columns * (columns + self.between) - self.between
+        (rows, columns), (n_rows, n_columns) = self.size, self.n_places
+        return n_rows * (rows + self.below) - self.below, n_columns * (columns + self.between) - self.between
 
-    def corner(self, place: int) -> tuple[int, int]:
-        """The first row and column of a pattern."""
+    def corner(self, place: tuple[int, int]) -> tuple[int, int]:
+        """The first row and column of the cells of a pattern."""
         rows, columns = self.size
-        return place // self.columns * (rows + self.below), place % self.columns * (columns + self.between)
+        return place[0] * (rows + self.below), place[1] * (columns + self.between)
 
     def image(self) -> Float[np.ndarray, "rows columns 3"]:
         """All patterns, coloured, on white."""
         (rows, columns), image = self.size, np.ones((*self.shape, 3))
         panels = [panel for tile in self.tiles for panel in zip(tile.weights, tile.seen, strict=True)]
-        for place, (weights, seen) in enumerate(panels):
+        for place, (weights, seen) in zip(self.places, panels, strict=True):
             top, left = self.corner(place)
             shades = colours()(SHADES(np.ma.masked_array(weights.numpy(), ~seen.numpy())))
             image[top : top + rows, left : left + columns] = shades[..., :3]
         return image
 
 
-def write_heads(trace: Trace, path: Path, layer: int | None = None) -> Path:
+def write_heads(trace: Trace, path: Path, layer: int | None = None, kind: str | None = None) -> Path:
     """Write the patterns of all heads as one picture of the kind that the file's ending names.
 
     Args:
         layer: only the heads of this layer, larger; None = all layers × heads.
+        kind: encoder, decoder or cross; None = the last that there is, as for `focus_on`.
 
     Raises:
-        InputError: an ending other than .png, .svg and .pdf; no such layer; a file that cannot be written.
+        InputError: an ending other than .png, .svg and .pdf; no such layer or kind; a file that cannot be written.
     """
     picture_path(path)
-    return save(heads_figure(trace, layer), path)
+    return save(heads_figure(trace, layer, kind), path)
 
 
-def heads_figure(trace: Trace, layer: int | None = None) -> Figure:
+def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None) -> Figure:
     """The patterns of all heads of one layer, or of all layers × heads."""
-    heads = chosen_heads(trace, layer)
+    heads = chosen_heads(trace, layer, kind)
     tokens = (*heads[0].queries, *heads[0].keys)
     fonts = fonts_for(trace.model + trace.text + "".join(token.text for token in tokens))
     named = layer is not None and max(len(heads[0].queries), len(heads[0].keys)) <= MOST_NAMED
@@ -124,8 +132,7 @@ def heads_figure(trace: Trace, layer: int | None = None) -> Figure:
     if named:
         name_tokens(page, axes, mosaic, side)
     area = page.area(MARGIN, bottom, ROOM, LINE * len(caption))
-    for line, words in enumerate(caption):
-        page.write(area, 0.0, LINE * line + 0.12, words, 8.5, color=FAINT)
+    page.write_lines(area, caption, LINE, color=FAINT)
     return page.figure
 
 
@@ -138,13 +145,12 @@ def whole_pixels(side: float) -> float:
     return math.floor(side * DPI) / DPI if side * DPI >= 1 else side
 
 
-def chosen_heads(trace: Trace, layer: int | None) -> list[Head]:
-    """The heads to draw: of the last kind of attention that there is, as for `focus_on`."""
-    heads = trace.heads(trace.kinds[-1])
-    layers = sorted({head.layer for head in heads})
+def chosen_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head]:
+    """The heads to draw."""
+    heads = trace.heads(kind or trace.kinds[-1])
+    layers = {head.layer for head in heads}
     if layer is not None and layer not in layers:
-        near = min(layers, key=lambda candidate: abs(candidate - layer))
-        raise InputError(f"no layer {layer} to draw: layers run from {layers[0]} to {layers[-1]}; nearest: {near}.")
+        raise no_layer(layer, layers, "draw")
     return [head for head in heads if layer in (None, head.layer)]
 
 
@@ -152,12 +158,16 @@ def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
     """The patterns of heads: a row for each layer, or those of one layer in a square."""
     layers = by_layer(heads)
     columns = math.ceil(math.sqrt(len(heads))) if one_layer else max(map(len, layers))
+    if one_layer:
+        places = [divmod(place, columns) for place in range(len(heads))]
+    else:
+        places = [(row, column) for row, layer in enumerate(layers) for column in range(len(layer))]
     most = max(FEWEST, DOTS // columns)
     tiles = [maps(layer[0].pattern, [head.head for head in layer], most) for layer in layers]
     rows, width = tiles[0].weights.shape[1:]
     between = max(1, round(width * 0.08))
     below = math.ceil(0.3 * columns * (width + between) / ROOM) if one_layer else max(1, round(rows * 0.08))
-    return Mosaic(heads, tiles, columns, between, below)
+    return Mosaic(heads, tiles, places, between, below)
 
 
 def notes(mosaic: Mosaic) -> list[str]:
@@ -177,26 +187,16 @@ def write_title(page: Page, trace: Trace, heads: Sequence[Head], layer: int | No
     """The model, and which heads there are."""
     axes = page.area(MARGIN, MARGIN, ROOM, TITLE)
     page.write(axes, 0.0, 0.16, page.fonts.shortened(trace.model, 15.0, ROOM, bold=True), 15.0, bold=True)
-    n_heads, n_layers = heads[0].pattern.n_heads, len(by_layer(heads))
-    what = f"{counted(n_layers, 'layer')} × " if layer is None else f"layer {layer} · "
+    what = sizes(heads) if layer is None else f"layer {layer} · {counted(len(heads), 'head')}"
     read = page.fonts.shortened(in_one_line(trace.text), 10.5, ROOM - 3)
-    text = f"{heads[0].kind} · {what}{counted(n_heads, 'head')} · {read}"
+    text = f"{heads[0].kind} · {what} · {read}"
     page.write(axes, 0.0, 0.42, text, 10.5, color=FAINT)
-
-
-def counted(number: int, noun: str) -> str:
-    """A number and a noun.
-
-    >>> counted(1, "head"), counted(12, "head")
-    ('1 head', '12 heads')
-    """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def draw_frames(axes: Axes, mosaic: Mosaic, side: float) -> None:
     """A line around each pattern, thinner around small ones."""
     rows, columns = mosaic.size
-    corners = [mosaic.corner(place) for place in range(len(mosaic.heads))]
+    corners = [mosaic.corner(place) for place in mosaic.places]
     frames = [[(x, y), (x + columns, y), (x + columns, y + rows), (x, y + rows)] for y, x in corners]
     thin = min(0.5, 0.5 * columns * side)
     axes.add_collection(
@@ -208,12 +208,13 @@ def number_grid(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
     """Layers down the left and heads along the top, as many numbers as have room."""
     rows, columns = mosaic.size
     step = next(step for step in STEPS if step * (columns + mosaic.between) * side >= 0.2)
-    for place in range(0, mosaic.columns, step):
-        x = mosaic.corner(place)[1] + columns / 2
-        page.write(axes, x, -0.07 / side, str(mosaic.heads[place].head), 7.5, color=FAINT, ha="center")
-    for place in range(0, len(mosaic.heads), mosaic.columns * step):
-        y = mosaic.corner(place)[0] + rows / 2 + half_letter(7.5) / side
-        page.write(axes, -0.07 / side, y, str(mosaic.heads[place].layer), 7.5, color=FAINT, ha="right")
+    layers, (n_rows, n_columns) = [layer[0].layer for layer in by_layer(mosaic.heads)], mosaic.n_places
+    for head in range(0, n_columns, step):
+        x = mosaic.corner((0, head))[1] + columns / 2
+        page.write(axes, x, -0.07 / side, str(head), 7.5, color=FAINT, ha="center")
+    for row in range(0, n_rows, step):
+        y = mosaic.corner((row, 0))[0] + rows / 2 + half_letter(7.5) / side
+        page.write(axes, -0.07 / side, y, str(layers[row]), 7.5, color=FAINT, ha="right")
     x, y = -0.3 / side, mosaic.shape[0] / 2
     page.write(axes, mosaic.shape[1] / 2, -0.24 / side, "head", 8.0, color=FAINT, ha="center")
     page.write(axes, x, y, "layer", 8.0, color=FAINT, ha="center", va="center", rotation=90)
@@ -222,7 +223,7 @@ def number_grid(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
 def name_panels(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
     """The head's name under each pattern."""
     rows, columns = mosaic.size
-    for place, head in enumerate(mosaic.heads):
+    for place, head in zip(mosaic.places, mosaic.heads, strict=True):
         top, left = mosaic.corner(place)
         page.write(axes, left + columns / 2, top + rows + 0.15 / side, head.name, 8.5, ha="center")
 
@@ -230,7 +231,7 @@ def name_panels(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
 def name_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
     """Tokens beside the patterns at the left and over those at the top."""
     size = min(8.0, side * 72 * 0.8)
-    for place, head in enumerate(mosaic.heads):
+    for place, head in zip(mosaic.places, mosaic.heads, strict=True):
         top, left = mosaic.corner(place)
         if left == 0:
             for row, token in enumerate(head.queries):

@@ -1,6 +1,7 @@
 """A page of a picture: parts placed in inches from its top left, one set of colours, and the file it becomes."""
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,11 @@ class Page:
         font = self.fonts.properties(size, bold)
         style = {"color": INK, "va": "baseline", **style}
         axes.text(x, y, self.fonts.drawn(text), fontproperties=font, parse_math=False, clip_on=False, **style)
+
+    def write_lines(self, axes: Axes, lines: Sequence[str], height: float, **style: Any) -> None:
+        """Write small lines of text one below the other, each of some height in inches."""
+        for number, line in enumerate(lines):
+            self.write(axes, 0.0, height * number + 0.12, line, 8.5, **style)
 
 
 def blank(height: float, fonts: Fonts) -> Page:

@@ -28,6 +28,7 @@ class Sharpest:
 
     focus: Focus
     layers: list[int]
+    n_heads: int
     looks: list[tuple[Head, int, float]]
     fonts: Fonts
     room: float
@@ -36,8 +37,7 @@ class Sharpest:
     @property
     def side(self) -> float:
         """Of a cell, in inches."""
-        n_heads = self.focus.head.pattern.n_heads
-        return min(LARGEST_CELL, (self.room - LEFT) / n_heads, self.tallest / len(self.layers))
+        return min(LARGEST_CELL, (self.room - LEFT) / self.n_heads, self.tallest / len(self.layers))
 
     @property
     def title(self) -> list[str]:
@@ -58,10 +58,8 @@ class Sharpest:
 
     def draw(self, page: Page, left: float, top: float) -> None:
         """Draw it at a place in inches from the page's top left."""
-        n_heads, layers, side = self.focus.head.pattern.n_heads, self.layers, self.side
-        text = page.area(left, top, self.room, self.above)
-        for line, words in enumerate(self.title):
-            page.write(text, 0.0, LINE * line + 0.12, words, 8.5)
+        n_heads, layers, side = self.n_heads, self.layers, self.side
+        page.write_lines(page.area(left, top, self.room, self.above), self.title, LINE)
         axes = page.area(left + LEFT, top + self.above, n_heads * side, len(layers) * side)
         axes.set(xlim=(0, n_heads), ylim=(len(layers), 0))
         weights = {(head.layer, head.head): weight for head, _, weight in self.looks}
@@ -91,7 +89,8 @@ class Sharpest:
 def sharpest_heads(trace: Trace, focus: Focus, fonts: Fonts, room: float, tallest: float) -> Sharpest:
     """What a token finds in each head of the kind of its own; its cells at most so high in all."""
     heads = trace.heads(focus.head.kind)
-    return Sharpest(focus, sorted(trace.attended[focus.head.kind]), sharpest(heads, focus.query), fonts, room, tallest)
+    layers, n_heads = sorted(trace.attended[focus.head.kind]), 1 + max(head.head for head in heads)
+    return Sharpest(focus, layers, n_heads, sharpest(heads, focus.query), fonts, room, tallest)
 
 
 def draw_rules(axes: Axes, columns: int, rows: int, side: float) -> None:

@@ -32,6 +32,7 @@ def writable(path: Path) -> Path:
         raise InputError(f"cannot write {path}: it is a folder; name a file in it.")
     if not path.parent.is_dir():
         raise InputError(f"cannot write {path}: there is no folder {path.parent}; make it first or name another file.")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
+    folder = [] if path.exists() and not path.is_file() else [Path(os.path.realpath(path)).parent]
+    if not all(os.access(place, os.W_OK) for place in (*folder, *[path] * path.exists())):
         raise InputError(f"cannot write {path}: writing there is not permitted; name another file.")
     return path

@@ -12,11 +12,12 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from regard.errors import counted
 from regard.tracing.focus import Focus, by_layer, focus_on, sharpest
 from regard.tracing.head import Head, Place, times
 from regard.tracing.trace import Trace
 from regard.views.columns import Columns
-from regard.views.wording import called, reading, visible
+from regard.views.wording import called, reading, sizes, visible
 
 SHADES = " ·░▒▓█"
 """Blocks for weights from 0 to 1; a weight above 0 never shows as blank."""
@@ -74,11 +75,12 @@ def other_words(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType
 
 def title(trace: Trace, focus: Focus) -> Text:
     """Model and sizes in one line."""
-    pattern = focus.head.pattern
-    n_layers = len(trace.attended[focus.head.kind])
-    sizes = f"{n_layers} layers × {pattern.n_heads} heads · {len(trace.tokens)} tokens"
+    queries, keys = focus.head.queries, focus.head.keys
+    tokens = counted(len(queries), "token")
+    if focus.head.kind == "cross":
+        tokens = f"{len(queries)} target and {len(keys)} source tokens"
     kind = f"{focus.head.kind} · " if len(trace.kinds) > 1 else ""
-    return Text.assemble((visible(trace.model), "bold"), f" · {kind}{sizes}")
+    return Text.assemble((visible(trace.model), "bold"), f" · {kind}{sizes(trace.heads(focus.head.kind))} · {tokens}")
 
 
 def note(focus: Focus) -> Text:
@@ -125,9 +127,12 @@ def sharp_heads(sharp: Sequence[tuple[Head, int, float]], focus: Focus) -> Table
 def grid(heads: Sequence[Head], sharp: Sequence[tuple[Head, int, float]], focus: Focus) -> Columns:
     """All layers × heads, one cell each; the head that is looked at stands in brackets."""
     weights = {head.name: weight for head, _, weight in sharp}
-    rows = [[cell(weights.get(h.name, 0.0), h.name == focus.head.name) for h in layer] for layer in by_layer(heads)]
-    names = [f"L{layer[0].layer} " for layer in by_layer(heads)]
-    return Columns(names, [f"H{head}".center(4) for head in range(focus.head.pattern.n_heads)], rows, gap=0)
+    layers = by_layer(heads)
+    names, n_heads = [f"L{layer[0].layer} " for layer in layers], max(map(len, layers))
+    rows = [[cell(weights.get(h.name, 0.0), h.name == focus.head.name) for h in layer] for layer in layers]
+    for row in rows:
+        row += [Text()] * (n_heads - len(row))
+    return Columns(names, [f"H{head}".center(4) for head in range(n_heads)], rows, gap=0)
 
 
 def cell(weight: float, chosen: bool) -> Text:

@@ -1,9 +1,13 @@
-"""What every view says in the same words: what a token is called, and how the target's side of a model is read."""
+"""What every view says in the same words: a token's name, how large a model is, how its target's side is read."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from regard.errors import counted
+
 if TYPE_CHECKING:
+    from regard.tracing.head import Head
     from regard.tracing.tokens import Token
     from regard.tracing.trace import Trace
 
@@ -33,6 +37,14 @@ def called(position: int, tokens: "Sequence[Token]") -> str:
     text = tokens[position].text
     same = [place for place, token in enumerate(tokens) if token.text == text]
     return visible(text if len(same) == 1 else f"{text}:{same.index(position) + 1}")
+
+
+def sizes(heads: "Sequence[Head]") -> str:
+    """How many layers heads make up, and how many there are in each."""
+    each = Counter(head.layer for head in heads)
+    fewest, most = min(each.values()), max(each.values())
+    layers = counted(len(each), "layer")
+    return f"{layers} × {counted(most, 'head')}" if fewest == most else f"{layers} of {fewest} to {most} heads"
 
 
 def reading(trace: "Trace", kind: str) -> str:

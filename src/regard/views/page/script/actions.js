@@ -12,6 +12,7 @@ function chooseKind(kind) {
   change({ layer: nearest.layer, head: Math.min(state.head, nearest.heads - 1) });
   keepVisible();
   fillHeadControls();
+  fillFacts();
 }
 
 function chooseHead(layer, head) {

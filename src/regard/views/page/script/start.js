@@ -110,6 +110,17 @@ function fillHeadControls() {
   fill("head", Array.from({ length: layerOf().heads }, (_, head) => [head, head]));
 }
 
+const counted = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+
+function fillFacts() {
+  const counts = kindOf().layers.map((layer) => layer.heads);
+  const [fewest, most] = [Math.min(...counts), Math.max(...counts)];
+  const sizes = `${counted(counts.length, "layer")} ${fewest === most ? `× ${counted(most, "head")}` : `of ${fewest} to ${most} heads`}`;
+  const [source, target] = [trace.source.length, trace.target.length];
+  const tokens = source && target ? `${source} source and ${target} target tokens` : counted(source + target, "token");
+  find("facts").replaceChildren(element("b", trace.model), ` · ${sizes} · ${tokens}`);
+}
+
 function fillHeader() {
   const text = find("text");
   text.textContent = trace.text;
@@ -117,11 +128,7 @@ function fillHeader() {
   if (text.scrollHeight > text.clientHeight) text.tabIndex = 0; // so that it can be scrolled by keys
   find("target").hidden = !trace.target_text;
   say("target", trace.target_text);
-  const [kind] = Object.values(trace.kinds);
-  const sizes = `${kind.layers.length} layers × ${kind.layers[0].heads} heads`;
-  const counts = [trace.source, trace.target].filter((tokens) => tokens.length).map((tokens) => tokens.length);
-  const tokens = counts.length > 1 ? `${counts[0]} source and ${counts[1]} target tokens` : `${counts[0]} tokens`;
-  find("facts").replaceChildren(element("b", trace.model), ` · ${sizes} · ${tokens}`);
+  fillFacts();
   say("precision", precision());
 }
 
