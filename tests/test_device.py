@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.device import device_named
+from regard.device import device_named, widest_type
 from regard.errors import InputError
 
 OTHERS = torch.cuda.is_available() or torch.backends.mps.is_available()
@@ -25,6 +25,7 @@ def test_the_fastest_where_none_is_named():
         ("cudo", "there is no device 'cudo'; nearest: cuda; give cpu, cuda or mps."),
         ("gpu:1", "there is no device 'gpu:1'; nearest: cpu; give cpu, cuda or mps."),
         ("cpu:first", "'cpu:first' is no device; after cpu: comes its number, such as cpu:0."),
+        ("cpu:1", "there is no device 'cpu:1'; PyTorch finds cpu:0 on this machine."),
         pytest.param(
             "cuda:0",
             "PyTorch finds no cuda on this machine; it finds cpu.",
@@ -36,3 +37,18 @@ def test_devices_that_are_not(name, message):
     with pytest.raises(InputError) as refused:
         device_named(name)
     assert str(refused.value) == message
+
+
+def test_a_number_that_is_too_large(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert device_named("cuda:1") == torch.device("cuda", 1)
+    assert device_named("cuda") == torch.device("cuda")
+    with pytest.raises(InputError) as refused:
+        device_named("cuda:9")
+    assert str(refused.value) == "there is no device 'cuda:9'; PyTorch finds cuda:0 to cuda:1 on this machine."
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("cpu", torch.float64), ("cuda:1", torch.float64), ("mps", torch.float32)])
+def test_the_widest_type(name, dtype):
+    assert widest_type(torch.device(name)) == dtype

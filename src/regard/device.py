@@ -26,6 +26,20 @@ def device_named(name: str | torch.device | None) -> torch.device:
         found = ", ".join(kind for kind in here if here[kind])
         raise InputError(f"PyTorch finds no {kind} on this machine; it finds {found}.")
     try:
-        return torch.device(name)
+        device = torch.device(name)
     except RuntimeError as error:
         raise InputError(f"{str(name)!r} is no device; after {kind}: comes its number, such as {kind}:0.") from error
+    n = torch.cuda.device_count() if kind == "cuda" else 1
+    if device.index is not None and device.index >= n:
+        there = f"{kind}:0" if n == 1 else f"{kind}:0 to {kind}:{n - 1}"
+        raise InputError(f"there is no device {str(name)!r}; PyTorch finds {there} on this machine.")
+    return device
+
+
+def widest_type(device: torch.device) -> torch.dtype:
+    """The floating-point type with the most digits that a device has; Apple's GPUs (mps) have no float64.
+
+    >>> widest_type(torch.device("cpu")), widest_type(torch.device("mps"))
+    (torch.float64, torch.float32)
+    """
+    return torch.float32 if device.type == "mps" else torch.float64

@@ -8,7 +8,8 @@ import typer
 from typer.testing import CliRunner
 
 from regard import InputError
-from regard.cli.evaluate import evaluate, lines_of
+from regard.cli.evaluate import evaluate
+from regard.cli.lines import lines_of
 
 app = typer.Typer()
 app.command()(evaluate)
@@ -85,15 +86,23 @@ def test_a_translator_translates_first(files, monkeypatch):
     from regard.translation import translator
 
     class Fake:
-        def translate(self, texts):
+        def translate(self, texts, truncate):
+            asked.append(truncate)
             assert texts == lines_of(files / "test.en")
             return [SimpleNamespace(text=text) for text in lines_of(files / "system.de")]
 
-    monkeypatch.setattr(translator.Translator, "load", lambda folder: Fake())
+    def load(folder, device):
+        asked.append(device)
+        return Fake()
+
+    asked = []
+    monkeypatch.setattr(translator.Translator, "load", load)
     result = run("test.de", "--translator", "en-de", "--source", "test.en", "--html", "a.html")
     assert result.exit_code == 0, result.exception
     assert result.stdout.splitlines()[:5] == run("test.de", "system.de").stdout.splitlines()[:5]
     assert "<title>en-de · regard</title>" in (files / "a.html").read_text()
+    run("test.de", "--translator", "en-de", "--source", "test.en", "--truncate", "--device", "cpu")
+    assert asked == [None, False, "cpu", True]
 
 
 def test_lines_are_kept_as_they_are(tmp_path):
@@ -118,6 +127,14 @@ def test_lines_are_kept_as_they_are(tmp_path):
         (
             ["test.de", "-t", "en-de"],
             "--translator translates --source, and there is none; name the file to translate.",
+        ),
+        (
+            ["test.de", "system.de", "--truncate"],
+            "--truncate is about translating; give --translator as well.",
+        ),
+        (
+            ["test.de", "system.de", "--device", "cpu"],
+            "--device is about translating; give --translator as well.",
         ),
         (
             ["test.de", "short.de"],

@@ -179,6 +179,11 @@ def test_prefixes(folder, tmp_path):
         f"{path} has a prefix for 3 lines and there are more to translate; "
         "it needs a line for each, and may leave it empty."
     )
+    path.write_bytes(b"die\nkatz\xe4\n")
+    assert refusal(folder, "--prefix-file", path, text="the cat\n" * 2) == (
+        f"{path}: line 2 is not UTF-8 (byte 0xE4 at place 5); "
+        "convert the text first, for instance with iconv -f LATIN1 -t UTF-8."
+    )
 
 
 def test_remarks_name_the_line(folder):

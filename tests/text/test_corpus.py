@@ -49,7 +49,7 @@ def test_what_is_too_long_or_unlike_is_left_out_and_counted(tmp_path, vocabulari
     longest = max(len(source.encode(pairs[1][0])), len(target.encode(pairs[1][1])))
     assert longest > 10
     assert (report.over_long, report.mismatched, report.kept, len(corpus)) == (1, 1, 2, 2)
-    assert str(report) == "0 pairs read, 2 kept; left out: 1 over-long, 1 of mismatched lengths"
+    assert report.left_out() == "1 over-long, 1 of mismatched lengths"
 
 
 def test_texts_lie_one_after_the_other(tmp_path, numbers, vocabularies):
@@ -83,9 +83,12 @@ def test_large_vocabularies_get_larger_numbers(tmp_path, numbers, vocabularies):
 
 
 def test_nothing_left_is_refused(tmp_path, numbers, vocabularies):
-    with pytest.raises(InputError) as refusal:
-        written(tmp_path, numbers[-3:], vocabularies, max_tokens=0)
-    assert str(refusal.value) == ("no pair is left to learn from: 0 pairs read, 0 kept; left out: 3 over-long.")
+    for purpose in ("to learn from", "to judge by"):
+        with pytest.raises(InputError) as refusal:
+            written(tmp_path, numbers[-3:], vocabularies, max_tokens=0, purpose=purpose)
+        assert str(refusal.value) == (
+            f"no pair is left {purpose}: 3 over-long; give others, or a larger data.max_tokens or data.max_ratio."
+        )
 
 
 def test_a_damaged_corpus_is_refused(tmp_path, numbers, vocabularies):

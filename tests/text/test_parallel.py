@@ -41,7 +41,7 @@ def test_raw_text_is_tidied(files):
         read=5, byte_order_marks=1, carriage_returns=4, extra_spaces=5, control_characters=1, empty=1
     )
     report.kept = 4
-    assert str(report) == "5 pairs read, 4 kept; left out: 1 empty"
+    assert report.left_out() == "1 empty"
     assert report.table().splitlines() == [
         "      5  pairs read",
         "      1  files with a byte order mark, removed",

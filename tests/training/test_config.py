@@ -24,7 +24,16 @@ def refusal(action, *arguments, **named):
         (Training, {"seed": "x"}, 'training.seed = "x": it must be a whole number.'),
         (Training, {"seed": True}, "training.seed = true: it must be a whole number."),
         (Training, {"seed": 1.0}, "training.seed = 1.0: it must be a whole number."),
-        (Training, {"seed": -1}, "training.seed = -1: it must be a whole number at least 0."),
+        (
+            Training,
+            {"seed": -1},
+            "training.seed = -1: it must be a whole number between 0 and 9,223,372,036,854,775,806.",
+        ),
+        (
+            Training,
+            {"seed": 2**63 - 1},
+            "training.seed = 9223372036854775807: it must be a whole number between 0 and 9,223,372,036,854,775,806.",
+        ),
         (Training, {"batch_tokens": 7}, "training.batch_tokens = 7: it must be a whole number at least 8."),
         (Training, {"learning_rate": 0}, "training.learning_rate = 0: it must be a number above 0."),
         (Training, {"learning_rate": float("nan")}, "training.learning_rate = nan: it must be a number above 0."),

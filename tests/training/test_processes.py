@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -44,7 +45,9 @@ torch.set_num_threads(1)
 work, source, target = map(Path, sys.argv[1:4])
 for name in sys.argv[4:]:
     folder, settings = name.split(":")
-    train(source, target, work / folder, read_config(work / f"{settings}.toml"), device="cpu")
+    trained = train(source, target, work / folder, read_config(work / f"{settings}.toml"), device="cpu")
+    with (work / f"{folder}-{os.environ['RANK']}.jsonl").open("a") as file:
+        print(json.dumps([trained.step, trained.reason]), file=file)
 os.environ["ACCELERATE_USE_FSDP"] = "true"
 with Processes.start(torch.device("cpu"), "float32") as processes:
     for share_out in (None, True, False):
@@ -64,6 +67,7 @@ JOBS = {
     "recurrent-shared": "recurrent-shared",
     "onwards": "onwards",
     "onwards-shared": "onwards-shared",
+    "timed": "timed",
 }
 """Trainings of two processes: the folder, and its settings."""
 
@@ -82,11 +86,12 @@ def together(work, texts, settings):
         for text, name in zip(texts, ("a.en", "a.ko"), strict=True):
             shutil.copy(text, work / name)
         (work / "together.py").write_text(TOGETHER)
-        jobs = [f"{folder}:{name}" for folder, name in JOBS.items()] + ["again:shared"]
+        jobs = [f"{folder}:{name}" for folder, name in JOBS.items()] + ["again:shared", "timed:timed"]
         launcher = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]
         usual = ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
         command = [*launcher, *usual, *map(str, (work / "together.py", work, work / "a.en", work / "a.ko")), *jobs]
-        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
         assert done.returncode == 0, done.stderr
     return work
 
@@ -112,6 +117,7 @@ def settings(work, quick):
         "recurrent-shared": replace(recurrent, training=replace(recurrent.training, shard=True)),
         "onwards": onwards,
         "onwards-shared": replace(onwards, training=replace(onwards.training, shard=True)),
+        "timed": replace(dry, training=replace(dry.training, max_steps=1000, max_minutes=1e-6)),
     }
 
 
@@ -169,6 +175,14 @@ def test_one_process_takes_up_what_several_shared_out(together, alone, settings)
     assert_like(alone("whole"), together / "stopped")
 
 
+def test_time_is_over_for_all_at_once(together):
+    """At the first step at which they agree; what is started again knows on every process that it is over."""
+    ended = [10, "its 1e-06 minutes are over (training.max_minutes)"]
+    for rank in (0, 1):
+        lives = (together / f"timed-{rank}.jsonl").read_text().splitlines()
+        assert [json.loads(life) for life in lives] == [ended, ended]
+
+
 @pytest.mark.parametrize(("share_out", "least", "most"), [("None", 0.4, 0.6), ("True", 0.4, 0.6), ("False", 1, 1)])
 def test_each_holds_its_share(together, share_out, least, most):
     """Where the settings do not say, Accelerate's config does; here it asks for FSDP."""
@@ -194,4 +208,36 @@ def test_what_else_accelerate_may_be_asked_for(monkeypatch, variable, name):
     assert str(refusal.value) == (
         f"Accelerate's config asks for {name}, and regard does DDP and FSDP alone; "
         "run `accelerate config` anew, or use torchrun."
+    )
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """launched(n, "cuda:0") has Accelerate find so many processes and give this one a device; there are two devices."""
+    taken = []
+
+    def launch(n, device):
+        met = SimpleNamespace(num_processes=n, process_index=0, is_main_process=True, device=torch.device(device))
+        monkeypatch.setattr("accelerate.Accelerator", lambda **named: met)
+        monkeypatch.setattr(torch.cuda, "set_device", taken.append)
+        return taken
+
+    return launch
+
+
+@pytest.mark.parametrize(("name", "taken"), [("cuda:1", [torch.device("cuda", 1)]), ("cuda", []), ("cpu:0", [])])
+def test_a_device_by_its_number_is_the_one(launched, name, taken):
+    found = launched(1, "cuda")
+    Processes.start(torch.device(name), "float32")
+    assert found == taken
+
+
+@pytest.mark.parametrize(("n", "device"), [(2, "cuda:1"), (1, "cuda:0")])
+def test_a_launcher_shares_the_devices_out(launched, n, device):
+    launched(n, device)
+    with pytest.raises(InputError) as refusal:
+        Processes.start(torch.device("cuda:1"), "float32")
+    assert str(refusal.value) == (
+        "cuda:1 is one device, and a launcher gives every process its own; give --device cuda, and say which devices "
+        "there are to share out with CUDA_VISIBLE_DEVICES."
     )

@@ -8,8 +8,18 @@ from typing import get_args
 import pytest
 import torch
 
-from regard.training.config import Evaluation, Kind, Model, TrainConfig, Training, VocabularySettings
-from regard.training.recipes import CAUTIOUS, RECIPES, chosen_recipe, derived, with_steps
+from regard import InputError
+from regard.training.config import Data, Evaluation, Kind, Model, TrainConfig, Training, VocabularySettings
+from regard.training.recipes import (
+    CAUTIOUS,
+    LONGEST,
+    RECIPES,
+    chosen_recipe,
+    default_precision,
+    derived,
+    with_longest,
+    with_steps,
+)
 from regard.training.survey import Survey
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -126,3 +136,38 @@ def test_a_number_of_evaluations_is_kept():
     recipe = RECIPES["cpu"][0]
     config = with_steps(settled(recipe=recipe), recipe, 100)
     assert config.training.max_steps == config.evaluation.every_steps * recipe.evaluations
+
+
+@pytest.mark.parametrize(
+    ("said", "room", "longest"), [(None, 1024, LONGEST), (None, LONGEST + 1, LONGEST), (None, 40, 39), (39, 40, 39)]
+)
+def test_a_sentence_and_its_end_fit_the_model(said, room, longest):
+    assert with_longest(TrainConfig(data=Data(max_tokens=said)), room).data.max_tokens == longest
+
+
+def test_sentences_that_do_not_fit_the_model():
+    with pytest.raises(InputError) as refusal:
+        with_longest(TrainConfig(data=Data(max_tokens=40)), 40)
+    assert str(refusal.value) == (
+        "data.max_tokens = 40 does not fit model.max_tokens = 40: the model needs room for a sentence's end as well; "
+        "give data.max_tokens of at most 39, or leave it out, or give model.max_tokens of at least 41."
+    )
+
+
+def test_the_precision_is_that_of_the_device_itself(monkeypatch):
+    chosen = []
+
+    class Device:
+        def __init__(self, device):
+            self.device = device
+
+        def __enter__(self):
+            chosen.append(self.device)
+
+        def __exit__(self, *error):
+            chosen.append(None)
+
+    monkeypatch.setattr(torch.cuda, "device", Device)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: chosen == [torch.device("cuda:1")])
+    assert default_precision(torch.device("cuda:1")) == "bfloat16"
+    assert default_precision(torch.device("cuda:0")) == default_precision(CPU) == "float32"

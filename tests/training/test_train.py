@@ -320,10 +320,46 @@ def test_too_few_pairs(tmp_path, quick):
     for name in ("a", "b"):
         (tmp_path / name).write_text("one line\n")
     assert refusal(tmp_path / "a", tmp_path / "b", tmp_path / "out", quick()) == (
-        f"{tmp_path / 'a'} and {tmp_path / 'b'} have 1 pairs, and 1 are to be held out to judge by, so none is left to "
-        "learn from; give more pairs, a smaller data.dev_pairs, or files to judge by with --dev-source and "
-        "--dev-target."
+        f"{tmp_path / 'a'} and {tmp_path / 'b'} have 1 pairs with 1 different sources, and those of 1 sources are to "
+        "be held out to judge by, so none is left to learn from; give more pairs, a smaller data.dev_pairs, or files "
+        "to judge by with --dev-source and --dev-target."
     )
+
+
+def test_too_few_different_sources(tmp_path, quick):
+    (tmp_path / "a").write_text("hello\n" * 100)
+    (tmp_path / "b").write_text("".join(f"{n}\n" for n in range(100)))
+    assert refusal(tmp_path / "a", tmp_path / "b", tmp_path / "out", quick()) == (
+        f"{tmp_path / 'a'} and {tmp_path / 'b'} have 100 pairs with 1 different sources, and those of 5 sources are to "
+        "be held out to judge by, so none is left to learn from; give more pairs, a smaller data.dev_pairs, or files "
+        "to judge by with --dev-source and --dev-target."
+    )
+
+
+def test_dev_pairs_of_which_none_can_be_judged_by(tmp_path, texts, quick):
+    (tmp_path / "dev.en").write_text(f"{'one ' * 99}\n\none\n")
+    (tmp_path / "dev.ko").write_text("일\n이\n\n")
+    data = {"dev_source": str(tmp_path / "dev.en"), "dev_target": str(tmp_path / "dev.ko"), "max_tokens": 90}
+    assert refusal(*texts, tmp_path / "out", quick(data=data)) == (
+        "no pair is left to judge by: 2 empty, 1 over-long; give others, or a larger data.max_tokens or data.max_ratio."
+    )
+
+
+LEARNED, BY_PLACE = {"positions": "learned"}, {"score": "location"}
+
+
+@pytest.mark.parametrize(("kind", "changes"), [("transformer", LEARNED), ("recurrent", BY_PLACE)])
+def test_sentences_are_no_longer_than_the_model_has_room_for(tmp_path, texts, quick, kind, changes):
+    train(*texts, tmp_path / "out", quick(kind=kind, changes={**changes, "max_tokens": 16}))
+    assert "max_tokens = 15\n" in (tmp_path / "out" / "config.toml").read_text()
+    assert json.loads((tmp_path / "out" / "data" / "report.json").read_text())["over_long"] > 0
+    message = refusal(*texts, tmp_path / "more", quick(kind=kind, changes={"max_tokens": 16}, data={"max_tokens": 16}))
+    assert message.startswith("data.max_tokens = 16 does not fit model.max_tokens = 16: ")
+    assert not (tmp_path / "more" / "data").exists()
+
+
+def test_the_largest_seed(tmp_path, texts, quick):
+    assert train(*texts, tmp_path / "out", quick(seed=2**63 - 2, max_steps=1)).step == 1
 
 
 def test_another_machines_folder_is_refused_before_anything_is_written(tmp_path, texts, quick):

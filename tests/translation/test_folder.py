@@ -1,5 +1,6 @@
 """A translator's folder: what is written is read, and what is not a translator is refused in words."""
 
+import errno
 import json
 from dataclasses import asdict
 
@@ -83,18 +84,26 @@ def test_reading_leaves_the_random_numbers_alone(folder):
     assert_close(torch.rand(3), expected, rtol=0, atol=0)
 
 
-def test_what_was_there_stays_when_writing_fails(folder, translator, monkeypatch):
+@pytest.mark.parametrize("name", ["source.spm", "model.safetensors"])
+def test_what_was_there_stays_when_writing_fails(folder, translator, name):
+    """The system takes no more than half of a file."""
+    resource = pytest.importorskip("resource", reason="has limits")
+    messages = {
+        "source.spm": f"cannot write a translator into {folder}: file too large; name another folder.",
+        "model.safetensors": (
+            f"cannot write {folder}/model.safetensors (Error while serializing: I/O error: File too large (os error "
+            f"{errno.EFBIG})); make room on its disk, or name another folder."
+        ),
+    }
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("safetensors.torch.save_file", full)
-    with pytest.raises(InputError) as error:
-        write_translator(folder, translator.model, translator.source_vocabulary, translator.target_vocabulary)
-    assert str(error.value) == (
-        f"cannot write a translator into {folder}: no space left on device; name another folder."
-    )
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before[name]) // 2, usual[1]))
+    try:
+        with pytest.raises(InputError) as error:
+            write_translator(folder, translator.model, translator.source_vocabulary, translator.target_vocabulary)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert str(error.value) == messages[name]
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 

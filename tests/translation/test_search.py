@@ -8,6 +8,7 @@ from itertools import groupby
 import pytest
 import torch
 from tiny import Tiny, alone, every_text, forced, some_sources
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.errors import InputError
 from regard.text.vocabulary import BOS, EOS, PAD
@@ -161,6 +162,35 @@ def test_scores_of_float32_are_true_too(search, transformer):
     single.load_state_dict(transformer.state_dict())
     sources = some_sources(single, n=6)
     for row, hypotheses in enumerate(search.run(single, sources)):
+        for hypothesis in hypotheses:
+            (log_probability,), _ = forced(single, sources, row, [hypothesis.tokens])
+            assert hypothesis.log_probability == pytest.approx(log_probability, abs=1e-4)
+
+
+class Narrow(TorchDispatchMode):
+    """A device without float64; a sample's numbers are drawn on the CPU, which has it."""
+
+    DRAW = torch.ops.aten.rand, torch.ops.aten.stack
+
+    def __torch_dispatch__(self, function, types, arguments=(), named=None):
+        found = function(*arguments, **(named or {}))
+        if isinstance(found, torch.Tensor) and function.overloadpacket not in self.DRAW:
+            assert found.dtype != torch.float64, function
+        return found
+
+
+@pytest.mark.parametrize("prefix", [0, 2])
+@pytest.mark.parametrize("search", SEARCHES, ids=repr)
+def test_a_device_without_float64_searches_in_float32(search, prefix, transformer, monkeypatch):
+    single = Transformer(transformer.config).eval()
+    single.load_state_dict(transformer.state_dict())
+    sources = some_sources(single, n=6, prefix=prefix)
+    for module in ("search", "likeliest", "sampling", "beam"):
+        monkeypatch.setattr(f"regard.translation.{module}.widest_type", lambda device: torch.float32)
+    monkeypatch.setattr("regard.translation.likeliest.regard_likeliest", lambda: None)  # it runs on a CPU
+    with Narrow():
+        found = search.run(single, sources)
+    for row, hypotheses in enumerate(found):
         for hypothesis in hypotheses:
             (log_probability,), _ = forced(single, sources, row, [hypothesis.tokens])
             assert hypothesis.log_probability == pytest.approx(log_probability, abs=1e-4)

@@ -82,6 +82,19 @@ def test_any_translation_can_be_given(translator):
         assert one.log_probability == pytest.approx(total, abs=1e-4)
 
 
+def test_a_device_without_float64_scores_in_float32(translator, monkeypatch):
+    widened = []
+
+    def widest_type(device):
+        widened.append(device)
+        return torch.float32
+
+    before = translator.score(["no dog"], ["ein Hund"])[0].score
+    monkeypatch.setattr("regard.translation.translator.widest_type", widest_type)
+    assert translator.score(["no dog"], ["ein Hund"])[0].score == pytest.approx(before, abs=1e-4)
+    assert widened == [torch.device("cpu")]
+
+
 def test_translations_that_cannot_be_given(translator):
     with pytest.raises(ValueError, match="got 1 targets for 2 texts; give one for each"):
         translator.score(["no dog", "the cat"], ["a"])
@@ -321,7 +334,7 @@ def test_a_recurrent_translator_does_all_of_it(vocabularies, tmp_path, capsys):
     trace = found[0].trace
     assert trace.kinds == ("cross",)
     trace.show()
-    assert "1 layers × 1 heads" in capsys.readouterr().out
+    assert "1 layer × 1 head" in capsys.readouterr().out
     assert trace.html(tmp_path / "a.html").stat().st_size > 1000
 
 

@@ -1,12 +1,12 @@
 """`regard evaluate REFERENCE HYPOTHESIS`: how good translations are."""
 
 import sys
-from contextlib import nullcontext
-from io import BufferedIOBase
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
+
+from regard.cli.options import Device, Truncate
 
 
 def evaluate(
@@ -21,6 +21,8 @@ def evaluate(
     source: Annotated[
         Path | None, typer.Option("--source", "-s", help="What was translated; shown beside the worst lines.")
     ] = None,
+    truncate: Truncate = False,
+    device: Device = None,
     against: Annotated[
         Path | None, typer.Option("--against", "-a", help="A second system's translations, to be compared with.")
     ] = None,
@@ -53,13 +55,14 @@ def evaluate(
     """
     from dataclasses import asdict
 
+    from regard.cli.lines import lines_of
     from regard.cli.work import working
     from regard.errors import InputError
     from regard.translation.evaluate import check_lines
     from regard.translation.evaluate import evaluate as measure
     from regard.views.files import writable, write_whole
 
-    check_given(hypothesis, translator, source)
+    check_given(hypothesis, translator, source, {"--truncate": truncate, "--device": device is not None})
     to_stdout = json == Path("-")
     outputs = [path for path in (html, None if to_stdout else json) if path is not None]
     for output in outputs:
@@ -70,7 +73,12 @@ def evaluate(
         raise InputError("- is standard input, which can be read only once, and it is given twice; name a file.")
     lines = {path: lines_of(path) for path in given}
     check_lines({"standard input" if path == Path("-") else str(path): text for path, text in lines.items()})
-    hypotheses = translations(hypothesis, translator, source, lines)
+    if hypothesis is not None:
+        hypotheses = lines[hypothesis]
+    else:
+        assert translator is not None  # check_given saw to both
+        assert source is not None
+        hypotheses = translations(translator, lines[source], truncate, device)
     with working("measuring"):
         evaluation = measure(
             hypotheses,
@@ -100,28 +108,10 @@ def evaluate(
             print(f"wrote {output}")
 
 
-def lines_of(path: Path) -> list[str]:
-    """The lines of a text file; - is standard input.
-
-    Raises:
-        InputError: it cannot be read, or a line is not UTF-8.
-    """
-    from regard.cli.lines import read_lines
-    from regard.errors import InputError
-
-    try:
-        given = nullcontext(cast("BufferedIOBase", sys.stdin.buffer)) if str(path) == "-" else path.open("rb")
-        with given as stream:
-            return [line for some in read_lines(stream) for line in some]
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise InputError(f"cannot read {path}: {reason}; name another file.") from error
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
-
-
-def check_given(hypothesis: Path | None, translator: Path | None, source: Path | None) -> None:
-    """Refuse both or neither of translations and a translator, and a translator with nothing to translate."""
+def check_given(
+    hypothesis: Path | None, translator: Path | None, source: Path | None, options: dict[str, bool]
+) -> None:
+    """Refuse both or neither of translations and a translator, what a translator lacks, and its options without it."""
     from regard.errors import InputError
 
     if (hypothesis is None) == (translator is None):
@@ -129,22 +119,19 @@ def check_given(hypothesis: Path | None, translator: Path | None, source: Path |
         raise InputError(f"got {had}; give the file of translations, or a translator that makes them.")
     if translator is not None and source is None:
         raise InputError("--translator translates --source, and there is none; name the file to translate.")
+    for option, there in options.items():
+        if there and translator is None:
+            raise InputError(f"{option} is about translating; give --translator as well.")
 
 
-def translations(
-    hypothesis: Path | None, translator: Path | None, source: Path | None, lines: dict[Path, list[str]]
-) -> list[str]:
-    """The translations as they were given, or made now by beam search."""
+def translations(folder: Path, lines: list[str], truncate: bool, device: str | None) -> list[str]:
+    """Translations made now, by beam search."""
     from regard.cli.work import working
 
-    if hypothesis is not None:
-        return lines[hypothesis]
-    assert translator is not None  # check_given saw to both
-    assert source is not None
-    with working(f"translating {len(lines[source]):,} lines"):
+    with working(f"translating {len(lines):,} lines"):
         from regard.translation.translator import Translator
 
-        return [one.text for one in Translator.load(translator).translate(lines[source])]
+        return [one.text for one in Translator.load(folder, device).translate(lines, truncate=truncate)]
 
 
 def title(hypothesis: Path | None, translator: Path | None) -> str:

@@ -31,7 +31,7 @@ def export(
       regard export en-ko --to ctranslate2 --out en-ko-ct2
       regard export en-ko --to onnx --out en-ko-onnx --lines test.en
     """
-    from regard.cli.evaluate import lines_of
+    from regard.cli.lines import lines_of
     from regard.cli.work import working
 
     checked = None if lines is None else lines_of(lines)

@@ -4,8 +4,10 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from io import BufferedIOBase
+from pathlib import Path
+from typing import cast
 
 from regard.errors import InputError
 
@@ -47,6 +49,23 @@ def read_lines(stream: BufferedIOBase) -> Iterator[list[str]]:
                 ) from error
             texts.append((text.removeprefix("\ufeff") if number == 1 else text).removesuffix("\r"))
         yield texts
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines of a text file; - is standard input.
+
+    Raises:
+        InputError: it cannot be read, or a line is not UTF-8.
+    """
+    try:
+        given = nullcontext(cast("BufferedIOBase", sys.stdin.buffer)) if str(path) == "-" else path.open("rb")
+        with given as stream:
+            return [line for some in read_lines(stream) for line in some]
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot read {path}: {reason}; name another file.") from error
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 Tell = Callable[[str], None]

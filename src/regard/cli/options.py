@@ -29,6 +29,10 @@ Target = Annotated[
     str | None,
     typer.Option("--target", help="The text on the decoder's side; for encoder-decoders only."),
 ]
+Device = Annotated[
+    str | None,
+    typer.Option("--device", help="cpu, cuda or mps; cuda:1 for the second.", show_default="the fastest there is"),
+]
 Truncate = Annotated[
     bool,
     typer.Option("--truncate", help="Read the beginning of a text that is too long for the model."),

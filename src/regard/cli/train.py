@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.options import Device
+
 if TYPE_CHECKING:
     from regard.training.train import Trained
 
@@ -36,10 +38,7 @@ def train(
     changes: Annotated[
         list[str] | None, typer.Option("--set", "-s", help="One setting: section.name=value; may be repeated.")
     ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option("--device", help="cpu, cuda or mps.", show_default="the fastest there is"),
-    ] = None,
+    device: Device = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say how it goes.")] = False,
 ) -> None:
     """Train a translator from two text files.

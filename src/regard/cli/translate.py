@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from regard.cli.options import Device, Truncate
+
 if TYPE_CHECKING:
     from regard.translation.search import Search
     from regard.translation.translation import Translation
@@ -41,7 +43,10 @@ def translate(
     ] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Draw each piece from what the model expects.")] = False,
     temperature: Annotated[
-        float | None, typer.Option("--temperature", help="Below 1: bolder; above: wilder.", show_default="1")
+        float | None,
+        typer.Option(
+            "--temperature", help="Below 1 the likely become likelier; above 1 all become alike.", show_default="1"
+        ),
     ] = None,
     top_k: Annotated[
         int | None, typer.Option("--top-k", help="Draw from this many pieces.", show_default="all")
@@ -61,15 +66,11 @@ def translate(
     copy_unknown: Annotated[
         bool, typer.Option("--copy-unknown", help="Copy from the source what the translator cannot write.")
     ] = False,
-    truncate: Annotated[
-        bool, typer.Option("--truncate", help="Read the beginning of lines that are too long.")
-    ] = False,
+    truncate: Truncate = False,
     batch_tokens: Annotated[
         int | None, typer.Option("--batch-tokens", help="Source pieces translated at a time.", show_default="2048")
     ] = None,
-    device: Annotated[
-        str | None, typer.Option("--device", help="cpu, cuda or mps.", show_default="the fastest there is")
-    ] = None,
+    device: Device = None,
 ) -> None:
     """Translate lines: one in, one out, in the same order; an empty line stays one.
 
@@ -232,6 +233,8 @@ class Beginnings:
     """What translations must begin with: one prefix for all, or a line of a file for each."""
 
     def __init__(self, prefix: str | None, file: Path | None) -> None:
+        from regard.cli.lines import lines_of
+
         self.prefix, self.file = prefix, file
         self.lines = None if file is None else lines_of(file)
 
@@ -265,18 +268,6 @@ class Beginnings:
                 f"{self.file} has a prefix for {len(self.lines)} lines and {n_lines} were translated; "
                 "do the two belong together?"
             )
-
-
-def lines_of(file: Path) -> list[str]:
-    """The lines of a file.
-
-    Raises:
-        InputError: it cannot be read, or is not UTF-8.
-    """
-    from regard.cli.lines import read_lines
-
-    with ExitStack() as stack:
-        return [line for lines in read_lines(opened(stack, file)) for line in lines]
 
 
 # Output

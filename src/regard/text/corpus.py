@@ -104,6 +104,7 @@ def write_corpus(
     *,
     max_tokens: int,
     max_ratio: float,
+    purpose: str = "to learn from",
     report: Report | None = None,
     progress: Callable[[int], None] = lambda n: None,
 ) -> Corpus:
@@ -112,6 +113,7 @@ def write_corpus(
     Args:
         max_tokens: pieces of the longest text that is kept, EOS not counted.
         max_ratio: how many times as long as the other the longer side of a pair may be.
+        purpose: what the pairs are for, to be said where none is left.
         report: in which pairs that are kept and those left out are counted.
         progress: is told how many pairs have just been read.
 
@@ -140,7 +142,10 @@ def write_corpus(
             os.fsync(file.fileno())
     report.kept += n_pairs
     if n_pairs == 0:
-        raise InputError(f"no pair is left to learn from: {report}.")
+        raise InputError(
+            f"no pair is left {purpose}: {report.left_out()}; give others, or a larger data.max_tokens or "
+            "data.max_ratio."
+        )
     write_whole(folder / "corpus.json", json.dumps({"pairs": n_pairs, "dtype": np.dtype(kind).name}))
     return Corpus(folder)
 

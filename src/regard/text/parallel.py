@@ -99,10 +99,14 @@ class Report:
         always = "pairs read", "pairs to learn from"
         return "\n".join(f"{number:>7,}  {what}" for what, number in rows.items() if number or what in always)
 
-    def __str__(self) -> str:
+    def left_out(self) -> str:
+        """What was wrong with the pairs that are neither learned from nor held out.
+
+        >>> Report(empty=3, over_long=1000).left_out()
+        '3 empty, 1,000 over-long'
+        """
         out = {"empty": self.empty, "over-long": self.over_long, "of mismatched lengths": self.mismatched}
-        left_out = ", ".join(f"{number:,} {what}" for what, number in out.items() if number) or "none"
-        return f"{self.read:,} pairs read, {self.kept:,} kept; left out: {left_out}"
+        return ", ".join(f"{number:,} {what}" for what, number in out.items() if number)
 
 
 @dataclass(frozen=True, slots=True)

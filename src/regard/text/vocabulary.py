@@ -12,10 +12,8 @@ Source: Kudo & Richardson 2018, "SentencePiece"; byte-pair encoding: Sennrich, H
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
-from itertools import accumulate
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,16 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import InputError, needs
-from regard.text.tidy import SPACE, refuse_halves, tidied
+from regard.text.tidy import refuse_halves, tidied
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """The ids of padding, of what is unknown, and of the begin and the end of a text."""
 
 LINES = 2_000_000
 """Lines that a vocabulary is trained on at most, drawn from all those that come; more change little."""
-
-MANY_LETTERS = 1_000
-"""Different letters from which on a text is one of a script of very many, such as Chinese characters."""
 
 FEWEST = 16
 """Pieces that a vocabulary has at least: the special ones, ▁ and a few letters."""
@@ -42,22 +37,12 @@ WORTH_THREADS = 64
 """Texts from which on threads save more time than it takes to start them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
-    """The words of a text, and to which of them each of its pieces belongs."""
-
-    words: tuple[str, ...]
-    word_of: tuple[int, ...]
-
-
 class Vocabulary:
     """One SentencePiece model, which turns texts into ids and back.
 
     >>> vocabulary = Vocabulary.train(["the cat sat", "the mat"] * 9, n_tokens=20)
     >>> vocabulary.decode(vocabulary.encode("the cat"))
     'the cat'
-    >>> vocabulary.words("cat mat").words
-    ('cat', 'mat')
     >>> vocabulary.unknown("the dog")
     ['d', 'o', 'g']
     """
@@ -71,15 +56,14 @@ class Vocabulary:
         return needs("sentencepiece", "translation").SentencePieceProcessor(model_proto=self.model)
 
     @classmethod
-    def train(cls, lines: Iterable[str], n_tokens: int, *, coverage: float | None = None) -> "Vocabulary":
+    def train(cls, lines: Iterable[str], n_tokens: int, *, coverage: float = 1.0) -> "Vocabulary":
         """A vocabulary of about so many pieces, from the lines of a text.
 
         It has fewer where the text has not that many, and more where its letters alone are more.
 
         Args:
             n_tokens: `vocabulary_size` says how many suit a text.
-            coverage: the share of the text's letters that must be known; the rarest of the others are not. None =
-                all, or 0.9995 of a text of more than a thousand different letters.
+            coverage: the share of the text's letters that must be known; the rarest of the others are not.
 
         Raises:
             InputError: a text of nothing, or one that SentencePiece cannot use.
@@ -87,8 +71,6 @@ class Vocabulary:
         chosen = drawn_lines(filter(None, map(tidied, lines)), LINES)
         if not chosen:
             raise InputError("there is no text to make a vocabulary of: every line is empty.")
-        if coverage is None:
-            coverage = 1.0 if len(set().union(*chosen)) <= MANY_LETTERS else 0.9995
         try:
             return cls(trained(chosen, max(n_tokens, FEWEST), coverage))
         except RuntimeError as error:
@@ -157,11 +139,6 @@ class Vocabulary:
         surfaces = self.surfaces(text)
         letters = "".join(piece for token, piece in zip(self.encode(text), surfaces, strict=True) if token == UNK)
         return list(dict.fromkeys(letters))
-
-    def words(self, text: str) -> Words:
-        """The words of a text, which spaces part, and which of them each piece of `encode(text)` belongs to."""
-        starts = [piece.startswith(SPACE) for piece in self.surfaces(text)]
-        return Words(tuple(tidied(text).split()), tuple(accumulate(starts, initial=-1))[1:])
 
     def surfaces(self, text: str) -> list[str]:
         """What each piece of `encode(text)` stands for, letters that are not known too."""

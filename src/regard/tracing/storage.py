@@ -28,7 +28,7 @@ from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.pattern import Pattern
 from regard.attention.scores.score import Score
 from regard.errors import InputError, needs
-from regard.files import whole
+from regard.tensors import write_tensors
 from regard.tracing.tokens import Token
 from regard.tracing.trace import Trace
 
@@ -70,10 +70,10 @@ def write_trace(trace: Trace, path: Path) -> Path:
     """Write a trace into a file, whole.
 
     Raises:
-        InputError: a score, mask or normaliser is not regard's own, so nobody could read it back.
-        OSError: the file cannot be written.
+        InputError: a score, mask or normaliser is not regard's own, so nobody could read it back; or the file cannot be
+            written.
     """
-    save, tensors = needs("safetensors.torch", "huggingface").save_file, Tensors()
+    tensors = Tensors()
     steps = {
         kind: {str(layer): described_step(step, tensors) for layer, step in layers.items()}
         for kind, layers in trace.attended.items()
@@ -88,8 +88,7 @@ def write_trace(trace: Trace, path: Path) -> Path:
         "target": [asdict(token) for token in trace.target],
         "attended": steps,
     }
-    with whole(path) as beside:
-        save(tensors.kept, beside, metadata={FORMAT: json.dumps(about, ensure_ascii=False)})
+    write_tensors(path, tensors.kept, {FORMAT: json.dumps(about, ensure_ascii=False)})
     return path
 
 

@@ -180,8 +180,8 @@ class Trace:
         What each attention step was given is kept to the bit; the weights that follow from it agree up to rounding.
 
         Raises:
-            InputError: a score, mask or normaliser is not regard's own, so nobody could read it back.
-            OSError: the file cannot be written.
+            InputError: a score, mask or normaliser is not regard's own, so nobody could read it back; or the file
+                cannot be written.
         """
         from regard.tracing.storage import write_trace
 

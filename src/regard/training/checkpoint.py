@@ -19,7 +19,8 @@ from torch import Tensor
 
 from regard.errors import InputError, needs
 from regard.files import sync_folder, write_whole
-from regard.training.files import facts, remove_folder, write_tensors
+from regard.tensors import write_tensors
+from regard.training.files import facts, remove_folder
 
 FORMAT = "regard checkpoint"
 VERSION = 1

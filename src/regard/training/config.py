@@ -30,7 +30,7 @@ class Range:
         return self.least <= value <= self.most and isfinite(value)
 
     def __str__(self) -> str:
-        return f"at least {self.least:g}" if self.most == inf else f"between {self.least:g} and {self.most:g}"
+        return f"at least {self.least:,}" if self.most == inf else f"between {self.least:,} and {self.most:,}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,9 @@ class Data(Section):
     dev_pairs: Count | None = None
     """How many pairs are taken out of the corpus to judge by; None = one in twenty, at most 1,000."""
 
-    max_tokens: Annotated[int, Range(2)] = 256
-    """The longest sentence that is learned from, in pieces; a pair with a longer one is left out and counted."""
+    max_tokens: Annotated[int, Range(2)] | None = None
+    """The longest sentence that is learned from, in pieces; a pair with a longer one is left out and counted. None =
+    256, or as many as the model has room for."""
 
     max_ratio: Annotated[float, Range(1)] = 9.0
     """The largest ratio between the lengths of a pair's sentences; pairs past it are left out and counted."""
@@ -123,7 +124,7 @@ class Model(Section):
 class Training(Section):
     """How parameters become better; where None, by the size of the corpus and the device."""
 
-    seed: CountOrZero = 1
+    seed: Annotated[int, Range(0, 2**63 - 2)] = 1
     """Every draw follows from it: first parameters, the order of the pairs, dropout."""
 
     batch_tokens: Annotated[int, Range(8)] | None = None

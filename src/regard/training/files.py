@@ -1,28 +1,15 @@
-"""What a training keeps on the disk: tensors written whole, what is said of a file, folders removed at once."""
+"""What a training keeps on the disk: what is said of a file, folders removed at once."""
 
 import shutil
-from collections.abc import Mapping
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any
-
-from torch import Tensor
-
-from regard.errors import needs
-from regard.files import whole
 
 
 def facts(path: Path) -> dict[str, Any]:
     """What a manifest says of a file."""
     with path.open("rb") as file:
         return {"size": path.stat().st_size, "sha256": file_digest(file, "sha256").hexdigest()}
-
-
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors as a safetensors file, whole."""
-    save = needs("safetensors.torch", "translation").save_file
-    with whole(path) as beside:
-        save({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, beside)
 
 
 def remove_folder(folder: Path) -> None:

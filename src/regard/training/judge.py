@@ -113,7 +113,7 @@ class Judge:
                 source, lengths, target, expected = (
                     part.to(self.device) for part in (batch.source, batch.lengths, batch.target, batch.expected)
                 )
-                total += loss_of(self.model, source, lengths, target, expected).double().cpu()
+                total += loss_of(self.model, source, lengths, target, expected).cpu().double()
                 n_tokens += batch.n_tokens
         return float(total) / n_tokens
 

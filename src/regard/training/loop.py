@@ -170,7 +170,7 @@ def train_on(run: Run, state: State) -> State:
                 step,
                 stopping.asked,
                 tally.elapsed_seconds - saved_seconds > 60 * settings.save_minutes,
-                out_of_time(run, state),
+                run.processes.is_main and out_of_time(run, state),  # by one clock, as clocks differ
             )
             judged = over or step >= run.max_steps or step % (settings.every_steps or 1) == 0
             if not (asked or late or judged or step % settings.log_steps == 0):
@@ -181,9 +181,10 @@ def train_on(run: Run, state: State) -> State:
                 if asked or late or judged:
                     saved_seconds = tally.elapsed_seconds
                     save(run, replace(state, elapsed_seconds=saved_seconds))
-            if asked or over or reason_to_end(run, state):
+            if asked or over or reason_of_steps(run, state):
                 break
-    return replace(state, elapsed_seconds=tally.elapsed_seconds)
+    (elapsed_seconds,) = run.processes.from_main([tally.elapsed_seconds])
+    return replace(state, elapsed_seconds=elapsed_seconds)
 
 
 def agreed(run: Run, step: int, *wishes: bool) -> list[bool]:
@@ -197,13 +198,19 @@ def agreed(run: Run, step: int, *wishes: bool) -> list[bool]:
 
 def reason_to_end(run: Run, state: State) -> str | None:
     """Why training is over; None = it is not."""
+    reason = reason_of_steps(run, state)
+    if reason is None and out_of_time(run, state):
+        return f"its {run.config.training.max_minutes:g} minutes are over (training.max_minutes)"
+    return reason
+
+
+def reason_of_steps(run: Run, state: State) -> str | None:
+    """Why its steps and evaluations, which all processes count alike, are enough; None = they are not."""
     patience = run.config.evaluation.patience
     if state.position.step >= run.max_steps:
         return f"step {run.max_steps:,} was to be the last (training.max_steps)"
     if patience is not None and state.since_best >= patience:
         return f"{state.since_best} evaluations in a row were no better (evaluation.patience)"
-    if out_of_time(run, state):
-        return f"its {run.config.training.max_minutes:g} minutes are over (training.max_minutes)"
     return None
 
 

@@ -29,11 +29,11 @@ from regard.text.corpus import Corpus, write_corpus
 from regard.text.parallel import Parallel, Report, dev_limit, place_of
 from regard.text.vocabulary import Vocabulary
 from regard.text.vocabulary_size import vocabulary_size
-from regard.training.config import TrainConfig
+from regard.training.config import Model, TrainConfig
 from regard.training.folder import settle, stored_config, write_config
 from regard.training.judge import DevPairs
 from regard.training.progress import Watcher
-from regard.training.recipes import chosen_recipe, derived, with_steps
+from regard.training.recipes import LONGEST, chosen_recipe, derived, with_longest, with_steps
 from regard.training.start import START, copy_parameters, start_of, with_start
 from regard.training.survey import Survey, surveyed
 from regard.translation.folder import Contents, kinds
@@ -61,18 +61,12 @@ class Prepared:
     target_vocabulary: Vocabulary
 
     def model_config(self) -> Any:
-        """The model's own settings: those of the preset and what was changed, with the vocabularies' sizes.
+        """The model's own settings, with the vocabularies' sizes.
 
         Raises:
             InputError: they do not fit together.
         """
-        model, sizes = self.config.model, (len(self.source_vocabulary), len(self.target_vocabulary))
-        changes = {**model.changes, "n_source_tokens": sizes[0], "n_target_tokens": sizes[1]}
-        kind = kinds()[model.kind].config
-        try:
-            return kind(**changes) if model.preset is None else kind.preset(model.preset, **changes)
-        except ValueError as error:
-            raise InputError(f"the settings of [model] do not make one: {error}") from error
+        return model_config(self.config.model, len(self.source_vocabulary), len(self.target_vocabulary))
 
 
 def prepare(
@@ -96,12 +90,30 @@ def prepare(
     survey = surveyed(parallel.pairs(), watcher)
     recipe, start = chosen_recipe(survey.n_pairs, device), start_of(config)
     settled = derived(config if start is None else with_start(config, start), recipe, survey, device)
+    settled = with_longest(settled, model_config(settled.model).max_tokens)
     write_data(data, parallel, texts, settled, survey, watcher, start)
     prepared = load(data, settled)
-    prepared.model_config()  # refused before anything is settled
+    prepared.model_config()  # refused before anything is settled, now that the vocabularies' sizes are known
     settled = with_steps(settled, recipe, prepared.batches.n_batches())
     write_config(folder, settled)
     return load(data, settled)
+
+
+def model_config(model: Model, n_source_tokens: int = 1, n_target_tokens: int = 1) -> Any:
+    """A model's own settings: those of the preset and what was changed, with the vocabularies' sizes.
+
+    Args:
+        n_source_tokens, n_target_tokens: 1 = not known yet.
+
+    Raises:
+        InputError: they do not fit together.
+    """
+    changes = {**model.changes, "n_source_tokens": n_source_tokens, "n_target_tokens": n_target_tokens}
+    kind = kinds()[model.kind].config
+    try:
+        return kind(**changes) if model.preset is None else kind.preset(model.preset, **changes)
+    except ValueError as error:
+        raise InputError(f"the settings of [model] do not make one: {error}") from error
 
 
 def write_data(
@@ -132,10 +144,12 @@ def write_data(
         done += n
         watcher.works(f"cutting the texts into pieces: {done:,} of {survey.n_pairs:,} pairs")
 
-    write = partial(write_corpus, max_tokens=config.data.max_tokens, max_ratio=config.data.max_ratio)
+    longest = config.data.max_tokens or LONGEST
+    write = partial(write_corpus, max_tokens=longest, max_ratio=config.data.max_ratio)
     write(writing / "train", split.train(report), source, target, report=report, progress=progress)
-    write(writing / "dev", split.dev(), source, target)
-    judged = split.judged(config.evaluation.pairs, source, config.data.max_tokens)
+    apart = Report()
+    write(writing / "dev", split.dev(apart), source, target, report=apart, purpose="to judge by")
+    judged = split.judged(config.evaluation.pairs, source, longest)
     write_whole(writing / "judged.json", json.dumps(judged, ensure_ascii=False))
     write_whole(writing / "report.json", json.dumps(report.as_dict()))
     shutil.rmtree(data, ignore_errors=True)
@@ -168,13 +182,15 @@ class Split:
         if "dev source" in texts:
             return cls(parallel, Parallel(texts["dev source"], texts["dev target"]), -1, seed)
         n_dev = config.data.dev_pairs or min(-(-n_pairs // ONE_IN), MOST_DEV_PAIRS)
-        if n_dev >= n_pairs:
+        split = cls(parallel, None, dev_limit((source for source, _ in parallel.pairs()), n_dev, seed), seed)
+        if next(split.train(), None) is None:
+            n_sources = len({source for source, _ in parallel.pairs()})
             raise InputError(
-                f"{parallel.source} and {parallel.target} have {n_pairs:,} pairs, and {n_dev:,} are to be held out to "
-                "judge by, so none is left to learn from; give more pairs, a smaller data.dev_pairs, or files to judge "
-                "by with --dev-source and --dev-target."
+                f"{parallel.source} and {parallel.target} have {n_pairs:,} pairs with {n_sources:,} different sources, "
+                f"and those of {n_dev:,} sources are to be held out to judge by, so none is left to learn from; give "
+                "more pairs, a smaller data.dev_pairs, or files to judge by with --dev-source and --dev-target."
             )
-        return cls(parallel, None, dev_limit((source for source, _ in parallel.pairs()), n_dev, seed), seed)
+        return split
 
     def train(self, report: Report | None = None) -> Iterator[Pair]:
         """The pairs to learn from."""
@@ -185,10 +201,10 @@ class Split:
             else:
                 yield pair
 
-    def dev(self) -> Iterator[Pair]:
+    def dev(self, report: Report | None = None) -> Iterator[Pair]:
         """The pairs to judge by."""
         if self.apart is not None:
-            return self.apart.pairs()
+            return self.apart.pairs(report)
         return (pair for pair in self.parallel.pairs() if self.holds_out(pair))
 
     def holds_out(self, pair: Pair) -> bool:
@@ -250,5 +266,5 @@ def load(data: Path, config: TrainConfig) -> Prepared:
 
 def dropouts(config: TrainConfig, source: Vocabulary, target: Vocabulary) -> tuple[BPEDropout, BPEDropout] | None:
     """What cuts the texts to learn from anew, if the settings ask for it."""
-    probability, most = config.vocabulary.bpe_dropout, config.data.max_tokens
+    probability, most = config.vocabulary.bpe_dropout, config.data.max_tokens or LONGEST
     return (BPEDropout(source, probability, most), BPEDropout(target, probability, most)) if probability else None

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +34,8 @@ FSDP = "ACCELERATE_USE_FSDP"
 OTHER_WAYS = {"ACCELERATE_USE_DEEPSPEED": "DeepSpeed", "ACCELERATE_USE_MEGATRON_LM": "Megatron-LM"}
 """What Accelerate's config may ask for and regard does not do."""
 
+Number = TypeVar("Number", int, float)
+
 
 @dataclass(frozen=True, slots=True)
 class Processes:
@@ -51,9 +53,13 @@ class Processes:
         """Meet the other processes, if a launcher started any.
 
         Raises:
-            InputError: Accelerate's config asks for what regard does not do, or another process does not come.
+            InputError: Accelerate's config asks for what regard does not do, another process does not come, or a
+                launcher has shared the devices out and this one is to be another.
         """
         refuse_other_ways()
+        numbered = device.type == "cuda" and device.index is not None
+        if numbered:
+            torch.cuda.set_device(device)  # which Accelerate takes, unless a launcher has shared the devices out
         accelerate = needs("accelerate", "translation")
         asked_to_shard = os.environ.pop(FSDP, "false").lower() == "true"  # we see to it, on a CPU as well
         patience = needs("accelerate.utils", "translation").InitProcessGroupKwargs(timeout=timedelta(days=7))
@@ -65,6 +71,11 @@ class Processes:
             ),
             asked_to_shard,
         )
+        if numbered and (met.n > 1 or met.device.index not in (None, device.index)):
+            raise InputError(
+                f"{device} is one device, and a launcher gives every process its own; give --device cuda, and say "
+                "which devices there are to share out with CUDA_VISIBLE_DEVICES."
+            )
         return met if met.n == 1 else replace(met, lifelines=Lifelines.open(met.rank, met.n, met.from_main))
 
     def __enter__(self) -> "Processes":
@@ -153,12 +164,12 @@ class Processes:
             return list(here)
         return [bool(count) for count in self.total(torch.tensor(here, dtype=torch.float32, device=self.device)) > 0]
 
-    def from_main(self, numbers: list[int]) -> list[int]:
-        """The main process's whole numbers, to all of them."""
+    def from_main(self, numbers: list[Number]) -> list[Number]:
+        """The main process's numbers, all of one type, to all of them."""
         if self.n == 1:
             return numbers
-        told = torch.tensor(numbers if self.is_main else [0] * len(numbers), device=self.device)
-        return [int(number) for number in self.total(told)]
+        exact = torch.float64 if isinstance(numbers[0], float) else torch.int64
+        return self.total(torch.tensor(numbers, dtype=exact, device=self.device) * self.is_main).tolist()
 
     def parameters(self, module: nn.Module) -> dict[str, Tensor]:
         """All parameters and buffers, each whole and under one name; for the main process, the others get none."""

@@ -11,9 +11,13 @@ from typing import Any
 
 import torch
 
+from regard.errors import InputError
 from regard.training.config import Kind, Precision, TrainConfig
 from regard.training.schedule import ScheduleName
 from regard.training.survey import Survey
+
+LONGEST = 256
+"""Pieces of the longest sentence that is learned from, if the model has room for as many."""
 
 ALIKE = 0.5
 """The share of letters in common from which on two languages have one vocabulary."""
@@ -208,6 +212,22 @@ def derived(config: TrainConfig, recipe: Recipe, survey: Survey, device: torch.d
     )
 
 
+def with_longest(config: TrainConfig, room: int) -> TrainConfig:
+    """The settings with the longest sentence that is learned from, for a model that has room for so many tokens.
+
+    Raises:
+        InputError: it has not for the sentences that are asked for.
+    """
+    longest = first(config.data.max_tokens, min(LONGEST, room - 1))  # EOS, and BOS on the other side, take a place
+    if longest >= room:
+        raise InputError(
+            f"data.max_tokens = {longest} does not fit model.max_tokens = {room}: the model needs room for a "
+            f"sentence's end as well; give data.max_tokens of at most {room - 1}, or leave it out, or give "
+            f"model.max_tokens of at least {longest + 1}."
+        )
+    return replace(config, data=replace(config.data, max_tokens=longest))
+
+
 def with_steps(config: TrainConfig, recipe: Recipe, batches_per_epoch: int) -> TrainConfig:
     """The settings with the last step, the climb and the steps between evaluations, for a corpus of so many batches.
 
@@ -230,7 +250,10 @@ def with_steps(config: TrainConfig, recipe: Recipe, batches_per_epoch: int) -> T
 
 def default_precision(device: torch.device) -> Precision:
     """bfloat16 on a GPU that multiplies in it, float32 elsewhere."""
-    return "bfloat16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"
+    if device.type != "cuda":
+        return "float32"
+    with torch.cuda.device(device):
+        return "bfloat16" if torch.cuda.is_bf16_supported() else "float32"
 
 
 def first(said: Any, otherwise: Any) -> Any:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import needs
-from regard.training.files import write_tensors
+from regard.tensors import write_tensors
 
 
 def write_snapshot(folder: Path, step: int, parameters: Mapping[str, Tensor]) -> str:

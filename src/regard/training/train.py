@@ -166,12 +166,14 @@ def restored(out: Path, processes: Processes, module: nn.Module, optimiser: Opti
     there, step, epoch, batch, since_best = processes.from_main(
         [int(found is not None), at.step, at.epoch, at.batch, state.since_best]
     )
+    (elapsed_seconds,) = processes.from_main([state.elapsed_seconds])
     if not there:
         return state
     tensors = {} if found is None else found.tensors
     processes.restore(module, optimiser, tensors.get("model", {}), tensors.get("optimiser", {}))
     watcher.say(f"going on from step {step:,}")
-    return replace(state, position=Position(step=step, epoch=epoch, batch=batch), since_best=since_best)
+    position = Position(step=step, epoch=epoch, batch=batch)
+    return replace(state, position=position, since_best=since_best, elapsed_seconds=elapsed_seconds)
 
 
 def judge_of(prepared: Prepared, processes: Processes) -> Judge:

@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.device import widest_type
 from regard.text.vocabulary import EOS
 from regard.translation.alignment import looked
 from regard.translation.model import Step, TranslatingModel
@@ -79,7 +80,8 @@ class Beam:
 
     def cp(self, covered: Float[Tensor, " source"]) -> float:
         """What a text loses for the source pieces that it looked at little; EOS of the source not counted."""
-        return self.coverage_penalty * float(covered.double().clamp(NOT_COVERED, 1).log().sum())
+        wide = covered.to(widest_type(covered.device))
+        return self.coverage_penalty * float(wide.clamp(NOT_COVERED, 1).log().sum())
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from regard.errors import InputError, nearest, needs
 from regard.files import whole, write_whole
+from regard.tensors import write_tensors
 from regard.text.vocabulary import Vocabulary
 from regard.translation.model import TranslatingModel
 
@@ -99,14 +100,12 @@ def write_translator(
         "config": asdict(model.config),  # type: ignore[call-overload]
         "extra": dict(extra or {}),
     }
-    save = needs("safetensors.torch", "translation").save_file
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, vocabulary in vocabularies.items():
             with whole(folder / name) as beside:
                 vocabulary.save(beside)
-        with whole(folder / PARAMETERS) as beside:
-            save(own_tensors(model), beside)
+        write_tensors(folder / PARAMETERS, own_tensors(model))
         write_whole(folder / NAME, json.dumps(about, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
@@ -155,7 +154,7 @@ def own_tensors(model: TranslatingModel) -> dict[str, Tensor]:
     for name, tensor in model.state_dict(keep_vars=True).items():
         seen.setdefault(id(tensor), name)
     state = model.state_dict()
-    return {name: state[name].contiguous() for name in seen.values()}
+    return {name: state[name] for name in seen.values()}
 
 
 def kind_of(model: object) -> str:

@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.compiled import FLOATS, INTEGERS, compiled, on_threads
+from regard.device import widest_type
 from regard.text.vocabulary import BOS, PAD
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -56,11 +57,11 @@ def likeliest(
     """The n likeliest tokens of each row, likeliest first, without those that no text goes on with.
 
     Returns:
-        Log-probabilities in float64, -inf where there are no more tokens; and the tokens.
+        Log-probabilities in the widest type of the device, -inf where there are no more tokens; and the tokens.
     """
     if n > MOST or why_not(logits) is not None:
         tokens = without_never(logits.clone()).topk(n, dim=1).indices
-        return expected(logits).gather(1, tokens).double(), tokens
+        return expected(logits).gather(1, tokens).to(widest_type(logits.device)), tokens
     n_rows, vocabulary = logits.shape
     threads = min(torch.get_num_threads(), ceil(n_rows / AT_ONCE)) if logits.numel() >= WORTH_THREADS else 1
     log_probability = logits.new_empty(n_rows, n, dtype=torch.float64)

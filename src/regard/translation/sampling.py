@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.device import widest_type
 from regard.translation.model import TranslatingModel
 from regard.translation.search import Chosen, Hypothesis, Sources, allowed, follow
 
@@ -54,12 +55,14 @@ class Sample:
     @torch.inference_mode()
     def run(self, model: TranslatingModel, sources: Sources) -> list[tuple[Hypothesis, ...]]:
         """One hypothesis for each source."""
-        numbers = drawn(self.seed, sources.numbers, max(sources.limits) + 1).to(sources.lengths.device)
+        device = sources.lengths.device
+        wide = widest_type(device)
+        numbers = drawn(self.seed, sources.numbers, max(sources.limits) + 1).to(wide).to(device)
 
         def choose(logits: Tensor, rows: Tensor, length: int, limits: Sequence[int]) -> Chosen:
             known = allowed(logits, length, limits)
             tokens = self.draw(known, numbers[rows, length])
-            return tokens, known.gather(1, tokens[:, None])[:, 0].double()
+            return tokens, known.gather(1, tokens[:, None])[:, 0].to(wide)
 
         return follow(model, sources, choose)
 
@@ -70,7 +73,7 @@ class Sample:
         >>> [int(Sample().draw(known, torch.tensor([u]).double())) for u in (0.1, 0.6, 0.9)]
         [0, 1, 2]
         """
-        scaled = (known - known.amax(dim=1, keepdim=True)).double() / self.temperature
+        scaled = (known - known.amax(dim=1, keepdim=True)).to(widest_type(known.device)) / self.temperature
         tokens = torch.arange(scaled.shape[1], device=scaled.device).expand_as(scaled)
         if self.top_k is not None or self.top_p is not None:
             scaled, tokens = scaled.topk(min(self.top_k or scaled.shape[1], scaled.shape[1]), dim=1)

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.device import widest_type
 from regard.errors import InputError
 from regard.text.vocabulary import BOS, EOS, PAD
 from regard.translation.likeliest import expected, likeliest, log_softmax
@@ -111,15 +112,15 @@ def begin(model: TranslatingModel, sources: Sources) -> tuple[Step, Float[Tensor
     first = torch.full_like(sources.lengths, BOS)[:, None]
     step = model.step(torch.cat([first, sources.prefix], dim=1), model.start(sources.source, sources.lengths))
     if not sources.prefix.shape[1]:
-        return step, torch.zeros(len(sources.lengths), dtype=torch.float64, device=first.device)
+        return step, torch.zeros(len(sources.lengths), dtype=widest_type(first.device), device=first.device)
     forced = log_softmax(step.logits[:, :-1]).gather(2, sources.prefix[..., None])
-    return step, forced[..., 0].double().sum(dim=1)
+    return step, forced[..., 0].to(widest_type(forced.device)).sum(dim=1)
 
 
 def choices(
     logits: Float[Tensor, "rows new vocabulary"], n: int, length: int, limits: Sequence[int]
 ) -> tuple[Float[Tensor, "rows n"], Int[Tensor, "rows n"]]:
-    """The n likeliest of the tokens that may come after the last new token, with their log-probabilities in float64.
+    """The n likeliest of the tokens that may come after the last new token, with their log-probabilities.
 
     Args:
         logits: what the model expects.
@@ -132,7 +133,7 @@ def choices(
         refuse_nan(log_probability[:, 0])
         return log_probability, tokens
     log_probability, tokens = allowed(logits, length, limits).topk(n, dim=1)
-    return log_probability.double(), tokens
+    return log_probability.to(widest_type(logits.device)), tokens
 
 
 def allowed(
@@ -169,7 +170,7 @@ def selected(state: Any, rows: Int[Tensor, " rows"], n: int) -> Any:
 
 
 Chosen = tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]
-"""A token for each row, and its log-probability in float64."""
+"""A token for each row, and its log-probability in the widest type of its device."""
 
 Choose = Callable[[Float[Tensor, "rows new vocabulary"], Int[Tensor, " rows"], int, Sequence[int]], Chosen]
 """Takes a token for each row: from logits, the rows' places in the batch, how many pieces there are, and the limits."""

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.attention.attend import Attended, attend
 from regard.attention.introduce import a
 from regard.attention.pattern import Pattern
-from regard.device import device_named
+from regard.device import device_named, widest_type
 from regard.errors import InputError
 from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
 from regard.tracing.trace import Trace
@@ -174,10 +174,11 @@ class Translator:
         with evaluating(self.model), torch.no_grad():
             for places in budgeted(order, lambda place: longer_side(given[place]), batch_tokens):
                 logits = self._read_again([given[place] for place in places]).logits
-                for place, rows in zip(places, log_softmax(logits).double(), strict=True):
+                known = log_softmax(logits).to(widest_type(logits.device))
+                for place, rows in zip(places, known, strict=True):
                     ids = torch.tensor([*given[place].target_ids, EOS], device=rows.device)
-                    known = float(rows[: len(ids)].gather(1, ids[:, None]).sum())
-                    found[place] = replace(given[place], score=known, log_probability=known)
+                    total = float(rows[: len(ids)].gather(1, ids[:, None]).sum())
+                    found[place] = replace(given[place], score=total, log_probability=total)
         return [found[place] for place in range(len(texts))]
 
     def align(

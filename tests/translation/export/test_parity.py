@@ -39,6 +39,25 @@ def test_a_twin_is_the_same(contents_of):
     assert str(parity) == "same translation of 2 of 2 lines; log-probabilities at most 0.0e+00 nats a token apart"
 
 
+def test_both_are_given_tidy_lines(contents_of):
+    """As other programs cut what is not tidy into other pieces."""
+    given = []
+
+    class Asked(Twin):
+        def translate(self, text, limit):
+            given.append(text)
+            return super().translate(text, limit)
+
+        def log_probability(self, text, tokens):
+            given.append(text)
+            return super().log_probability(text, tokens)
+
+    untidy = ["the\u00a0cat\tsat", " two\u2028men\x00 ", "\t"]
+    parity = compare(contents_of(), Asked(contents_of()), untidy)
+    assert given == [LINES[0]] * 2 + [LINES[1]] * 2
+    assert (parity.n_lines, parity.n_same) == (2, 2)
+
+
 def test_another_log_probability_is_a_difference_for_each_token(contents_of):
     contents = contents_of()
     parity = compare(contents, Twin(contents, more=-0.5), LINES)

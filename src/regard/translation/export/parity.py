@@ -16,6 +16,7 @@ from typing import Protocol, runtime_checkable
 import torch
 
 from regard.errors import InputError
+from regard.text.tidy import tidied
 from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
 from regard.translation.folder import Contents
 from regard.translation.greedy import Greedy
@@ -72,12 +73,12 @@ class Parity:
 
 
 def compare(contents: Contents, exported: Exported, lines: Sequence[str]) -> Parity:
-    """Translate some lines by both.
+    """Translate some lines by both, tidied as our vocabulary would.
 
     Raises:
         InputError: no line has a word, or one is longer than the model takes.
     """
-    lines = [line for line in lines if contents.source_vocabulary.encode(line)]
+    lines = [line for line in map(tidied, lines) if contents.source_vocabulary.encode(line)]
     if not lines:
         raise InputError("there is no line to check the export by; give some with --lines.")
     compared = [one_line(contents, exported, line) for line in lines]
