@@ -25,11 +25,11 @@ def nearest(name: str, valid: list[str], n: int = 3) -> list[str]:
 def counted(count: int, noun: str) -> str:
     """A number of things.
 
-    >>> counted(1, "row"), counted(3, "query")
-    ('1 row', '3 queries')
+    >>> counted(1, "row"), counted(3000, "query")
+    ('1 row', '3,000 queries')
     """
     plural = noun if count == 1 else noun.removesuffix("y") + "ies" if noun.endswith("ry") else noun + "s"
-    return f"{count} {plural}"
+    return f"{count:,} {plural}"
 
 
 def first_words(error: Exception) -> str:

@@ -73,6 +73,16 @@ def test_a_pipe_in_and_json_out(files):
     assert sorted(path.name for path in files.iterdir()) == sorted(FILES)
 
 
+def test_tokenized_text_is_noticed_once_and_by_us(files):
+    (files / "long.de").write_text(FILES["system.de"] * 60, encoding="utf-8")
+    for tokenize, said in (("13a", True), ("none", False)):
+        result = run("long.de", "long.de", "--tokenize", tokenize)
+        assert result.stderr.count("as tokenized text does") == said
+        assert "force" not in result.output
+    (files / "plain.de").write_text("Die Katze saß.\nZwei Hunde laufen.\n", encoding="utf-8")
+    assert run("plain.de", "plain.de").stderr == ""
+
+
 def test_several_references_and_settings(files):
     result = run("test.de", "other.de", "-r", "other.de", "--tokenize", "char", "--lowercase")
     assert "exact   100.0" in result.stdout

@@ -58,7 +58,7 @@ def evaluate(
     from regard.cli.lines import lines_of
     from regard.cli.work import working
     from regard.errors import InputError
-    from regard.translation.evaluate import check_lines
+    from regard.translation.evaluate import check_lines, is_tokenized
     from regard.translation.evaluate import evaluate as measure
     from regard.views.files import writable, write_whole
 
@@ -87,6 +87,12 @@ def evaluate(
             against=lines[against] if against else None,
             tokenize=tokenize,
             lowercase=lowercase,
+        )
+    if tokenize != "none" and is_tokenized(hypotheses):
+        print(
+            "regard: most lines end with a space and a full stop, as tokenized text does. Detokenize it to compare its "
+            "BLEU with others', or give --tokenize none to compare it with that of the same words.",
+            file=sys.stderr,
         )
     record: Any = asdict(evaluation)
     document = as_json(record) if json else ""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regard.errors import InputError, nearest, needs
+from regard.errors import InputError, counted, nearest, needs
 
 LENGTHS = (1, 6, 11, 21, 41, 81)
 """Where the rows of the table by length begin, in words of the reference."""
@@ -175,18 +175,18 @@ def check_lines(texts: Mapping[str, Sequence[str]]) -> None:
     for name, text in others:
         if len(text) != len(lines):
             raise InputError(
-                f"{first} has {counted(lines)} and {name} has {counted(text)}; "
+                f"{first} has {counted(len(lines), 'line')} and {name} has {counted(len(text), 'line')}; "
                 "line by line they must be the same sentences."
             )
 
 
-def counted(lines: Sequence[str]) -> str:
-    """How many lines there are.
+def is_tokenized(lines: Sequence[str]) -> bool:
+    """Whether most lines end with a space and a full stop, as people do not write.
 
-    >>> counted(["a"])
-    '1 line'
+    >>> is_tokenized(["it has a venom ."]), is_tokenized(["It has a venom."])
+    (True, False)
     """
-    return f"{len(lines):,} line{'' if len(lines) == 1 else 's'}"
+    return 2 * sum(line.endswith(" .") for line in lines) > len(lines)
 
 
 def build_metrics(tokenize: str, lowercase: bool) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def build_metrics(tokenize: str, lowercase: bool) -> dict[str, Any]:
             f"no tokenizer {tokenize!r}; nearest: {', '.join(nearest(tokenize, valid))}; there are {', '.join(valid)}."
         )
     try:
-        bleu = metrics.BLEU(tokenize=tokenize, lowercase=lowercase)
+        bleu = metrics.BLEU(tokenize=tokenize, lowercase=lowercase, force=True)  # who asks is told by is_tokenized
     except (ImportError, OSError, RuntimeError) as error:  # its dictionary is not installed, its model not on the disk
         raise InputError(f"the tokenizer {tokenize} cannot run here: {' '.join(str(error).split())}") from error
     letters = tokenize in ASIAN
