@@ -9,6 +9,7 @@ import regard.attention.backends.choice as choice
 import regard.attention.pattern as pattern_module
 from regard import (
     Alibi,
+    Ask,
     Causal,
     Distance,
     Documents,
@@ -20,6 +21,7 @@ from regard import (
     ScaledDot,
     Sigmoid,
     Softmax,
+    Sparsemax,
     Window,
     attend,
     explain_backend,
@@ -84,6 +86,40 @@ def test_the_choice_is_explained(normal):
     assert explain_backend(x, x, x, dropout=0.1) == "math: on a CPU the fused kernel has no dropout"
     with use_backend("tiled"):
         assert explain_backend(x, x, x) == "tiled: asked for by name"
+
+
+ONE_PASS = "tiled: what is asked of the pattern comes with the context, in one pass"
+
+
+@pytest.mark.parametrize(
+    ("options", "explained"),
+    [
+        ({}, ONE_PASS),
+        ({"score": ScaledDot(softcap=2.0)}, ONE_PASS),
+        ({"dropout": 0.5}, "math: on a CPU the fused kernel has no dropout"),
+        ({"normalise": Sparsemax()}, "tiled: the fused kernel normalises by softmax, not Sparsemax"),
+    ],
+    ids=str,
+)
+def test_what_is_asked_of_the_pattern_counts_in_the_choice(normal, options, explained):
+    x = normal(1, 2, 19, 3)
+    assert explain_backend(x, x, x, ask=Ask(top=2), **options) == explained
+    assert attend(x, x, x, ask=Ask(top=2), **options).backend == explained.split(":")[0]
+
+
+@pytest.mark.parametrize("name", ["fused", "tiled"])
+def test_what_is_asked_of_the_pattern_changes_no_name(normal, name):
+    x = normal(1, 2, 19, 3)
+    with use_backend(name):
+        assert explain_backend(x, x, x, ask=Ask()) == f"{name}: asked for by name"
+        assert attend(x, x, x, ask=Ask()).backend == name
+
+
+def test_the_explanation_of_a_question_that_is_none_is_refused(unhooked, normal):
+    x = normal(1, 2, 19, 3)
+    with pytest.raises(TypeError) as refusal:
+        explain_backend(x, x, x, ask={"top": 8})
+    assert str(refusal.value) == "ask is a dict; it takes an object such as Ask(top=8)."
 
 
 def test_what_attend_refuses_its_explanation_refuses(normal):

@@ -1,6 +1,8 @@
 """The fused backend: it never builds queries × keys numbers, blocks do not show, and it says what it cannot do."""
 
 import math
+import sys
+import threading
 
 import pytest
 import torch
@@ -8,7 +10,7 @@ from oracle import Largest, eager, matrix
 from torch.testing import assert_close
 
 import regard.attention.backends.fused as fused_backend
-from regard import Causal, Documents, Keep, Padding, ScaledDot, Softmax, Window, attend
+from regard import Causal, Documents, Keep, Padding, ScaledDot, Softmax, Window, attend, use_backend
 from regard.attention.backends.fused import why_not
 from regard.attention.pattern import Pattern
 from regard.attention.scores.score import Score
@@ -92,6 +94,93 @@ def test_vectors_that_lie_apart_build_no_matrix_either(normal, which):
     assert seen.backend == "fused"
     assert forward.numbers < 300 * 300
     assert_close(seen.context, expected)
+
+
+def in_many_threads(work):
+    """Do the same in four threads, which take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=lambda: [work() for _ in range(300)]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_which_kernels_other_calls_may_have_is_left_alone(normal):
+    few = normal(1, 2, 5, 8)  # fewer keys than fill a register
+
+    def enabled():
+        kinds = torch.backends.cuda
+        return kinds.flash_sdp_enabled(), kinds.mem_efficient_sdp_enabled(), kinds.math_sdp_enabled()
+
+    assert all(enabled())
+    seen = set()
+    in_many_threads(lambda: (attend(few, few, few), seen.add(enabled())))
+    with use_backend("math"):
+        in_many_threads(lambda: (attend(few, few, few), seen.add(enabled())))
+    assert seen == {(True, True, True)}
+    assert all(enabled())
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_a_bias_is_copied_for_a_temperature_alone(normal, monkeypatch, temperature):
+    given, kernel = [], fused_backend.kernel
+    monkeypatch.setattr(fused_backend, "kernel", lambda *call, **more: given.append(call[3]) or kernel(*call, **more))
+    query, bias = normal(1, 2, 17, 8), normal(2, 17, 17)
+    attend(query, query, query, score=ScaledDot(bias=bias), normalise=Softmax(temperature=temperature))
+    [attn_mask] = given
+    assert (attn_mask.data_ptr() == bias.data_ptr()) is (temperature == 1)
+
+
+@pytest.mark.parametrize(
+    ("mask", "bias"),
+    [
+        (Causal() & Padding(torch.tensor([700, 1009])), None),
+        (Causal() & Keep(torch.arange(1009) % 3 > 0), None),
+        (Padding(torch.tensor([700, 1009])), (1009, 1009)),
+        (Keep((torch.arange(1009) % 3 > 0).expand(2, 1, 1, 1009)), (3, 1009, 1)),
+    ],
+    ids=["causal and padding", "causal and keep", "padding and a bias", "keep and a bias"],
+)
+def test_what_is_built_for_blocks_is_kept_for_no_backward_pass(normal, monkeypatch, mask, bias):
+    query, key, value = (normal(2, 3, 1009, 8).requires_grad_() for _ in range(3))
+    score = ScaledDot(bias=None if bias is None else normal(*bias))
+
+    def run():
+        kept = {}  # bytes, by where they are; those of the input are among them
+
+        def keep(tensor):
+            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            context = attend(query, key, value, mask=mask, score=score).context
+        return context, torch.autograd.grad(context.square().sum(), (query, key, value)), sum(kept.values())
+
+    few, few_gradients, _ = run()
+    monkeypatch.setattr(fused_backend, "BLOCK_WEIGHTS", 1009 * 1009)
+    with Largest() as largest:
+        many, many_gradients, n_bytes = run()
+    assert largest.numbers <= 2 * 3 * fused_backend.BLOCK_QUERIES * 1009
+    assert n_bytes <= 4 * 4 * query.numel()  # query, key, value and context
+    assert_close(many, few)
+    assert_close(many_gradients, few_gradients)
+
+
+@pytest.mark.parametrize(
+    "mask", [None, Keep(torch.arange(1009) % 3 > 0)], ids=["bias alone", "no larger than the bias"]
+)
+def test_a_bias_that_lies_there_is_handed_over_as_it_is(normal, monkeypatch, mask):
+    given, kernel = [], fused_backend.kernel
+    monkeypatch.setattr(fused_backend, "kernel", lambda *call, **more: given.append(call[3]) or kernel(*call, **more))
+    monkeypatch.setattr(fused_backend, "BLOCK_WEIGHTS", 1009)
+    query = normal(2, 3, 1009, 8)
+    attend(query, query, query, mask=mask, score=ScaledDot(bias=normal(3, 1009, 1009)))
+    assert [attn_mask.shape for attn_mask in given] == [(1, 3, 1009, 1009)]
 
 
 def test_queries_that_see_nothing_read_0_whatever_they_hold(normal):

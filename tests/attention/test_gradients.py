@@ -6,8 +6,22 @@ from torch.autograd import forward_ad
 from torch.func import functional_call, grad, jvp, vmap
 from torch.testing import assert_close
 
+import regard.attention.backends.fused as fused_backend
+import regard.attention.gradients as gradients
 import regard.attention.pattern as pattern_module
-from regard import Additive, Alibi, Causal, Entmax, Hard, ScaledDot, Softmax, Sparsemax, StraightThrough, attend
+from regard import (
+    Additive,
+    Alibi,
+    Causal,
+    Entmax,
+    Hard,
+    ScaledDot,
+    Softmax,
+    Sparsemax,
+    StraightThrough,
+    attend,
+    use_backend,
+)
 from regard.attention.gradients import plain, recomputed
 
 pytestmark = [  # torch's own
@@ -98,6 +112,24 @@ def test_what_is_recomputed_is_not_kept(normal):
     with torch.no_grad():
         recomputed(square, x)
     assert calls[2:] == [False]
+
+
+@pytest.mark.parametrize("options", [{}, {"score": ScaledDot(bias=Alibi())}], ids=["tiled", "fused"])
+def test_random_numbers_are_drawn_again_on_the_device_of_the_call(normal, monkeypatch, options):
+    """checkpoint keeps the generators of those devices that tensors among the arguments are on."""
+    given, checkpoint = [], gradients.checkpoint
+
+    def kept(function, *arguments, **how):
+        assert how["preserve_rng_state"]
+        given.append({argument.device for argument in arguments if isinstance(argument, torch.Tensor)})
+        return checkpoint(function, *arguments, **how)
+
+    monkeypatch.setattr(gradients, "checkpoint", kept)
+    monkeypatch.setattr(fused_backend, "why_built", lambda asked, dropout: None)  # as on a GPU
+    query = normal(1, 2, 19, 4).requires_grad_()
+    with use_backend("fused" if options else "tiled"):
+        attend(query, query, query, dropout=0.5, **options).context.sum().backward()
+    assert given == [{query.device}]
 
 
 def test_plain_tensors_are_just_numbers():

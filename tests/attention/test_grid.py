@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.attention.grid import Grid, numbers, spans, take
+from regard.attention.grid import Grid, by_query, numbers, side_by_side, spans, take
 
 GRID = Grid(2, 3, 5, 7)
 CPU = torch.device("cpu")
@@ -26,6 +26,19 @@ def test_a_grid_admits_what_broadcasts_to_it(shape):
 @pytest.mark.parametrize("shape", [(0,), (5,), (7, 5), (2, 1, 1), (3, 3, 5, 7), (1, 2, 3, 5, 7), (1, 1, 1, 1, 1)])
 def test_a_grid_admits_nothing_that_would_make_it_larger(shape):
     assert not GRID.admits(torch.zeros(shape))
+
+
+@pytest.mark.parametrize(("shape", "rows"), [((), False), ((7,), False), ((1, 7), False), ((5, 1), True)])
+def test_a_tensor_has_a_row_for_each_query_or_one_for_all(shape, rows):
+    assert by_query(torch.zeros(shape)) is rows
+
+
+def test_numbers_that_lie_apart_are_put_side_by_side(normal):
+    together = normal(2, 3, 5, 7)
+    apart = together.mT.contiguous().mT
+    assert side_by_side(together) is together
+    assert side_by_side(apart).stride() == together.stride() != apart.stride()
+    assert torch.equal(side_by_side(apart), together)
 
 
 AXES = [range(1, 2), torch.tensor([2, 0, 2]), range(0, 5, 3), range(4, 7)]

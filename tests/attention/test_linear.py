@@ -38,6 +38,19 @@ def test_few_rows_are_the_kernels_and_more_are_onednns_where_pytorch_has_it(norm
     assert (linear.packed is not None) == packs()
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_whether_pytorch_has_onednn_does_not_follow_from_its_defaults(dtype):
+    before = torch.get_default_dtype()
+    packs.cache_clear()
+    try:
+        torch.set_default_dtype(dtype)
+        with torch.device("meta"):
+            assert packs() == torch.backends.mkldnn.is_available()
+    finally:
+        torch.set_default_dtype(before)
+        packs.cache_clear()
+
+
 @pytest.mark.parametrize("threads", [2, 3, 7])
 def test_threads_and_other_rows_change_nothing_in_the_kernel(normal, threads, monkeypatch):
     linear, x = Linear.of(nn.Linear(*LARGE)), normal(5, LARGE[0])

@@ -354,12 +354,13 @@ def test_a_mask_that_does_not_fit_is_refused_however_it_is_joined(joined):
         )
 
 
+@pytest.mark.usefixtures("unhooked")
 def test_what_is_no_mask_is_refused():
     assert as_mask(None) is None
     assert as_mask(causal := Causal()) is causal
     assert isinstance(as_mask(torch.ones(3).bool()), Keep)
-    for dtype in (torch.float32, torch.int64):
-        assert refusal(TypeError, lambda dtype=dtype: as_mask(torch.ones(3, dtype=dtype))) == (
+    for dtype, kind in itertools.product((torch.float32, torch.int64), (as_mask, Keep)):
+        assert refusal(TypeError, lambda dtype=dtype, kind=kind: kind(torch.ones(3, dtype=dtype))) == (
             f"mask has dtype {dtype}; a mask is boolean, True = may attend. "
             "Numbers to be added to the scores are a bias: score=ScaledDot(bias=…)."
         )

@@ -1,10 +1,12 @@
 """Multi-head attention against torch's module, transformers' rotary positions, and the articles' shapes."""
 
+import copy
 import math
 
 import pytest
 import torch
 from torch import nn
+from torch.func import functional_call
 from torch.testing import assert_close
 
 from regard import (
@@ -17,6 +19,7 @@ from regard import (
     Rotary,
     ScaledDot,
     Softmax,
+    TalkingHeads,
     attend,
     sinusoidal,
 )
@@ -250,3 +253,32 @@ def test_parameters_within_its_parts_are_its_own(normal):
     assert bool((sinks.grad != 0).all())
     plain = MultiHeadAttention(8, 2, normalise=Softmax(sinks=torch.zeros(2)))
     assert plain.state_dict().keys() == MultiHeadAttention(8, 2).state_dict().keys()
+
+
+def with_parts(normalise):
+    """A layer whose parts hold parameters: a bias, and sinks."""
+    sinks, bias = nn.Parameter(torch.tensor([0.5, -1.0])), nn.Parameter(torch.tensor([[[0.3, -0.2, 0.1]]]))
+    return MultiHeadAttention(8, 2, score=ScaledDot(bias=bias), normalise=normalise(Softmax(sinks=sinks)))
+
+
+@pytest.mark.parametrize(
+    "normalise", [lambda softmax: softmax, lambda softmax: TalkingHeads(2, softmax)], ids=["", "talking"]
+)
+def test_whatever_its_parameters_become_it_reads_with_them(normal, normalise):
+    x, module, other = normal(1, 3, 8), with_parts(normalise), with_parts(normalise)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.add_(normal(*parameter.shape))
+    expected, numbers = other(x).output, other.state_dict()
+    assert len(numbers) == 8 + 2 + 2 * isinstance(module.normalise, TalkingHeads)
+    assert_close(functional_call(module, numbers, (x,)).output, expected)
+    empty = copy.deepcopy(module).to("meta").to_empty(device="cpu")
+    empty.load_state_dict(numbers)
+    assert_close(empty(x).output, expected)
+    assert not torch.equal(module(x).output, expected)
+    module.load_state_dict(numbers, assign=True)
+    read = module(x)
+    assert_close(read.output, expected)
+    assert_close(read.pattern.dense(), other(x).pattern.dense())
+    read.output.sum().backward()
+    assert all(parameter.grad is not None for parameter in module.parameters())

@@ -14,7 +14,7 @@ from oracle import BATCH, D_KEY, D_VALUE, HALF, HEADS, KEY_HEADS, correct, eager
 from torch.testing import assert_close
 
 import regard.attention.pattern as pattern_module
-from regard import Ask, Causal, Keep, Padding, Pattern, ScaledDot, Softmax, Window, attend
+from regard import Alibi, Ask, Causal, Keep, Padding, Pattern, ScaledDot, Softmax, Window, attend
 from regard.attention.backends.reference import reference
 from regard.attention.grid import Grid
 from regard.attention.statistics import engine
@@ -498,7 +498,7 @@ def test_operators_work_through_dense(normal):
     assert torch.equal(-pattern, -dense)
 
 
-@pytest.mark.parametrize("score", [ScaledDot(), ScaledDot(softcap=2.3)], ids=repr)
+@pytest.mark.parametrize("score", [ScaledDot(), ScaledDot(softcap=2.3), ScaledDot(bias=Alibi())], ids=repr)
 def test_tensors_of_inference_mode_have_patterns(normal, score):
     expected = attend(*(tensors := (normal(2, 6, 5, 11), normal(2, 3, 7, 11), normal(2, 3, 7, 13))), score=score)
     with torch.inference_mode():

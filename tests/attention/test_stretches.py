@@ -41,6 +41,21 @@ def test_larger_base_is_transformers_dynamic_at_one_length(longer):
     assert LargerBase(float(longer)).size == size
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("stretch", [None, *EVERY], ids=repr)
+def test_speeds_have_the_digits_of_float64_whatever_torchs_default_type(stretch, dtype):
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)
+        expected = Rotary(stretch=stretch).speeds(46)
+        torch.set_default_dtype(dtype)
+        found = Rotary(stretch=stretch).speeds(46)
+    finally:
+        torch.set_default_dtype(before)
+    assert found.dtype == torch.float64
+    assert torch.equal(found, expected)
+
+
 @pytest.mark.parametrize("d_head", [46, 10, 128])
 @pytest.mark.parametrize("factor", [1.0, 2.0, 7.0])
 @pytest.mark.parametrize("bounds", [{}, {"fast": 17.0, "slow": 3.0}, {"fast": 1.1, "slow": 1.0}])

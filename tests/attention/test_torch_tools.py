@@ -195,6 +195,37 @@ def exported_for_any_past() -> None:
         assert_close(program(query, key, value), attend(query, key, value).context)
 
 
+class Biased(nn.Module):
+    """Attention with a tensor of numbers that are added to the scores, of so many tokens that they take blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = normal(3, 300, 300)
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor, keep: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The contexts under a mask that is a rule, and under one that is a tensor."""
+        masks = Causal() & Padding(lengths), Keep(keep)
+        rule, tensor = (attend(x, x, x, mask=mask, score=ScaledDot(bias=self.bias)).context for mask in masks)
+        return rule, tensor
+
+
+def exported_for_any_batch() -> None:
+    """Any number of texts of a known length."""
+    items = {0: torch.export.Dim("items", max=4096)}
+    given = normal(2, 3, 300, 5), torch.tensor([300, 40]), normal(2, 1, 1, 300) > 0
+    program = torch.export.export(Biased(), given, dynamic_shapes=(items,) * 3, strict=False).module()
+    for n_items in (2, 31):  # few and many numbers, where masks and bias are one
+        x, lengths, keep = normal(n_items, 3, 300, 5), torch.arange(n_items) + 1, normal(n_items, 1, 1, 300) > 0
+        assert_close(program(x, lengths, keep), Biased()(x, lengths, keep))
+
+
+def exported_where_gradients_are_on() -> None:
+    """What a backward pass would compute again is no obstacle."""
+    layer, given = Output(MODULES["MultiHeadAttention"](), lambda lengths: Causal()), (tokens(), torch.tensor([17, 5]))
+    layer.module.normalise = Sparsemax()
+    assert_close(torch.export.export(layer, given, strict=True).module()(*given), layer(*given))
+
+
 TRACED: dict[str, tuple[Callable[..., None], list[tuple[str, ...]]]] = {
     "compiled": (compiled, KINDS),
     "compiled_module": (compiled_module, [(name,) for name in MODULES]),
@@ -203,6 +234,8 @@ TRACED: dict[str, tuple[Callable[..., None], list[tuple[str, ...]]]] = {
     "compiled_to_machine_code": (compiled_to_machine_code, [()]),
     "compiled_backend_by_name": (compiled_backend_by_name, [()]),
     "exported_for_any_past": (exported_for_any_past, [()]),
+    "exported_for_any_batch": (exported_for_any_batch, [()]),
+    "exported_where_gradients_are_on": (exported_where_gradients_are_on, [()]),
     "exported": (
         exported,
         [

@@ -10,6 +10,7 @@ Source: Vaswani et al. 2017, equation 1.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from types import ModuleType
 
 from jaxtyping import Float
 from torch import Tensor
@@ -89,10 +90,7 @@ def attend(
 
 def with_answer(asked: Pattern, dropout: float, ask: Ask) -> Attended:
     """The context and what is asked of the pattern: in one pass where both can be had from the same weights."""
-    if not isinstance(ask, Ask):
-        raise TypeError(f"ask is {a(ask)}; it takes an object such as Ask(top=8).")
-    ask.check(asked.grid)
-    engine = engine_with_context(asked, dropout) if ASKED.name in (None, "tiled") else None
+    engine = engine_for_both(asked, dropout, ask)
     if engine is not None:
         with reporting() as report:
             context, known = engine.read(asked, ask, contexts=True, report=report)
@@ -104,6 +102,14 @@ def with_answer(asked: Pattern, dropout: float, ask: Ask) -> Attended:
     return Attended(context=context, pattern=replace(asked, known=asked.answer(ask)), backend=backend)
 
 
+def engine_for_both(asked: Pattern, dropout: float, ask: Ask) -> ModuleType | None:
+    """The engine that has the context and what is asked from the same weights; None where that takes two passes."""
+    if not isinstance(ask, Ask):
+        raise TypeError(f"ask is {a(ask)}; it takes an object such as Ask(top=8).")
+    ask.check(asked.grid)
+    return engine_with_context(asked, dropout) if ASKED.name in (None, "tiled") else None
+
+
 def explain_backend(
     query: Float[Tensor, "query_batch heads queries d_query"],
     key: Float[Tensor, "key_batch key_heads keys d_key"],
@@ -113,6 +119,7 @@ def explain_backend(
     mask: Mask | Tensor | None = None,
     normalise: Normaliser = Softmax(),  # noqa: B008 (frozen)
     dropout: float = 0.0,
+    ask: Ask | None = None,
 ) -> str:
     """Which backend computes the call of `attend` that takes the same arguments, and why no faster one does.
 
@@ -124,7 +131,10 @@ def explain_backend(
     >>> explain_backend(x, x, x, score=ScaledDot(softcap=30.0))
     'tiled: the fused kernel has no softcap'
     """
-    return explanation(prepared(query, key, value, score, mask, normalise, dropout), dropout)
+    asked = prepared(query, key, value, score, mask, normalise, dropout)
+    if ask is not None and engine_for_both(asked, dropout, ask) is not None and ASKED.name is None:
+        return "tiled: what is asked of the pattern comes with the context, in one pass"
+    return explanation(asked, dropout)
 
 
 def prepared(

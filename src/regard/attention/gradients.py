@@ -26,14 +26,28 @@ def wanted(tensors: Iterable[Tensor]) -> bool:
 def recomputed(function: Callable[..., Result], *arguments: object, draws: bool = False) -> Result:
     """A function's result, whose steps are kept for no backward pass: that computes them again.
 
-    (torch.func cannot do so, and keeps them.)
+    (torch.func cannot do so, and keeps them, as does a program that is exported; and of tensors of inference mode there
+    is no backward pass.)
 
     Args:
-        draws: whether it draws random numbers, which must be the same again.
+        draws: whether it draws random numbers, which must be the same again: those of the CPU, and of the devices of
+            the tensors among its arguments.
     """
-    if torch.is_grad_enabled() and (torch.compiler.is_compiling() or not transforming()):
+    if torch.is_grad_enabled() and can_be_recomputed(arguments):
         return cast(Result, checkpoint(function, *arguments, use_reentrant=False, preserve_rng_state=draws))
     return function(*arguments)
+
+
+def can_be_recomputed(arguments: Iterable[object]) -> bool:
+    """Whether a backward pass can come to a function of these and compute it again."""
+    if torch.compiler.is_compiling():
+        return not torch.compiler.is_exporting()
+    return not (transforming() or of_inference(arguments))
+
+
+def of_inference(arguments: Iterable[object]) -> bool:
+    """Whether tensors of inference mode are among these."""
+    return any(isinstance(argument, Tensor) and argument.is_inference() for argument in arguments)
 
 
 def transforming() -> bool:

@@ -135,6 +135,16 @@ def take(tensor: Tensor, axis: int, positions: Positions) -> Tensor:
     return tensor.index_select(axis, positions.to(tensor.device))
 
 
+def by_query(tensor: Tensor) -> bool:
+    """Whether a tensor that broadcasts over the grid has a row for each query."""
+    return tensor.ndim >= 2 and tensor.shape[-2] != 1
+
+
+def side_by_side(tensor: Tensor) -> Tensor:
+    """The same, the numbers of its last axis one beside the other in memory, as kernels take them."""
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
+
+
 def spans(length: int, size: int) -> Iterator[range]:
     """Consecutive ranges of at most `size` positions that together cover `length` of them.
 

@@ -142,7 +142,8 @@ def hooked(module: nn.Module) -> bool:
 @cache
 def packs() -> bool:
     """Whether this PyTorch has oneDNN, under the names used here, and it computes what PyTorch does."""
-    x, weight, bias = (torch.linspace(-1, 1, n) for n in (3 * 32, 48 * 32, 48))
+    sizes = (3 * 32, 48 * 32, 48)
+    x, weight, bias = (torch.linspace(-1, 1, n, dtype=torch.float32, device="cpu") for n in sizes)
     x, weight = x.view(3, 32), weight.view(48, 32)
     try:
         packed = torch.ops.mkldnn._reorder_linear_weight(weight)

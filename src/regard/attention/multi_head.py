@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend
 from regard.attention.grid import divisors
-from regard.attention.introduce import a, modules_in, tensors_in
+from regard.attention.introduce import a, modules_in, parameters_in, with_parameters
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
@@ -130,9 +130,7 @@ class MultiHeadAttention(nn.Module):
         """Train, move and save with this module what its parts hold: a RelativeBias, or sinks that are a parameter."""
         rules = [part for part in parts if not isinstance(part, nn.Module)]
         modules = [module for part in rules for module in modules_in(part)]
-        theirs = {parameter for module in modules for parameter in module.parameters()}
-        tensors = [tensor for part in rules for tensor in tensors_in(part)]
-        parameters = [tensor for tensor in tensors if isinstance(tensor, nn.Parameter) and tensor not in theirs]
+        parameters = [parameter for part in rules for parameter in parameters_in(part)]
         if modules:
             self.held = nn.ModuleList(modules)
         if parameters:
@@ -201,13 +199,15 @@ class MultiHeadAttention(nn.Module):
         query = split(self.to_query(x), self.n_heads)
         if self.positions is not None:
             query = self.positions(query, places(x.shape[1], known.n_tokens - x.shape[1], x.device))
+        held = iter(getattr(self, "held_parameters", ()))
+        score, normalise = with_parameters(self.score, held), with_parameters(self.normalise, held)
         attended = attend(
             query,
             known.key,
             known.value,
-            score=self.score,
+            score=score,
             mask=mask,
-            normalise=self.normalise,
+            normalise=normalise,
             dropout=self.dropout if self.training else 0.0,
         )
         joined = attended.context.transpose(1, 2).flatten(2)

@@ -7,8 +7,7 @@ input is.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
-from functools import partial
+from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar
 
 import torch
@@ -30,14 +29,11 @@ from regard.attention.statistics.choice import engine_for
 from regard.attention.statistics.gathered import Block, gathered
 from regard.attention.statistics.progress import Report, reporting
 from regard.attention.steps import Steps
-from regard.attention.summary import Ask, Reduce, Summary, Top
+from regard.attention.summary import NOTHING, Ask, Reduce, Summary, Top
 from regard.attention.through_dense import ThroughDense
 
 BLOCK_WEIGHTS = 2**22
 """Weights held at one time while a pattern is gone through: 16 MiB of float32."""
-
-JUST = partial(Ask, received=False, entropy=False, distance=False, first=False)
-"""Nothing but what is named."""
 
 Answer = TypeVar("Answer")
 
@@ -184,25 +180,25 @@ class Pattern(ThroughDense):
         """How much attention each key gets: the sum of its weights over all queries."""
         if self.known is not None and self.known.received is not None:
             return self.known.received
-        return given(self.answer(JUST(received=True)).received)
+        return given(self.answer(replace(NOTHING, received=True)).received)
 
     def entropy(self) -> Float[Tensor, "batch heads queries"]:
         """How spread out each query's attention is, in nats: 0 on one key, log(keys) when even over all of them."""
         if self.known is not None and self.known.entropy is not None:
             return self.known.entropy
-        return given(self.answer(JUST(entropy=True)).entropy)
+        return given(self.answer(replace(NOTHING, entropy=True)).entropy)
 
     def top(self, n: int) -> Top:
         """The `n` strongest keys of every query, strongest first; key -1 with weight 0 where fewer are visible."""
         if self.known is not None and self.known.top is not None and n in range(1, self.known.top.keys.shape[-1] + 1):
             return Top(self.known.top.weights[..., :n], self.known.top.keys[..., :n])
-        return given(self.answer(JUST(top=n)).top)
+        return given(self.answer(replace(NOTHING, top=n)).top)
 
     def pooled(self, rows: int, columns: int, reduce: Reduce = "mean") -> Float[Tensor, "batch heads rows columns"]:
         """The pattern as a map of rows × columns cells: the mean, largest or sum of the weights in each cell."""
         if self.known is not None and (self.known.ask.pooled, self.known.ask.reduce) == ((rows, columns), reduce):
             return given(self.known.pooled)
-        return given(self.answer(JUST(pooled=(rows, columns), reduce=reduce)).pooled)
+        return given(self.answer(replace(NOTHING, pooled=(rows, columns), reduce=reduce)).pooled)
 
     def summary(
         self,
@@ -292,12 +288,12 @@ class Pattern(ThroughDense):
                 f"a batch of 1 or {self.grid.batch} and a number of heads among {divisors(self.grid.heads)}."
             )
 
-        def read(tile: Tile) -> Float[Tensor, "batch heads block d"]:
+        def read(tile: Tile, value: Tensor) -> Float[Tensor, "batch heads block d"]:
             weights = F.dropout(self._weights_and_keep(tile)[0], dropout)
             with as_typed(self.device):
                 return (weights @ self._rows(value, tile, tile.keys).to(weights)).to(value.dtype)
 
-        blocks = [recomputed(read, tile, draws=dropout > 0) for tile in self._blocks(self.grid.whole())]
+        blocks = [recomputed(read, tile, value, draws=dropout > 0) for tile in self._blocks(self.grid.whole())]
         return torch.cat(blocks, dim=2) if blocks else value.new_zeros(*self.shape[:3], value.shape[-1])
 
     def back(self, vector: Float[Tensor, "#batch #heads queries"]) -> Float[Tensor, "batch heads keys"]:

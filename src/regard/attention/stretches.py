@@ -79,7 +79,7 @@ class LargerBase(Stretch):
 
     def __call__(self, speeds: Speeds, base: float) -> Speeds:
         """Pair p slowed by factor^(p / (pairs - 1))."""
-        return speeds * self.factor ** -(torch.arange(len(speeds)) / max(1, len(speeds) - 1)).to(speeds)
+        return speeds * self.factor ** -(torch.arange(len(speeds)).to(speeds) / max(1, len(speeds) - 1))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -21,6 +21,9 @@ from regard.attention.grid import Grid, is_whole
 
 Reduce = Literal["mean", "max", "sum"]
 
+PER_QUERY = "entropy", "distance", "first", "own", "previous"
+"""What is asked with one flag and answered with one number for each query."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ask:
@@ -83,6 +86,10 @@ class Ask:
                 f"groups of dtype {self.groups.dtype} and shape {list(self.groups.shape)} over {grid.keys} keys; "
                 f"give a boolean tensor of shape [groups {grid.keys}], True = in the group."
             )
+
+
+NOTHING = Ask(received=False, entropy=False, distance=False, first=False)
+"""No statistics; with dataclasses.replace, just those that are named."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,6 +8,7 @@ from oracle import near
 
 import regard.attention.normalise.reinforce as room
 from regard import (
+    Ask,
     GumbelSoftmax,
     Hard,
     Padding,
@@ -96,6 +97,19 @@ def test_the_probability_of_each_drawn_key(normal, monkeypatch, temperature, blo
         near(ours, theirs)
     with torch.no_grad():
         near(log_weights_of_choice(seen.pattern), found)
+
+
+@pytest.mark.parametrize("ask", [None, Ask(top=1)], ids=["computed", "known already"])
+def test_a_pattern_whose_tensors_have_changed_is_refused(normal, ask):
+    query = normal(2, 3, 5, 11)
+    pattern = attend(query, query, query, normalise=Hard(Sampled(seed=7)), ask=ask).pattern
+    query.mul_(2)
+    with pytest.raises(ValueError) as raised:
+        log_weights_of_choice(pattern)
+    assert str(raised.value) == (
+        "a tensor that was given to attend() has been changed in place since, so this pattern would not be the one "
+        "that was used; clone the tensor before you change it."
+    )
 
 
 def test_no_queries_have_no_draws(normal):

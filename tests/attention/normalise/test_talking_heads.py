@@ -7,7 +7,17 @@ import torch
 from torch.testing import assert_close
 
 import regard.attention.pattern as pattern_module
-from regard import Causal, Hard, MultiHeadAttention, Sparsemax, StraightThrough, TalkingHeads, attend, use_backend
+from regard import (
+    Causal,
+    Hard,
+    MultiHeadAttention,
+    Softmax,
+    Sparsemax,
+    StraightThrough,
+    TalkingHeads,
+    attend,
+    use_backend,
+)
 
 
 def talking(normal, n_heads=3, **options):
@@ -169,6 +179,30 @@ def test_it_is_trained_and_saved_with_the_module_that_holds_it(normal):
     assert {"normalise.before", "normalise.after"} <= set(module.state_dict())
     module(normal(2, 5, 6)).output.sum().backward()
     assert bool(module.normalise.before.grad.any())
+
+
+def test_sinks_of_the_softmax_within_are_trained_and_saved_with_it(normal):
+    sinks = torch.nn.Parameter(torch.tensor([0.5, -1.0]))
+    module, x = TalkingHeads(2, Softmax(sinks=sinks)), normal(1, 2, 5, 3)
+    assert sum(parameter is sinks for parameter in module.parameters()) == 1
+    assert torch.equal(module.state_dict()["held_0"], sinks)
+    attend(x, x, x, normalise=module).context.sum().backward()
+    assert bool((sinks.grad != 0).all())
+
+
+@pytest.mark.parametrize("kind", [torch.nn.Parameter, torch.Tensor], ids=["a parameter", "a tensor"])
+def test_sinks_that_were_changed_since_are_noticed(normal, kind):
+    sinks, x = kind(torch.tensor([0.5, -1.0])), normal(1, 2, 5, 3)
+    pattern = attend(x, x, x, normalise=TalkingHeads(2, Softmax(sinks=sinks))).pattern
+    pattern.dense()
+    with torch.no_grad():
+        sinks.add_(1.0)
+    with pytest.raises(ValueError) as refusal:
+        pattern.dense()
+    assert str(refusal.value) == (
+        "a tensor that was given to attend() has been changed in place since, so this pattern would not be the one "
+        "that was used; clone the tensor before you change it."
+    )
 
 
 def test_introduces_itself():

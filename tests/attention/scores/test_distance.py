@@ -19,6 +19,18 @@ def test_it_equals_torch(normal):
     assert_close(found.context, scores.softmax(dim=-1) @ key.repeat_interleave(2, 1))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_torchs_default_type_changes_nothing(normal, dtype):
+    x, before = normal(1, 2, 700, 11), torch.get_default_dtype()
+    expected = attend(x, x, x, score=Distance()).context
+    try:
+        torch.set_default_dtype(dtype)
+        found = attend(x, x, x, score=Distance()).context
+    finally:
+        torch.set_default_dtype(before)
+    assert torch.equal(found, expected)
+
+
 def test_it_equals_a_loop(normal):
     query, key = normal(1, 1, 3, 5).double(), normal(1, 1, 7, 5).double()
     found = attend(query, key, key, score=Distance()).pattern.scores(0, 0)

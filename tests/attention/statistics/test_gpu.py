@@ -251,7 +251,26 @@ def forwards():
         context, log_sum = forward.flash_for_cpu(*given)
         return context, torch.nn.functional.pad(log_sum, (0, 23))
 
+    given = []
+
+    def seen(*given_to_it):
+        given.extend(part.stride(-1) for part in given_to_it[:3])
+        return forward.flash_for_cpu(*given_to_it)
+
+    tensors, ask = split(CALLS["the same, causal"])[0], Ask(entropy=False, distance=False, first=False)
+    apart, together = (
+        attend(*(arranged(part) for part in tensors), mask=Causal()).pattern
+        for arranged in (lambda part: part.mT.contiguous().mT, lambda part: part)
+    )
+    forward.KERNELS["cpu"] = (seen,)
+    found, expected = (engine.read(pattern, ask, contexts=True) for pattern in (apart, together))
+    forward.KERNELS["cpu"] = (forward.flash_for_cpu,)
+    with torch.device("meta"):
+        elsewhere = forward.trusted(forward.flash_for_cpu, *kind, tokens=139)
     return {
+        "side by side": set(given) == {1},
+        "the same": torch.equal(found[0], expected[0]) and torch.equal(found[1].received, expected[1].received),
+        "another default device": elsewhere,
         "square": forward.context_and_log_sum(square) is not None,
         "not square": forward.context_and_log_sum(plain) is not None,
         "sinks": forward.context_and_log_sum(replace(square, normalise=Softmax(sinks=SINKS))) is not None,
@@ -353,6 +372,9 @@ def test_the_log_sum_of_another_kernel_is_taken_once_it_is_known_to_be_right(fou
     assert not taken["not square"]
     assert not taken["sinks"]
     assert taken["trusted"] == [True, False, False, False]
+    assert taken["side by side"]
+    assert taken["the same"]
+    assert taken["another default device"]
     assert not taken["without it"]
 
 

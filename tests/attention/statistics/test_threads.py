@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from regard.attention.statistics import threads
 from regard.attention.statistics.threads import shared_out
 
 
@@ -53,11 +54,50 @@ def test_all_threads_work_at_once_with_one_of_torchs_each_and_no_gradients(two_t
         return threading.current_thread(), torch.get_num_threads(), torch.is_grad_enabled()
 
     with torch.no_grad():
-        threads, of_torch, gradients = zip(*shared_out(range(3), work, 3), strict=True)
-    assert len(set(threads)) == 3
-    assert threading.current_thread() in threads
+        workers, of_torch, gradients = zip(*shared_out(range(3), work, 3), strict=True)
+    assert len(set(workers)) == 3
+    assert threading.current_thread() in workers
     assert of_torch == (1, 1, 1)
     assert gradients == (False, False, False)
+
+
+def test_a_thread_that_begins_meanwhile_has_as_many_of_torchs_as_ever(two_threads):
+    found = []
+
+    def work(n):
+        born = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+        born.start()
+        born.join()
+
+    list(shared_out(range(5), work, 3))
+    assert found == [2] * 5
+
+
+@pytest.mark.parametrize("name", ["omp_set_num_threads", "MKL_Set_Num_Threads_Local"])
+def test_where_torchs_own_functions_are_not_to_be_had_one_thread_each_it_is_all_the_same(
+    two_threads, monkeypatch, name
+):
+    found = threads.of_torch
+    monkeypatch.setattr(threads, "of_torch", lambda wanted: None if wanted == name else found(wanted))
+    assert list(shared_out(range(3), lambda n: torch.get_num_threads(), 1)) == [1, 1, 1]
+
+
+FEW = """
+import threading, time
+from regard.attention.statistics.threads import shared_out
+
+for n_threads in (2, 4, 3, 6, 5):
+    at_once = threading.Barrier(n_threads, timeout=60)
+    list(shared_out(range(n_threads), lambda n: at_once.wait(), n_threads))
+    time.sleep(0.2)  # until all wait for work again
+print(threading.active_count())
+"""
+
+
+def test_there_are_no_more_threads_than_were_ever_at_work_at_once():
+    run = subprocess.run([sys.executable, "-c", FEW], capture_output=True, text=True)
+    assert run.stderr == ""
+    assert run.stdout == "6\n"
 
 
 def test_nothing_is_made_ahead_and_nothing_runs_once_it_is_closed(two_threads):

@@ -1,8 +1,1 @@
-"""Backends: ways to compute the same context.
-
-    reference   loops in float64, written to be read; what the others are tested against
-    fused       PyTorch's scaled_dot_product_attention; see there for the two calls that build the matrix
-    tiled       `Pattern.apply`: blocks of queries, for what the fused kernel cannot express
-
-`attend` takes fused wherever it can express the call.
-"""
+"""Backends: ways to compute the same context, each in its own file; `choice.py` says which does a call, and why."""

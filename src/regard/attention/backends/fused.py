@@ -2,9 +2,9 @@
 
 A mask that depends on the query would be such a matrix, and so would a bias that is a rule. So they are built for one
 block of queries at a time, and only for the keys that the block can reach: a window over a long sequence costs the
-window, not the length. Where a mask bars nothing that is within reach, as for the newest token of a text or in a batch
-of equal lengths, it is not built at all. A program that is exported for any length has no such loop, and builds masks
-and biases as a whole.
+window, not the length. So is a mask that is a tensor with a bias that is one, where they would be far larger as one.
+Where a mask bars nothing that is within reach, as for the newest token of a text or in a batch of equal lengths, it is
+not built at all. A program that is exported for any length has no such loop, and builds masks and biases as a whole.
 
 On a CPU, PyTorch itself hands two kinds of call to a kernel that does build the weights: those with dropout, and those
 whose bias is trained; and no fused kernel has a forward derivative. They are no fused calls: `math` does them while
@@ -12,22 +12,22 @@ their weights are few, and says so by its name.
 """
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from functools import partial
+from math import prod
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.attention.biases import Bias, Biased
 from regard.attention.gradients import forward, recomputed, wanted
-from regard.attention.grid import Grid, Tile, spans, unknown
+from regard.attention.grid import Grid, Tile, by_query, side_by_side, spans, unknown
 from regard.attention.introduce import tensors_in
 from regard.attention.masks import Causal, Keep, Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
-from regard.attention.pattern import Pattern
+from regard.attention.pattern import BLOCK_WEIGHTS, Pattern
 from regard.attention.precision import as_typed
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import DotScore, Score
@@ -79,7 +79,7 @@ def fused(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries 
     assert isinstance(score, ScaledDot)
     assert isinstance(normalise, Softmax)
     scale = score.factor(asked.query.shape[-1]) / normalise.temperature
-    bias, rule = bias_of(score, normalise.temperature, asked.query), isinstance(score.bias, Bias)
+    bias = bias_of(score, normalise.temperature, asked.query)
     query, key, value = same_batch(grid, *same_width(asked.query, asked.key, asked.value))
     causal = isinstance(mask, Causal) and (grid.offset if mask.offset is None else mask.offset) == 0
     causal = causal and scale > 0  # the kernel bars the future with -∞ before it scales, which a scale of 0 makes NaN
@@ -87,15 +87,15 @@ def fused(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries 
         context = kernel(query, key, value, None, scale, dropout)
     elif bias is None and causal:
         context = kernel(query, key, value, None, scale, dropout, causal=True)
-    elif unknown(grid.queries) or unknown(grid.keys) or (not rule and (mask is None or isinstance(mask, Keep))):
+    elif unknown(grid.queries) or unknown(grid.keys) or at_once(mask, score.bias):
         context = kernel(query, key, value, joined(mask, bias, grid.whole(), query), scale, dropout)
+    elif not in_blocks(mask, score.bias):
+        context = kernel_of_block(query, key, value, mask, bias, grid, range(grid.queries), scale, dropout)
     else:
-        blocks = []
-        by_query = rule or mask is None or mask.per_query
-        for queries in spans(grid.queries, BLOCK_QUERIES if by_query else grid.queries):
-            block = (query, key, value, mask, bias, grid, queries, scale, dropout)
-            # A rule's numbers are kept for no backward pass, where all blocks' together would be the matrix.
-            blocks.append(recomputed(kernel_of_block, *block, draws=dropout > 0) if rule else kernel_of_block(*block))
+        parts, run = list(spans(grid.queries, BLOCK_QUERIES)), kernel_of_block
+        if built_again(mask, bias, grid, parts):
+            run = partial(recomputed, kernel_of_block, draws=dropout > 0)
+        blocks = [run(query, key, value, mask, bias, grid, queries, scale, dropout) for queries in parts]
         context = torch.cat(blocks, dim=2) if len(blocks) > 1 else blocks[0]
     d_value = asked.value.shape[-1]
     return context if context.shape[-1] == d_value else context[..., :d_value]
@@ -111,9 +111,7 @@ def math(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d
     scale = asked.score.factor(asked.query.shape[-1]) / temperature
     bias = bias_of(asked.score, temperature, asked.query)
     query, key, value = same_batch(asked.grid, asked.query, asked.key, asked.value)
-    attn_mask = joined(asked.mask, bias, asked.grid.whole(), query)
-    with sdpa_kernel(SDPBackend.MATH):
-        return kernel(query, key, value, attn_mask, scale, dropout)
+    return math_kernel(query, key, value, joined(asked.mask, bias, asked.grid.whole(), query), scale, dropout)
 
 
 def of_products(backend: Run, asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
@@ -136,9 +134,40 @@ def bias_of(score: ScaledDot, temperature: float, query: Tensor) -> Callable[[Ti
     if score.bias is None:
         return None
     if isinstance(score.bias, Bias):
-        return lambda tile: score.biases(tile, query.device) / temperature
-    divided = score.bias / temperature
-    return lambda tile: tile.select(divided)
+        return lambda tile: divided(score.biases(tile, query.device), temperature)
+    over_grid = divided(score.bias, temperature)
+    return lambda tile: tile.select(over_grid)
+
+
+def divided(bias: Float[Tensor, "*shape"], temperature: float) -> Float[Tensor, "*shape"]:
+    """The bias over the temperature; itself, and no copy, where that is 1."""
+    return bias if temperature == 1 else bias / temperature
+
+
+def at_once(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
+    """Whether mask and bias are tensors that, as one, are no larger than either of them or than a block may be."""
+    if not (isinstance(mask, Keep | None) and isinstance(bias, Tensor | None)):
+        return False
+    if mask is None or bias is None:
+        return True
+    size = prod(torch.broadcast_shapes(mask.tensor.shape, bias.shape))  # type: ignore[no-untyped-call]
+    return unknown(size) or size <= max(mask.tensor.numel(), bias.numel(), BLOCK_WEIGHTS)
+
+
+def in_blocks(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
+    """Whether mask and bias, as one, depend on the query, so that they are built for a block of queries at a time."""
+    return (mask is not None and mask.per_query) or (by_query(bias) if isinstance(bias, Tensor) else bias is not None)
+
+
+def built_again(mask: Mask | None, bias: Callable[[Tile], Biased] | None, grid: Grid, parts: list[range]) -> bool:
+    """Whether a backward pass builds masks and biases again: if kept, all blocks' together may be a matrix.
+
+    A mask's are kept where they are no more than a block may hold, as the kernel would have to run again too.
+    """
+    if mask is None or bias is not None:
+        return True
+    size = grid.batch * sum(len(queries) * len(mask.reach(grid, queries)) for queries in parts)
+    return unknown(size) or size > BLOCK_WEIGHTS
 
 
 def kernel_of_block(
@@ -183,19 +212,40 @@ def kernel(
     causal: bool = False,
 ) -> Float[Tensor, "batch heads queries d_value"]:
     """One call of PyTorch's function. (Of vectors that do not lie in one piece each it would build the weights.)"""
-    query, key, value = (part if part.stride(-1) == 1 else part.contiguous() for part in (query, key, value))
-    grouped = key.shape[1] != query.shape[1]
-    if grouped and attn_mask is not None and query.is_cuda:
-        # CUDA's fused kernels take grouped heads or a mask, not both: together they fall to one that builds the matrix.
-        group = query.shape[1] // key.shape[1]
-        key, value, grouped = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1), False
     # A CPU's kernel gives 0, not NaN, for a row of NaN that does not fill one of its registers (pytorch issue 141128).
     # What is exported is for any number of keys, and goes to other kernels.
-    narrow = query.is_cpu and not torch.compiler.is_exporting() and key.shape[2] < REGISTER_NUMBERS
-    with sdpa_kernel(SDPBackend.MATH) if narrow else nullcontext():
-        return F.scaled_dot_product_attention(
-            query, key, value, attn_mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
-        )
+    if query.is_cpu and not torch.compiler.is_exporting() and key.shape[2] < REGISTER_NUMBERS:
+        return math_kernel(query, key, value, attn_mask, scale, dropout, causal)
+    query, key, value = map(side_by_side, (query, key, value))
+    grouped = key.shape[1] != query.shape[1]
+    if attn_mask is not None and query.is_cuda:
+        # CUDA's fused kernels take masks with a number for each key, side by side, and take none with grouped heads:
+        # what they do not take falls to one that builds the matrix, or fails.
+        attn_mask = side_by_side(attn_mask.expand(-1, -1, -1, key.shape[2]))
+        if grouped:
+            group = query.shape[1] // key.shape[1]
+            key, value, grouped = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1), False
+    return F.scaled_dot_product_attention(
+        query, key, value, attn_mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
+    )
+
+
+def math_kernel(
+    query: Float[Tensor, "batch heads queries d_key"],
+    key: Float[Tensor, "batch key_heads keys d_key"],
+    value: Float[Tensor, "batch key_heads keys d_value"],
+    attn_mask: Tensor | None,
+    scale: float,
+    dropout: float,
+    causal: bool = False,
+) -> Float[Tensor, "batch heads queries d_value"]:
+    """One call of PyTorch's kernel that builds the weights. (`sdpa_kernel` would choose it for every thread.)"""
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        attn_mask = query.new_zeros(()).masked_fill(~attn_mask, -torch.inf)
+    grouped = key.shape[1] != query.shape[1]
+    run = torch.ops.aten._scaled_dot_product_attention_math
+    context: Tensor = run(query, key, value, attn_mask, dropout, causal, scale=scale, enable_gqa=grouped)[0]
+    return context
 
 
 def same_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:

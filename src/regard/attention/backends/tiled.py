@@ -11,13 +11,10 @@ from torch import Tensor
 
 from regard.attention.pattern import Pattern
 from regard.attention.statistics.choice import engine_with_context
-from regard.attention.summary import Ask
+from regard.attention.summary import NOTHING
 
 WORTH_A_PASS = 2**16
 """Weights of a head from which on the compiled pass is faster."""
-
-NOTHING = Ask(received=False, entropy=False, distance=False, first=False)
-"""No statistics."""
 
 
 def tiled(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:

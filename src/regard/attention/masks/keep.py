@@ -6,21 +6,37 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from regard.attention.grid import Grid, Tile
+from regard.attention.grid import Grid, Tile, by_query
 from regard.attention.introduce import a
 from regard.attention.masks.mask import Kept, Mask
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Keep(Mask):
-    """Any mask at all, as a boolean tensor that broadcasts to [batch heads queries keys]; True = may attend."""
+    """Any mask at all, as a boolean tensor that broadcasts to [batch heads queries keys]; True = may attend.
+
+    Raises:
+        TypeError: a tensor that is not boolean, or something that is none.
+    """
 
     tensor: Bool[Tensor, "*shape"]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.tensor, Tensor):
+            raise TypeError(
+                f"mask is {a(self.tensor)}; it takes a Mask such as Causal(), a boolean tensor (True = may attend) or "
+                "None."
+            )
+        if self.tensor.dtype != torch.bool:
+            raise TypeError(
+                f"mask has dtype {self.tensor.dtype}; a mask is boolean, True = may attend. Numbers to be added to the "
+                "scores are a bias: score=ScaledDot(bias=…)."
+            )
 
     @property
     def per_query(self) -> bool:  # type: ignore[override]
         """Whether the tensor has a row for each query."""
-        return self.tensor.ndim >= 2 and self.tensor.shape[-2] != 1
+        return by_query(self.tensor)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
         """The tensor's own part."""
@@ -43,15 +59,4 @@ def as_mask(mask: Mask | Tensor | None) -> Mask | None:
     Raises:
         TypeError: a tensor that is not boolean, or something that is no mask.
     """
-    if mask is None or isinstance(mask, Mask):
-        return mask
-    if not isinstance(mask, Tensor):
-        raise TypeError(
-            f"mask is {a(mask)}; it takes a Mask such as Causal(), a boolean tensor (True = may attend) or None."
-        )
-    if mask.dtype != torch.bool:
-        raise TypeError(
-            f"mask has dtype {mask.dtype}; a mask is boolean, True = may attend. Numbers to be added to the scores "
-            "are a bias: score=ScaledDot(bias=…)."
-        )
-    return Keep(mask)
+    return mask if mask is None or isinstance(mask, Mask) else Keep(mask)

@@ -61,6 +61,7 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
             f"the pattern's keys were weighed by {pattern.normalise!r} and not drawn; only a draw has a probability, "
             "so give attend normalise=Hard(Sampled(seed=…))."
         )
+    pattern.check_unchanged()  # keys that are known already come without a look at the tensors
     keys = pattern.top(1).keys
     soft = replace(pattern, normalise=Softmax(temperature=pattern.normalise.choose.temperature))
 

@@ -4,11 +4,14 @@ scores_h  = Σ_g before_hg · scores_g
 weights_h = Σ_g after_hg · normalise(scores)_g
 """
 
+from itertools import count
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.grid import Grid, Tile
+from regard.attention.introduce import parameters_in, with_parameters
 from regard.attention.normalise.normaliser import Normaliser, Rows
 from regard.attention.normalise.softmax import Softmax
 
@@ -51,6 +54,8 @@ class TalkingHeads(nn.Module, Normaliser):
         self.n_heads, self.normalise = n_heads, normalise
         self.before = nn.Parameter(torch.empty(n_heads, n_heads))
         self.after = nn.Parameter(torch.empty(n_heads, n_heads))
+        for number, parameter in enumerate(parameters_in(normalise)):
+            self.register_parameter(f"held_{number}", parameter)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -62,7 +67,8 @@ class TalkingHeads(nn.Module, Normaliser):
         """The mixed weights of whole rows of all heads."""
         assert scores.shape[1] == self.n_heads, "the weights of one head need the scores of all"
         heard = scores if keep is None else scores.masked_fill(~keep, 0.0)
-        weights = mixed(self.normalise(mixed(heard, self.before), keep, tile), self.after)
+        normalise = with_parameters(self.normalise, (getattr(self, f"held_{number}") for number in count()))
+        weights = mixed(normalise(mixed(heard, self.before), keep, tile), self.after)
         return weights if keep is None else weights.masked_fill(~keep, 0.0)
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:

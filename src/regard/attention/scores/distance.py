@@ -40,7 +40,8 @@ class Distance(DotScore):
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "_ heads queries width"], Float[Tensor, "key_batch key_heads keys width"]]:
         """[2 query ; ‖query‖² ; 1] and [key ; -1 ; -‖key‖²], whose product is the score."""
-        places = torch.linspace(0, key.shape[2] - 1, 256, device=key.device).round().long().clamp_min(0)
+        places = torch.linspace(0, key.shape[2] - 1, 256, dtype=torch.float32, device=key.device)
+        places = places.round().long().clamp_min(0)
         some = F.pad(key.detach(), (0, 0, 0, 1), value=torch.inf).index_select(2, places)
         some = some.where(some.isfinite(), torch.inf).sort(dim=2).values
         amid = some[:, :, 127, None].nan_to_num(posinf=0.0)  # where few keys are finite, any place will do

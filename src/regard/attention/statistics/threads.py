@@ -18,6 +18,9 @@ Result = TypeVar("Result")
 BORN = os.getpid()
 """The process that imported this; one that is forked from it has none of its threads."""
 
+MOST = max(32, os.cpu_count() or 1)
+"""Threads of ours at most. Each is started when all others are at work."""
+
 
 def shared_out(items: Iterable[Item], work: Callable[[Item], Result], threads: int) -> Generator[Result, None, None]:
     """What the work makes of each item, in no order; so many threads work at a time, the caller's among them.
@@ -40,7 +43,7 @@ def shared_out(items: Iterable[Item], work: Callable[[Item], Result], threads: i
             end_spinning()  # at first: ours, woken beside them, would wait for their cores
         try:
             for _ in range(threads - 1):
-                helpers.append(pool(threads - 1, os.getpid()).submit(join_in))
+                helpers.append(pool(os.getpid()).submit(join_in))
             for item in rest:
                 yield work(item)
                 while done:
@@ -73,10 +76,27 @@ class Rest(Iterator[Item]):
 def one_thread_each() -> Iterator[None]:
     """Within this, an operation of torch uses one thread: threads are what work is shared out over."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    use_threads(1)
     try:
         yield
     finally:
+        use_threads(threads)
+
+
+def use_threads(threads: int) -> None:
+    """Let torch's operations use so many threads where this thread calls them.
+
+    torch.set_num_threads would say so for every thread that has yet to begin as well. Here that is so only where torch
+    has another OpenMP, or hides its MKL.
+    """
+    torch.get_num_threads()  # a thread that asks for the first time gets as many as the process has
+    openmp, mkl = of_torch("omp_set_num_threads"), of_torch("MKL_Set_Num_Threads_Local")
+    if openmp is not None:
+        openmp(threads)
+    if mkl is not None:
+        mkl(threads)
+    hidden = mkl is None and torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
+    if hidden or torch.get_num_threads() != threads:
         torch.set_num_threads(threads)
 
 
@@ -88,22 +108,22 @@ def end_spinning() -> None:
 
     Source: OpenMP 5.0, section 3.2.44.
     """
-    pause = openmps_pause()
+    pause = of_torch("omp_pause_resource_all")
     if pause is not None and os.getpid() == BORN:
         pause(1)
 
 
 @cache
-def openmps_pause() -> Callable[[int], int] | None:
-    """OpenMP's function for it; None where there is none."""
+def of_torch(name: str) -> Callable[[int], int] | None:
+    """A function of the libraries that torch uses, which takes a number; None where there is none of that name."""
     try:
-        function: Callable[[int], int] = ctypes.CDLL(None).omp_pause_resource_all
-    except (AttributeError, OSError, TypeError):
+        function: Callable[[int], int] = getattr(ctypes.CDLL(torch._C.__file__), name)
+    except (AttributeError, OSError):
         return None
     return function
 
 
 @cache
-def pool(threads: int, process: int) -> ThreadPoolExecutor:
+def pool(process: int) -> ThreadPoolExecutor:
     """The threads of this process, which wait between calls; a forked process has none of its parent's."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="regard", initializer=torch.set_num_threads, initargs=(1,))
+    return ThreadPoolExecutor(MOST, thread_name_prefix="regard", initializer=use_threads, initargs=(1,))

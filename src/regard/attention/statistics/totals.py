@@ -12,9 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.grid import Grid
-from regard.attention.summary import Ask, Summary, Top
-
-PER_QUERY = "entropy", "distance", "first", "own", "previous"
+from regard.attention.summary import PER_QUERY, Ask, Summary, Top
 
 HERE = torch.device("cpu")
 """Where `rows.c` finds numbers, whatever torch's default device is; they are float32 or float64, whatever its type."""

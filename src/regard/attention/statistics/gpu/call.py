@@ -167,7 +167,6 @@ def strides(tensor: Tensor, axes: int) -> tuple[int, ...]:
 
 def rows_of(vectors: Float[Tensor, "batch heads tokens width"]) -> Rows:
     """Vectors whose numbers lie side by side."""
-    vectors = vectors if vectors.stride(-1) == 1 else vectors.contiguous()
     return Rows(vectors, *strides(vectors, 3))
 
 

@@ -17,24 +17,22 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.biases import Alibi, RelativeBias
-from regard.attention.grid import Grid, spans
+from regard.attention.grid import Grid, side_by_side, spans
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.precision import as_typed
 from regard.attention.scores.dot import ScaledDot
+from regard.attention.statistics.blocks import MOST_RANGES
 from regard.attention.statistics.gathered import gathered
 from regard.attention.statistics.gpu.call import Call, ranges_of, unrounded
 from regard.attention.statistics.gpu.forward import context_and_log_sum
 from regard.attention.statistics.progress import Report
-from regard.attention.summary import Ask, Summary
+from regard.attention.summary import NOTHING, PER_QUERY, Ask, Summary
 
 if TYPE_CHECKING:
     from regard.attention.pattern import Pattern
 
 WIDEST_BYTES = 512
 """Bytes in a query, key or value; a tile of wider ones would not fit into the memory of a processor."""
-
-MOST_RANGES = 16
-"""Ranges of keys that one query may see; each is a loop of its own in the kernels."""
 
 WEIGHTS_AT_ONCE = 2**37
 """Weights between two reports: well under a second's work."""
@@ -83,12 +81,14 @@ def read(
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
     """The context, if it is wanted, and the summary of a pattern that `why_not` has nothing against."""
     with as_typed(asked.device), current(asked.device):
+        query, key, value = map(side_by_side, (asked.query, asked.key, asked.value))
+        asked = replace(asked, query=query, key=key, value=value)
         totals = Totals.of(asked, ask, contexts)
         if asked.shape.numel():
             totals.fill(asked, report)
         summary = totals.summary()
         if ask.top is not None or ask.groups is not None:
-            rest = Ask(received=False, entropy=False, distance=False, first=False, top=ask.top, groups=ask.groups)
+            rest = replace(NOTHING, top=ask.top, groups=ask.groups)
             gone_through = gathered(asked.blocks(), asked.grid, asked._like(), rest)
             summary = replace(summary, top=gone_through.top, groups=gone_through.groups)
         return totals.context, summary
@@ -114,12 +114,11 @@ class Totals:
     def of(cls, asked: "Pattern", ask: Ask, contexts: bool) -> "Totals":
         """All of them, at 0."""
         grid, floats = asked.grid, partial(torch.zeros, dtype=torch.float32, device=asked.device)
-        wanted = {name: getattr(ask, name) for name in ("entropy", "distance", "first", "own", "previous")}
         d_value = asked.value.shape[-1]
         return cls(
             grid=grid,
             ask=ask,
-            rows={name: floats(grid.shape[:3]) for name, wants in wanted.items() if wants},
+            rows={name: floats(grid.shape[:3]) for name in PER_QUERY if getattr(ask, name)},
             context=asked.value.new_zeros(*grid.shape[:3], d_value) if contexts else None,
             received=floats(grid.batch, grid.heads, grid.keys) if ask.received else None,
             pooled=floats(grid.batch, grid.heads, *ask.pooled) if ask.pooled else None,

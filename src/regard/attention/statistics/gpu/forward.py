@@ -78,7 +78,7 @@ def trusted(
 ) -> bool:
     """Whether a kernel has a kind of call and gives what the formula gives."""
     random = torch.Generator().manual_seed(0)
-    drawn = [torch.randn(2, heads, tokens, width, generator=random) for heads in (2 * group, 2, 2)]
+    drawn = [torch.randn(2, heads, tokens, width, generator=random, device="cpu") for heads in (2 * group, 2, 2)]
     query, key, value = (part.to(device, dtype) for part in drawn)
     try:
         context, log_sum = kernel(query, key, value, causal, 0.3)
