@@ -81,6 +81,7 @@ def test_a_tokenizer_without_offsets_is_read_by_its_pieces(minilm):
     assert [token.joined for token in tokens] == [False, False, False, True, False]
 
 
+@pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")  # which changes punctuation marks alone
 def test_pieces_of_a_marian_tokenizer_go_on_where_no_word_begins(tmp_path):
     (tmp_path / "text").write_text("a dog runs .\nthe dogs run .\n" * 9)
     for side in ("source", "target"):
