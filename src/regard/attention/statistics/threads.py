@@ -18,9 +18,6 @@ Result = TypeVar("Result")
 BORN = os.getpid()
 """The process that imported this; one that is forked from it has none of its threads."""
 
-MOST = max(32, os.cpu_count() or 1)
-"""Threads of ours at most. Each is started when all others are at work."""
-
 
 def shared_out(items: Iterable[Item], work: Callable[[Item], Result], threads: int) -> Generator[Result, None, None]:
     """What the work makes of each item, in no order; so many threads work at a time, the caller's among them.
@@ -42,8 +39,7 @@ def shared_out(items: Iterable[Item], work: Callable[[Item], Result], threads: i
         if threads > 1:
             end_spinning()  # at first: ours, woken beside them, would wait for their cores
         try:
-            for _ in range(threads - 1):
-                helpers.append(pool(os.getpid()).submit(join_in))
+            helpers += OURS.begin(join_in, threads - 1)
             for item in rest:
                 yield work(item)
                 while done:
@@ -123,7 +119,26 @@ def of_torch(name: str) -> Callable[[int], int] | None:
     return function
 
 
-@cache
-def pool(process: int) -> ThreadPoolExecutor:
-    """The threads of this process, which wait between calls; a forked process has none of its parent's."""
-    return ThreadPoolExecutor(MOST, thread_name_prefix="regard", initializer=use_threads, initargs=(1,))
+class Threads:
+    """Threads that wait between calls: as many as were ever wanted at a time, and no more."""
+
+    def __init__(self) -> None:
+        self.most, self.lock = 0, Lock()
+        self.executor: ThreadPoolExecutor | None = None
+
+    def begin(self, work: Callable[[], None], times: int) -> list[Future[None]]:
+        """Begin some work several times, each in a thread as soon as one is free."""
+        with self.lock:
+            if self.executor is None or times > self.most:
+                if self.executor is not None:
+                    self.executor.shutdown(wait=False)
+                self.most = max(times, self.most)
+                self.executor = ThreadPoolExecutor(
+                    max(1, self.most), thread_name_prefix="regard", initializer=use_threads, initargs=(1,)
+                )
+            return [self.executor.submit(work) for _ in range(times)]
+
+
+OURS = Threads()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=OURS.__init__)  # type: ignore[misc]  # a forked process has none of its parent's
