@@ -93,7 +93,7 @@ def fused(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries 
         context = kernel_of_block(query, key, value, mask, bias, grid, range(grid.queries), scale, dropout)
     else:
         parts, run = list(spans(grid.queries, BLOCK_QUERIES)), kernel_of_block
-        if built_again(mask, bias, grid, parts):
+        if torch.is_grad_enabled() and built_again(mask, bias, grid, parts):
             run = partial(recomputed, kernel_of_block, draws=dropout > 0)
         blocks = [run(query, key, value, mask, bias, grid, queries, scale, dropout) for queries in parts]
         context = torch.cat(blocks, dim=2) if len(blocks) > 1 else blocks[0]
