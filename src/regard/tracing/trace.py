@@ -308,10 +308,10 @@ def by_kind(model: "PreTrainedModel", outputs: Any, recorded: list[Recorded]) ->
         raise InputError(
             f"{type(model).__name__} did not hand out its {' and '.join(unseen)} attention, so it cannot be seen."
         )
-    return {kind: by_layer([steps[id(p)] for p in patterns]) for kind, patterns in kinds.items()}
+    return {kind: numbered([steps[id(p)] for p in patterns]) for kind, patterns in kinds.items()}
 
 
-def by_layer(steps: Sequence[Recorded]) -> dict[int, Attended]:
+def numbered(steps: Sequence[Recorded]) -> dict[int, Attended]:
     """Steps by the numbers of the model's layers, of which some may have no attention; else counted from 0."""
     own = [step.layer for step in steps if step.layer is not None]
     numbers = own if len(own) == len(steps) and own == sorted(set(own)) else range(len(steps))
