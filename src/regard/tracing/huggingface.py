@@ -47,7 +47,7 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
 
     Its forward runs fused kernels, and with output_attentions=True its outputs' attentions (encoder_attentions,
     decoder_attentions, cross_attentions, and those of generate) are tuples of `Pattern`s, indexed as the tensors were.
-    `model.set_attn_implementation("sdpa")` undoes it.
+    `model.set_attn_implementation("sdpa")` undoes it, or "eager" for a model that has no other.
 
     Raises:
         TypeError: the model is no PreTrainedModel.
@@ -123,7 +123,7 @@ def attention_forward(
     if cache is not None:
         raise InputError(
             "regard cannot see attention over a paged cache (continuous batching); "
-            "run the model with its own cache, or with set_attn_implementation('sdpa')."
+            "run the model with its own cache, or undo it with set_attn_implementation('sdpa')."
         )
     if unseen := [name for name in UNSEEN if kwargs.get(name) is not None]:
         raise InputError(

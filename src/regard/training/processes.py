@@ -3,9 +3,9 @@
     regard train …                                             one process
     torchrun --nproc-per-node 2 $(which regard) train …        two; `accelerate launch` does as well
 
-All take the same batches in the same order and each works through its share of the rows, so that a training is the
-same whatever their number, and whether each has the whole model or they share it out. Only the first, `main`, writes
-files and speaks. When one is lost, all end.
+All take the same batches in the same order and each works through its share of the rows, with draws of dropout of its
+own, so that a training without dropout is the same whatever their number; and whether each has the whole model or
+they share it out changes nothing. Only the first, `main`, writes files and speaks. When one is lost, all end.
 """
 
 import os
