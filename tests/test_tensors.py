@@ -42,5 +42,5 @@ def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(InputError) as refusal:
         write_tensors(tmp_path / "none" / "a", {})
     assert str(refusal.value) == (
-        f"cannot write {tmp_path}/none/a (No such file or directory); make room on its disk, or name another folder."
+        f"cannot write {tmp_path}/none/a (no such file or directory); make room on its disk, or name another folder."
     )

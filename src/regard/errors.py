@@ -32,6 +32,16 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {plural}"
 
 
+def reason(error: Exception) -> str:
+    """Why a file could not be read or written, in the system's words if it has any.
+
+    >>> reason(FileNotFoundError(2, "No such file or directory")), reason(EOFError("it ends too early"))
+    ('no such file or directory', 'it ends too early')
+    """
+    said = getattr(error, "strerror", None)
+    return said.lower() if said else str(error)
+
+
 def first_words(error: Exception) -> str:
     """What an error says before it goes into detail, on one line.
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from regard.errors import InputError, needs
+from regard.errors import InputError, needs, reason
 from regard.files import whole
 
 
@@ -26,5 +26,6 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
             laid_out = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
             save(laid_out, beside, None if metadata is None else dict(metadata))
     except (SafetensorError, OSError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot write {path} ({reason}); make room on its disk, or name another folder.") from error
+        raise InputError(
+            f"cannot write {path} ({reason(error)}); make room on its disk, or name another folder."
+        ) from error

@@ -107,7 +107,7 @@ def test_refusals(tmp_path):
         )
     with pytest.raises(InputError) as refusal:
         Vocabulary.load(tmp_path / "none.spm")
-    assert str(refusal.value) == f"cannot read the vocabulary {tmp_path}/none.spm: No such file or directory."
+    assert str(refusal.value) == f"cannot read the vocabulary {tmp_path}/none.spm: no such file or directory."
     for damaged in (b"", b"no model", VOCABULARY.model[: len(VOCABULARY.model) // 2]):
         (tmp_path / "damaged.spm").write_bytes(damaged)
         with pytest.raises(InputError) as refusal:

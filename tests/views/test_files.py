@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from regard import InputError
-from regard.views.files import writable, write_whole
+from regard.views.files import writable, write_output
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
-    path = write_whole(tmp_path / "a", "old")
+    path = write_output(tmp_path / "a", "old")
     monkeypatch.setattr(
         "pathlib.Path.replace", lambda *args: (_ for _ in ()).throw(OSError(28, "No space left on device"))
     )
     with pytest.raises(InputError) as refusal:
-        write_whole(path, "new")
+        write_output(path, "new")
     assert str(refusal.value) == f"cannot write {path}: no space left on device; name another file."
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [tmp_path / "a"]
@@ -29,7 +29,7 @@ def test_no_folder(tmp_path):
         f"cannot write {path}: there is no folder {path.parent}; make it first or name another file."
     )
     with pytest.raises(InputError) as refusal:
-        write_whole(path, "new")
+        write_output(path, "new")
     assert str(refusal.value) == f"cannot write {path}: no such file or directory; name another file."
 
 
@@ -38,7 +38,7 @@ def test_a_folder(tmp_path):
         writable(tmp_path)
     assert str(refusal.value) == f"cannot write {tmp_path}: it is a folder; name a file in it."
     with pytest.raises(InputError) as refusal:
-        write_whole(tmp_path, "new")
+        write_output(tmp_path, "new")
     assert str(refusal.value) == f"cannot write {tmp_path}: is a directory; name another file."
 
 

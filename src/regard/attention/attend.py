@@ -80,7 +80,8 @@ def attend(
     >>> seen.context.shape, seen.pattern
     (torch.Size([2, 8, 64, 16]), Pattern(batch=2, heads=8, queries=64, keys=64, mask=Causal()))
     """
-    asked = prepared(query, key, value, score, mask, normalise, dropout)
+    asked = pattern_of(query, key, value, score, mask, normalise)
+    check_dropout(dropout)
     if ask is not None:
         return with_answer(asked, dropout, ask)
     backend = chosen_backend(asked, dropout)
@@ -131,33 +132,33 @@ def explain_backend(
     >>> explain_backend(x, x, x, score=ScaledDot(softcap=30.0))
     'tiled: the fused kernel has no softcap'
     """
-    asked = prepared(query, key, value, score, mask, normalise, dropout)
+    asked = pattern_of(query, key, value, score, mask, normalise)
+    check_dropout(dropout)
     if ask is not None and engine_for_both(asked, dropout, ask) is not None and ASKED.name is None:
         return "tiled: what is asked of the pattern comes with the context, in one pass"
     return explanation(asked, dropout)
 
 
-def prepared(
+def pattern_of(
     query: Float[Tensor, "query_batch heads queries d_query"],
     key: Float[Tensor, "key_batch key_heads keys d_key"],
     value: Float[Tensor, "value_batch key_heads keys d_value"],
     score: Score,
     mask: Mask | Tensor | None,
     normalise: Normaliser,
-    dropout: float,
 ) -> Pattern:
     """The pattern of a call, once its arguments are known to fit together; nothing is computed."""
-    checked_kind("score", score, Score, ScaledDot)
-    grid = checked(query, key, value, score, dropout)
+    check_kind("score", score, Score, ScaledDot)
+    grid = grid_of(query, key, value, score)
     mask = as_mask(mask)
-    checked_kind("normalise", normalise, Normaliser, Softmax)
+    check_kind("normalise", normalise, Normaliser, Softmax)
     for part in (score, mask, normalise):
         if part is not None:
             part.check(grid)
     return Pattern(query, key, value, grid, score.of_type(query), mask, normalise)
 
 
-def checked(query: Tensor, key: Tensor, value: Tensor, score: Score, dropout: float) -> Grid:
+def grid_of(query: Tensor, key: Tensor, value: Tensor, score: Score) -> Grid:
     """The grid of a call, once its arguments are known to fit together."""
     check_tensors(query, key, value)
     (query_batch, heads, queries, d_query), (key_batch, key_heads, keys, d_key) = query.shape, key.shape
@@ -182,10 +183,6 @@ def checked(query: Tensor, key: Tensor, value: Tensor, score: Score, dropout: fl
         raise ValueError(
             f"batch sizes do not fit together: query {query_batch}, key {key_batch}, value {value_batch}; "
             "each must be the same or 1."
-        )
-    if not 0 <= dropout < 1:
-        raise ValueError(
-            f"dropout={dropout} is the chance that a weight is dropped; it must be at least 0 and below 1."
         )
     return Grid(batches[0] if batches else 1, heads, queries, keys)
 
@@ -217,7 +214,15 @@ def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
     raise ValueError(f"query, key and value must share one {what}: {have}; convert them with .to(…).")
 
 
-def checked_kind(name: str, given: object, kind: type, example: Callable[[], object]) -> None:
+def check_dropout(dropout: float) -> None:
+    """Refuse what is no chance."""
+    if not 0 <= dropout < 1:
+        raise ValueError(
+            f"dropout={dropout} is the chance that a weight is dropped; it must be at least 0 and below 1."
+        )
+
+
+def check_kind(name: str, given: object, kind: type, example: Callable[[], object]) -> None:
     """Refuse a stage of attention that is not the object it should be."""
     if not isinstance(given, kind):
         raise TypeError(f"{name} is {given!r}; it takes an object such as {example()!r}.")

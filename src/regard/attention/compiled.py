@@ -44,7 +44,7 @@ def compiled(source: Path, name: str, *arguments: Any) -> Any | None:
 
 
 def on_threads(function: Any, call: ctypes.Structure, threads: int) -> None:
-    """Call a function that so many threads may be in at once, on torch's own, which need not be woken.
+    """Run a function on several of torch's own threads at once; they are awake already.
 
     Args:
         function: takes a call by reference, and gives out what there is to do itself.

@@ -1,4 +1,4 @@
-"""Who wants gradients of attention, and how they are had in memory that grows with the length."""
+"""Whether gradients are wanted, and how a backward pass computes blocks again, so that memory grows with the length."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar, cast
@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 Result = TypeVar("Result")
 
 JUST_NUMBERS = Tensor.__torch_dispatch__
-"""What a tensor has that is no subclass with a mind of its own."""
+"""What a plain tensor has; a subclass that does operations in its own way has another."""
 
 
 def wanted(tensors: Iterable[Tensor]) -> bool:
@@ -24,7 +24,7 @@ def wanted(tensors: Iterable[Tensor]) -> bool:
 
 
 def recomputed(function: Callable[..., Result], *arguments: object, draws: bool = False) -> Result:
-    """A function's result, whose steps are kept for no backward pass: that computes them again.
+    """A function's result; what lies between is not kept for the backward pass, which computes it again.
 
     (torch.func cannot do so, and keeps them, as does a program that is exported; and of tensors of inference mode there
     is no backward pass.)

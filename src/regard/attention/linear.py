@@ -126,11 +126,11 @@ def as_tensors(module: nn.Linear) -> Linear | None:
     where a hook waits for its calls.
     """
     known = type(module) is nn.Linear and type(module.weight) is type(module.bias) is nn.Parameter
-    return Linear.of(module) if known and not hooked(module) and just_numbers(module.weight.device) else None
+    return Linear.of(module) if known and not hooked(module) and nothing_extra(module.weight.device) else None
 
 
-def just_numbers(device: torch.device) -> bool:
-    """Whether nobody wants gradients, another precision, or a program of what is done."""
+def nothing_extra(device: torch.device) -> bool:
+    """Whether gradients, autocast and torch.compile are all off."""
     return not (torch.is_grad_enabled() or torch.is_autocast_enabled(device.type) or torch.compiler.is_compiling())
 
 

@@ -105,7 +105,7 @@ class Yarn(Stretch):
 
     def __post_init__(self) -> None:
         Stretch.__post_init__(self)
-        checked(self, self.max_tokens, self.fast, self.slow)
+        check_ramp(self, self.max_tokens, self.fast, self.slow)
 
     def __call__(self, speeds: Speeds, base: float) -> Speeds:
         """Each speed between itself and itself divided by the factor."""
@@ -145,7 +145,7 @@ class LlamaStretch(Stretch):
 
     def __post_init__(self) -> None:
         Stretch.__post_init__(self)
-        checked(self, self.max_tokens, self.fast, self.slow)
+        check_ramp(self, self.max_tokens, self.fast, self.slow)
 
     def __call__(self, speeds: Speeds, base: float) -> Speeds:
         """Each speed between itself and itself divided by the factor."""
@@ -154,7 +154,7 @@ class LlamaStretch(Stretch):
         return speeds * kept + speeds / self.factor * (1 - kept)
 
 
-def checked(stretch: Stretch, max_tokens: int, fast: float, slow: float) -> None:
+def check_ramp(stretch: Stretch, max_tokens: int, fast: float, slow: float) -> None:
     """Refuse bounds that leave no ramp between fast and slow pairs."""
     if max_tokens < 1 or not 0 < slow < fast:
         raise ValueError(

@@ -35,7 +35,7 @@ def demo(
     from rich.console import Console
 
     from regard.cli.work import working
-    from regard.errors import InputError
+    from regard.errors import InputError, reason
 
     console = Console(highlight=False)
     with working("loading torch"):
@@ -44,7 +44,7 @@ def demo(
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"cannot make the folder {out}: {error.strerror}; name another with --out.") from error
+        raise InputError(f"cannot make the folder {out}: {reason(error)}; name another with --out.") from error
 
     console.rule("1  attention by hand", align="left")
     console.print()

@@ -60,7 +60,7 @@ def evaluate(
     from regard.errors import InputError
     from regard.translation.evaluate import check_lines, is_tokenized
     from regard.translation.evaluate import evaluate as measure
-    from regard.views.files import writable, write_whole
+    from regard.views.files import writable, write_output
 
     check_given(hypothesis, translator, source, {"--truncate": truncate, "--device": device is not None})
     to_stdout = json == Path("-")
@@ -107,7 +107,7 @@ def evaluate(
 
         write_page(record, html, title(hypothesis, translator), str(against) if against else None)
     if json and not to_stdout:
-        write_whole(json, document)
+        write_output(json, document)
     if outputs and not to_stdout:
         print()
         for output in outputs:

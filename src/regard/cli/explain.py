@@ -92,7 +92,7 @@ def explain(
             numbers = own_numbers(file, example)
         worked = work_out(numbers.changed(temperature=temperature, causal=causal), query)
     from regard.tracing.worked_json import as_json
-    from regard.views.files import write_whole
+    from regard.views.files import write_output
     from regard.views.matrices import show
 
     if to_stdout:
@@ -100,7 +100,7 @@ def explain(
         return
     show(worked, digits=digits)
     if json is not None:
-        write_whole(json, as_json(worked))
+        write_output(json, as_json(worked))
         print(f"\nwrote {json}")
 
 

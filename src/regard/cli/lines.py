@@ -9,7 +9,7 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import cast
 
-from regard.errors import InputError
+from regard.errors import InputError, reason
 
 FIRST_BYTES, MOST_BYTES = 2**12, 2**20
 """How much is read at a time: little at first, so that the first lines are soon answered, then more."""
@@ -62,8 +62,7 @@ def lines_of(path: Path) -> list[str]:
         with given as stream:
             return [line for some in read_lines(stream) for line in some]
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise InputError(f"cannot read {path}: {reason}; name another file.") from error
+        raise InputError(f"cannot read {path}: {reason(error)}; name another file.") from error
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 

@@ -52,7 +52,7 @@ def look(
       regard look "A dog runs." --model en-de --html dog.html
     """
     from regard.cli.work import working
-    from regard.views.files import writable, write_whole
+    from regard.views.files import writable, write_output
 
     pictures = {".png": png, ".svg": svg, ".pdf": pdf}
     to_stdout = json == Path("-")
@@ -60,7 +60,7 @@ def look(
     for output in outputs:
         writable(output)
     for ending, picture in pictures.items():
-        named_for(picture, ending)
+        refuse_other_ending(picture, ending)
     if heads:
         from regard.views.figure_page import picture_path
 
@@ -93,7 +93,7 @@ def look(
             if to_stdout:
                 sys.stdout.write(document)
             else:
-                write_whole(json, document)
+                write_output(json, document)
     if to_stdout:
         return
     if outputs:
@@ -129,7 +129,7 @@ def traced(model: str | None, text: str, target: str | None, truncate: bool) -> 
     return trace(loaded.model, text, target=target, tokenizer=loaded.tokenizer, truncate=truncate)
 
 
-def named_for(path: Path | None, ending: str) -> None:
+def refuse_other_ending(path: Path | None, ending: str) -> None:
     """Refuse a picture whose name says that it is of another kind."""
     from regard.errors import InputError
 

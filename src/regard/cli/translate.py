@@ -137,15 +137,14 @@ def opened(stack: ExitStack, file: Path | None) -> BufferedIOBase:
     Raises:
         InputError: the file cannot be read.
     """
-    from regard.errors import InputError
+    from regard.errors import InputError, reason
 
     if file is None:
         return cast("BufferedIOBase", sys.stdin.buffer)
     try:
         return stack.enter_context(file.open("rb"))
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise InputError(f"cannot read {file}: {reason}; give a text file with a sentence a line.") from error
+        raise InputError(f"cannot read {file}: {reason(error)}; give a text file with a sentence a line.") from error
 
 
 # Options

@@ -28,7 +28,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.linear import Linear, as_tensors, just_numbers
+from regard.attention.linear import Linear, as_tensors, nothing_extra
 from regard.attention.pattern import Pattern
 from regard.recurrent.cell import Cells, Hidden
 from regard.recurrent.config import RecurrentConfig
@@ -167,7 +167,7 @@ class Decoder(nn.Module):
             state: from `start`, or from the tokens before these.
         """
         outputs, after, pattern = self.read(tokens, state)
-        bare = after.to_logits if just_numbers(tokens.device) else None
+        bare = after.to_logits if nothing_extra(tokens.device) else None
         return Decoded(logits=(bare or self.to_logits)(outputs), state=after, pattern=pattern)
 
     def read(

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.attend import Attended, attend, prepared
+from regard.attention.attend import Attended, attend, pattern_of
 from regard.attention.masks import Mask, Padding, Window
 from regard.attention.normalise.hard import Hard, StraightThrough
 from regard.attention.normalise.local import Local, PredictedCentre
@@ -105,7 +105,7 @@ class Reader(nn.Module):
             first: how many tokens of the target come before these.
             before: for each state, the weights of the one before it; for a score that looks back.
         """
-        return attend(**self.asked(queries, memory, first, before))
+        return attend(**self.arguments(queries, memory, first, before))
 
     def pattern(
         self,
@@ -116,9 +116,9 @@ class Reader(nn.Module):
         before: Float[Tensor, "batch target source"] | None = None,
     ) -> Pattern:
         """Where states of the decoder look; nothing is computed until you look at it."""
-        return prepared(**self.asked(queries, memory, first, before), dropout=0.0)
+        return pattern_of(**self.arguments(queries, memory, first, before))
 
-    def asked(self, queries: Tensor, memory: Memory, first: int, before: Tensor | None) -> dict[str, Any]:
+    def arguments(self, queries: Tensor, memory: Memory, first: int, before: Tensor | None) -> dict[str, Any]:
         """The arguments of `attend`, with one head."""
         query = queries[:, None].to(memory.states)
         mask: Mask = Padding(memory.lengths)

@@ -1,6 +1,6 @@
 """BPE-dropout: texts that are cut into pieces in another way whenever they are learned from.
 
-Pieces are made of letters by joins, the most frequent first; of these, each is left out with some probability, and not
+Pieces are made of letters by merges, the most frequent first; of these, each is left out with some probability, and not
 tried again. So a model sees a word now whole and now in parts, learns what the parts mean, and does not know a small
 corpus by heart as soon.
 
@@ -28,7 +28,7 @@ class BPEDropout:
     """Cuts the texts of one language anew.
 
     Args:
-        probability: of each join to be left out.
+        probability: of each merge to be left out.
         max_tokens: a text that would be of more pieces stays as it is.
 
     >>> vocabulary = Vocabulary.train(["the cat sat", "the mat"] * 9, n_tokens=20)
@@ -41,7 +41,7 @@ class BPEDropout:
     def __init__(self, vocabulary: Vocabulary, probability: float, max_tokens: int) -> None:
         self.probability, self.max_tokens = probability, max_tokens
         pieces = vocabulary.pieces(range(len(vocabulary)))
-        self.letters, self.joins = spellings(pieces), Joins(pieces, vocabulary.scores())
+        self.letters, self.merges = spellings(pieces), Merges(pieces, vocabulary.scores())
         self.begins = np.array(pieces) == SPACE
 
     def __call__(self, ids: Ids, lengths: Lengths, key: np.uint64) -> tuple[Ids, Lengths]:
@@ -55,7 +55,7 @@ class BPEDropout:
         letters, n_letters = self.letters.rows(ids.astype(np.int64))
         text_of_letter = np.repeat(text, n_letters)
         word = np.cumsum(self.begins[letters]) - 1
-        symbols, first_letter = self.joined(letters.astype(np.int64), word, key)
+        symbols, first_letter = self.merged(letters.astype(np.int64), word, key)
         text_of_symbol = text_of_letter[first_letter]
         fits = np.bincount(text_of_symbol, minlength=len(lengths)) <= self.max_tokens
         anew, as_before = fits[text_of_symbol], ~fits[text]
@@ -63,10 +63,10 @@ class BPEDropout:
         found = np.concatenate([symbols[anew].astype(ids.dtype), ids[as_before]])
         return found[np.argsort(text_of, kind="stable")], np.bincount(text_of, minlength=len(lengths))
 
-    def joined(self, symbols: Numbers, word: Numbers, key: np.uint64) -> tuple[Numbers, Numbers]:
+    def merged(self, symbols: Numbers, word: Numbers, key: np.uint64) -> tuple[Numbers, Numbers]:
         """The pieces that the letters of words become, and the place of each one's first letter.
 
-        In every round each word takes the join whose turn it is, the first of equal ones, or leaves it out for good.
+        In every round each word takes the merge whose turn it is, the first of equal ones, or leaves it out for good.
         """
         n_letters, first_letter = len(symbols), np.arange(len(symbols))
         turns = self.turns(symbols, word, first_letter)
@@ -76,10 +76,10 @@ class BPEDropout:
             turn, at = np.divmod(earliest[earliest < NEVER * n_letters], n_letters)
             if not len(at):
                 break
-            joins = shares(key + (number * n_letters + word[at]).astype(np.uint64)) >= self.probability
+            merges = shares(key + (number * n_letters + word[at]).astype(np.uint64)) >= self.probability
             turns[at] = NEVER
-            turn, at = turn[joins], at[joins]
-            symbols[at] = self.joins.pieces[turn]
+            turn, at = turn[merges], at[merges]
+            symbols[at] = self.merges.pieces[turn]
             stays = np.ones(len(symbols), dtype=bool)
             stays[at + 1] = False
             symbols, word, first_letter, turns = symbols[stays], word[stays], first_letter[stays], turns[stays]
@@ -89,13 +89,13 @@ class BPEDropout:
         return symbols, first_letter
 
     def turns(self, symbols: Numbers, word: Numbers, places: Numbers) -> Numbers:
-        """When the symbols at some places are joined with the next ones of their words."""
+        """When the symbols at some places are merged with the next ones of their words."""
         following = np.minimum(places + 1, len(symbols) - 1)
         alike = (word[places] == word[following]) & (following > places)
-        return np.where(alike, self.joins.turns(symbols[places], symbols[following]), NEVER)
+        return np.where(alike, self.merges.turns(symbols[places], symbols[following]), NEVER)
 
 
-class Joins:
+class Merges:
     """Which two symbols make a piece, and in which order pieces are made.
 
     Args:

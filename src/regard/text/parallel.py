@@ -18,7 +18,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import IO
 
-from regard.errors import InputError, nearest
+from regard.errors import InputError, nearest, reason
 from regard.text.tidy import printed, tidied
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -227,7 +227,7 @@ def reading(path: Path) -> Iterator[IO[bytes]]:
             else:
                 yield file
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error
+        raise InputError(f"cannot read {path}: {reason(error)}.") from error
 
 
 def refuse_other_than_files(path: Path) -> None:

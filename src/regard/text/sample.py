@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.errors import InputError, needs
+from regard.errors import InputError, needs, reason
 from regard.files import write_whole
 from regard.text.draws import permuted
 
@@ -123,5 +123,5 @@ def write_sample(folder: Path, splits: Mapping[str, Pairs], languages: tuple[str
         for path, lines in files.items():
             write_whole(path, "".join(f"{line}\n" for line in lines))
     except OSError as error:
-        raise InputError(f"cannot write to {folder}: {error.strerror}; name another folder with --out.") from error
+        raise InputError(f"cannot write to {folder}: {reason(error)}; name another folder with --out.") from error
     return list(files)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.errors import InputError, needs
+from regard.errors import InputError, needs, reason
 from regard.text.tidy import refuse_halves, tidied
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -91,7 +91,7 @@ class Vocabulary:
         try:
             vocabulary = cls(Path(path).read_bytes())
         except OSError as error:
-            raise InputError(f"cannot read the vocabulary {path}: {error.strerror}.") from error
+            raise InputError(f"cannot read the vocabulary {path}: {reason(error)}.") from error
         try:
             special = [vocabulary.processor.IdToPiece(token) for token in (PAD, UNK, BOS, EOS)]
         except (RuntimeError, IndexError) as error:

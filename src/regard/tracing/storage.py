@@ -27,7 +27,7 @@ from regard.attention.normalise.hard import Choice
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.pattern import Pattern
 from regard.attention.scores.score import Score
-from regard.errors import InputError, needs
+from regard.errors import InputError, needs, reason
 from regard.tensors import write_tensors
 from regard.tracing.tokens import Token
 from regard.tracing.trace import Trace
@@ -135,7 +135,7 @@ def read_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             about = json.loads((file.metadata() or {})[FORMAT])
             return about, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except OSError as error:
-        raise InputError(f"cannot read {path}: {(error.strerror or str(error)).lower()}.") from error
+        raise InputError(f"cannot read {path}: {reason(error)}.") from error
     except (KeyError, SafetensorError, json.JSONDecodeError) as error:
         raise InputError(f"{path} holds no trace, or a damaged one; give a file that trace.save wrote.") from error
 

@@ -30,7 +30,7 @@ from regard import examples
 from regard.attention.masks import Causal, Keep, Mask
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
-from regard.errors import InputError, counted, nearest
+from regard.errors import InputError, counted, nearest, reason
 from regard.tracing.tokens import Token
 from regard.tracing.worked_numbers import MATRICES, Numbers, fit_temperature
 
@@ -49,7 +49,7 @@ def read_numbers(path: Path) -> Numbers:
     except FileNotFoundError as error:
         raise InputError(absent(path)) from error
     except OSError as error:
-        raise InputError(f"cannot read {path}: {(error.strerror or str(error)).lower()}; name a TOML file.") from error
+        raise InputError(f"cannot read {path}: {reason(error)}; name a TOML file.") from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise InputError(f"{path} is not text in UTF-8 (line {line}); save it as such.") from error

@@ -99,8 +99,8 @@ class VocabularySettings(Section):
     """The share of the corpus's characters that get a piece; less than 1 for scripts of very many characters."""
 
     bpe_dropout: Annotated[float, Range(0, 1)] = 0.0
-    """The share of joins that are left out, others each time, when texts to learn from are cut into pieces; 0.05 makes
-    about a fifth more of them. Batches are made of the pieces without it, and so have more than batch_tokens."""
+    """The share of BPE's merges that are left out, drawn anew whenever a text to learn from is cut into pieces; 0.05
+    makes about a fifth more of them. Batches are made of the pieces without it, and so have more than batch_tokens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,8 +146,8 @@ class Training(Section):
     """The share of every label that is spread over all tokens."""
 
     r_drop: NotNegative = 0.0
-    """R-Drop's α: every pair is read twice, with other draws of dropout, and so strongly are the two predictions pulled
-    together; 5 is usual for translation, 0 = every pair is read once. A step takes about twice as long."""
+    """R-Drop's α: how strongly two predictions of a pair, read with different draws of dropout, are pulled together; 5
+    is usual for translation, 0 = every pair is read once. A step takes about twice as long."""
 
     clip_norm: NotNegative = 1.0
     """The largest norm of a step's gradient; longer ones are shortened to it; 0 = none is."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from regard.errors import InputError
+from regard.errors import InputError, reason
 from regard.files import write_whole
 from regard.training.config import Section, TrainConfig
 from regard.training.files import facts
@@ -92,8 +92,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise InputError(f"cannot make the folder {folder}: {reason}; name another with --out.") from error
+        raise InputError(f"cannot make the folder {folder}: {reason(error)}; name another with --out.") from error
     others = sorted(path.name for path in folder.iterdir() if not path.name.endswith(".writing"))
     if others:
         some = ", ".join(others[:3] + ["…"] * (len(others) > 3))
@@ -107,7 +106,7 @@ def facts_of_text(path: Path) -> dict[str, Any]:
     try:
         return facts(path)
     except OSError as error:
-        raise InputError(f"cannot read {path}: {(error.strerror or str(error)).lower()}.") from error
+        raise InputError(f"cannot read {path}: {reason(error)}.") from error
 
 
 def read_about(path: Path) -> dict[str, Any]:

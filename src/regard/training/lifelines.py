@@ -16,7 +16,7 @@ from contextlib import suppress
 from selectors import EVENT_READ, DefaultSelector
 from threading import Event, Thread
 
-from regard.errors import InputError
+from regard.errors import InputError, reason
 
 KEEP_ALIVE = {"TCP_KEEPIDLE": 20, "TCP_KEEPALIVE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 4}
 """After 20 silent seconds a probe every 10, four in all; on macOS the first goes by another name."""
@@ -136,7 +136,7 @@ def call(port: int, secret: int, rank: int) -> socket.socket:
     except OSError as error:
         raise LostError(
             f"process {rank + 1} does not reach the main process at {address}, port {port}: "
-            f"{(error.strerror or str(error)).lower()}; "
+            f"{reason(error)}; "
             "all processes must reach each other at any port."
         ) from error
     return kept_alive(connection)

@@ -1,7 +1,7 @@
 """What a training writes down as it goes: a line of JSON for every so many steps, and TensorBoard's events.
 
 {"step": 400, "epoch": 3, "loss_nats": 2.1, "learning_rate": 0.001, "tokens_per_second": 9000, …}
-{"step": 400, "epoch": 3, "dev_loss_nats": 1.9, "dev_bleu": 31.2, "averaged": true, "sample": {…}, …}
+{"step": 400, "epoch": 3, "dev_loss_nats": 1.9, "dev_bleu": 31.2, "averaged": 5, "sample": {…}, …}
 """
 
 import json

@@ -242,7 +242,7 @@ def save_vocabularies(folder: Path, source: Vocabulary, target: Vocabulary) -> N
 
 
 def load(data: Path, config: TrainConfig) -> Prepared:
-    """What an earlier run made, or the lines above."""
+    """What `write_data` wrote into a folder, now or in an earlier run."""
     if config.vocabulary.joint:
         source = target = Vocabulary.load(data / "vocabulary.spm")
     else:

@@ -14,7 +14,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from regard.errors import InputError, nearest, needs
+from regard.errors import InputError, nearest, needs, reason
 from regard.training.config import Model, Section, TrainConfig, check
 from regard.translation.folder import holds_translator, kinds, read_about
 
@@ -52,7 +52,7 @@ def read_tables(file: Path) -> Tables:
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise InputError(f"cannot read {file}: {(error.strerror or str(error)).lower()}.") from error
+        raise InputError(f"cannot read {file}: {reason(error)}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{file} is not TOML: {error}.") from error
     for name, table in tables.items():

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.backends.choice import ASKED
-from regard.attention.linear import hooked, just_numbers
+from regard.attention.linear import hooked, nothing_extra
 from regard.attention.multi_head import MultiHeadAttention
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
@@ -119,4 +119,4 @@ def weighted(normalise: Normaliser) -> bool:
 
 def may_be_short(device: torch.device) -> bool:
     """Whether steps may be: nobody wants gradients, another backend, another precision or a program of them."""
-    return just_numbers(device) and ASKED.name in (None, "fused")
+    return nothing_extra(device) and ASKED.name in (None, "fused")

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.errors import InputError, nearest, needs
+from regard.errors import InputError, nearest, needs, reason
 from regard.files import whole, write_whole
 from regard.tensors import write_tensors
 from regard.text.vocabulary import Vocabulary
@@ -108,8 +108,7 @@ def write_translator(
         write_tensors(folder / PARAMETERS, own_tensors(model))
         write_whole(folder / NAME, json.dumps(about, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise InputError(f"cannot write a translator into {folder}: {reason}; name another folder.") from error
+        raise InputError(f"cannot write a translator into {folder}: {reason(error)}; name another folder.") from error
     return folder
 
 

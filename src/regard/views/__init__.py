@@ -1,1 +1,4 @@
-"""Ways to see a trace: the terminal, a picture, a page. Views know traces and patterns, never models."""
+"""Ways to see a trace, an alignment, worked-out attention, an evaluation: the terminal, a picture, a page.
+
+Views know what they show, never models.
+"""

@@ -5,15 +5,13 @@ from pathlib import Path
 
 import torch
 from jaxtyping import Float
-from rich.style import Style
-from rich.text import Text
 from torch import Tensor
 
 from regard.views.columns import Columns
 from regard.views.figure_page import FAINT, MARGIN, WIDTH, blank, picture_path, save
 from regard.views.figure_pattern import draw_circles
 from regard.views.labels import Fonts, fonts_for
-from regard.views.terminal import mix, shade
+from regard.views.terminal import block
 
 CELL = 0.34
 """Inches: the side of a cell of the picture."""
@@ -41,11 +39,6 @@ def alignment_table(source: Words, target: Words, weights: Weights) -> Columns:
     """A row for each target word, a column for each source word, in each cell a block as full as the weight."""
     rows = [[block(weight) for weight in row] for _, row in zip(target, weights.tolist(), strict=True)]
     return Columns(target, source, rows, gap=2)
-
-
-def block(weight: float) -> Text:
-    """A weight as a block, two cells wide."""
-    return Text(shade(weight) * 2, style=Style(color=f"rgb({','.join(map(str, mix(weight)))})"))
 
 
 def write_alignment(path: Path, source: Words, target: Words, weights: Weights, title: str = "") -> Path:

@@ -14,7 +14,7 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
 from regard.errors import InputError
-from regard.views.files import writable, write_whole
+from regard.views.files import writable, write_output
 from regard.views.labels import Fonts
 
 WIDTH, MARGIN = 9.0, 0.35
@@ -117,4 +117,4 @@ def save(figure: Figure, path: Path) -> Path:
     ending, memory = path.suffix.lower(), io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "regard", "svg.fonttype": "path", "svg.image_inline": True}):
         figure.savefig(memory, format=ending[1:], dpi=DPI, facecolor="white", metadata=METADATA[ending])
-    return write_whole(path, memory.getvalue())
+    return write_output(path, memory.getvalue())

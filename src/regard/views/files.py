@@ -3,22 +3,20 @@
 import os
 from pathlib import Path
 
-from regard.errors import InputError
-from regard.files import write_whole as whole
+from regard.errors import InputError, reason
+from regard.files import write_whole
 
 
-def write_whole(path: Path, content: str | bytes) -> Path:
+def write_output(path: Path, content: str | bytes) -> Path:
     """Write a file in one piece: text (UTF-8) or bytes.
 
     Raises:
         InputError: the file cannot be written; what was there stays as it was.
     """
     try:
-        whole(path, content)
+        write_whole(path, content)
     except OSError as error:
-        raise InputError(
-            f"cannot write {path}: {(error.strerror or str(error)).lower()}; name another file."
-        ) from error
+        raise InputError(f"cannot write {path}: {reason(error)}; name another file.") from error
     return path
 
 

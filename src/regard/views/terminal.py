@@ -27,22 +27,22 @@ PALE, DEEP = (222, 235, 247), (8, 81, 156)
 
 BAR_CELLS = 32
 
+MOST = 6
+"""How many keys are shown, and how many other heads."""
+
 
 def show(
     trace: Trace,
     token: Place | None = None,
     head: str | None = None,
-    layer: int | None = None,
-    n_keys: int = 6,
     console: Console | None = None,
 ) -> None:
     """Print where one token looks in one head (the most telling ones, unless given), and all heads as a grid."""
     console = console or Console(highlight=False)
-    focus = focus_on(trace, token, head, layer)
-    console.print(look(trace, focus, n_keys))
+    console.print(look(trace, focus_on(trace, token, head)))
 
 
-def look(trace: Trace, focus: Focus, n_keys: int = 6) -> RenderableType:
+def look(trace: Trace, focus: Focus) -> RenderableType:
     """What `show` prints."""
     as_read = reading(trace, focus.head.kind)
     return Group(
@@ -51,9 +51,9 @@ def look(trace: Trace, focus: Focus, n_keys: int = 6) -> RenderableType:
         "",
         Text.assemble((visible(focus.token.text), "bold"), f" looks, in {focus.head.name}, at", note(focus)),
         Indent(sentence(focus), (1, 0, 1, 2), expand=False),
-        Indent(strongest(focus, n_keys), (0, 0, 0, 2), expand=False),
+        Indent(strongest(focus, MOST), (0, 0, 0, 2), expand=False),
         "",
-        *other_words(trace, focus, n_keys),
+        *other_words(trace, focus, MOST),
     )
 
 
@@ -137,8 +137,12 @@ def grid(heads: Sequence[Head], sharp: Sequence[tuple[Head, int, float]], focus:
 
 def cell(weight: float, chosen: bool) -> Text:
     """One head of the grid, four cells wide."""
-    block = Text(shade(weight) * 2, style=Style(color=f"rgb({','.join(map(str, mix(weight)))})"))
-    return Text.assemble("[" if chosen else " ", block, "]" if chosen else " ")
+    return Text.assemble("[" if chosen else " ", block(weight), "]" if chosen else " ")
+
+
+def block(weight: float) -> Text:
+    """A weight as a block, two cells wide."""
+    return Text(shade(weight) * 2, style=Style(color=colour(weight)))
 
 
 def shade(weight: float) -> str:
@@ -161,9 +165,14 @@ def tint(weight: float) -> Style:
     if weight < 0.005:
         return Style()
     ink = "black" if weight < 0.5 else "white"
-    return Style(bgcolor=f"rgb({','.join(map(str, mix(weight)))})", color=ink)
+    return Style(bgcolor=colour(weight), color=ink)
 
 
-def mix(weight: float) -> tuple[int, ...]:
-    """The colour of a weight, between pale and deep."""
-    return tuple(round(pale + (deep - pale) * min(1.0, weight)) for pale, deep in zip(PALE, DEEP, strict=True))
+def colour(weight: float) -> str:
+    """The colour of a weight, between pale and deep.
+
+    >>> colour(0.5)
+    'rgb(115,158,202)'
+    """
+    mixed = (round(pale + (deep - pale) * min(1.0, weight)) for pale, deep in zip(PALE, DEEP, strict=True))
+    return f"rgb({','.join(map(str, mixed))})"

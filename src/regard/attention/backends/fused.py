@@ -2,9 +2,10 @@
 
 A mask that depends on the query would be such a matrix, and so would a bias that is a rule. So they are built for one
 block of queries at a time, and only for the keys that the block can reach: a window over a long sequence costs the
-window, not the length. So is a mask that is a tensor with a bias that is one, where they would be far larger as one.
-Where a mask bars nothing that is within reach, as for the newest token of a text or in a batch of equal lengths, it is
-not built at all. A program that is exported for any length has no such loop, and builds masks and biases as a whole.
+window, not the length. So are the tensors of a mask and of a bias joined, where together they would be far larger than
+either. Where a mask bars nothing that is within reach, as for the newest token of a text or in a batch of equal
+lengths, it is not built at all. A program that is exported for any length has no such loop, and builds masks and biases
+as a whole.
 
 On a CPU, PyTorch itself hands two kinds of call to a kernel that does build the weights: those with dropout, and those
 whose bias is trained; and no fused kernel has a forward derivative. They are no fused calls: `math` does them while

@@ -8,14 +8,14 @@ from torch import Tensor
 
 from regard.attention.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.padding import lengths_fit, over_items
+from regard.attention.masks.padding import check_lengths, over_items
 from regard.attention.masks.positions import (
+    all_positions,
+    check_whole,
+    check_whole_numbers,
     first_position,
     most,
-    own_place,
     own_positions,
-    whole,
-    whole_numbers,
     within,
 )
 from regard.attention.masks.ranges import Ranges
@@ -39,7 +39,7 @@ class Causal(Mask):
 
     def __post_init__(self) -> None:
         if self.offset is not None and not isinstance(self.offset, int):
-            whole("Causal", offset=self.offset)
+            check_whole("Causal", offset=self.offset)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
         """True at the query's own position and before it."""
@@ -55,7 +55,7 @@ class Causal(Mask):
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
         """From the first key to the query's own position."""
-        return Ranges.of(0, own_place(self.offset, grid, device) + 1, grid, device)
+        return Ranges.of(0, all_positions(self.offset, grid, device) + 1, grid, device)
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -79,9 +79,9 @@ class Prefix(Mask):
     offset: int | None = None
 
     def __post_init__(self) -> None:
-        whole("Prefix", offset=self.offset)
+        check_whole("Prefix", offset=self.offset)
         if not isinstance(self.length, int):
-            whole_numbers("Prefix", "length", self.length)
+            check_whole_numbers("Prefix", "length", self.length)
         elif self.length < 0:
             raise ValueError(f"Prefix(length={self.length}) counts keys from the first, so it must be at least 0.")
 
@@ -99,8 +99,8 @@ class Prefix(Mask):
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
         """From the first key to the end of the prefix, or to the query's own position if that is later."""
         length = torch.as_tensor(self.length, device=device).reshape(-1, 1, 1)
-        return Ranges.of(0, torch.maximum(length, own_place(self.offset, grid, device) + 1), grid, device)
+        return Ranges.of(0, torch.maximum(length, all_positions(self.offset, grid, device) + 1), grid, device)
 
     def check(self, grid: Grid) -> None:
         """One length for all, or one for each item of the batch."""
-        lengths_fit("Prefix", self.length, grid)
+        check_lengths("Prefix", self.length, grid)

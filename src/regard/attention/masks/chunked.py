@@ -6,7 +6,7 @@ import torch
 
 from regard.attention.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.positions import first_position, own_place, own_positions, whole, within
+from regard.attention.masks.positions import all_positions, check_whole, first_position, own_positions, within
 from regard.attention.masks.ranges import Ranges
 
 
@@ -31,7 +31,7 @@ class Chunked(Mask):
     offset: int | None = None
 
     def __post_init__(self) -> None:
-        whole("Chunked", size=self.size, offset=self.offset)
+        check_whole("Chunked", size=self.size, offset=self.offset)
         if self.size < 1:
             raise ValueError(f"Chunked(size={self.size}) cuts the tokens into chunks, so a chunk takes at least 1.")
 
@@ -51,5 +51,5 @@ class Chunked(Mask):
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
         """The query's own chunk."""
-        start = own_place(self.offset, grid, device) // self.size * self.size
+        start = all_positions(self.offset, grid, device) // self.size * self.size
         return Ranges.of(start, start + self.size, grid, device)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.attention.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.positions import whole_numbers
+from regard.attention.masks.positions import check_whole_numbers
 from regard.attention.masks.ranges import Ranges
 
 
@@ -24,7 +24,7 @@ class Documents(Mask):
     ids: Int[Tensor, "*batch tokens"]
 
     def __post_init__(self) -> None:
-        whole_numbers("Documents", "ids", self.ids)
+        check_whole_numbers("Documents", "ids", self.ids)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
         """True where query and key belong to the same document."""

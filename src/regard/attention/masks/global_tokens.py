@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.attention.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.positions import first_position, own_place, own_positions, whole
+from regard.attention.masks.positions import all_positions, check_whole, first_position, own_positions
 from regard.attention.masks.ranges import Ranges
 
 
@@ -42,9 +42,9 @@ class Global(Mask):
                 f"Global({self.positions}) takes several positions; one goes in a list: Global([{self.positions}])."
             )
         object.__setattr__(self, "positions", tuple(self.positions))
-        whole("Global", offset=self.offset)
+        check_whole("Global", offset=self.offset)
         for position in self.positions:
-            whole("Global", position=position)
+            check_whole("Global", position=position)
         if not self.positions or min(self.positions) < 0:
             raise ValueError(
                 f"Global(positions={list(self.positions)}) names tokens by their place, counted from 0; "
@@ -65,10 +65,10 @@ class Global(Mask):
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
         """All keys for such a token; for the others a range around each such key, or around several side by side."""
-        whole = self._are_global(own_place(self.offset, grid, device))
-        every = Ranges.of(0, whole * grid.keys, grid, device)
+        is_global = self._are_global(all_positions(self.offset, grid, device))
+        every = Ranges.of(0, is_global * grid.keys, grid, device)
         for first, last in neighbours(self.positions):
-            every = every.beside(Ranges.of(first, torch.where(whole, first, last + 1), grid, device))
+            every = every.beside(Ranges.of(first, torch.where(is_global, first, last + 1), grid, device))
         return every
 
     def check(self, grid: Grid) -> None:

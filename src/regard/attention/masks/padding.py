@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.attention.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.positions import looked_at, most, whole_numbers, within
+from regard.attention.masks.positions import check_whole_numbers, looked_at, most, within
 from regard.attention.masks.ranges import Ranges
 
 Side = Literal["right", "left"]
@@ -34,7 +34,7 @@ class Padding(Mask):
                 f"Padding(side={self.side!r}) says on which side of the tokens the padding is; "
                 'it must be "right" or "left".'
             )
-        whole_numbers("Padding", "lengths", self.lengths)
+        check_whole_numbers("Padding", "lengths", self.lengths)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
         """True for keys that are tokens."""
@@ -59,7 +59,7 @@ class Padding(Mask):
 
     def check(self, grid: Grid) -> None:
         """There must be one length for each item of the batch."""
-        lengths_fit("Padding", self.lengths, grid)
+        check_lengths("Padding", self.lengths, grid)
 
 
 def over_items(lengths: int | Int[Tensor, " batch"], tile: Tile, device: torch.device) -> int | Tensor:
@@ -85,7 +85,7 @@ def refuse_lengths(lengths: Int[Tensor, " batch"], n_tokens: int) -> None:
             )
 
 
-def lengths_fit(name: str, lengths: int | Int[Tensor, " batch"], grid: Grid) -> None:
+def check_lengths(name: str, lengths: int | Int[Tensor, " batch"], grid: Grid) -> None:
     """Refuse lengths of which there is not one for each item of the batch."""
     if not isinstance(lengths, int) and lengths.shape[0] not in (1, grid.batch):
         raise ValueError(

@@ -17,10 +17,10 @@ def first_position(offset: int | None, grid: Grid) -> int:
     return grid.offset if offset is None else offset
 
 
-def whole(mask: str, **numbers: object) -> None:
+def check_whole(mask: str, **numbers: object) -> None:
     """Refuse what is no whole number; an offset may be None.
 
-    >>> whole("Window", before=1.5, after=0, offset=None)
+    >>> check_whole("Window", before=1.5, after=0, offset=None)
     Traceback (most recent call last):
       ...
     TypeError: Window was given before=1.5; it takes a whole number, such as 3.
@@ -31,10 +31,10 @@ def whole(mask: str, **numbers: object) -> None:
             raise TypeError(f"{mask} was given {name}={brief(number)}; it takes a whole number, such as 3{or_none}.")
 
 
-def whole_numbers(mask: str, name: str, given: object) -> None:
+def check_whole_numbers(mask: str, name: str, given: object) -> None:
     """Refuse what is no tensor of whole numbers.
 
-    >>> whole_numbers("Padding", "lengths", [5, 3])
+    >>> check_whole_numbers("Padding", "lengths", [5, 3])
     Traceback (most recent call last):
       ...
     TypeError: Padding was given lengths=[5, 3]; it takes a tensor of whole numbers, such as torch.tensor([5, 3]).
@@ -53,7 +53,7 @@ def own_positions(offset: int | None, grid: Grid, queries: range) -> range:
     return range(queries.start + first, queries.stop + first)
 
 
-def own_place(offset: int | None, grid: Grid, device: torch.device) -> Int[Tensor, " queries"]:
+def all_positions(offset: int | None, grid: Grid, device: torch.device) -> Int[Tensor, " queries"]:
     """The position of every query among the keys."""
     return torch.arange(grid.queries, device=device) + first_position(offset, grid)
 

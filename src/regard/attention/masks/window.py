@@ -6,7 +6,7 @@ import torch
 
 from regard.attention.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.positions import first_position, own_place, own_positions, whole, within
+from regard.attention.masks.positions import all_positions, check_whole, first_position, own_positions, within
 from regard.attention.masks.ranges import Ranges
 
 
@@ -30,7 +30,7 @@ class Window(Mask):
     offset: int | None = None
 
     def __post_init__(self) -> None:
-        whole("Window", before=self.before, after=self.after, offset=self.offset)
+        check_whole("Window", before=self.before, after=self.after, offset=self.offset)
         refuse_negative("Window", self.before, self.after)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
@@ -50,7 +50,7 @@ class Window(Mask):
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
         """The window around the query's own position."""
-        own = own_place(self.offset, grid, device)
+        own = all_positions(self.offset, grid, device)
         return Ranges.of(own - self.before, own + self.after + 1, grid, device)
 
 
@@ -79,7 +79,7 @@ class Dilated(Mask):
     offset: int | None = None
 
     def __post_init__(self) -> None:
-        whole("Dilated", before=self.before, after=self.after, step=self.step, offset=self.offset)
+        check_whole("Dilated", before=self.before, after=self.after, step=self.step, offset=self.offset)
         refuse_negative("Dilated", self.before, self.after)
         if self.step < 1:
             raise ValueError(f"Dilated(step={self.step}) goes from key to key in steps, so a step must be at least 1.")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from regard.attention.grid import Tile
-from regard.attention.normalise.noise import checked_seed, gumbel
+from regard.attention.normalise.noise import check_seed, gumbel
 from regard.attention.normalise.normaliser import Normaliser, Rows
 
 
@@ -42,7 +42,7 @@ class GumbelSoftmax(Normaliser):
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        checked_seed(self.seed)
+        check_seed(self.seed)
         if not 0 < self.temperature < math.inf:
             raise ValueError(
                 f"temperature={self.temperature} divides the noisy scores, so it must be above 0 and finite; "

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from regard.attention.grid import Grid, Tile
 from regard.attention.introduce import introduce
-from regard.attention.normalise.noise import checked_seed, gumbel
+from regard.attention.normalise.noise import check_seed, gumbel
 from regard.attention.normalise.normaliser import Normaliser, Rows
 from regard.attention.normalise.softmax import Softmax
 
@@ -72,7 +72,7 @@ class Sampled(Choice):
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        checked_seed(self.seed)
+        check_seed(self.seed)
         if not 0 < self.temperature < math.inf:
             raise ValueError(
                 f"temperature={self.temperature} divides the scores, so it must be above 0 and finite; "

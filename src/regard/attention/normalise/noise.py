@@ -43,7 +43,7 @@ def shifted(state: Int[Tensor, "*places"], by: int) -> Int[Tensor, "*places"]:
     return (state >> by) & (2 ** (64 - by) - 1)
 
 
-def checked_seed(seed: int) -> None:
+def check_seed(seed: int) -> None:
     """Refuse a seed that is no whole number of 63 bits."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise ValueError(f"seed={seed!r} must be a whole number from 0 to 2**63 - 1, such as the training step.")

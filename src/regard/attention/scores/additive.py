@@ -3,8 +3,8 @@
     Additive    scores = v · tanh(W query + U key)
     Concat      scores = v · tanh(W [query ; key])
 
-The hidden layer has queries × keys × d_hidden numbers. It is computed for a few queries at a time and never kept, nor
-for the backward pass, which computes it again. That of a single query, a step of a decoder, is no larger than the
+The hidden layer has queries × keys × d_hidden numbers. It is computed for a few queries at a time and never kept;
+the backward pass computes it again. That of a single query, a step of a decoder, is no larger than the
 projected keys: it is computed at once.
 
 Source: Bahdanau, Cho & Bengio 2015, appendix A.1.2; Luong, Pham & Manning 2015, section 3.1, concat.

@@ -20,8 +20,8 @@ class Distance(DotScore):
 
         scores = -scale · ‖query - key‖² = scale · (2 query · key - ‖query‖² - ‖key‖²)
 
-    The origin is put amid the keys first: it changes no distance, and far from it the squares would eat the digits.
-    Amid is their median, which a few far from all others, such as keys that a mask bars, do not move.
+    The origin is first moved to the median of the keys: that changes no distance, and keeps the squares small, so that
+    few digits cancel. A few keys far from all others, such as those that a mask bars, do not move a median.
 
     >>> import torch
     >>> from regard import Distance, attend
@@ -44,8 +44,8 @@ class Distance(DotScore):
         places = places.round().long().clamp_min(0)
         some = F.pad(key.detach(), (0, 0, 0, 1), value=torch.inf).index_select(2, places)
         some = some.where(some.isfinite(), torch.inf).sort(dim=2).values
-        amid = some[:, :, 127, None].nan_to_num(posinf=0.0)  # where few keys are finite, any place will do
-        query, key = query - amid.repeat_interleave(query.shape[1] // key.shape[1], dim=1), key - amid
+        median = some[:, :, 127, None].nan_to_num(posinf=0.0)  # where few keys are finite, any place will do
+        query, key = query - median.repeat_interleave(query.shape[1] // key.shape[1], dim=1), key - median
         far, near = (x.square().sum(dim=-1, keepdim=True) for x in (query, key))
         query = self.scale * torch.cat([2 * query, far, torch.ones_like(far)], dim=-1)
         return query, torch.cat([key, -torch.ones_like(near), -near], dim=-1)

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from regard.errors import InputError, nearest
+from regard.errors import InputError, nearest, reason
 from regard.translation.export.parity import Parity, compare, made_up
 from regard.translation.folder import Contents, read_translator
 
@@ -98,7 +98,7 @@ def export(folder: Path, to: str, out: Path, lines: Sequence[str] | None = None)
     except OSError as error:
         if error.strerror is None:  # not the disk's: a library uses this class for errors of its own
             raise
-        raise InputError(f"cannot write {out}: {error.strerror.lower()}; name another folder.") from error
+        raise InputError(f"cannot write {out}: {reason(error)}; name another folder.") from error
     return parity
 
 

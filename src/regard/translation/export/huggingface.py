@@ -11,7 +11,6 @@ import json
 import math
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from torch import Tensor
 
 from regard.errors import InputError, needs
 from regard.text.vocabulary import BOS, EOS, PAD, UNK
+from regard.tracing.models import quiet
 from regard.transformer.config import TransformerConfig
 from regard.transformer.marian import ACTIVATIONS, pairs, reordered, to_marian, turns
 from regard.transformer.model import Transformer
@@ -52,7 +52,7 @@ def write(contents: Contents, folder: Path) -> None:
         max_length=contents.model.config.max_tokens,
         num_beams=BEAM,
     )
-    with quiet():
+    with quiet(progress=False), warnings.catch_warnings(action="ignore"):
         model.save_pretrained(folder)
     write_tokenizer(contents, folder)
 
@@ -175,13 +175,13 @@ class Opened:
 
     def __init__(self, folder: Path) -> None:
         transformers = needs("transformers", "huggingface")
-        with quiet():
+        with quiet(progress=False), warnings.catch_warnings(action="ignore"):
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
             self.model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True).eval()
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
         """The likeliest piece again and again, at most `limit` of them: their ids, and the text."""
-        with quiet():
+        with quiet(progress=False), warnings.catch_warnings(action="ignore"):
             given = self.tokenizer(text, return_tensors="pt")
             tokens = self.model.generate(**given, num_beams=1, do_sample=False, max_length=limit + 1)[0, 1:].tolist()
         tokens = tokens[: tokens.index(EOS)] if EOS in tokens else tokens
@@ -194,20 +194,3 @@ class Opened:
         given = self.tokenizer(text, return_tensors="pt")
         logits = self.model(**given, decoder_input_ids=torch.tensor([[BOS, *tokens]])).logits
         return logits.double().log_softmax(dim=-1).gather(2, expected[..., None]).sum().item()
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without bars, without advice about other packages and about options that are set on purpose."""
-    said = needs("transformers.utils.logging", "huggingface")
-    level, bars = said.get_verbosity(), said.is_progress_bar_enabled()
-    said.set_verbosity_error()
-    said.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        said.set_verbosity(level)
-        if bars:
-            said.enable_progress_bar()

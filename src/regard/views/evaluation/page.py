@@ -13,7 +13,7 @@ from string import Template
 
 from regard.views.evaluation.record import Evaluation, LengthGroup, Score, Sentence, chance, note, shown, words_of
 from regard.views.evaluation.words import Part, differences, nearest_reference
-from regard.views.files import writable, write_whole
+from regard.views.files import writable, write_output
 
 N_WORST = 200
 
@@ -29,7 +29,7 @@ def write_page(evaluation: Evaluation, path: Path, name: str, against: str | Non
         InputError: the file cannot be written.
     """
     writable(path)
-    return write_whole(path, page(evaluation, name, against))
+    return write_output(path, page(evaluation, name, against))
 
 
 def page(evaluation: Evaluation, name: str, against: str | None = None) -> str:

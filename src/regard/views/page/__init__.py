@@ -23,7 +23,7 @@ from regard.tracing.focus import Focus, focus_on
 from regard.tracing.head import Place
 from regard.tracing.tokens import Token
 from regard.tracing.trace import Trace
-from regard.views.files import writable, write_whole
+from regard.views.files import writable, write_output
 from regard.views.page.weights import SMALL_BELOW, UNITS, Embedded, embed
 from regard.views.wording import SIGNS, in_one_line, reading, visible
 
@@ -43,7 +43,7 @@ def write_page(trace: Trace, path: Path, token: Place | None = None, head: str |
         InputError: a token or head that is not there, more weights than a page takes, a file that cannot be written.
     """
     writable(path)
-    return write_whole(path, page(trace, focus_on(trace, token=token, head=head)))
+    return write_output(path, page(trace, focus_on(trace, token=token, head=head)))
 
 
 def page(trace: Trace, focus: Focus) -> str:
