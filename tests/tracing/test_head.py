@@ -29,6 +29,14 @@ def test_case_matters_only_where_both_occur():
     assert find("the", words("The", "snake", "the")) == 2
 
 
+def test_the_text_comes_before_the_models_pieces():
+    """An uncased model's piece of "The" is "the"."""
+    tokens = tuple(Token(text=text, piece=text.lower()) for text in ("The", "dog", "saw", "the", "cat"))
+    assert find("the", tokens) == 3
+    assert find("The", tokens) == 0
+    assert find("dog", tokens) == 1
+
+
 def test_the_second_of_several():
     tokens = words("it", "is", "it", "10:2", ":")
     assert find("it", tokens) == 0

@@ -184,6 +184,81 @@ def test_encoder_decoders(name):
     assert_close(outputs.logits, expected.logits, atol=5e-5, rtol=1e-4)
 
 
+EAGER_ONLY = {
+    "nllb-moe": transformers.NllbMoeConfig(**TWO, num_experts=2, expert_capacity=64),
+    "pegasus-x": transformers.PegasusXConfig(**TWO),
+    "bigbird-pegasus": transformers.BigBirdPegasusConfig(**TWO),
+}
+"""Decoders of modules that do not say that they are causal: nothing but the mask bars the future."""
+
+
+@pytest.mark.parametrize("name", EAGER_ONLY)
+def test_models_that_are_written_for_eager_attention_see_no_future(name):
+    eager, seen = pair(AutoModel, EAGER_ONLY[name])
+    ids = texts("right")["input_ids"][:1]
+    inputs = {"input_ids": ids, "decoder_input_ids": ids[:, :7].clamp_min(3)}
+    expected, outputs = eager(**inputs, output_attentions=True), seen(**inputs, output_attentions=True)
+    assert_patterns_equal(outputs.decoder_attentions, expected.decoder_attentions, torch.ones(1, 7))
+    assert not outputs.decoder_attentions[0].dense().triu(1).any()
+    assert_close(outputs.last_hidden_state, expected.last_hidden_state, atol=5e-5, rtol=1e-4)
+
+
+def test_an_encoder_that_is_written_for_eager_attention_sees_everything():
+    eager, seen = pair(AutoModel, transformers.SplinterConfig(**SIZES, **PLAIN))
+    inputs = {"input_ids": texts("right")["input_ids"][:1]}
+    expected, outputs = eager(**inputs, output_attentions=True), seen(**inputs, output_attentions=True)
+    assert_patterns_equal(outputs.attentions, expected.attentions, torch.ones(1, 11))
+    assert outputs.attentions[0].dense().triu(1).any()
+
+
+def compressing():
+    """DeepSeek-V4, whose layers attend to compressed keys too, and add to the mask themselves."""
+    sizes = {"vocab_size": 30_522, "hidden_size": 32, "num_hidden_layers": 2, "moe_intermediate_size": 16}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 8, "q_lora_rank": 16, "sliding_window": 8}
+    groups = {"o_groups": 2, "o_lora_rank": 8, "index_n_heads": 2, "index_head_dim": 8, "index_topk": 2, "hc_mult": 2}
+    kinds = ["compressed_sparse_attention", "heavily_compressed_attention"]
+    experts = {"n_routed_experts": 2, "num_experts_per_tok": 1, "mlp_layer_types": ["moe", "moe"]}
+    return transformers.DeepseekV4Config(
+        **sizes,
+        **heads,
+        **groups,
+        **experts,
+        **PLAIN,
+        max_position_embeddings=64,
+        layer_types=kinds,
+        compress_rates=dict.fromkeys(kinds, 4),
+        num_nextn_predict_layers=0,
+    )
+
+
+@pytest.mark.parametrize("padded_on", [None, "left"])
+def test_a_model_that_adds_to_its_mask_gets_numbers(padded_on):
+    eager, seen = pair(AutoModel, compressing())
+    inputs = {"input_ids": texts("left")["input_ids"][:1]} if padded_on is None else texts(padded_on)
+    expected, outputs = eager(**inputs), seen(**inputs)
+    live = inputs.get("attention_mask", torch.ones_like(inputs["input_ids"]))[..., None].bool()
+    assert_close(outputs[0] * live, expected[0] * live, atol=5e-5, rtol=1e-4)
+
+
+def test_places_that_are_no_tokens_are_refused(minilm):
+    _, seen = pair(AutoModel, compressing())
+    with pytest.raises(InputError) as refusal:
+        regard.trace(seen, "the dog saw the cat and the bird flew far away", tokenizer=minilm.tokenizer)
+    assert str(refusal.value) == (
+        "DeepseekV4Model attends from 13 to 16 places in decoder layer 0, where the text has 13 and 13 tokens; a trace "
+        "names places by their tokens. regard.install(model) gives the patterns themselves."
+    )
+
+
+def test_moving_a_model_leaves_its_patterns_as_they_were():
+    _, seen = pair(AutoModelForCausalLM, DECODERS["gpt-oss with sinks"])
+    patterns = seen(**texts("right"), output_attentions=True).attentions
+    before = [pattern.dense().detach().clone() for pattern in patterns]
+    seen.to(torch.bfloat16)
+    for pattern, expected in zip(patterns, before, strict=True):
+        assert torch.equal(pattern.dense(), expected)
+
+
 def test_gradients_reach_the_parameters_as_with_eager():
     eager, seen = pair(AutoModelForCausalLM, DECODERS["llama"])
     inputs = texts("right")

@@ -4,6 +4,8 @@ import copy
 import html
 import math
 import re
+import threading
+import time
 
 import pytest
 import torch
@@ -388,3 +390,43 @@ def test_nan_in_a_model_is_named(minilm):
         "MiniLM gives NaN in the key of encoder layer 2; its parameters are damaged, or too small a number type "
         "overflows: load it in float32."
     )
+
+
+def test_a_model_that_answers_in_tuples(minilm):
+    tuples = copy.deepcopy(minilm.model)
+    tuples.config.return_dict = False
+    trace = regard.trace(tuples, SNAKE, tokenizer=minilm.tokenizer)
+    assert (
+        trace["L3H1"]["it", "snake"]
+        == regard.trace(minilm.model, SNAKE, tokenizer=minilm.tokenizer)["L3H1"]["it", "snake"]
+    )
+
+
+def test_no_layer_at_all_is_refused(minilm):
+    with pytest.raises(InputError) as refusal:
+        regard.trace(minilm.model, SNAKE, tokenizer=minilm.tokenizer, layers=[])
+    assert str(refusal.value) == "no layer was asked for; name some from 0 to 5, or give layers=None."
+
+
+def test_two_threads_trace_one_model_one_after_the_other(minilm):
+    model = copy.deepcopy(minilm.model).train()
+    inside, traced = threading.Event(), []
+
+    def slowly(module, inputs):
+        inside.set()
+        time.sleep(0.05)  # the other thread would come in now
+
+    model.encoder.layer[1].register_forward_pre_hook(slowly)
+
+    def look():
+        traced.append(regard.trace(model, SNAKE, tokenizer=minilm.tokenizer)["L3H1"]["it", "snake"])
+
+    threads = [threading.Thread(target=look) for _ in range(2)]
+    threads[0].start()
+    inside.wait(60)
+    threads[1].start()
+    for thread in threads:
+        thread.join()
+    assert [f"{weight:.3f}" for weight in traced] == ["0.674", "0.674"]
+    assert model.config._attn_implementation == "sdpa"
+    assert model.training

@@ -251,6 +251,34 @@ def test_a_sink_takes_weight_and_is_named():
 # The token of interest
 
 
+@pytest.mark.parametrize(
+    ("temperature", "formula", "note"),
+    [
+        (
+            0.5,
+            "softmax(tempered and a sink), row by row",
+            "A sink of 2.0000 / 0.5 = 4.0000 takes part in each softmax and gives no value.",
+        ),
+        (
+            0.0,
+            "all on the largest of scores and a sink",
+            "A sink of 2.0000 takes part: it has all weight where it is the largest.",
+        ),
+    ],
+)
+def test_a_sink_is_tempered_as_the_scores_are(temperature, formula, note):
+    query = key = value = torch.tensor([[1.0], [0.5]], dtype=torch.float64)
+    sinks = Softmax(temperature=temperature, sinks=torch.tensor([2.0], dtype=torch.float64))
+    worked = work_out(direct(query, key, value, normalise=sinks))
+    assert worked["weights"].formula == formula
+    assert worked.notes == (note,)
+    if temperature:
+        row = torch.tensor([*worked["tempered"].matrix[0].tolist(), 4.0], dtype=torch.float64)
+        assert_close(worked["weights"].matrix[0], row.softmax(0)[:2])
+    else:
+        assert not worked["weights"].matrix.any()  # the sink has it all, and yet no token sees nothing
+
+
 def test_the_weighted_values_add_up_to_the_context():
     worked = example("self-attention", "x2")
     weights, value = worked["weights"].matrix, worked["V"].matrix

@@ -121,7 +121,7 @@ def test_the_docstring_names_every_key():
         (DIRECT + "temperature = inf", "temperature: inf is not a finite number; every number must be."),
         (
             DIRECT + "temperature = -1",
-            "temperature = -1 divides the scores; it must be 0 (all weight on the largest) or above.",
+            "temperature=-1.0 divides the scores, so it must be 0 (all weight on the largest) or above.",
         ),
         (DIRECT + "tokens = 'a b'", 'tokens must be a list of words in quotes, like ["The", "snake"].'),
         (DIRECT + "tokens = ['a', '']", 'tokens must be a list of words in quotes, like ["The", "snake"].'),
@@ -183,3 +183,11 @@ def test_an_example_that_is_not_there_is_refused():
         "no example 'multihead'; nearest: multi-head. All of them: "
         "self-attention, causal, one-word, cross, multi-head, two-tokens-eight-heads."
     )
+
+
+@pytest.mark.parametrize("text", ["x = " + "[" * 3_000, "x = [[" + "9" * 5_000 + "]]"])
+def test_toml_beyond_what_can_be_read_is_refused_in_words(tmp_path, text):
+    path = tmp_path / "deep.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"deep\.toml is not TOML: "):
+        read_numbers(path)

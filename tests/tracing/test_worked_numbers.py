@@ -116,8 +116,13 @@ def test_a_temperature_below_0_is_refused(temperature):
     with pytest.raises(InputError) as refusal:
         Numbers(title="", matrices=zeros(**DIRECT)).changed(temperature=temperature)
     assert str(refusal.value) == (
-        f"temperature = {temperature:g} divides the scores; it must be 0 (all weight on the largest) or above."
+        f"temperature={temperature} divides the scores, so it must be 0 (all weight on the largest) or above."
     )
+
+
+def test_a_temperature_too_small_for_float32_is_refused():
+    with pytest.raises(InputError, match="temperature=1e-39 is so small that scores divided by it are infinite"):
+        Numbers(title="", matrices=zeros(**DIRECT)).changed(temperature=1e-39)
 
 
 def test_changes_keep_the_rest():

@@ -22,6 +22,7 @@ def line(number, chrf, hypothesis, reference, **more):
     return {
         "line": number,
         "chrf": chrf,
+        "exact": hypothesis == reference,
         "hypothesis": hypothesis,
         "references": (reference,),
         "source": None,
@@ -323,3 +324,21 @@ def test_the_policy_names_the_style(alone):
     text = page(alone, "x")
     assert re.search(r"default-src 'none'; style-src 'sha256-[A-Za-z0-9+/]{43}='", text)
     assert "style=" not in text.replace("<style>", "")
+
+
+def test_a_line_of_other_spaces_is_no_reference_though_chrf_sees_none(alone):
+    alone["sentences"] = [line(1, 100.0, "나는 학생 입니다", "나는 학생입니다"), line(2, 100.0, "right", "right")]
+    assert "Every line is its reference." not in page(alone, "spaces")
+    assert any("line 1 " in text for text in printed(alone))
+    assert not any("line 2 " in text for text in printed(alone))
+
+
+def test_no_difference_has_no_minus(beside):
+    for score in beside["scores"]:
+        score["comparison"]["other"] = score["value"] + 0.03
+    beside["other_exact"] = beside["exact"] + 0.04
+    body = page(beside, "alike", against="other").split("</style>")[1]
+    assert "-0.0" not in body
+    assert body.count("+0.0") == 4
+    assert not any("-0.0" in text for text in printed(beside))
+    assert sum("+0.0" in text for text in printed(beside)) == 4

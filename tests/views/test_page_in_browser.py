@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -380,3 +381,48 @@ def test_arrows_change_the_head_with_the_box_in_focus_too(opened: Callable[..., 
     page.get_by_label("hide special tokens").click()
     page.keyboard.press("ArrowRight")
     expect(page.locator("#lines-title")).to_have_text("L3H2 · it")
+
+
+def test_the_tip_follows_the_head_that_is_shown(opened: Callable[..., Page], snake: Trace) -> None:
+    page = opened(snake, token="The", head="L3H1", **ROOM_FOR_LARGE_CELLS)
+    point_at_cell(page, 7, 2)
+    expect(page.locator("#tip")).to_have_text("it → snake 0.6741")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#tip")).to_have_text(f"it → snake {weight(snake, 'L3H2', 'it', 'snake')}")
+    page.mouse.move(0, 0)
+    expect(page.locator("#tip")).to_be_hidden()
+
+
+def test_words_from_right_to_left_do_not_turn_the_arrow(
+    opened: Callable[..., Page], handmade: Callable[..., Trace]
+) -> None:
+    page = opened(handmade("שלום עולם x"), token="שלום", head="L0H1", **ROOM_FOR_LARGE_CELLS)
+    point_at_cell(page, 0, 1)
+    expect(page.locator("#readout")).to_contain_text("\u2068שלום\u2069 → \u2068עולם\u2069")
+    places = page.locator("#readout").evaluate(
+        """(line) => {
+            const [text, range] = [line.firstChild, document.createRange()];
+            return ["ש", "→", "ע", "."].map((letter) => {
+                const place = text.data.indexOf(letter);
+                range.setStart(text, place);
+                range.setEnd(text, place + 1);
+                return range.getBoundingClientRect().left;
+            });
+        }"""
+    )
+    assert places == sorted(places)
+
+
+def test_one_side_with_added_tokens_is_enough_for_both(opened: Callable[..., Page], translated: Trace) -> None:
+    first, *others = translated.target
+    page = opened(replace(translated, target=(replace(first, special=True), *others)))
+    page.get_by_label("hide special tokens").check()
+    page.locator("#kind").select_option("encoder")
+    expect(page.locator("#queries li")).to_have_count(len(translated.source))
+
+
+def test_a_printed_page_keeps_its_colours(opened: Callable[..., Page], snake: Trace) -> None:
+    page = opened(snake)
+    page.emulate_media(media="print")
+    shade = page.locator("#map button").first
+    assert shade.evaluate("(button) => getComputedStyle(button).printColorAdjust") == "exact"

@@ -1,6 +1,6 @@
 """One head of a traced model, asked in the words of its text: `trace["L3H1"]["it", "snake"]`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jaxtyping import Float
@@ -92,9 +92,14 @@ def find(place: Place, tokens: Sequence[Token]) -> int:
 
 
 def occurrences(text: str, tokens: Sequence[Token]) -> list[int]:
-    """Where a text occurs as a token: exactly so, else in any case."""
-    exact = [i for i, token in enumerate(tokens) if text in (token.text, token.piece)]
-    return exact or [i for i, token in enumerate(tokens) if token.text.casefold() == text.casefold()]
+    """Where a text occurs as a token: as the text has it, else as the model's piece, else in any case."""
+    readings: list[Callable[[Token], bool]] = [
+        lambda token: token.text == text,
+        lambda token: token.piece == text,
+        lambda token: token.text.casefold() == text.casefold(),
+    ]
+    found = ([i for i, token in enumerate(tokens) if reads(token)] for reads in readings)
+    return next(filter(None, found), [])
 
 
 def spelled(word: str, tokens: Sequence[Token]) -> list[str]:

@@ -3,12 +3,17 @@
 Hugging Face calls one attention function for every layer and puts its second result, unchanged, into
 outputs.attentions. Ours runs the fused kernel and gives a `Pattern` there. The mask function is registered under the
 same name: without one, transformers drops the masks without a word.
+
+There are two names, since models mean two things by masks. Most are written for PyTorch's SDPA: a mask is boolean, and
+where none is needed but that of the future, a module that says it is causal gets none. Some are written for eager
+attention alone: a mask is numbers that are added, they may add to it themselves, and only the mask bars the future.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,7 +30,8 @@ from regard.errors import InputError
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-NAME = "regard"
+SDPA, EAGER = "regard", "regard_eager"
+"""Our names for models that are written for PyTorch's SDPA, and for those that are written for eager attention."""
 
 UNSEEN = "block_indices", "sinks"
 """What some models hand to their attention that changes it, and that regard cannot follow."""
@@ -38,6 +44,9 @@ class Recorded:
     attended: Attended
     layer: int | None
 
+
+INSTALLING = RLock()
+"""A model's implementation is its own, not a thread's: one thread at a time changes it and puts it back."""
 
 RECORDING: ContextVar[list[Recorded] | None] = ContextVar("recording", default=None)
 
@@ -54,12 +63,14 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
         InputError: the model does not use Hugging Face's attention interface, so nobody can get in.
     """
     from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-    from transformers.masking_utils import sdpa_mask
+    from transformers.masking_utils import eager_mask, sdpa_mask
 
     if not isinstance(model, PreTrainedModel):
         raise TypeError(f"install takes a Hugging Face PreTrainedModel; got a {type(model).__name__}.")
-    AttentionInterface.register(NAME, attention_forward)
-    AttentionMaskInterface.register(NAME, sdpa_mask)
+    AttentionInterface.register(SDPA, attention_forward)
+    AttentionMaskInterface.register(SDPA, sdpa_mask)
+    AttentionInterface.register(EAGER, eager_forward)
+    AttentionMaskInterface.register(EAGER, eager_mask)
     shut = sorted({type(part).__name__ for part in models_in(model) if not part._can_set_attn_implementation()})
     if shut:
         raise InputError(
@@ -67,26 +78,39 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
             "cannot be seen exactly; use a model that follows it (most do: BERT, GPT-2, Llama, T5, Marian …)."
         )
     for part in models_in(model):  # the whole does not reach every part: T5's stacks have configurations of their own
-        part.set_attn_implementation(NAME)
+        part.set_attn_implementation(SDPA if is_for_sdpa(part) else EAGER)
     return model
+
+
+def is_for_sdpa(model: "PreTrainedModel") -> bool:
+    """Whether a model means the same as PyTorch's SDPA by a mask, and by none.
+
+    One that FlexAttention runs adds nothing to its masks, and one whose modules all say that they are causal is causal
+    where it has no mask: Gemma 2 and gpt-oss, which are kept from SDPA by their softcaps and sinks alone.
+    """
+    if model._supports_sdpa:
+        return True
+    causal = [module.is_causal for module in model.modules() if isinstance(getattr(module, "is_causal", None), bool)]
+    return bool(model._supports_flex_attn and causal and all(causal))
 
 
 @contextmanager
 def installed(model: "PreTrainedModel") -> Iterator[list[Recorded]]:
     """Within this, the model attends through regard in evaluation mode; gives all its attention steps, in order."""
-    before = [(part.config, part.config._attn_implementation) for part in models_in(model)]
-    modes = [(module, module.training) for module in model.modules()]
-    recorded: list[Recorded] = []
-    token = RECORDING.set(recorded)
-    try:
-        install(model).eval()
-        yield recorded
-    finally:
-        RECORDING.reset(token)
-        for module, training in modes:
-            module.training = training
-        for config, implementation in before:
-            config._attn_implementation = implementation
+    with INSTALLING:
+        before = [(part.config, part.config._attn_implementation) for part in models_in(model)]
+        modes = [(module, module.training) for module in model.modules()]
+        recorded: list[Recorded] = []
+        token = RECORDING.set(recorded)
+        try:
+            install(model).eval()
+            yield recorded
+        finally:
+            RECORDING.reset(token)
+            for module, training in modes:
+                module.training = training
+            for config, implementation in before:
+                config._attn_implementation = implementation
 
 
 def models_in(model: nn.Module) -> list["PreTrainedModel"]:
@@ -141,13 +165,20 @@ def attention_forward(
         value,
         score=ScaledDot(scale=scaling, softcap=softcap, bias=bias),
         mask=mask,
-        normalise=Softmax(sinks=s_aux),
+        normalise=Softmax(sinks=None if s_aux is None else s_aux[:]),  # a view stays as it is when the model is moved
         dropout=dropout,
     )
     if (recorded := RECORDING.get()) is not None:
         layer = getattr(module, "layer_idx", None)
         recorded.append(Recorded(attended, layer if isinstance(layer, int) else None))
     return attended.context.transpose(1, 2).contiguous(), attended.pattern
+
+
+def eager_forward(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
+) -> tuple[Float[Tensor, "batch queries heads d_value"], Pattern]:
+    """One attention step of a model that is written for eager attention: only its mask makes it causal."""
+    return attention_forward(module, query, key, value, attention_mask, **{**kwargs, "is_causal": False})
 
 
 def mask_and_bias(

@@ -78,8 +78,15 @@ def spelt_on(tokenizer: Any, before: str, piece: str) -> bool:
 
 
 def visible(letters: str) -> str:
-    """Letters without the space around them; for space alone, a sign."""
-    return letters.strip() or ("⏎" if "\n" in letters else "␣")
+    """Letters without the space around them; for space alone, a sign; for marks that nobody sees, their codes.
+
+    >>> visible(" snake"), visible(" "), visible("\u200b")
+    ('snake', '␣', '‹200B›')
+    """
+    shown = letters.strip()
+    if shown and all(unicodedata.category(letter) == "Cf" for letter in shown):
+        return "".join(f"‹{ord(letter):04X}›" for letter in shown)
+    return shown or ("⏎" if "\n" in letters else "␣")
 
 
 def legible(piece: str, tokenizer: Any) -> str:

@@ -272,7 +272,7 @@ def trace(
         outputs = run(model, inputs)
     attended = by_kind(model, outputs, recorded)
     refuse_nan(name, attended)
-    return Trace(
+    seen = Trace(
         model=name,
         text=text,
         target_text=target or "",
@@ -280,6 +280,8 @@ def trace(
         target=tokens_target,
         attended=chosen(attended, layers),
     )
+    refuse_other_places(seen)
+    return seen
 
 
 def run(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> Any:
@@ -289,7 +291,7 @@ def run(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> Any:
         InputError: it wants more than a text, or cannot read this one.
     """
     try:
-        return model(**inputs, output_attentions=True)
+        return model(**inputs, output_attentions=True, return_dict=True)
     except InputError:
         raise
     except Exception as error:  # a model is somebody else's program, and may want anything
@@ -322,6 +324,8 @@ def chosen(attended: Attention, layers: Collection[int] | None) -> Attention:
     """The steps of the layers that were asked for, of each kind that has them."""
     there = sorted({layer for steps in attended.values() for layer in steps})
     wanted = there if layers is None else layers
+    if not wanted:
+        raise InputError(f"no layer was asked for; name some from {min(there)} to {max(there)}, or give layers=None.")
     for layer in wanted:
         if layer not in there:
             raise no_layer(layer, there, "trace")
@@ -337,6 +341,19 @@ def no_layer(layer: int, layers: Collection[int], use: str) -> InputError:
 def largest(numbers: torch.Tensor) -> float:
     """The size of the number furthest from 0; NaN where there is one, 0 where there is no number."""
     return float(numbers.abs().max()) if numbers.numel() else 0.0
+
+
+def refuse_other_places(seen: Trace) -> None:
+    """Name the first layer that attends to something else than the text's tokens."""
+    for kind in seen.kinds:
+        for head in seen.heads(kind):
+            tokens, places = (len(head.queries), len(head.keys)), tuple(head.pattern.shape[2:])
+            if places != tokens:
+                raise InputError(
+                    f"{seen.model} attends from {places[0]} to {places[1]} places in {kind} layer {head.layer}, where "
+                    f"the text has {tokens[0]} and {tokens[1]} tokens; a trace names places by their tokens. "
+                    "regard.install(model) gives the patterns themselves."
+                )
 
 
 def refuse_nan(name: str, attended: Attention) -> None:

@@ -8,6 +8,7 @@ by `regard.views.matrices.show`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import torch
@@ -85,14 +86,22 @@ class Worked:
     @property
     def notes(self) -> tuple[str, ...]:
         """What there is to say about the numbers, a line each."""
-        blind = (self.weights == 0).all(dim=-1).all(dim=0).tolist()
+        before = [stage for stage, then in pairwise(self.stages) if then.name.split("_")[0] == "weights"]
+        blind = torch.stack([stage.matrix for stage in before]).isneginf().all(dim=-1).all(dim=0).tolist()
         names = [text for text, is_blind in zip(texts(self.numbers.queries), blind, strict=True) if is_blind]
         seen = (f"{name} may look at no key: its weights and its context are 0." for name in names)
-        sinks = self.numbers.normalise.sinks
-        sink = (
-            [] if sinks is None else [f"A sink of {float(sinks[0]):.4f} takes part in each softmax and gives no value."]
-        )
-        return (*self.numbers.notes, *sink, *seen)
+        return (*self.numbers.notes, *self.sink, *seen)
+
+    @property
+    def sink(self) -> list[str]:
+        """What there is to say of a sink."""
+        sinks, temperature = self.numbers.normalise.sinks, self.numbers.normalise.temperature
+        if sinks is None:
+            return []
+        if temperature == 0:
+            return [f"A sink of {float(sinks[0]):.4f} takes part: it has all weight where it is the largest."]
+        tempered = "" if temperature == 1 else f" / {temperature:g} = {float(sinks[0]) / temperature:.4f}"
+        return [f"A sink of {float(sinks[0]):.4f}{tempered} takes part in each softmax and gives no value."]
 
     @property
     def weights(self) -> Float[Tensor, "heads queries keys"]:
@@ -304,9 +313,9 @@ class OneHead:
 
     def normalising(self, scores: str) -> str:
         """How the weights follow from the scores."""
-        if self.numbers.normalise.temperature == 0:
-            return f"all on the largest of {scores}"
         sink = " and a sink" if self.numbers.normalise.sinks is not None else ""
+        if self.numbers.normalise.temperature == 0:
+            return f"all on the largest of {scores}{sink}"
         return f"softmax({scores}{sink}), row by row"
 
     def weighted_values(self, weights: str, value: str, keys: tuple[str, ...]) -> Stage:

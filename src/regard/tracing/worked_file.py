@@ -76,7 +76,7 @@ def numbers_of(text: str, file: str, title: str) -> Numbers:
     """The numbers that a TOML text gives; `title` is used if it has none."""
     try:
         given = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # even of thousands of digits, or of brackets in brackets
         raise InputError(f"{file} is not TOML: {str(error)[0].lower()}{str(error)[1:]}.") from error
     for key in given:
         if key not in KEYS:

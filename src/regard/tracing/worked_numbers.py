@@ -6,7 +6,6 @@ or Q, K and V themselves. K and V come from `memory` instead of x where there is
 b_q, b_k, b_v and the output parameters W_o may be left out.
 """
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -114,13 +113,12 @@ def fit_temperature(temperature: float) -> float:
     """A temperature that can be used.
 
     Raises:
-        InputError: it is below 0, infinite or no number.
+        InputError: it is below 0, infinite, no number, or so small that scores become infinite.
     """
-    if not 0 <= temperature < math.inf:
-        raise InputError(
-            f"temperature = {temperature:g} divides the scores; it must be 0 (all weight on the largest) or above."
-        )
-    return temperature
+    try:
+        return Softmax(temperature=temperature).temperature
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 # Do they fit together?

@@ -83,11 +83,13 @@ class Sentence:
 
     Attributes:
         line: its number, counted from 1.
+        exact: whether it is one of its references.
         other: what the second system wrote, where there is one.
     """
 
     line: int
     chrf: float
+    exact: bool
     hypothesis: str
     references: tuple[str, ...]
     source: str | None = None
@@ -156,7 +158,7 @@ def evaluate(
         exact=percent(matches),
         other_exact=None if against is None else percent(exact_matches(against, references, lowercase)),
         by_length=by_length(metrics, hypotheses, references, matches),
-        sentences=worst_first(metrics["chrF"], hypotheses, references, source, against),
+        sentences=worst_first(metrics["chrF"], hypotheses, references, matches, source, against),
     )
 
 
@@ -300,6 +302,7 @@ def worst_first(
     chrf: Any,
     hypotheses: Sequence[str],
     references: Sequence[Sequence[str]],
+    matches: Sequence[bool],
     source: Sequence[str] | None,
     against: Sequence[str] | None,
 ) -> tuple[Sentence, ...]:
@@ -310,6 +313,7 @@ def worst_first(
             Sentence(
                 line=i + 1,
                 chrf=100.0 if hypothesis in right else chrf.sentence_score(hypothesis, right).score,  # 0 of two empty
+                exact=matches[i],
                 hypothesis=hypothesis,
                 references=tuple(right),
                 source=None if source is None else source[i],

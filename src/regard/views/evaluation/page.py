@@ -11,7 +11,18 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from regard.views.evaluation.record import Evaluation, LengthGroup, Score, Sentence, chance, note, shown, words_of
+from regard.views.evaluation.record import (
+    Evaluation,
+    LengthGroup,
+    Score,
+    Sentence,
+    chance,
+    difference,
+    note,
+    shown,
+    words_of,
+    worst,
+)
 from regard.views.evaluation.words import Part, differences, nearest_reference
 from regard.views.files import writable, write_output
 
@@ -40,7 +51,7 @@ def page(evaluation: Evaluation, name: str, against: str | None = None) -> str:
         views.joinpath(path).read_text(encoding="utf-8") for path in ("page/page.css", "evaluation/page.css")
     )
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    lines = [line for line in evaluation["sentences"] if line["chrf"] < 100][:N_WORST]
+    lines = worst(evaluation, N_WORST)
     return Template(views.joinpath("evaluation/page.html").read_text(encoding="utf-8")).substitute(
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
         title=escape(name),
@@ -80,11 +91,10 @@ def score_card(score: Score, remark: str) -> str:
     notes = [remark] if remark else []
     comparison = score["comparison"]
     if comparison is not None:
-        difference = f"<i>{score['value'] - comparison['other']:+.1f}</i>, {chance(comparison['p_value'])}"
         notes = [
             f"± {comparison['interval']:.1f}",
             f"other {comparison['other']:.1f} ± {comparison['other_interval']:.1f}",
-            difference,
+            f"<i>{difference(score['value'], comparison['other'])}</i>, {chance(comparison['p_value'])}",
             *notes,
         ]
     return card(score["name"], shown(score["value"]), notes)
@@ -95,7 +105,7 @@ def exact_card(evaluation: Evaluation) -> str:
     other = evaluation["other_exact"]
     notes = ["% of lines are a reference to the letter"]
     if other is not None:
-        notes += [f"other {other:.1f}", f"<i>{evaluation['exact'] - other:+.1f}</i>"]
+        notes += [f"other {other:.1f}", f"<i>{difference(evaluation['exact'], other)}</i>"]
     return card("exact", shown(evaluation["exact"]), notes)
 
 

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import TypedDict
 
 
@@ -41,6 +42,7 @@ class Sentence(TypedDict):
 
     line: int
     chrf: float
+    exact: bool
     hypothesis: str
     references: Sequence[str]
     source: str | None
@@ -56,6 +58,21 @@ class Evaluation(TypedDict):
     other_exact: float | None
     by_length: Sequence[LengthGroup]
     sentences: Sequence[Sentence]
+
+
+def worst(evaluation: Evaluation, most: int) -> list[Sentence]:
+    """The lines furthest from their references; none that is one, and spaces, which chrF does not see, count."""
+    lines = (line for line in evaluation["sentences"] if not line["exact"])
+    return list(islice(lines, most))
+
+
+def difference(value: float, other: float) -> str:
+    """What a score is above another, to one decimal.
+
+    >>> difference(39.41, 39.44), difference(39.41, 38.2)
+    ('+0.0', '+1.2')
+    """
+    return f"{value - other:+z.1f}"
 
 
 def words_of(group: LengthGroup) -> str:

@@ -5,7 +5,17 @@ from rich.padding import Padding as Indent
 from rich.table import Table
 from rich.text import Text
 
-from regard.views.evaluation.record import Evaluation, Score, Sentence, chance, note, shown, words_of
+from regard.views.evaluation.record import (
+    Evaluation,
+    Score,
+    Sentence,
+    chance,
+    difference,
+    note,
+    shown,
+    words_of,
+    worst,
+)
 from regard.views.evaluation.words import Part, differences, nearest_reference
 from regard.views.wording import visible
 
@@ -23,11 +33,10 @@ def show(evaluation: Evaluation, n_worst: int = 5, console: Console | None = Non
 
 def overview(evaluation: Evaluation, n_worst: int) -> RenderableType:
     """What `show` prints before the signatures."""
-    worst = [line for line in evaluation["sentences"] if line["chrf"] < 100][:n_worst]
     parts: list[RenderableType] = [score_table(evaluation), ""]
     parts += [Text("by length, in words of the reference", style="bold"), indented(length_table(evaluation))]
-    if worst:
-        parts += ["", Text("the worst lines by chrF", style="bold"), *(indented(sentence(line)) for line in worst)]
+    if lines := worst(evaluation, n_worst):
+        parts += ["", Text("the worst lines by chrF", style="bold"), *(indented(sentence(line)) for line in lines)]
     return Group(*parts)
 
 
@@ -59,7 +68,7 @@ def score_row(score: Score, remark: str) -> list[Text]:
         name,
         Text(f"{score['value']:.1f} ± {comparison['interval']:.1f}"),
         Text(f"{comparison['other']:.1f} ± {comparison['other_interval']:.1f}"),
-        Text(f"{score['value'] - comparison['other']:+.1f}"),
+        Text(difference(score["value"], comparison["other"])),
         Text("; ".join(filter(None, [chance(comparison["p_value"]), remark])), style="dim"),
     ]
 
@@ -67,7 +76,7 @@ def score_row(score: Score, remark: str) -> list[Text]:
 def exact_row(evaluation: Evaluation) -> list[Text]:
     """How many lines are a reference to the letter."""
     exact, other = evaluation["exact"], evaluation["other_exact"]
-    beside = [] if other is None else [Text(shown(other)), Text(f"{exact - other:+.1f}")]
+    beside = [] if other is None else [Text(shown(other)), Text(difference(exact, other))]
     note = Text(f"% of {evaluation['n_lines']:,} lines", style="dim")
     return [Text("exact", style="bold"), Text(shown(exact)), *beside, note]
 

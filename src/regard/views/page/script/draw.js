@@ -22,6 +22,7 @@ function draw() {
   drawLines(read);
   drawStrongest(read);
   drawGrid(read);
+  drawTip(read);
 }
 
 function drawControls() {

@@ -1,4 +1,4 @@
-// Around the cells: what marks the token and the cell that is pointed at, the labels, the readout, the legend
+// Around the cells: what marks the token and the cell that is pointed at, the labels, the readout, the tip, the legend
 
 // Where a query or key is on the canvas
 const xOf = (plan, box, position) => plan.left + plan.columns.indexOf(position) * plan.size - box.scrollLeft;
@@ -78,6 +78,21 @@ function drawReadout(read) {
   const pair = state.cell ?? (state.query !== null && state.key !== null ? { query: state.query, key: state.key } : null);
   find("readout").classList.toggle("quiet", !pair);
   say("readout", pair ? spoken(pair.query, pair.key, read) : "hover a cell to read it, click to keep its token");
+}
+
+// The weight that is pointed at, beside the pointer too
+let pointer = { x: 0, y: 0 };
+function drawTip(read) {
+  find("tip").hidden = !state.cell || !read;
+  if (find("tip").hidden) return;
+  say("tip", spoken(state.cell.query, state.cell.key, read));
+  placeTip();
+}
+
+function placeTip() {
+  const tip = find("tip");
+  const left = Math.min(pointer.x + 14, innerWidth - tip.offsetWidth - 8);
+  tip.style.transform = `translate(${Math.max(8, left)}px, ${Math.max(4, pointer.y - tip.offsetHeight - 10)}px)`;
 }
 
 function drawLegend() {

@@ -17,14 +17,9 @@ function cellUnder(event) {
 
 function pointAtCell(event) {
   const cell = placed && cellUnder(event);
-  const read = reader();
+  pointer = { x: event.clientX, y: event.clientY };
+  placeTip();
   if (cell?.query !== state.cell?.query || cell?.key !== state.cell?.key) change({ cell });
-  const tip = find("tip");
-  tip.hidden = !cell || !read;
-  if (tip.hidden) return;
-  tip.textContent = spoken(cell.query, cell.key, read);
-  const left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);
-  tip.style.transform = `translate(${Math.max(8, left)}px, ${Math.max(4, event.clientY - tip.offsetHeight - 10)}px)`;
 }
 
 function wireTokens() {
@@ -51,10 +46,7 @@ function wireTokens() {
 
 function wireGrid() {
   find("cells").addEventListener("pointermove", pointAtCell);
-  find("cells").addEventListener("pointerleave", () => {
-    find("tip").hidden = true;
-    change({ cell: null });
-  });
+  find("cells").addEventListener("pointerleave", () => change({ cell: null }));
   find("cells").addEventListener("click", (event) => {
     const cell = cellUnder(event);
     if (cell) lock(cell.query);
@@ -138,8 +130,7 @@ function start() {
   const names = { encoder: "encoder", decoder: "decoder", cross: "cross (target looks at source)" };
   fill("kind", kinds.map((kind) => [kind, names[kind]]));
   find("kind-label").hidden = kinds.length === 1;
-  const tokens = [...trace.source, ...trace.target];
-  say("hide-label", tokens.some((token) => token.special) ? "hide special tokens" : "hide the first token");
+  say("hide-label", anySpecial ? "hide special tokens" : "hide the first token");
   find("hide").parentElement.title = "Weights are not changed, only left out of sight";
   if (keys().length > LONG_TEXT) state.scale = "row";
   fillHeadControls();

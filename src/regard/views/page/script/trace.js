@@ -39,9 +39,12 @@ const queries = () => trace[kindOf().queries];
 const keys = () => trace[kindOf().keys];
 const layerOf = (number = state.layer) => kindOf().layers.find((layer) => layer.layer === number);
 
-// A token's text, with its number where there are several of the kind: "it:2"
+// A token's text, with its number where there are several of the kind: "it:2". What is written from right to left is
+// isolated (U+2068, U+2069), so that it does not turn round what stands beside it.
+const TURNING = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}\p{Cf}]/u;
+const isolated = (word) => (TURNING.test(word) ? `\u2068${word}\u2069` : word);
 const named = new Map([trace.source, trace.target].map((tokens) => [tokens, numbered(tokens)]));
-const called = (position, tokens) => named.get(tokens)[position];
+const called = (position, tokens) => isolated(named.get(tokens)[position]);
 function numbered(tokens) {
   const [counts, met] = [new Map(), new Map()];
   for (const { text } of tokens) counts.set(text, (counts.get(text) ?? 0) + 1);
@@ -54,10 +57,9 @@ function numbered(tokens) {
 const headName = (layer = state.layer, head = state.head) => `L${layer}H${head}`;
 
 // Without added tokens, as in most language models, it is the first token that is looked at when nothing is.
-const added = (tokens) => {
-  const special = tokens.map((token) => Boolean(token.special));
-  return special.some(Boolean) ? special : tokens.map((_, position) => position === 0 && tokens.length > 1);
-};
+const anySpecial = [...trace.source, ...trace.target].some((token) => token.special);
+const added = (tokens) =>
+  tokens.map((token, position) => (anySpecial ? Boolean(token.special) : position === 0 && tokens.length > 1));
 const positions = (tokens) => {
   const hidden = state.hide ? added(tokens) : [];
   return tokens.map((_, position) => position).filter((position) => !hidden[position]);
