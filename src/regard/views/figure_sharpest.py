@@ -68,7 +68,7 @@ class Sharpest:
         draw_rules(axes, n_heads, len(layers), side)
         chosen = (self.focus.head.head, layers.index(self.focus.head.layer))
         axes.add_patch(Rectangle(chosen, 1, 1, **frame(INK, 1.6), gid="chosen-head"))
-        number(page, axes, n_heads, layers, side)
+        number_grid(page, axes, n_heads, layers, side)
         below = top + self.above + len(layers) * side
         draw_scale(page, left + LEFT, below + 0.16)
         if self.looks:
@@ -100,7 +100,7 @@ def draw_rules(axes: Axes, columns: int, rows: int, side: float) -> None:
     axes.add_patch(Rectangle((0, 0), columns, rows, **frame(EDGE, 0.5)))
 
 
-def number(page: Page, axes: Axes, n_heads: int, layers: list[int], side: float) -> None:
+def number_grid(page: Page, axes: Axes, n_heads: int, layers: list[int], side: float) -> None:
     """Layers down the left and heads along the top, as many numbers as have room."""
     step = next(step for step in STEPS if step * side >= 0.19)
     for head in range(0, n_heads, step):

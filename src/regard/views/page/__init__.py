@@ -32,7 +32,7 @@ TITLE_LETTERS = 60
 UNSEEN = {code: sign for code, sign in SIGNS.items() if not chr(code).isspace()}
 """What stands for control characters in a whole text, whose lines are broken where it breaks them."""
 
-SCRIPTS = ("trace", "weights", "colours", "tokens", "map", "grid", "labels", "draw", "actions", "start")
+SCRIPTS = ("trace", "weights", "colours", "tokens", "strongest", "map", "grid", "labels", "draw", "actions", "start")
 """The parts of the page's one script, in order; the last one starts it."""
 
 

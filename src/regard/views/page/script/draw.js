@@ -71,3 +71,15 @@ function linesCaption(own) {
 
 const mapCaption = (whose) =>
   state.patterns ? "each head’s whole pattern, every row to its largest weight" : `the largest weight ${whose}in each head`;
+
+// A canvas of a size in CSS pixels, cleared, sharp on any screen
+function cleared(canvas, width, height) {
+  const ratio = devicePixelRatio || 1;
+  const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== across || canvas.height !== down) Object.assign(canvas, { width: across, height: down });
+  canvas.style.height = `${height}px`;
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return context;
+}

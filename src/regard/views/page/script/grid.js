@@ -31,7 +31,7 @@ function drawGrid(read) {
   const canvas = find("cells");
   canvas.style.width = `${view.width}px`;
   canvas.setAttribute("aria-label", `${headName()}: ${queries().length} queries by ${keys().length} keys`);
-  const context = prepared(canvas, view.width, view.height);
+  const context = cleared(canvas, view.width, view.height);
   if (read) drawCells(context, plan, view, box, cellPainter(context, read, plan));
   if (plan.size >= LEAST_LABELLED) drawLabels(context, plan, view, box);
   if (read) drawReadout(read);

@@ -1,4 +1,4 @@
-// The tokens twice
+// The two lists of tokens, and the lines between them
 
 let listed = ""; // what the two lists hold
 function buildTokens() {
@@ -73,7 +73,7 @@ function drawLines(read) {
   const [box, canvas] = [find("lines"), find("strings")];
   const height = Math.min(box.clientHeight, Math.max(find("queries").offsetHeight, find("keys").offsetHeight));
   const width = fitGap(canvas);
-  const context = prepared(canvas, width, height);
+  const context = cleared(canvas, width, height);
   if (!read || !width) return;
   const pitch = parseFloat(theme("--row"));
   const [rows, columns] = [positions(queries()), positions(keys())];
@@ -114,62 +114,4 @@ function drawLine(context, width, from, to, strength, colour, near) {
   context.moveTo(4, from);
   context.bezierCurveTo(width * 0.45, from, width * 0.55, to, width - 6, to);
   context.stroke();
-}
-
-// A canvas of a size in CSS pixels, cleared, sharp on any screen
-function prepared(canvas, width, height) {
-  const ratio = devicePixelRatio || 1;
-  const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
-  if (canvas.width !== across || canvas.height !== down) Object.assign(canvas, { width: across, height: down });
-  canvas.style.height = `${height}px`;
-  const context = canvas.getContext("2d");
-  context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  context.clearRect(0, 0, width, height);
-  return context;
-}
-
-// The strongest keys of the token, or the strongest pairs
-
-let strongestOf = "";
-function drawStrongest(read) {
-  const wanted = `${state.kind} ${headName()} ${state.query} ${state.hide} ${Boolean(read)}`;
-  if (strongestOf === wanted) return;
-  strongestOf = wanted;
-  find("top").replaceChildren(...(read ? strongest(read).map(lookItem) : []));
-}
-
-function strongest(read) {
-  const found = [];
-  const visible = positions(keys());
-  for (const query of state.query === null ? positions(queries()) : [state.query]) {
-    for (const key of visible) {
-      const units = read(query, key);
-      if (units > 0 && (found.length < LISTED || units > found.at(-1).units)) insert(found, { query, key, units });
-    }
-  }
-  return found;
-}
-
-function insert(found, look) {
-  const place = found.findIndex((other) => other.units < look.units);
-  found.splice(place < 0 ? found.length : place, 0, look);
-  found.length = Math.min(found.length, LISTED);
-}
-
-function lookItem({ query, key, units }) {
-  const item = element("li");
-  const button = element("button");
-  const bar = element("i");
-  bar.style.width = `${(100 * units) / trace.units}%`;
-  const seen = called(key, keys());
-  const name = state.query === null ? `${called(query, queries())} → ${seen}` : seen;
-  button.type = "button";
-  button.append(bar, element("span", name), element("span", number(units)));
-  button.title = "show it in the list of tokens";
-  button.addEventListener("click", () => {
-    change({ key, query });
-    scrollToToken(key);
-  });
-  item.append(button);
-  return item;
 }
