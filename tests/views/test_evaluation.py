@@ -4,6 +4,7 @@ import io
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -12,62 +13,70 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from regard import InputError
+from regard.evaluation import Comparison, Evaluation, LengthGroup, Score, Sentence
 from regard.views.evaluation.page import N_WORST, page, write_page
-from regard.views.evaluation.record import chance, words_of
 from regard.views.evaluation.text import show
+from regard.views.evaluation.wording import chance, words_of
 from regard.views.evaluation.words import differences, nearest_reference
 
 
 def line(number, chrf, hypothesis, reference, **more):
-    return {
-        "line": number,
-        "chrf": chrf,
-        "exact": hypothesis == reference,
-        "hypothesis": hypothesis,
-        "references": (reference,),
-        "source": None,
-        "other": None,
-        **more,
-    }
+    exact = hypothesis == reference
+    return Sentence(line=number, chrf=chrf, exact=exact, hypothesis=hypothesis, references=(reference,), **more)
+
+
+def with_first(parts, **changes):
+    """Some records of an evaluation, the first of them with other words."""
+    return (replace(parts[0], **changes), *parts[1:])
 
 
 @pytest.fixture
 def alone():
     """One system."""
-    signatures = {"BLEU": (31.44, "BLEU|nrefs:1"), "chrF2": (58.26, "chrF2|nrefs:1"), "TER": (44.0, "TER|nrefs:1")}
-    return {
-        "n_lines": 1234,
-        "scores": [
-            {"name": name, "value": value, "signature": signature, "comparison": None}
-            for name, (value, signature) in signatures.items()
-        ],
-        "exact": 12.5,
-        "other_exact": None,
-        "by_length": [
-            {"least": 1, "most": 5, "n_lines": 1200, "bleu": None, "chrf": 61.0, "exact": 13.0},
-            {"least": 81, "most": None, "n_lines": 34, "bleu": 17.1, "chrf": 40.0, "exact": 0.0},
-        ],
-        "sentences": [
+    values = {"BLEU": 31.44, "chrF2": 58.26, "TER": 44.0}
+    return Evaluation(
+        n_lines=1234,
+        scores=tuple(Score(name=name, value=value, signature=f"{name}|nrefs:1") for name, value in values.items()),
+        exact=12.5,
+        other_exact=None,
+        by_length=(
+            LengthGroup(least=1, most=5, n_lines=1200, bleu=None, chrf=61.0, exact=13.0),
+            LengthGroup(least=81, most=None, n_lines=34, bleu=17.1, chrf=40.0, exact=0.0),
+        ),
+        sentences=(
             line(1017, 3.21, "a red cat", "the black cat", source="die schwarze Katze"),
             line(2, 50.0, "two dogs", "two big dogs"),
             line(3, 100.0, "right", "right"),
-        ],
-    }
+        ),
+    )
+
+
+def compared(evaluation, above, exact_above):
+    """The same next to a second system, of which every score is so much less."""
+    scores = (
+        replace(
+            score,
+            comparison=Comparison(
+                other=score.value - above,
+                interval=1.14,
+                other_interval=0.91,
+                p_value=0.000999 if score.name == "BLEU" else 0.25,
+            ),
+        )
+        for score in evaluation.scores
+    )
+    return replace(
+        evaluation,
+        scores=tuple(scores),
+        other_exact=evaluation.exact - exact_above,
+        sentences=with_first(evaluation.sentences, other="a black cat"),
+    )
 
 
 @pytest.fixture
 def beside(alone):
-    """The same next to a second system."""
-    for score in alone["scores"]:
-        score["comparison"] = {
-            "other": score["value"] - 2.5,
-            "interval": 1.14,
-            "other_interval": 0.91,
-            "p_value": 0.000999 if score["name"] == "BLEU" else 0.25,
-        }
-    alone["other_exact"] = 10.0
-    alone["sentences"][0]["other"] = "a black cat"
-    return alone
+    """Two systems."""
+    return compared(alone, above=2.5, exact_above=2.5)
 
 
 def printed(evaluation, n_worst=5, width=80):
@@ -109,7 +118,7 @@ def test_one_system_as_text(alone):
 
 
 def test_lines_too_short_for_bleu(alone):
-    alone["by_length"] = alone["by_length"][:1]
+    alone = replace(alone, by_length=alone.by_length[:1])
     assert (
         printed(alone, width=100)[1]
         == "BLEU     31.4   no line has the four words that it counts together; see --tokenize char"
@@ -118,7 +127,7 @@ def test_lines_too_short_for_bleu(alone):
 
 
 def test_what_must_be_known_of_a_score_is_said_beside_another_system_too(beside):
-    beside["by_length"] = beside["by_length"][:1]
+    beside = replace(beside, by_length=beside.by_length[:1])
     assert printed(beside, width=140)[1].endswith(
         "p ≤ 0.001; no line has the four words that it counts together; see --tokenize char"
     )
@@ -142,28 +151,25 @@ def test_as_many_of_the_worst_lines_as_asked_for(alone):
 
 
 def test_a_signature_stays_on_one_line(alone):
-    alone["scores"][0]["signature"] = "BLEU|" + "x" * 200
+    alone = replace(alone, scores=with_first(alone.scores, signature="BLEU|" + "x" * 200))
     assert "  BLEU|" + "x" * 200 in printed(alone, width=60)
 
 
 def test_markup_of_rich_is_only_text(alone):
-    alone["sentences"][0]["hypothesis"] = "[bold]a[/bold] [/]"
+    alone = replace(alone, sentences=with_first(alone.sentences, hypothesis="[bold]a[/bold] [/]"))
     assert "    translation  [bold]a[/bold] [/]" in printed(alone)
 
 
 def test_control_characters_are_seen_and_do_nothing_to_the_terminal(beside):
-    beside["sentences"] = [line(1, 3.0, "\x1b[31mred", "a \x07bell", source="\x1b]0;title", other="\x1b[2J")]
+    control = line(1, 3.0, "\x1b[31mred", "a \x07bell", source="\x1b]0;title", other="\x1b[2J")
+    beside = replace(beside, sentences=(control,))
     text = "\n".join(printed(beside))
     assert not any(ord(letter) < 0x20 for letter in text if letter != "\n")
     assert all(shown in text for shown in ("‹1B›[31mred", "a ‹07›bell", "‹1B›]0;title", "‹1B›[2J"))
 
 
-@pytest.mark.parametrize(
-    ("group", "words"),
-    [({"least": 1, "most": 5}, "1–5"), ({"least": 81, "most": None}, "81+")],
-)
-def test_lengths_in_words(group, words):
-    assert words_of(group) == words
+def test_lengths_in_words(alone):
+    assert [words_of(group) for group in alone.by_length] == ["1–5", "81+"]
 
 
 def test_chances():
@@ -257,19 +263,20 @@ def test_what_differs_is_marked_on_the_page(alone):
 
 
 def test_a_page_of_lines_that_are_all_right(alone):
-    alone["sentences"] = alone["sentences"][2:]
+    alone = replace(alone, sentences=alone.sentences[2:])
     assert "Every line is its reference." in Outline(page(alone, "x")).of("p")
 
 
 def test_a_page_has_a_bounded_number_of_lines(alone):
-    alone["sentences"] = [line(i, 10.0, "a", "b") for i in range(N_WORST + 1)]
+    alone = replace(alone, sentences=tuple(line(i, 10.0, "a", "b") for i in range(N_WORST + 1)))
     assert page(alone, "x").count('class="place"') == N_WORST
 
 
 def test_markup_is_only_text(alone):
     evil = "<script>alert(1)</script> </dd> &amp; $title \"'"
-    alone["sentences"][0] |= {"hypothesis": evil, "references": (evil + " <b>",), "source": evil, "other": evil}
-    alone["scores"][0]["signature"] = evil
+    texts = {"hypothesis": evil, "references": (evil + " <b>",), "source": evil, "other": evil}
+    sentences, scores = with_first(alone.sentences, **texts), with_first(alone.scores, signature=evil)
+    alone = replace(alone, sentences=sentences, scores=scores)
     outline = Outline(page(alone, evil, evil))
     assert {"script", "img"}.isdisjoint(tag for tag, _ in outline.tags)
     assert outline.of("h1") == [evil]
@@ -286,7 +293,7 @@ def test_writing_where_one_cannot(alone, tmp_path):
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_phone_needs_no_sideways_scrolling_and_nothing_is_fetched_or_refused(browser, beside, tmp_path, dark):
-    beside["sentences"][0]["source"] = "Donaudampfschifffahrt" * 9
+    beside = replace(beside, sentences=with_first(beside.sentences, source="Donaudampfschifffahrt" * 9))
     path = write_page(beside, tmp_path / "a.html", "system.de", "other.de")
     shown = browser.new_page(viewport={"width": 400, "height": 800}, color_scheme="dark" if dark else "light")
     complaints, requests = [], []
@@ -327,16 +334,15 @@ def test_the_policy_names_the_style(alone):
 
 
 def test_a_line_of_other_spaces_is_no_reference_though_chrf_sees_none(alone):
-    alone["sentences"] = [line(1, 100.0, "나는 학생 입니다", "나는 학생입니다"), line(2, 100.0, "right", "right")]
+    spaces, right = line(1, 100.0, "나는 학생 입니다", "나는 학생입니다"), line(2, 100.0, "right", "right")
+    alone = replace(alone, sentences=(spaces, right))
     assert "Every line is its reference." not in page(alone, "spaces")
     assert any("line 1 " in text for text in printed(alone))
     assert not any("line 2 " in text for text in printed(alone))
 
 
-def test_no_difference_has_no_minus(beside):
-    for score in beside["scores"]:
-        score["comparison"]["other"] = score["value"] + 0.03
-    beside["other_exact"] = beside["exact"] + 0.04
+def test_no_difference_has_no_minus(alone):
+    beside = compared(alone, above=-0.03, exact_above=-0.04)
     body = page(beside, "alike", against="other").split("</style>")[1]
     assert "-0.0" not in body
     assert body.count("+0.0") == 4

@@ -94,18 +94,17 @@ def evaluate(
             "BLEU with others', or give --tokenize none to compare it with that of the same words.",
             file=sys.stderr,
         )
-    record: Any = asdict(evaluation)
-    document = as_json(record) if json else ""
+    document = as_json(asdict(evaluation)) if json else ""
     if to_stdout:
         sys.stdout.write(document)
     else:
         from regard.views.evaluation.text import show
 
-        show(record, worst)
+        show(evaluation, worst)
     if html:
         from regard.views.evaluation.page import write_page
 
-        write_page(record, html, title(hypothesis, translator), str(against) if against else None)
+        write_page(evaluation, html, title(hypothesis, translator), str(against) if against else None)
     if json and not to_stdout:
         write_output(json, document)
     if outputs and not to_stdout:

@@ -11,18 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from regard.views.evaluation.record import (
-    Evaluation,
-    LengthGroup,
-    Score,
-    Sentence,
-    chance,
-    difference,
-    note,
-    shown,
-    words_of,
-    worst,
-)
+from regard.evaluation import Evaluation, LengthGroup, Score, Sentence
+from regard.views.evaluation.wording import chance, difference, note, shown, words_of, worst
 from regard.views.evaluation.words import Part, differences, nearest_reference
 from regard.views.files import writable, write_output
 
@@ -58,19 +48,19 @@ def page(evaluation: Evaluation, name: str, against: str | None = None) -> str:
         style=style,
         facts=facts(evaluation, against),
         scores="\n".join(
-            [*(score_card(score, note(score, evaluation)) for score in evaluation["scores"]), exact_card(evaluation)]
+            [*(score_card(score, note(score, evaluation)) for score in evaluation.scores), exact_card(evaluation)]
         ),
-        lengths="\n".join(length_row(group) for group in evaluation["by_length"]),
-        worst_caption=worst_caption(len(lines), evaluation["n_lines"]),
+        lengths="\n".join(length_row(group) for group in evaluation.by_length),
+        worst_caption=worst_caption(len(lines), evaluation.n_lines),
         worst="\n".join(sentence(line) for line in lines),
-        signatures="\n".join(f"<li>{escape(score['signature'])}</li>" for score in evaluation["scores"]),
+        signatures="\n".join(f"<li>{escape(score.signature)}</li>" for score in evaluation.scores),
     )
 
 
 def facts(evaluation: Evaluation, against: str | None) -> str:
     """Sizes, and what it is compared with, in one line."""
-    n_references = len(evaluation["sentences"][0]["references"])
-    said = [f"{evaluation['n_lines']:,} lines", f"{n_references} reference{'s' if n_references > 1 else ''}"]
+    n_references = len(evaluation.sentences[0].references)
+    said = [f"{evaluation.n_lines:,} lines", f"{n_references} reference{'s' if n_references > 1 else ''}"]
     if against is not None:
         said.append(f"compared with {escape(against)} by paired bootstrap; ± is half a 95 % confidence interval")
     return " · ".join(said)
@@ -89,24 +79,24 @@ def worst_caption(n_shown: int, n_lines: int) -> str:
 def score_card(score: Score, remark: str) -> str:
     """One metric as a large number, and what the second system has."""
     notes = [remark] if remark else []
-    comparison = score["comparison"]
+    comparison = score.comparison
     if comparison is not None:
         notes = [
-            f"± {comparison['interval']:.1f}",
-            f"other {comparison['other']:.1f} ± {comparison['other_interval']:.1f}",
-            f"<i>{difference(score['value'], comparison['other'])}</i>, {chance(comparison['p_value'])}",
+            f"± {comparison.interval:.1f}",
+            f"other {comparison.other:.1f} ± {comparison.other_interval:.1f}",
+            f"<i>{difference(score.value, comparison.other)}</i>, {chance(comparison.p_value)}",
             *notes,
         ]
-    return card(score["name"], shown(score["value"]), notes)
+    return card(score.name, shown(score.value), notes)
 
 
 def exact_card(evaluation: Evaluation) -> str:
     """How many lines are right to the letter."""
-    other = evaluation["other_exact"]
+    other = evaluation.other_exact
     notes = ["% of lines are a reference to the letter"]
     if other is not None:
-        notes += [f"other {other:.1f}", f"<i>{difference(evaluation['exact'], other)}</i>"]
-    return card("exact", shown(evaluation["exact"]), notes)
+        notes += [f"other {other:.1f}", f"<i>{difference(evaluation.exact, other)}</i>"]
+    return card("exact", shown(evaluation.exact), notes)
 
 
 def card(name: str, number: str, notes: list[str]) -> str:
@@ -117,27 +107,27 @@ def card(name: str, number: str, notes: list[str]) -> str:
 
 def length_row(group: LengthGroup) -> str:
     """One row of the table by length."""
-    numbers = f"{group['n_lines']:,}", shown(group["bleu"]), shown(group["chrf"]), shown(group["exact"])
+    numbers = f"{group.n_lines:,}", shown(group.bleu), shown(group.chrf), shown(group.exact)
     cells = "".join(f"<td>{number}</td>" for number in (words_of(group), *numbers))
-    label = f"chrF {group['chrf']:.1f} of 100"
+    label = f"chrF {group.chrf:.1f} of 100"
     bars = (
         f'<svg viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="{label}">'
-        f'<rect class="all" width="100" height="10"/><rect class="part" width="{group["chrf"]:.1f}" height="10"/></svg>'
+        f'<rect class="all" width="100" height="10"/><rect class="part" width="{group.chrf:.1f}" height="10"/></svg>'
     )
     return f'<tr>{cells}<td class="measure">{bars}</td></tr>'
 
 
 def sentence(line: Sentence) -> str:
     """One line: what was to be said and what was, with what differs marked."""
-    reference = nearest_reference(line["hypothesis"], line["references"])
-    wrong, missing = differences(line["hypothesis"], reference)
+    reference = nearest_reference(line.hypothesis, line.references)
+    wrong, missing = differences(line.hypothesis, reference)
     rows = [("reference", "", marked(missing, "ins")), ("translation", "", marked(wrong, "del"))]
-    if line["source"] is not None:
-        rows.insert(0, ("source", "aside", escape(line["source"])))
-    if line["other"] is not None:
-        rows.append(("other", "aside", escape(line["other"])))
+    if line.source is not None:
+        rows.insert(0, ("source", "aside", escape(line.source)))
+    if line.other is not None:
+        rows.append(("other", "aside", escape(line.other)))
     said = "".join(f'<dt>{name}</dt><dd class="{kind}" dir="auto">{text}</dd>' for name, kind, text in rows)
-    return f'<li><p class="place">line <b>{line["line"]:,}</b> · chrF {line["chrf"]:.1f}</p><dl>{said}</dl></li>'
+    return f'<li><p class="place">line <b>{line.line:,}</b> · chrF {line.chrf:.1f}</p><dl>{said}</dl></li>'
 
 
 def marked(parts: list[Part], tag: str) -> str:

@@ -5,17 +5,8 @@ from rich.padding import Padding as Indent
 from rich.table import Table
 from rich.text import Text
 
-from regard.views.evaluation.record import (
-    Evaluation,
-    Score,
-    Sentence,
-    chance,
-    difference,
-    note,
-    shown,
-    words_of,
-    worst,
-)
+from regard.evaluation import Evaluation, Score, Sentence
+from regard.views.evaluation.wording import chance, difference, note, shown, words_of, worst
 from regard.views.evaluation.words import Part, differences, nearest_reference
 from regard.views.wording import visible
 
@@ -27,8 +18,8 @@ def show(evaluation: Evaluation, n_worst: int = 5, console: Console | None = Non
     console = console or Console(highlight=False)
     console.print(overview(evaluation, n_worst))
     console.print("\n[bold]signatures[/bold]")
-    for score in evaluation["scores"]:
-        console.print(Text(f"  {score['signature']}", style="dim"), soft_wrap=True)  # in one line, to be copied
+    for score in evaluation.scores:
+        console.print(Text(f"  {score.signature}", style="dim"), soft_wrap=True)  # in one line, to be copied
 
 
 def overview(evaluation: Evaluation, n_worst: int) -> RenderableType:
@@ -47,13 +38,13 @@ def indented(what: RenderableType) -> RenderableType:
 
 def score_table(evaluation: Evaluation) -> Table:
     """Every metric, beside the second system's where there is one."""
-    beside = evaluation["other_exact"] is not None
+    beside = evaluation.other_exact is not None
     heads = ("", "score", "other", "difference", "") if beside else ("", "score", "")
     table = Table.grid(padding=(0, 0, 0, 3), expand=False)
     for place in range(len(heads)):
         table.add_column(justify="right" if 0 < place < len(heads) - 1 else "left")
     table.add_row(*(Text(head, style="dim") for head in heads))
-    for score in evaluation["scores"]:
+    for score in evaluation.scores:
         table.add_row(*score_row(score, note(score, evaluation)))
     table.add_row(*exact_row(evaluation))
     return table
@@ -61,23 +52,23 @@ def score_table(evaluation: Evaluation) -> Table:
 
 def score_row(score: Score, remark: str) -> list[Text]:
     """One metric's line of the table."""
-    name, comparison = Text(score["name"], style="bold"), score["comparison"]
+    name, comparison = Text(score.name, style="bold"), score.comparison
     if comparison is None:
-        return [name, Text(shown(score["value"])), Text(remark, style="dim")]
+        return [name, Text(shown(score.value)), Text(remark, style="dim")]
     return [
         name,
-        Text(f"{score['value']:.1f} ± {comparison['interval']:.1f}"),
-        Text(f"{comparison['other']:.1f} ± {comparison['other_interval']:.1f}"),
-        Text(difference(score["value"], comparison["other"])),
-        Text("; ".join(filter(None, [chance(comparison["p_value"]), remark])), style="dim"),
+        Text(f"{score.value:.1f} ± {comparison.interval:.1f}"),
+        Text(f"{comparison.other:.1f} ± {comparison.other_interval:.1f}"),
+        Text(difference(score.value, comparison.other)),
+        Text("; ".join(filter(None, [chance(comparison.p_value), remark])), style="dim"),
     ]
 
 
 def exact_row(evaluation: Evaluation) -> list[Text]:
     """How many lines are a reference to the letter."""
-    exact, other = evaluation["exact"], evaluation["other_exact"]
+    exact, other = evaluation.exact, evaluation.other_exact
     beside = [] if other is None else [Text(shown(other)), Text(difference(exact, other))]
-    note = Text(f"% of {evaluation['n_lines']:,} lines", style="dim")
+    note = Text(f"% of {evaluation.n_lines:,} lines", style="dim")
     return [Text("exact", style="bold"), Text(shown(exact)), *beside, note]
 
 
@@ -88,25 +79,25 @@ def length_table(evaluation: Evaluation) -> Table:
         table.add_column(justify="right")
     table.add_column(no_wrap=True)
     table.add_row(*(Text(head, style="dim") for head in ("words", "lines", "BLEU", "chrF", "exact")))
-    for group in evaluation["by_length"]:
-        bar = "█" * round(group["chrf"] / 100 * BAR_CELLS)
-        numbers = f"{group['n_lines']:,}", shown(group["bleu"]), shown(group["chrf"]), shown(group["exact"])
+    for group in evaluation.by_length:
+        bar = "█" * round(group.chrf / 100 * BAR_CELLS)
+        numbers = f"{group.n_lines:,}", shown(group.bleu), shown(group.chrf), shown(group.exact)
         table.add_row(words_of(group), *numbers, Text(bar, style="rgb(66,146,198)"))
     return table
 
 
 def sentence(line: Sentence) -> Table:
     """One line: what was to be said and what was, with what differs marked."""
-    reference = nearest_reference(line["hypothesis"], line["references"])
-    wrong, missing = differences(line["hypothesis"], reference)
+    reference = nearest_reference(line.hypothesis, line.references)
+    wrong, missing = differences(line.hypothesis, reference)
     table = Table.grid(padding=(0, 2, 0, 0), expand=False)
-    table.add_row(Text(f"line {line['line']:,}", style="bold"), Text(f"chrF {line['chrf']:.1f}", style="dim"))
-    if line["source"] is not None:
-        table.add_row(Text("  source", style="dim"), Text(visible(line["source"])))
+    table.add_row(Text(f"line {line.line:,}", style="bold"), Text(f"chrF {line.chrf:.1f}", style="dim"))
+    if line.source is not None:
+        table.add_row(Text("  source", style="dim"), Text(visible(line.source)))
     table.add_row(Text("  reference", style="dim"), marked(missing, "green"))
     table.add_row(Text("  translation", style="dim"), marked(wrong, "red"))
-    if line["other"] is not None:
-        table.add_row(Text("  other", style="dim"), Text(visible(line["other"])))
+    if line.other is not None:
+        table.add_row(Text("  other", style="dim"), Text(visible(line.other)))
     return table
 
 
