@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.device import device_named, widest_type
+from regard.device import device_named
 from regard.errors import InputError
 
 OTHERS = torch.cuda.is_available() or torch.backends.mps.is_available()
@@ -47,8 +47,3 @@ def test_a_number_that_is_too_large(monkeypatch):
     with pytest.raises(InputError) as refused:
         device_named("cuda:9")
     assert str(refused.value) == "there is no device 'cuda:9'; PyTorch finds cuda:0 to cuda:1 on this machine."
-
-
-@pytest.mark.parametrize(("name", "dtype"), [("cpu", torch.float64), ("cuda:1", torch.float64), ("mps", torch.float32)])
-def test_the_widest_type(name, dtype):
-    assert widest_type(torch.device(name)) == dtype

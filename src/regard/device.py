@@ -34,12 +34,3 @@ def device_named(name: str | torch.device | None) -> torch.device:
         there = f"{kind}:0" if n == 1 else f"{kind}:0 to {kind}:{n - 1}"
         raise InputError(f"there is no device {str(name)!r}; PyTorch finds {there} on this machine.")
     return device
-
-
-def widest_type(device: torch.device) -> torch.dtype:
-    """The floating-point type with the most digits that a device has; Apple's GPUs (mps) have no float64.
-
-    >>> widest_type(torch.device("cpu")), widest_type(torch.device("mps"))
-    (torch.float64, torch.float32)
-    """
-    return torch.float32 if device.type == "mps" else torch.float64

@@ -3,15 +3,20 @@
 import math
 import sys
 import threading
+from dataclasses import dataclass
 
 import pytest
 import torch
-from oracle import Largest, eager, matrix
+import torch.nn.functional as F
+from oracle import HALF, Largest, correct, eager, matrix
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing import assert_close
 
 import regard.attention.backends.fused as fused_backend
-from regard import Causal, Documents, Keep, Padding, ScaledDot, Softmax, Window, attend, use_backend
+from regard import Causal, Documents, Keep, Padding, ScaledDot, Softmax, Window, attend, explain_backend, use_backend
 from regard.attention.backends.fused import why_not
+from regard.attention.backends.reference import reference
+from regard.attention.biases import Bias
 from regard.attention.pattern import Pattern
 from regard.attention.scores.score import Score
 
@@ -194,6 +199,65 @@ def test_queries_that_see_nothing_read_0_whatever_they_hold(normal):
     assert torch.equal(query.grad, torch.zeros_like(query))
 
 
+@pytest.mark.parametrize("mask", [Keep(torch.zeros(2, 1, 1, 29).bool()), Window(3, 2, offset=40)], ids=repr)
+def test_who_sees_nothing_reads_0_though_a_kernel_takes_false_for_a_number(normal, monkeypatch, mask):
+    torchs = F.scaled_dot_product_attention
+
+    def cudnns(query, key, value, attn_mask, **options):  # on an H100, of half types
+        if attn_mask is not None and attn_mask.dtype == torch.bool:
+            attn_mask = torch.where(attn_mask, 0.0, -65504.0)
+        return torchs(query, key, value, attn_mask, **options)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", cudnns)
+    query, key = normal(2, 3, 17, 5), normal(2, 3, 29, 5)
+    seen = attend(query, key, key, mask=mask | Padding(torch.tensor([0, 23])))
+    assert seen.backend == "fused"
+    assert torch.equal(seen.context[0], torch.zeros(3, 17, 5))
+    assert_close(seen.context, seen.pattern.dense() @ key)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "width", "causal", "masked", "heads"),
+    [
+        (torch.float32, 8, False, False, 2),
+        (torch.bfloat16, 8, False, False, 2),
+        (torch.float32, 8, True, False, 6),
+        (torch.bfloat16, 8, True, False, 2),
+        (torch.bfloat16, 264, True, False, 6),
+        (torch.bfloat16, 264, False, False, 2),
+        (torch.float32, 8, False, True, 6),
+        (torch.bfloat16, 8, False, True, 6),
+    ],
+)
+def test_grouped_heads_come_to_cuda_as_its_kernels_take_them(normal, monkeypatch, dtype, width, causal, masked, heads):
+    query, key = normal(2, 6, 17, width).to(dtype), normal(2, 2, 17, width).to(dtype)
+    value, mask = normal(2, 2, 17, width).to(dtype), torch.zeros(1, 1, 17, 1, dtype=dtype) if masked else None
+    given, torchs = [], F.scaled_dot_product_attention
+
+    def seen(*tensors, **options):
+        given.append((*tensors, options["enable_gqa"]))
+        return torchs(*tensors, **options)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", seen)
+    context = fused_backend.cuda_kernel(query, key, value, mask, 0.3, 0.0, causal)
+    [(queries, keys, _, attn_mask, grouped)] = given
+    assert keys.shape[1] == heads
+    assert grouped is (queries.shape[1] != heads) is (causal and dtype != torch.float32 and width <= 256)
+    assert attn_mask is None or attn_mask.stride(-1) == 1
+    keep = torch.ones(17, 17, dtype=torch.bool).tril() if causal else None
+    vectors = [part.double() for part in (query, key, value)]
+    truth, _ = eager(*vectors, keep=keep, scale=0.3)
+    correct(context, truth, eager(query, key, value, keep=keep, scale=0.3)[0])
+
+
+def test_on_cuda_no_float64_is_said_to_be_fused():
+    with FakeTensorMode():
+        few, many = (torch.empty(1, 2, n, 8, dtype=torch.float64, device="cuda") for n in (5, 4099))
+        assert explain_backend(few, few, few) == "math: on CUDA the fused kernels have no float64"
+        assert explain_backend(many, many, many).startswith("tiled: on CUDA the fused kernels have no float64, and ")
+        assert explain_backend(many.float(), many.float(), many.float()).startswith("fused: ")
+
+
 def test_what_builds_the_matrix_is_seen_to_build_it(normal):
     query = normal(1, 1, 211, 5)
     with Largest() as plain:
@@ -246,6 +310,31 @@ def test_fused_and_tiled_agree(normal, mask, temperature):
     seen = attend(query, key, value, mask=mask, score=score, normalise=normalise)
     assert seen.backend == "fused"
     assert_close(seen.context, seen.pattern.apply(value))
+
+
+@dataclass(frozen=True)
+class Table(Bias):
+    """A rule that looks its numbers up."""
+
+    numbers: torch.Tensor
+
+    def __call__(self, tile, device, dtype=torch.float32):
+        return tile.select(self.numbers).to(dtype)
+
+
+@pytest.mark.parametrize("backend", ["fused", "math"])
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("rule", [False, True])
+def test_a_bias_is_rounded_once_whatever_the_temperature(normal, backend, dtype, rule):
+    query, key, value = (normal(2, 3, n, 11).to(dtype) for n in (17, 23, 23))
+    numbers = 9 * normal(3, 17, 23)
+    score, normalise = ScaledDot(bias=Table(numbers) if rule else numbers), Softmax(temperature=0.7)
+    with use_backend(backend):
+        context = attend(query, key, value, score=score, normalise=normalise).context
+    bias, wide = numbers.to(dtype).expand(2, -1, -1, -1), [part.float() for part in (query, key, value)]
+    truth, _ = reference(*wide, bias=bias, temperature=0.7)
+    control, _ = eager(*wide, bias=bias, temperature=0.7)
+    correct(context, truth, control.to(dtype))
 
 
 @pytest.mark.parametrize("scale", [0.0, -0.7])

@@ -205,6 +205,13 @@ def test_top_takes_whole_numbers(normal, unhooked, ask):
         assert str(raised.value) == f"top={n!r} is no number of keys; it takes a whole number, such as top=8."
 
 
+def test_a_map_that_was_asked_for_is_there(normal, unhooked, monkeypatch):
+    pattern = attend(*normal(3, 1, 2, 5, 7).unbind(), ask=Ask(pooled=[2, 3])).pattern
+    assert pattern.known.ask.pooled == (2, 3)
+    monkeypatch.setattr(Pattern, "answer", lambda self, ask: pytest.fail("computed again"))
+    assert torch.equal(pattern.pooled(2, 3), pattern.known.pooled)
+
+
 def test_a_key_that_a_bias_of_minus_infinity_bars_is_no_top_key(normal):
     bias = torch.tensor([0.0, -math.inf, 0.0])
     top = attend(normal(1, 1, 2, 5), normal(1, 1, 3, 5), normal(1, 1, 3, 5), score=ScaledDot(bias=bias)).pattern.top(3)
@@ -519,6 +526,33 @@ def test_statistics_carry_no_gradients_but_parts_do(normal):
     assert pattern[0, 0].requires_grad
     assert pattern.apply(query).requires_grad
     assert pattern.back(torch.ones(1, 1, 5)).requires_grad
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda pattern: pattern[..., [3, 17]],
+        lambda pattern: pattern.back(torch.ones(1, 1, 211)),
+        lambda pattern: pattern.apply(torch.ones(1, 1, 211, 1)),
+    ],
+    ids=["part", "back", "apply"],
+)
+def test_no_weights_wait_for_a_backward_pass(normal, monkeypatch, look):
+    query, key = (normal(1, 2, 211, 5).requires_grad_() for _ in range(2))
+    pattern = attend(query, key, key, mask=Causal()).pattern
+    (at_once,) = torch.autograd.grad(look(pattern).square().sum(), query)
+    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", 2 * 211 * 17)
+    waiting = {}
+
+    def wait(tensor):
+        waiting[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(wait, lambda tensor: tensor):
+        seen = look(pattern)
+    assert sum(waiting.values()) < 4 * 2 * 211 * 17  # a block; all weights are more than twelve
+    (in_blocks,) = torch.autograd.grad(seen.square().sum(), query)
+    assert_close(in_blocks, at_once)
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda pattern: pickle.loads(pickle.dumps(pattern))])

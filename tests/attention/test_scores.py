@@ -2,11 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from oracle import near
 
-from regard import Dot, ScaledDot
+from regard import Dot, ScaledDot, attend
 from regard.attention.grid import Grid
 from regard.attention.scores.score import Score
 
@@ -82,19 +83,37 @@ def test_a_softcap_that_bounds_nothing_is_refused(softcap):
     )
 
 
-@pytest.mark.parametrize("scale", [math.nan, math.inf, -math.inf])
-def test_a_scale_that_is_not_finite_is_refused(scale):
-    with pytest.raises(ValueError) as raised:
-        ScaledDot(scale=scale)
+@pytest.mark.parametrize("scale", [2, np.float32(2), np.array(2.0), torch.tensor(2.0)], ids=repr)
+def test_a_scale_is_any_number(normal, unhooked, scale):
+    query, key = normal(1, 2, 17, 5), normal(1, 2, 19, 5)
+    seen = attend(query, key, key, score=ScaledDot(scale=scale))
+    assert torch.equal(seen.context, attend(query, key, key, score=ScaledDot(scale=2.0)).context)
+    assert repr(seen.pattern.score) == "ScaledDot(scale=2.0)"
+
+
+def test_a_scale_that_is_to_be_learned_is_refused(unhooked):
+    with pytest.raises(TypeError) as raised:
+        ScaledDot(scale=torch.nn.Parameter(torch.tensor(2.0)))
     assert str(raised.value) == (
-        f"scale={scale} multiplies every product, so it must be finite; None = 1 / sqrt(d_key)."
+        "scale is a tensor that wants gradients, and that of ScaledDot is fixed; give float(scale), "
+        "or score=Cosine(scale), whose scale is learned."
     )
 
 
-def test_a_scale_that_is_no_number_is_refused(unhooked):
+@pytest.mark.parametrize("scale", [math.nan, math.inf, -math.inf, np.float32("nan"), torch.tensor(math.inf)])
+def test_a_scale_that_is_not_finite_is_refused(unhooked, scale):
+    with pytest.raises(ValueError) as raised:
+        ScaledDot(scale=scale)
+    assert str(raised.value) == (
+        f"scale={float(scale)} multiplies every product, so it must be finite; None = 1 / sqrt(d_key)."
+    )
+
+
+@pytest.mark.parametrize("scale", ["2", torch.ones(2)], ids=repr)
+def test_a_scale_that_is_no_number_is_refused(unhooked, scale):
     with pytest.raises(TypeError) as raised:
-        ScaledDot(scale="x")
-    assert str(raised.value) == "scale is a str; it takes a number, or None = 1 / sqrt(d_key)."
+        ScaledDot(scale=scale)
+    assert str(raised.value) == f"scale is a {type(scale).__name__}; it takes a number, or None = 1 / sqrt(d_key)."
 
 
 def test_a_boolean_bias_is_refused(unhooked):

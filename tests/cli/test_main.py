@@ -96,8 +96,8 @@ def test_a_text_on_standard_input_that_is_not_utf_8():
     done = subprocess.run([*COMMAND, "look", "-"], input=b"gut\ncaf\xe9", capture_output=True)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.decode() == (
-        "regard: line 2 is not UTF-8 (byte 0xE9 at place 4); convert the text first, for instance with iconv -f LATIN1 "
-        "-t UTF-8.\n"
+        "regard: standard input, line 2: not UTF-8 (byte 0xE9 at place 4); convert the file first, for instance with "
+        "iconv -f LATIN1 -t UTF-8.\n"
     )
 
 

@@ -1,9 +1,11 @@
 """`regard translate`: line for line, whatever the lines are; its options, its remarks, its refusals."""
 
+import gzip
 import json
 import subprocess
 import sys
 from io import BytesIO
+from itertools import chain
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from typer.testing import CliRunner
 from regard import InputError
 from regard.cli.lines import FIRST_BYTES, arriving, read_lines
 from regard.cli.main import app
+from regard.text.parallel import LONGEST_LINE
 from regard.text.vocabulary import EOS, Vocabulary
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
@@ -114,6 +117,46 @@ def test_lines_are_given_as_they_come():
     assert [line for part in given for line in part] == many.split(b"\n")[:-1]
 
 
+def test_a_line_without_end_is_not_read_into_memory(tmp_path):
+    """It is refused as soon as it is longer than a line may be, however much is still to come."""
+
+    class Endless(BytesIO):
+        n_read = 0
+
+        def readinto(self, place):
+            self.n_read += len(place)
+            place[:] = b"a" * len(place)
+            return len(place)
+
+    endless = Endless()
+    with pytest.raises(InputError) as refused:
+        list(read_lines(endless, tmp_path / "a.txt"))
+    assert str(refused.value) == (
+        f"{tmp_path / 'a.txt'}, line 1: longer than {LONGEST_LINE:,} bytes; give a file with a sentence on each line."
+    )
+    assert endless.n_read < 3 * LONGEST_LINE
+    longest = b"a" * LONGEST_LINE + b"\n"
+    assert list(map(len, chain.from_iterable(read_lines(BytesIO(3 * longest))))) == 3 * [LONGEST_LINE]
+    with pytest.raises(InputError, match=f"^standard input, line 3: longer than {LONGEST_LINE:,} bytes; "):
+        list(read_lines(BytesIO(longest + b"b\na" + longest)))
+
+
+def test_packed_lines_are_unpacked(folder, tmp_path):
+    packed = gzip.compress("\ufeffno dog\n".encode()) + gzip.compress(b"the cat")
+    assert list(chain.from_iterable(read_lines(BytesIO(packed)))) == ["no dog", "the cat"]
+    (tmp_path / "a").write_bytes(packed)
+    assert lines(folder, "--input", tmp_path / "a", text="") == lines(folder, text="no dog\nthe cat\n")
+    (tmp_path / "a").write_bytes(packed[:-9])
+    assert refusal(folder, "--input", tmp_path / "a").startswith(f"cannot read {tmp_path / 'a'}: ")
+
+
+def test_text_of_two_bytes_a_letter_is_told_from_that_of_one(folder):
+    assert refusal(folder, text="no dog\n".encode("utf-16")) == (
+        "standard input, line 1: not UTF-8 (byte 0xFF at place 1); "
+        "convert the file first, for instance with iconv -f UTF-16 -t UTF-8."
+    )
+
+
 def test_many_lines_are_the_same_lines_in_parts(folder, translator, monkeypatch):
     monkeypatch.setattr("regard.cli.translate.LINES", 2)
     assert lines(folder, "--sample") == [one.text for one in translator.translate(LINES, search=Sample())]
@@ -181,8 +224,8 @@ def test_prefixes(folder, tmp_path):
     )
     path.write_bytes(b"die\nkatz\xe4\n")
     assert refusal(folder, "--prefix-file", path, text="the cat\n" * 2) == (
-        f"{path}: line 2 is not UTF-8 (byte 0xE4 at place 5); "
-        "convert the text first, for instance with iconv -f LATIN1 -t UTF-8."
+        f"{path}, line 2: not UTF-8 (byte 0xE4 at place 5); "
+        "convert the file first, for instance with iconv -f LATIN1 -t UTF-8."
     )
 
 
@@ -205,8 +248,8 @@ def test_a_line_that_is_too_long_or_no_text(folder):
     result = translate(folder, text=b"the cat\nno dog\n\nca\xff\n")
     assert len(result.stdout.split("\n")) == 4  # the lines before it have been translated
     assert str(result.exception) == (
-        "line 4 is not UTF-8 (byte 0xFF at place 3); "
-        "convert the text first, for instance with iconv -f LATIN1 -t UTF-8."
+        "standard input, line 4: not UTF-8 (byte 0xFF at place 3); "
+        "convert the file first, for instance with iconv -f LATIN1 -t UTF-8."
     )
 
 

@@ -1,9 +1,9 @@
-"""Numbers that look drawn: permutations that are ones, and shares that are even."""
+"""Numbers that look drawn: permutations that are ones, shares that are even, seeds that are unlike."""
 
 import numpy as np
 import pytest
 
-from regard.text.draws import key_of, permuted, shares
+from regard.text.draws import key_of, permuted, seed_of, shares
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 64, 65, 1000])
@@ -31,3 +31,12 @@ def test_shares_are_between_0_and_1_and_even():
     assert ((counts - 10_000) ** 2 / 10_000).sum() < 27.9
     assert abs(np.corrcoef(found[:-1], found[1:])[0, 1]) < 4 / len(found) ** 0.5
     assert not (found == shares(key_of("another") + np.arange(100_000, dtype=np.uint64))).any()
+
+
+def test_seeds_are_unlike_and_fit_pytorch():
+    seeds = {
+        seed_of(seed, step, part, rank) for seed in (1, 2) for step in range(50) for part in (0, 1) for rank in (0, 1)
+    }
+    assert len(seeds) == 400
+    assert all(0 <= seed < 2**63 for seed in seeds)
+    assert seed_of(1, 23) != seed_of(12, 3)

@@ -81,6 +81,26 @@ def test_all_letters_are_known_however_many_they_are():
     assert many.unknown("ż丂") == []
 
 
+@pytest.mark.parametrize("odd", ["<unk>", "<s> ẞ", "</s>", "<pad>ż", "a▅ż"])
+def test_letters_are_known_wherever_they_are(odd):
+    """SentencePiece sets its special pieces and lines with ▅ aside."""
+    vocabulary = Vocabulary.train([*LINES, odd], 60)
+    assert vocabulary.unknown(odd) == (["▅"] if "▅" in odd else [])
+
+
+def test_letters_that_are_asked_for_change_no_vocabulary(monkeypatch):
+    import sentencepiece
+
+    def table(vocabulary):
+        return list(zip(vocabulary.pieces(range(len(vocabulary))), vocabulary.scores(), strict=True))
+
+    asked, train = Vocabulary.train(LINES, 60), sentencepiece.SentencePieceTrainer.Train
+    monkeypatch.setattr(
+        sentencepiece.SentencePieceTrainer, "Train", lambda **options: train(**options | {"required_chars": ""})
+    )
+    assert table(Vocabulary.train(LINES, 60)) == table(asked)
+
+
 def test_lines_are_drawn_from_all():
     assert drawn_lines(map(str, range(5)), 5) == ["0", "1", "2", "3", "4"]
     counts = Counter(int(line) for line in drawn_lines((str(n // 100) for n in range(10_000)), 2_000))

@@ -171,6 +171,11 @@ def test_files_beside_are_checked_too(tmp_path):
     spoil(beside)
     assert latest_checkpoint(folder, said.append).state == {"n": 1}
     assert said == [
-        f"{folder / 'step-3'} is damaged: step-3.safetensors is not what was written (its SHA-256 differs). "
-        "Going on from step 1."
+        f"{folder / 'step-3'} belongs to another snapshots/step-3.safetensors than the one that is there (its SHA-256 "
+        "differs). Going on from step 1."
+    ]
+    beside.unlink()
+    latest_checkpoint(folder, said.append)
+    assert said[1:] == [
+        f"{folder / 'step-3'} is not whole: snapshots/step-3.safetensors is missing. Going on from step 1."
     ]

@@ -1,8 +1,10 @@
 """Whose a folder is, and which settings a training that goes on has."""
 
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from regard import InputError
 from regard.training.config import Evaluation, Model, TrainConfig, Training
@@ -49,6 +51,20 @@ def test_what_a_killed_run_left_is_no_stranger(tmp_path, texts):
     claim(tmp_path / "out", texts)
 
 
+def test_a_lock_alone_is_held_or_was_left_by_a_killed_run(tmp_path, texts):
+    """The lock is there before training.json is."""
+    out = tmp_path / "out"
+    out.mkdir()
+    with FileLock(out / "training.lock"), ExitStack() as other:
+        assert refusal(claim, out, texts, other) == (
+            f"another training is going on in {out}; wait for it, or train into another folder with --out."
+        )
+    (out / "training.lock").touch()
+    with ExitStack() as training:
+        claim(out, texts, training)
+    assert (out / "training.json").is_file()
+
+
 def test_a_folder_where_nothing_was_settled_takes_the_corrected_texts(tmp_path, texts):
     claim(tmp_path / "out", texts)  # and then the texts were refused
     (tmp_path / "b").write_text("c")
@@ -73,8 +89,24 @@ def test_somebody_elses_folder(tmp_path, texts):
 
 def test_a_file_where_the_folder_should_be(tmp_path, texts):
     assert refusal(claim, tmp_path / "a", texts) == (
-        f"cannot make the folder {tmp_path / 'a'}: file exists; name another with --out."
+        f"cannot train in {tmp_path / 'a'}: file exists; name another folder with --out."
     )
+
+
+@pytest.mark.parametrize("method", ["read_bytes", "exists", "iterdir", "touch"])
+def test_a_folder_that_may_not_be_used(tmp_path, texts, monkeypatch, method):
+    out = tmp_path / "out"
+    if method in ("read_bytes", "exists"):
+        claim(out, texts)
+
+    def refused(self, *given, **named):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, method, refused)
+    message = f"cannot train in {out}: permission denied; name another folder with --out."
+    assert refusal(claim, out, texts) == message
+    if method == "exists":
+        assert refusal(stored_config, out) == message
 
 
 def test_a_text_that_is_not_there(tmp_path, texts):
@@ -120,6 +152,9 @@ STORED = TrainConfig(
 
 def test_settings_are_stored(tmp_path):
     assert stored_config(tmp_path) is None
+    (tmp_path / "config.toml").write_text("baseURL = 'https://example.org'")
+    assert stored_config(tmp_path) is None  # somebody else's
+    (tmp_path / "training.json").touch()
     write_config(tmp_path, STORED)
     assert stored_config(tmp_path) == STORED
 

@@ -1,7 +1,9 @@
 """Training that begins with a translator: it has its parameters, and nothing about it is made otherwise."""
 
+import os
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -74,6 +76,28 @@ def test_the_rate_is_a_fifth_and_dropout_may_be_another(tmp_path, texts, quick, 
     assert "learning_rate = 0.0004" in settings
     assert "dropout = 0.25" in settings
     assert read_translator(tmp_path / "more").model.config.dropout == 0.25
+
+
+@pytest.mark.parametrize("first", ["transformer"], indirect=True)
+def test_all_that_is_prepared_is_on_the_disk_before_it_has_its_name(tmp_path, texts, quick, first, monkeypatch):
+    synced, named, fsync, rename = set(), {}, os.fsync, Path.replace
+
+    def counted(opened):
+        fsync(opened)
+        synced.add(os.fstat(opened).st_ino)
+
+    def replace_(path, target):
+        if target.name == "data":
+            named.update({at.relative_to(path): at.stat().st_ino in synced for at in (path, *path.rglob("*"))})
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", counted)
+    monkeypatch.setattr(Path, "replace", replace_)
+    train(*texts, tmp_path / "more", onwards(quick(), first))
+    assert {Path(), Path("start.safetensors"), Path("source.spm"), Path("train"), Path("train/source.ids")} <= set(
+        named
+    )
+    assert [str(path) for path, there in named.items() if not there] == []
 
 
 @pytest.mark.parametrize("first", ["recurrent"], indirect=True)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from regard.training.state import Judged, Position, State, seed_of
+from regard.training.state import Judged, Position, State
 
 
 def judged(step=1, loss=1.0, bleu=10.0):
@@ -56,12 +56,3 @@ def test_it_survives_json():
     )  # fmt: skip
     assert State.from_json(json.loads(json.dumps(state.as_json()))) == state
     assert State.from_json(json.loads(json.dumps(State().as_json()))) == State()
-
-
-def test_seeds_are_unlike_and_fit_pytorch():
-    seeds = {
-        seed_of(seed, step, part, rank) for seed in (1, 2) for step in range(50) for part in (0, 1) for rank in (0, 1)
-    }
-    assert len(seeds) == 400
-    assert all(0 <= seed < 2**63 for seed in seeds)
-    assert seed_of(1, 23) != seed_of(12, 3)

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from regard import InputError
+from regard.training.config import TrainConfig
 from regard.training.log import read_log
 from regard.training.progress import Watcher
 from regard.training.settings import as_toml
@@ -239,7 +240,7 @@ def test_a_damaged_snapshot_is_seen(tmp_path, texts, quick):
     (out / "snapshots" / "step-8.safetensors").write_bytes(b"")
     listener = Listener()
     train(*texts, out, quick(), watcher=listener)
-    assert "is damaged: step-8.safetensors has 0 bytes, and" in listener.said[0]
+    assert "belongs to another snapshots/step-8.safetensors than the one that is there" in listener.said[0]
 
 
 def test_the_data_may_be_deleted(tmp_path, texts, quick):
@@ -249,6 +250,61 @@ def test_the_data_may_be_deleted(tmp_path, texts, quick):
     shutil.rmtree(out / "data")
     train(*texts, out, quick(schedule="constant"))
     same(tmp_path / "whole", out)
+
+
+def test_a_vocabulary_that_comes_out_otherwise_is_refused(tmp_path, texts, quick, monkeypatch):
+    from regard.training.prepare import Vocabulary
+
+    out, config, real = tmp_path / "out", quick(max_steps=1), Vocabulary.train
+    train(*texts, out, config)
+    shutil.rmtree(out / "data")
+    monkeypatch.setattr(Vocabulary, "train", lambda lines, *given, **named: real(["zero", *lines], *given, **named))
+    place = out / "checkpoints" / "step-1"
+    assert refusal(*texts, out, config) == (
+        f"{place} belongs to another data/source.spm than the one that is there (its SHA-256 differs). "
+        "There is no other checkpoint; train into another folder with --out."
+    )
+    assert place.is_dir()
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path, texts, quick):
+    out, config = tmp_path / "out", quick(max_steps=1)
+    train(*texts, out, config)
+    settings = (out / "config.toml").read_text()
+    for old, new, name, has, asked in (
+        ("n_layers = 1", "n_layers = 2", "encoder.blocks.1.", "nothing", ""),
+        ("d_ff = 16", "d_ff = 17", "encoder.blocks.0.feed_forward.", "the shape (16, 16)", "(17, 16)"),
+    ):
+        assert old in settings
+        (out / "config.toml").write_text(settings.replace(old, new))
+        message = refusal(*texts, out, TrainConfig())
+        assert message.startswith(f"the checkpoint is of another model: for model.{name}")
+        assert f" it has {has}, and the settings ask for the shape {asked}" in message
+        assert message.endswith("put the folder's config.toml back, or train into another with --out.")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("judged.json", None, "[Errno 2] No such file or directory: '{data}/judged.json'"),
+        ("judged.json", "[", "Expecting value: line 1 column 2 (char 1)"),
+        ("source.spm", "", "{data}/source.spm is not a SentencePiece model, or is damaged"),
+        ("target.spm", None, "cannot read the vocabulary {data}/target.spm: no such file or directory"),
+        ("train/corpus.json", "{}", "{data}/train holds no corpus, or a damaged one ('pairs')"),
+    ],
+)
+def test_damaged_data_is_refused_and_may_be_deleted(tmp_path, texts, quick, name, content, why):
+    out, config = tmp_path / "out", quick(max_steps=1)
+    train(*texts, out, config)
+    if content is None:
+        (out / "data" / name).unlink()
+    else:
+        (out / "data" / name).write_text(content)
+    assert refusal(*texts, out, config) == (
+        f"{out / 'data'} is damaged ({why.format(data=out / 'data')}); delete it, and it is made again."
+    )
+    shutil.rmtree(out / "data")
+    assert train(*texts, out, config).step == 1
 
 
 # It ends
@@ -364,9 +420,9 @@ def test_the_largest_seed(tmp_path, texts, quick):
 
 def test_another_machines_folder_is_refused_before_anything_is_written(tmp_path, texts, quick):
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "photo.jpg").touch()
+    (tmp_path / "out" / "config.toml").write_text("baseURL = 'https://example.org'")
     assert "is not empty and is not a training's folder" in refusal(*texts, tmp_path / "out", quick())
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["photo.jpg"]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["config.toml"]
 
 
 def test_paths_may_be_texts(tmp_path, texts, quick):

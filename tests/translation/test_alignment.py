@@ -48,6 +48,20 @@ def test_of_equal_weights_the_first_is_taken_and_pairs_are_in_order():
     assert alignment.pharaoh == "0-1 1-0"
 
 
+def test_a_word_without_a_piece_looks_at_nothing_and_nothing_looks_at_it():
+    alignment = Alignment(
+        source_words=("\x01", "a"),
+        target_words=("c", "\x01", "d"),
+        source_pieces=("▁a", "</s>"),
+        target_pieces=("▁c", "▁d", "</s>"),
+        piece_weights=torch.tensor([[0.6, 0.4], [0.25, 0.75], [0.0, 1.0]]),
+        source_word_of=(1,),
+        target_word_of=(0, 2),
+    )
+    assert alignment.pairs == ((1, 0), (1, 2))
+    assert_close(alignment.weights, torch.tensor([[0.0, 0.6], [0.0, 0.0], [0.0, 0.25]]))
+
+
 def test_a_text_without_words_has_no_pairs():
     alignment = Alignment(
         source_words=(),

@@ -3,6 +3,7 @@
 import errno
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 import torch
@@ -154,6 +155,16 @@ def test_a_description_that_is_no_json(folder):
     (folder / "translator.json").write_text("[1]")
     assert refusal(folder) == (
         "DIR/translator.json was not written by regard; give the folder that regard train wrote with --out."
+    )
+
+
+def test_a_description_that_may_not_be_read(folder, monkeypatch):
+    def refused(self):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    assert refusal(folder) == (
+        "cannot read DIR/translator.json: permission denied; make it readable, or copy the folder again."
     )
 
 

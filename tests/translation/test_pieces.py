@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.translation.pieces import shown, spelled, unknown_runs, with_letters, words_of
+from regard.translation.pieces import shown, spelled, words_in, words_of
 
 
 @pytest.mark.parametrize(
@@ -27,18 +27,39 @@ def test_letters_and_words(pieces, text, word_of):
     assert not pieces or len(text.split()) == max([0, *word_of]) + (text != "")
 
 
+@pytest.mark.parametrize(
+    ("text", "word_of"),
+    [
+        ("the cat sat", ["the", "cat", "sat"]),
+        ("the \ufeff cat sat", ["the", "cat", "sat"]),
+        ("\x01 the\x01 cat\x0b\x02 sat \x03", ["the\x01", "cat", "sat"]),
+        ("the▁cat sat", ["the▁cat", "the▁cat", "sat"]),
+        ("the▁ ▁ ▁cat sat", ["the▁", "▁cat", "sat"]),
+        ("\x01 \x02", []),
+    ],
+)
+def test_words_are_those_of_the_text_whatever_the_vocabulary_leaves_out(vocabularies, text, word_of):
+    ids = vocabularies[0].encode(text)
+    pieces = vocabularies[0].pieces(ids)
+    assert 1 not in ids
+    words, numbers = words_in(text, pieces)
+    begins = [n for n, piece in zip(numbers, pieces, strict=True) if piece.startswith("▁")]
+    assert words == tuple(text.split())
+    assert [words[n] for n in begins] == word_of
+    assert words_in(text, pieces[:2], whole=False) == (words, numbers[:2])
+
+
+def test_a_vocabulary_that_changes_the_letters_has_words_of_its_own():
+    assert words_in("½", ["▁1", "▁2"]) == (("1", "2"), (0, 1))
+    assert words_in("１ ２", ["▁12"]) == (("12",), (0,))
+
+
 def test_real_pieces_spell_what_the_vocabulary_decodes(vocabularies):
     for vocabulary in vocabularies:
         for text in ("the cat sat", "ein hund, zur katze", " a  b "):
             ids = vocabulary.encode(text)
             if 1 not in ids:
                 assert spelled(vocabulary.pieces(ids)) == vocabulary.decode(ids)
-
-
-def test_unknown_letters_are_put_back_where_they_can_be_told():
-    assert unknown_runs("漢字 and ẞ", {"漢", "字", "ẞ"}) == ["漢字", "ẞ"]
-    assert with_letters(["<unk>", "▁a", "<unk>"], [1, 5, 1], ["漢字", "ẞ"]) == ("漢字", "▁a", "ẞ")
-    assert with_letters(["<unk>", "▁a", "<unk>"], [1, 5, 1], ["漢字"]) == ("⁇", "▁a", "⁇")
 
 
 def test_pieces_as_tokens():

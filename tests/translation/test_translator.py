@@ -283,6 +283,29 @@ def test_unknown_characters_are_named(translator):
     assert [token.text for token in one.trace.source if token.text.startswith("[UNK")] == ["[UNK:漢字]", "[UNK:ẞ]"]
 
 
+@pytest.mark.parametrize(
+    ("text", "read", "given"),
+    [
+        ("the 漢 cat sat on the 字 mat", ["漢"], ["漢", "o", "字"]),  # only its beginning is read
+        ("the 漢\x00字 cat", ["漢字"], ["漢字"]),
+        ("漢▁字", ["漢", "字"], ["漢", "字"]),
+    ],
+)
+def test_unknown_letters_are_kept_whatever_is_left_out(translator, vocabularies, text, read, given):
+    source, target = vocabularies
+    model = new_transformer(source, target, max_tokens=9)
+    short = Translator(model=model, source_vocabulary=source, target_vocabulary=target)
+    (one,) = short.translate([text], search=Greedy(), truncate=True)
+    (other,) = translator.score(["no dog"], [text])
+    assert one.left_out == max(len(source.encode(text)) - 8, 0)
+    assert one.source_tokens[-1] == "</s>"
+    for ids, tokens, letters in (
+        (one.source_ids, one.source_tokens, read),
+        (other.target_ids, other.target_tokens, given),
+    ):
+        assert [piece for piece, token in zip(tokens, ids, strict=True) if token == UNK] == letters
+
+
 def with_unknown(translator, source, ids):
     """A translation whose pieces are these, UNK among them."""
     (one,) = translator.translate([source])
@@ -299,11 +322,25 @@ def test_what_the_translator_cannot_write_is_copied(translator):
     assert copied.alignment.target_words == ("ein漢字",)
     one = with_unknown(translator, "the cat", [*space, UNK])
     (copied,) = translator.copy_unknown([one])
-    looked = one.alignment.piece_weights[len(space), :-1].argmax()
-    word = one.alignment.source_words[one.alignment.source_word_of[int(looked)]]
-    assert copied.text == "ein" + word
+    ((word, _),) = one.alignment.pairs
+    assert copied.text == "ein" + one.alignment.source_words[word]
     (unchanged,) = translator.copy_unknown(translator.translate(["no dog"], search=Greedy(), prefix="ein"))
     assert "⁇" not in unchanged.text
+
+
+def test_the_word_that_was_looked_at_most_is_copied_be_it_of_many_pieces(translator, monkeypatch):
+    one = with_unknown(translator, "am the", [*translator.target_vocabulary.encode("ein"), UNK])
+    of_words = one.alignment.source_word_of
+    weights = torch.tensor([0.6 / of_words.count(0) if word == 0 else 0.4 / of_words.count(1) for word in of_words])
+    assert of_words.count(0) > of_words.count(1) == 1
+    weights = torch.cat([weights, torch.zeros(1)]).expand(len(one.target_ids) + 1, -1)
+    monkeypatch.setattr(Translator, "align", lambda self, some: [replace(one.alignment, piece_weights=weights)])
+    assert translator.copy_unknown([one])[0].text == "einam"
+
+
+def test_from_a_source_without_a_word_nothing_is_copied(translator):
+    given = translator.score(["", "\x01"], ["ẞ", "ẞ"])
+    assert translator.copy_unknown(given) == given
 
 
 # Folders

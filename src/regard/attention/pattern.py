@@ -21,7 +21,7 @@ from regard.attention.introduce import tensors_in
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
-from regard.attention.precision import as_typed
+from regard.attention.precision import as_typed, widest_type
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
 from regard.attention.selection import Index, Selection
@@ -164,8 +164,12 @@ class Pattern(ThroughDense):
         )
 
     def weights(self, tile: Tile) -> Float[Tensor, "batch heads queries keys"]:
-        """The weights of a tile, each row computed over all keys."""
-        rows = [take(self._weights_and_keep(block)[0], 3, tile.keys) for block in self._blocks(tile)]
+        """The weights of a tile, each row computed over all keys; a backward pass computes each block again."""
+
+        def part(block: Tile) -> Float[Tensor, "batch heads block keys"]:
+            return take(self._weights_and_keep(block)[0], 3, tile.keys)
+
+        rows = [recomputed(part, block) for block in self._blocks(tile)]
         return torch.cat(rows, dim=2) if rows else self._like().new_zeros(tile.shape)
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
@@ -299,6 +303,8 @@ class Pattern(ThroughDense):
     def back(self, vector: Float[Tensor, "#batch #heads queries"]) -> Float[Tensor, "batch heads keys"]:
         """vector @ weights: how much of what the queries hold comes from each key (one step of attention rollout).
 
+        A backward pass computes each block of weights again, as that of `apply` does.
+
         Raises:
             ValueError: a vector that does not broadcast to [batch heads queries].
 
@@ -309,11 +315,17 @@ class Pattern(ThroughDense):
                 f"vector of shape {list(vector.shape)} with a pattern of {self.grid}; it needs a number for each "
                 f"query, [batch heads queries], where batch and heads may be 1."
             )
-        total = self._like().new_zeros(self.grid.batch, self.grid.heads, self.grid.keys, dtype=torch.float64)
-        for block in self.blocks():
-            rows = take(vector, 2, block.tile.queries)[:, :, None].to(block.weights)
+
+        def come(tile: Tile, vector: Tensor) -> Float[Tensor, "batch heads keys"]:
+            weights = self._weights_and_keep(tile)[0]
+            rows = take(vector, 2, tile.queries)[:, :, None].to(weights)
             with as_typed(self.device):
-                total = total + (rows @ block.weights)[:, :, 0]
+                return (rows @ weights)[:, :, 0]
+
+        shape = self.grid.batch, self.grid.heads, self.grid.keys
+        total = self._like().new_zeros(shape, dtype=widest_type(self.device))
+        for tile in self._blocks(self.grid.whole()):
+            total = total + recomputed(come, tile, vector)
         return total.to(self.dtype)
 
     # How a part is computed

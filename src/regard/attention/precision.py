@@ -1,4 +1,4 @@
-"""Autocast and attention: it rounds projections, and nothing after them.
+"""The types that numbers are computed in: the widest that a device has, and none that autocast chose.
 
 Under `torch.autocast` a product of two float32 matrices is computed in a half type. The projections of a model are, so
 that queries, keys and values come in that type. Were scores and weights rounded to it too, a pattern would show others
@@ -8,6 +8,15 @@ than those that the context was read with, and of three digits.
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
+
+
+def widest_type(device: torch.device) -> torch.dtype:
+    """The floating-point type with the most digits that a device has; Apple's GPUs (mps) have no float64.
+
+    >>> widest_type(torch.device("cpu")), widest_type(torch.device("mps"))
+    (torch.float64, torch.float32)
+    """
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def as_typed(device: torch.device) -> AbstractContextManager[object]:

@@ -64,11 +64,13 @@ class Ask:
             raise ValueError(f"reduce={self.reduce!r} is unknown; it is one of {', '.join(get_args(Reduce))}.")
         if self.top is not None and not is_whole(self.top):
             raise TypeError(f"top={self.top!r} is no number of keys; it takes a whole number, such as top=8.")
-        sized = isinstance(self.pooled, tuple | list) and len(self.pooled) == 2 and all(map(is_whole, self.pooled))
-        if self.pooled is not None and not sized:
-            raise TypeError(
-                f"pooled={self.pooled!r} is no size of a map; it takes rows and columns, such as pooled=(64, 64)."
-            )
+        if self.pooled is not None:
+            sized = isinstance(self.pooled, tuple | list) and len(self.pooled) == 2 and all(map(is_whole, self.pooled))
+            if not sized:
+                raise TypeError(
+                    f"pooled={self.pooled!r} is no size of a map; it takes rows and columns, such as pooled=(64, 64)."
+                )
+            object.__setattr__(self, "pooled", tuple(self.pooled))
 
     def check(self, grid: Grid) -> None:
         """Raise ValueError, naming what would fit, if this cannot be asked of a pattern of this size."""

@@ -1,25 +1,39 @@
 """Lines as they come: what is there is worked on at once, be it a line that somebody typed or a part of a long file."""
 
+import gzip
 import os
 import stat
 import sys
+import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from io import BufferedIOBase
+from contextlib import contextmanager
+from io import BufferedIOBase, BufferedReader, RawIOBase
 from pathlib import Path
 from typing import cast
 
 from regard.errors import InputError, reason
+from regard.text.parallel import GZIP, LONGEST_LINE, decoded, refuse_longer
 
 FIRST_BYTES, MOST_BYTES = 2**12, 2**20
 """How much is read at a time: little at first, so that the first lines are soon answered, then more."""
 
 
+def unpacked(stream: BufferedIOBase) -> BufferedIOBase:
+    """A stream, unpacked where it is packed."""
+    file = stream if isinstance(stream, BufferedReader) else BufferedReader(cast("RawIOBase", stream))
+    return gzip.open(file) if file.peek(2)[:2] == GZIP else file
+
+
 def arriving(stream: BufferedIOBase) -> Iterator[list[bytes]]:
-    """The lines of a stream without their ends, all those that are there at a time; a file ends with or without one."""
+    """The lines of a stream without their ends, all those that are there at a time; a file ends with or without one.
+
+    A line is given before its end has come where it is already longer than `LONGEST_LINE`.
+    """
     size, rest = FIRST_BYTES, b""
     while data := stream.read1(size):
         *lines, rest = (rest + data).split(b"\n")
+        if len(rest) > LONGEST_LINE:
+            lines, rest = [*lines, rest], b""
         if lines:
             yield lines
         size = min(2 * size, MOST_BYTES)
@@ -27,44 +41,47 @@ def arriving(stream: BufferedIOBase) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def read_lines(stream: BufferedIOBase) -> Iterator[list[str]]:
+def read_lines(stream: BufferedIOBase, file: Path | None = None) -> Iterator[list[str]]:
     """The lines of a stream as text; a byte order mark before the first is dropped, and so is CR at the end of each.
 
+    Args:
+        file: what is read; None = standard input.
+
     Raises:
-        InputError: a line is not UTF-8; all before it have been given.
+        InputError: a line is not UTF-8, or too long; all before it have been given. Or the stream cannot be read.
     """
-    number = 0
-    for lines in arriving(stream):
-        texts: list[str] = []
-        for line in lines:
-            number += 1
-            try:
-                text = line.decode()
-            except UnicodeDecodeError as error:
-                if texts:
+    name, number = file or "standard input", 0
+    try:
+        for lines in arriving(unpacked(stream)):
+            texts: list[str] = []
+            for line in lines:
+                number += 1
+                try:
+                    refuse_longer(line, name, number)
+                    text = decoded(line, name, number)
+                except InputError:
                     yield texts
-                raise InputError(
-                    f"line {number} is not UTF-8 (byte 0x{line[error.start]:02X} at place {error.start + 1}); "
-                    "convert the text first, for instance with iconv -f LATIN1 -t UTF-8."
-                ) from error
-            texts.append((text.removeprefix("\ufeff") if number == 1 else text).removesuffix("\r"))
-        yield texts
+                    raise
+                texts.append((text.removeprefix("\ufeff") if number == 1 else text).removesuffix("\r"))
+            yield texts
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"cannot read {name}: {reason(error)}.") from error
 
 
 def lines_of(path: Path) -> list[str]:
     """The lines of a text file; - is standard input.
 
     Raises:
-        InputError: it cannot be read, or a line is not UTF-8.
+        InputError: it cannot be read, or a line is not UTF-8 or too long.
     """
+    if str(path) == "-":
+        return [line for some in read_lines(cast("BufferedIOBase", sys.stdin.buffer)) for line in some]
     try:
-        given = nullcontext(cast("BufferedIOBase", sys.stdin.buffer)) if str(path) == "-" else path.open("rb")
-        with given as stream:
-            return [line for some in read_lines(stream) for line in some]
+        file = path.open("rb")
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}; name another file.") from error
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+    with file:
+        return [line for some in read_lines(file, path) for line in some]
 
 
 Tell = Callable[[str], None]

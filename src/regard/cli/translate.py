@@ -110,7 +110,7 @@ def translate(
         form = Form(alignments=alignments, json=as_json, n_best=n_best is not None)
         tell, count = stack.enter_context(watched(stream, "translating"))
         first = 1
-        for lines in read_lines(stream):
+        for lines in read_lines(stream, file):
             for start in range(0, len(lines), LINES):
                 texts = lines[start : start + LINES]
                 found = translator.translate(

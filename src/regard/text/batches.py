@@ -22,6 +22,9 @@ from regard.text.vocabulary import BOS, EOS, PAD
 POOL = 10_000
 """Pairs that are sorted by length and cut into batches together."""
 
+COUNTED = 20
+"""Pools whose batches are counted to tell how many an epoch has."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
@@ -70,12 +73,12 @@ class Batches:
                 yield self.batch(pairs, number)
             skipped += len(pool)
 
-    def n_batches(self, at_most_pools: int = 20) -> int:
-        """How many batches an epoch has; of a corpus of many pools about, from the first ones."""
+    def n_batches(self) -> int:
+        """How many batches an epoch has; of a corpus of more than `COUNTED` pools about, from the first ones."""
         counts, n_pools = [], -(-len(self.corpus) // POOL)
         for pool in self._pools(0):
             counts.append(len(pool))
-            if len(counts) == at_most_pools:
+            if len(counts) == COUNTED:
                 break
         return round(sum(counts) * n_pools / len(counts)) if counts else 0
 

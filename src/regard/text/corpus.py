@@ -71,9 +71,7 @@ class Corpus:
             n_pairs, kind = int(said["pairs"]), np.dtype(said["dtype"])
             sides = [self._side(name, n_pairs, kind) for name in SIDES]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{folder} holds no corpus, or a damaged one ({error}); delete it, and it is made again."
-            ) from error
+            raise InputError(f"{folder} holds no corpus, or a damaged one ({error}).") from error
         self.source, self.target = sides
         self._n_pairs = n_pairs
 

@@ -181,7 +181,7 @@ def tidy_lines(path: Path, report: Report | None = None) -> Iterator[str]:
         yield tidy
 
 
-def decoded(line: bytes, path: Path, number: int) -> str:
+def decoded(line: bytes, path: Path | str, number: int) -> str:
     """A line as text.
 
     Raises:
@@ -207,12 +207,20 @@ def raw_lines(path: Path) -> Iterator[bytes]:
         number = 0
         while line := file.readline(LONGEST_LINE + 1):
             number += 1
-            if len(line) > LONGEST_LINE:
-                raise InputError(
-                    f"{path}, line {number}: longer than {LONGEST_LINE:,} bytes; give a file with a sentence on each "
-                    "line."
-                )
+            refuse_longer(line, path, number)
             yield line
+
+
+def refuse_longer(line: bytes, path: Path | str, number: int) -> None:
+    """Refuse a line that no text has.
+
+    Raises:
+        InputError: it is longer than `LONGEST_LINE`.
+    """
+    if len(line) > LONGEST_LINE:
+        raise InputError(
+            f"{path}, line {number}: longer than {LONGEST_LINE:,} bytes; give a file with a sentence on each line."
+        )
 
 
 @contextmanager

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import InputError, needs, reason
+from regard.files import write_whole
 from regard.text.tidy import refuse_halves, tidied
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -104,8 +105,8 @@ class Vocabulary:
         return vocabulary
 
     def save(self, path: str | Path) -> None:
-        """Write it to a file."""
-        Path(path).write_bytes(self.model)
+        """Write it to a file, whole."""
+        write_whole(Path(path), self.model)
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text's pieces, without BOS and EOS; the text is tidied first, as it was for training."""
@@ -183,7 +184,12 @@ def drawn_lines(lines: Iterable[str], n: int) -> list[str]:
 
 
 def trained(lines: list[str], n_tokens: int, coverage: float) -> bytes:
-    """SentencePiece's model of some lines, which must be at least one that is not empty."""
+    """SentencePiece's model of some lines, which must be at least one that is not empty.
+
+    SentencePiece passes over lines with "▅" and over what looks like a special piece, so that the letters that are only
+    there must be asked for where all are to be known; "▅" itself never is.
+    """
+    letters = sorted(set().union(*lines) - {" ", "▅"}) if coverage == 1 else []
     model = BytesIO()
     needs("sentencepiece", "translation").SentencePieceTrainer.Train(
         sentence_iterator=iter(lines),
@@ -192,6 +198,7 @@ def trained(lines: list[str], n_tokens: int, coverage: float) -> bytes:
         vocab_size=n_tokens,
         hard_vocab_limit=False,
         character_coverage=coverage,
+        required_chars="".join(letters),
         normalization_rule_name="identity",
         max_sentence_length=2**20,
         pad_id=PAD,

@@ -53,7 +53,7 @@ def save_checkpoint(
         step: what names it.
         tensors: by file, then by name.
         state: plain values, for JSON.
-        beside: files next to `folder` that it needs as well; they are checked with its own when it is read.
+        beside: files next to `folder` that it needs as they are; they are checked with its own when it is read.
     """
     place = folder / f"{PREFIX}{step}"
     writing = folder / f".{place.name}.writing"
@@ -122,13 +122,13 @@ def read_checkpoint(place: Path) -> Checkpoint:
     """A checkpoint from its folder.
 
     Raises:
-        DamagedError: a file is missing, shorter, longer or other than was written.
+        DamagedError: a file is missing, shorter, longer or other than was written, or one beside it is.
     """
     manifest = read_manifest(place)
     for name, written in manifest["files"].items():
         refuse_damage(place, place / name, written)
     for name, written in manifest["beside"].items():
-        refuse_damage(place, place.parents[1] / name, written)
+        refuse_another(place, name, written)
     from_file = needs("safetensors.torch", "translation").load_file
     return Checkpoint(
         folder=place,
@@ -177,3 +177,16 @@ def refuse_damage(place: Path, path: Path, written: Mapping[str, Any]) -> None:
         )
     if facts(path) != written:
         raise DamagedError(f"{place} is damaged: {path.name} is not what was written (its SHA-256 differs).")
+
+
+def refuse_another(place: Path, name: str, written: Mapping[str, Any]) -> None:
+    """Refuse a file next to the checkpoints that is not the one that a checkpoint was saved with.
+
+    Raises:
+        DamagedError: it is not.
+    """
+    path = place.parents[1] / name
+    if not path.is_file():
+        raise DamagedError(f"{place} is not whole: {name} is missing.")
+    if facts(path) != written:
+        raise DamagedError(f"{place} belongs to another {name} than the one that is there (its SHA-256 differs).")

@@ -1,13 +1,14 @@
 """A training's folder: whose it is, and which settings it has.
 
-`training.json` is the first file that is written, with the sizes and checksums of the texts; a folder without it that
-is not empty is somebody else's. `config.toml` has every setting once they are derived, and those stay: what is said
-anew must be the same, but for the few that change only when training ends, and how often it speaks and saves.
+`training.lock` is held for as long as a training goes on. `training.json` says that the folder is a training's, with
+the sizes and checksums of the texts; a folder without it that has anything but the lock is somebody else's.
+`config.toml` has every setting once they are derived, and those stay: what is said anew must be the same, but for the
+few that change only when training ends, and how often it speaks and saves.
 """
 
 import json
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -51,20 +52,34 @@ def claim(folder: Path, texts: Mapping[str, Path], training: ExitStack | None = 
     """
     found = {name: facts_of_text(path) for name, path in texts.items()}
     about = folder / ABOUT
-    if about.exists():
-        said = read_about(about)
-        keep_others_out(folder, training)
-        for left in folder.rglob(".*.writing"):  # by a run that was killed
-            if left.is_file():
-                left.unlink()
-        if (folder / CONFIG).exists():
-            refuse_other_texts(folder, said, found, texts)
-            return
-    else:
-        make_folder(folder)
-        keep_others_out(folder, training)
-    content = json.dumps({"format": FORMAT, "version": VERSION, "texts": found}, indent=1)
-    write_whole(about, content)
+    with usable(folder):
+        if about.exists():
+            said = read_about(about)
+            keep_others_out(folder, training)
+            for left in folder.rglob(".*.writing"):  # by a run that was killed
+                if left.is_file():
+                    left.unlink()
+            if (folder / CONFIG).exists():
+                refuse_other_texts(folder, said, found, texts)
+                return
+        else:
+            make_folder(folder)
+            keep_others_out(folder, training)
+        content = json.dumps({"format": FORMAT, "version": VERSION, "texts": found}, indent=1)
+        write_whole(about, content)
+
+
+@contextmanager
+def usable(folder: Path) -> Iterator[None]:
+    """Whatever keeps a folder from being read or written is said in words.
+
+    Raises:
+        InputError: something does.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot train in {folder}: {reason(error)}; name another folder with --out.") from error
 
 
 def keep_others_out(folder: Path, training: ExitStack | None) -> None:
@@ -87,13 +102,11 @@ def make_folder(folder: Path) -> None:
     """Make the folder of a new training.
 
     Raises:
-        InputError: it cannot be made, or there is something in it.
+        InputError: there is something in it.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot make the folder {folder}: {reason(error)}; name another with --out.") from error
-    others = sorted(path.name for path in folder.iterdir() if not path.name.endswith(".writing"))
+    folder.mkdir(parents=True, exist_ok=True)
+    names = (path.name for path in folder.iterdir())
+    others = sorted(name for name in names if name != LOCK and not name.endswith(".writing"))
     if others:
         some = ", ".join(others[:3] + ["…"] * (len(others) > 3))
         raise InputError(
@@ -114,7 +127,7 @@ def read_about(path: Path) -> dict[str, Any]:
     try:
         about = json.loads(path.read_bytes())
         kind, version, texts = about["format"], about["version"], about["texts"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged, or regard did not write it; name a new folder with --out.") from error
     if (kind, version) != (FORMAT, VERSION):
         raise InputError(f"{path} is a {kind} of version {version}, and this regard reads version {VERSION}.")
@@ -136,9 +149,14 @@ def refuse_other_texts(
 
 
 def stored_config(folder: Path) -> TrainConfig | None:
-    """The settings of a training that has begun; None = it has not."""
+    """The settings of a training that has begun; None = it has not, or the folder is somebody else's.
+
+    Raises:
+        InputError: they cannot be read.
+    """
     path = folder / CONFIG
-    return read_config(path) if path.exists() else None
+    with usable(folder):
+        return read_config(path) if (folder / ABOUT).exists() and path.exists() else None
 
 
 def write_config(folder: Path, config: TrainConfig) -> None:

@@ -10,10 +10,11 @@ import torch
 
 from regard.errors import needs
 from regard.text.batches import Batches
+from regard.text.draws import seed_of
 from regard.text.vocabulary import EOS, Vocabulary
 from regard.training.loss import loss_of
 from regard.training.snapshots import mean_parameters
-from regard.training.state import Judged, State, seed_of
+from regard.training.state import Judged, State
 from regard.translation.folder import write_translator
 from regard.translation.greedy import Greedy
 from regard.translation.search import Sources
@@ -133,7 +134,12 @@ class Judge:
         references = list(self.pairs.target_texts)
         return float(
             needs("sacrebleu", "translation")
-            .corpus_bleu(list(translations), [references], tokenize=counted_over(references))
+            .corpus_bleu(
+                list(translations),
+                [references],
+                force=True,  # it warns of texts with spaces before their full stops otherwise, at every evaluation
+                tokenize=counted_over(references),
+            )
             .score
         )
 

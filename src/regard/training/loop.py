@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 
 from regard.errors import InputError
 from regard.text.batches import Batch, Batches
+from regard.text.draws import seed_of
 from regard.training.checkpoint import keep_latest, needed_beside, save_checkpoint
 from regard.training.config import TrainConfig
 from regard.training.judge import Judge
@@ -27,7 +28,7 @@ from regard.training.processes import Processes
 from regard.training.progress import Standing, Watcher
 from regard.training.schedule import Schedule
 from regard.training.snapshots import keep_only, write_snapshot
-from regard.training.state import Position, State, seed_of
+from regard.training.state import Position, State
 from regard.training.stopping import Stopping
 
 CHECKPOINTS = 2
@@ -65,6 +66,11 @@ class Run:
     def snapshots(self) -> Path:
         """Where the parameters of the latest evaluations lie."""
         return self.folder / "snapshots"
+
+    @property
+    def vocabularies(self) -> list[Path]:
+        """The files that say what the tokens are that the parameters are of."""
+        return sorted((self.folder / "data").glob("*.spm"))
 
 
 def updates(batches: Batches, position: Position, accumulate: int) -> Iterator[tuple[list[Batch], Position]]:
@@ -289,7 +295,7 @@ def save(run: Run, state: State) -> None:
         "optimiser": run.processes.optimiser_tensors(run.module, run.optimiser),
     }
     if run.processes.is_main:
-        beside = [run.snapshots / name for name in state.snapshots]
+        beside = [*run.vocabularies, *(run.snapshots / name for name in state.snapshots)]
         save_checkpoint(run.checkpoints, state.position.step, tensors, state.as_json(), beside)
         keep_latest(run.checkpoints, CHECKPOINTS, state.position.step)
         keep_only(run.snapshots, needed_beside(run.checkpoints))

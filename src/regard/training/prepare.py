@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from regard.errors import InputError
+from regard.errors import InputError, first_words
 from regard.files import sync_folder, write_whole
 from regard.text.batches import Batches
 from regard.text.bpe_dropout import BPEDropout
@@ -36,7 +36,7 @@ from regard.training.progress import Watcher
 from regard.training.recipes import LONGEST, chosen_recipe, derived, with_longest, with_steps
 from regard.training.start import START, copy_parameters, start_of, with_start
 from regard.training.survey import Survey, surveyed
-from regard.translation.folder import Contents, kinds
+from regard.translation.folder import JOINT, SOURCE, TARGET, Contents, kinds
 
 ONE_IN, MOST_DEV_PAIRS = 20, 1_000
 """The share of a corpus that is held out to judge by, where no number is set, and the most pairs."""
@@ -135,7 +135,7 @@ def write_data(
         source, target = vocabularies(split, config, survey.n_pairs)
     else:
         source, target = start.source_vocabulary, start.target_vocabulary
-        copy_parameters(config, writing)
+        copy_parameters(start, writing)
     save_vocabularies(writing, source, target)
     report, done = Report(), 0
 
@@ -152,6 +152,7 @@ def write_data(
     judged = split.judged(config.evaluation.pairs, source, longest)
     write_whole(writing / "judged.json", json.dumps(judged, ensure_ascii=False))
     write_whole(writing / "report.json", json.dumps(report.as_dict()))
+    sync_folder(writing)
     shutil.rmtree(data, ignore_errors=True)
     writing.replace(data)
     sync_folder(data.parent)
@@ -235,28 +236,46 @@ def vocabularies(split: Split, config: TrainConfig, n_pairs: int) -> tuple[Vocab
 def save_vocabularies(folder: Path, source: Vocabulary, target: Vocabulary) -> None:
     """Write the vocabularies, one where they are one."""
     if source is target:
-        source.save(folder / "vocabulary.spm")
+        source.save(folder / JOINT)
         return
-    source.save(folder / "source.spm")
-    target.save(folder / "target.spm")
+    source.save(folder / SOURCE)
+    target.save(folder / TARGET)
+
+
+def load_vocabularies(folder: Path, joint: bool) -> tuple[Vocabulary, Vocabulary]:
+    """The vocabularies that `save_vocabularies` wrote.
+
+    Raises:
+        InputError: one is missing or damaged.
+    """
+    if joint:
+        one = Vocabulary.load(folder / JOINT)
+        return one, one
+    return Vocabulary.load(folder / SOURCE), Vocabulary.load(folder / TARGET)
 
 
 def load(data: Path, config: TrainConfig) -> Prepared:
-    """What `write_data` wrote into a folder, now or in an earlier run."""
-    if config.vocabulary.joint:
-        source = target = Vocabulary.load(data / "vocabulary.spm")
-    else:
-        source, target = Vocabulary.load(data / "source.spm"), Vocabulary.load(data / "target.spm")
-    batch_tokens, judged = config.training.batch_tokens or 1, json.loads((data / "judged.json").read_bytes())
+    """What `write_data` wrote into a folder, now or in an earlier run.
+
+    Raises:
+        InputError: a file of it is missing or damaged.
+    """
+    try:
+        source, target = load_vocabularies(data, bool(config.vocabulary.joint))
+        corpus, apart = Corpus(data / "train"), Corpus(data / "dev")
+        judged = json.loads((data / "judged.json").read_bytes())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{data} is damaged ({first_words(error)}); delete it, and it is made again.") from error
+    batch_tokens = config.training.batch_tokens or 1
     dev = DevPairs(
-        batches=Batches(Corpus(data / "dev"), batch_tokens, seed=0),
+        batches=Batches(apart, batch_tokens, seed=0),
         sources=[source.encode(text) for text, _ in judged],
         source_texts=[text for text, _ in judged],
         target_texts=[text for _, text in judged],
     )
     return Prepared(
         config=config,
-        batches=Batches(Corpus(data / "train"), batch_tokens, config.training.seed, dropouts(config, source, target)),
+        batches=Batches(corpus, batch_tokens, config.training.seed, dropouts(config, source, target)),
         dev=dev,
         start=data / START if config.model.start_from is not None else None,
         source_vocabulary=source,

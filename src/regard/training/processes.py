@@ -201,23 +201,38 @@ class Processes:
         parameters: Mapping[str, Tensor],
         optimiser_tensors: Mapping[str, Tensor],
     ) -> None:
-        """Put back what `parameters` and `optimiser_tensors` gave; the main process has them, the others none."""
-        inner = self.unwrapped(module)
+        """Put back what `parameters` and `optimiser_tensors` gave; the main process has them, the others none.
+
+        Raises:
+            InputError: they are another model's.
+        """
+        inner, given = self.unwrapped(module), {**parameters, **optimiser_tensors}
         with torch.no_grad():
             for name, tensor in named_tensors(inner).items():
-                tensor.copy_(self.part(parameters.get(name), tensor))
+                tensor.copy_(self.part(given, name, tensor))
         for name, parameter in inner.named_parameters():
             for key in ADAM:
                 like = torch.zeros((), device=parameter.device) if key == "step" else parameter
-                optimiser.state[parameter][key] = self.part(optimiser_tensors.get(f"{name}:{key}"), like)
+                optimiser.state[parameter][key] = self.part(given, f"{name}:{key}", like)
 
-    def part(self, given: Tensor | None, like: Tensor) -> Tensor:
-        """What this process holds of a tensor that the main one has whole."""
-        empty = torch.empty(like.shape, dtype=like.dtype, device=like.device)
-        tensor = empty if given is None else given.to(like.device, like.dtype, copy=True)
-        if self.n == 1:
-            return tensor
-        return part_from_main(tensor, like)
+    def part(self, given: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
+        """What this process holds of a tensor that the main one has whole, among others by name.
+
+        Raises:
+            InputError: the main one does not have it, or in another shape.
+        """
+        if self.is_main:
+            tensor = given.get(name)
+            if tensor is None or tensor.shape != like.shape:
+                has = "nothing" if tensor is None else f"the shape {tuple(tensor.shape)}"
+                raise InputError(
+                    f"the checkpoint is of another model: for {name} it has {has}, and the settings ask for the shape "
+                    f"{tuple(like.shape)}; put the folder's config.toml back, or train into another with --out."
+                )
+            tensor = tensor.to(like.device, like.dtype, copy=True)
+        else:
+            tensor = torch.empty(like.shape, dtype=like.dtype, device=like.device)
+        return tensor if self.n == 1 else part_from_main(tensor, like)
 
     def unwrapped(self, module: nn.Module) -> nn.Module:
         """The module that was given to `wrap`."""

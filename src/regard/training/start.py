@@ -5,15 +5,15 @@ So a translator of all kinds of texts learns those of one domain from few pairs,
 Source: Luong & Manning 2015, "Stanford Neural Machine Translation Systems for Spoken Language Domains".
 """
 
-import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import cast
 
 from regard.errors import InputError
+from regard.tensors import write_tensors
 from regard.training.config import Kind, TrainConfig
 from regard.training.settings import MEASURED
-from regard.translation.folder import PARAMETERS, Contents, kind_of, read_translator
+from regard.translation.folder import Contents, kind_of, own_tensors, read_translator
 
 FREE = {"dropout", "attention_dropout"}
 """What may be other than in the translator: all else would make its parameters mean something else."""
@@ -31,10 +31,9 @@ def start_of(config: TrainConfig) -> Contents | None:
     return None if config.model.start_from is None else read_translator(Path(config.model.start_from))
 
 
-def copy_parameters(config: TrainConfig, folder: Path) -> None:
-    """Keep the parameters of the translator that a training begins with, if it does."""
-    if config.model.start_from is not None:
-        shutil.copyfile(Path(config.model.start_from) / PARAMETERS, folder / START)
+def copy_parameters(start: Contents, folder: Path) -> None:
+    """Keep the parameters of the translator that a training begins with."""
+    write_tensors(folder / START, own_tensors(start.model))
 
 
 def with_start(config: TrainConfig, start: Contents) -> TrainConfig:

@@ -6,7 +6,6 @@ seed, the step and the process, so that a training that goes on draws what one n
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from hashlib import blake2b
 from typing import Any
 
 from regard.training.config import Metric
@@ -100,12 +99,3 @@ class State:
         best = None if plain["best"] is None else Judged(**plain["best"])
         changed = {"position": Position(**plain["position"]), "best": best, "snapshots": tuple(plain["snapshots"])}
         return cls(**{**plain, **changed})
-
-
-def seed_of(*numbers: int) -> int:
-    """A seed from several numbers, the same on every machine and unlike that of any others near them.
-
-    >>> seed_of(1, 200, 0) == seed_of(1, 200, 0), seed_of(1, 200, 0) == seed_of(1, 201, 0)
-    (True, False)
-    """
-    return int.from_bytes(blake2b(repr(numbers).encode(), digest_size=8).digest()) >> 1

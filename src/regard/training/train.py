@@ -20,6 +20,7 @@ from torch.optim import Optimizer
 
 from regard.device import device_named
 from regard.errors import InputError
+from regard.text.draws import seed_of
 from regard.training.checkpoint import latest_checkpoint
 from regard.training.config import TrainConfig
 from regard.training.folder import claim, stored_config
@@ -33,7 +34,7 @@ from regard.training.processes import Processes
 from regard.training.progress import Watcher
 from regard.training.recipes import default_precision
 from regard.training.schedule import named_schedule
-from regard.training.state import Judged, Position, State, seed_of
+from regard.training.state import Judged, Position, State
 from regard.translation.folder import fill, kinds
 
 

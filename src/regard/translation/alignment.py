@@ -64,10 +64,11 @@ class Alignment:
 
     @cached_property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """(source word, target word) for each target word, by its largest weight; words counted from 0."""
-        if not self.source_words:
+        """(source word, target word) for each target word that has pieces, by its largest weight; counted from 0."""
+        if not self.source_word_of:
             return ()
-        return tuple((source, target) for target, source in enumerate(self.weights.argmax(dim=1).tolist()))
+        largest = self.weights.argmax(dim=1).tolist()
+        return tuple((largest[target], target) for target in dict.fromkeys(self.target_word_of))
 
     @property
     def pharaoh(self) -> str:

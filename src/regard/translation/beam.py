@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.device import widest_type
+from regard.attention.precision import widest_type
 from regard.text.vocabulary import EOS
 from regard.translation.alignment import looked
 from regard.translation.model import Step, TranslatingModel

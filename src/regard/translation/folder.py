@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError, nearest, needs, reason
-from regard.files import whole, write_whole
+from regard.files import write_whole
 from regard.tensors import write_tensors
 from regard.text.vocabulary import Vocabulary
 from regard.translation.model import TranslatingModel
@@ -103,8 +103,7 @@ def write_translator(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, vocabulary in vocabularies.items():
-            with whole(folder / name) as beside:
-                vocabulary.save(beside)
+            vocabulary.save(folder / name)
         write_tensors(folder / PARAMETERS, own_tensors(model))
         write_whole(folder / NAME, json.dumps(about, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
@@ -189,18 +188,14 @@ def read_about(folder: Path) -> dict[str, Any]:
     Raises:
         InputError: it holds no translator, or one that cannot be read.
     """
-    if not folder.is_dir():
-        what = "is a file" if folder.exists() else "does not exist"
-        raise InputError(f"{folder} {what}; give the folder that regard train wrote with --out.")
     path = folder / NAME
-    if not holds_translator(folder):
-        raise InputError(
-            f"{folder} holds no translator: there is no {NAME} in it; give the folder that regard train wrote with "
-            "--out (it is a translator from the first evaluation on)."
-        )
     try:
         about = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise no_translator(folder) from error
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {reason(error)}; make it readable, or copy the folder again.") from error
+    except ValueError as error:
         raise InputError(f"{path} is damaged: it is not JSON; copy the folder again, or train once more.") from error
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise InputError(f"{path} was not written by regard; give the folder that regard train wrote with --out.")
@@ -218,6 +213,17 @@ def read_about(folder: Path) -> dict[str, Any]:
         if not isinstance(about.get(name), type_):
             raise InputError(f"{path} is damaged: {name} must be a {type_.__name__}; copy the folder again.")
     return about
+
+
+def no_translator(folder: Path) -> InputError:
+    """The refusal of what holds no translator."""
+    if folder.is_dir():
+        return InputError(
+            f"{folder} holds no translator: there is no {NAME} in it; give the folder that regard train wrote with "
+            "--out (it is a translator from the first evaluation on)."
+        )
+    what = "is a file" if folder.exists() else "does not exist"
+    return InputError(f"{folder} {what}; give the folder that regard train wrote with --out.")
 
 
 def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.compiled import FLOATS, INTEGERS, compiled, on_threads
-from regard.device import widest_type
+from regard.attention.precision import widest_type
 from regard.text.vocabulary import BOS, PAD
 
 SOURCE = Path(__file__).with_suffix(".c")

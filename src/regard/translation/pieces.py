@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Collection, Sequence
-from itertools import groupby
 
+from regard.text.tidy import tidied
 from regard.text.vocabulary import UNK
 from regard.tracing.tokens import Token
 
@@ -41,17 +41,22 @@ def words_of(pieces: Sequence[str]) -> tuple[int, ...]:
 def words_in(text: str, pieces: Sequence[str], whole: bool = True) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """The words of a text, as white space divides it, and which of them each of its pieces belongs to.
 
+    A word of nothing that can be printed has no piece, and one with "▁" in it is several words to the vocabulary.
+
     Args:
         whole: whether the pieces are those of the whole text, or only of its beginning.
 
-    >>> words_in("Ein  Hund\t.", ["▁Ein", "▁Hund", "\t", "."])
-    (('Ein', 'Hund', '.'), (0, 1, 2, 2))
+    >>> words_in("Ein  Hund\t.", ["▁Ein", "▁Hund", "▁."])
+    (('Ein', 'Hund', '.'), (0, 1, 2))
+    >>> words_in("Ein \\x01 Hund▁.", ["▁Ein", "▁Hund", "▁."])
+    (('Ein', '\\x01', 'Hund▁.'), (0, 2, 2))
     """
     words, word_of = text.split(), words_of(pieces)
+    places = [place for place, word in enumerate(words) for _ in tidied(word).split()]
     n_words = max(word_of, default=-1) + 1
-    if n_words > len(words) or (whole and n_words < len(words)):  # a vocabulary that changes the letters
-        words = spelled(pieces).split()
-    return tuple(words), word_of
+    if n_words > len(places) or (whole and n_words < len(places)):  # a vocabulary that changes the letters
+        return tuple(spelled(pieces).split()), word_of
+    return tuple(words), tuple(places[word] for word in word_of)
 
 
 def spelled(pieces: Sequence[str]) -> str:
@@ -68,26 +73,6 @@ def letters_of(piece: str) -> bytes:
     if re.fullmatch("<0x[0-9A-F]{2}>", piece):
         return bytes([int(piece[3:5], 16)])
     return piece.replace("▁", " ").encode()
-
-
-def with_letters(pieces: Sequence[str], ids: Sequence[int], letters: Sequence[str]) -> tuple[str, ...]:
-    """Pieces with letters for those that are unknown, in order; `UNKNOWN` for each where there are not as many.
-
-    >>> with_letters(["▁a", "▁", "<unk>"], [5, 4, 1], ["ẞ"])
-    ('▁a', '▁', 'ẞ')
-    """
-    n = sum(one == UNK for one in ids)
-    given = iter(letters if len(letters) == n else [UNKNOWN] * n)
-    return tuple(next(given) if one == UNK else piece for piece, one in zip(pieces, ids, strict=True))
-
-
-def unknown_runs(text: str, unknown: Collection[str]) -> list[str]:
-    """The stretches of a text that are of unknown characters only; each is one piece.
-
-    >>> unknown_runs("a ẞẞ b漢", {"ẞ", "漢"})
-    ['ẞẞ', '漢']
-    """
-    return ["".join(run) for strange, run in groupby(text, lambda letter: letter in unknown) if strange]
 
 
 def shown(pieces: Sequence[str], ids: Sequence[int], special: Collection[int]) -> tuple[Token, ...]:

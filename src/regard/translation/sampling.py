@@ -16,7 +16,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.device import widest_type
+from regard.attention.precision import widest_type
+from regard.text.draws import seed_of
 from regard.translation.model import TranslatingModel
 from regard.translation.search import Chosen, Hypothesis, Sources, allowed, follow
 
@@ -91,13 +92,6 @@ def drawn(seed: int, numbers: tuple[int, ...], n: int) -> Float[Tensor, "rows n"
     """n numbers in [0, 1) for each sentence, from the seed and the sentence's own number."""
     rows = []
     for number in numbers:
-        generator = torch.Generator().manual_seed(hash_of(seed, number))
+        generator = torch.Generator().manual_seed(seed_of(seed, number))
         rows.append(torch.rand(n, generator=generator, dtype=torch.float64))
     return torch.stack(rows)
-
-
-def hash_of(seed: int, number: int) -> int:
-    """A seed for one sentence; sentences of one seed, and seeds of one sentence, share nothing."""
-    from hashlib import blake2b
-
-    return int.from_bytes(blake2b(f"{seed} {number}".encode(), digest_size=7).digest())

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.device import widest_type
+from regard.attention.precision import widest_type
 from regard.errors import InputError
 from regard.text.vocabulary import BOS, EOS, PAD
 from regard.translation.likeliest import expected, likeliest, log_softmax

@@ -16,8 +16,10 @@ from torch import Tensor, nn
 from regard.attention.attend import Attended, attend
 from regard.attention.introduce import a
 from regard.attention.pattern import Pattern
-from regard.device import device_named, widest_type
+from regard.attention.precision import widest_type
+from regard.device import device_named
 from regard.errors import InputError
+from regard.text.tidy import tidied
 from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
 from regard.tracing.trace import Trace
 from regard.translation.alignment import Alignment, looked
@@ -26,7 +28,7 @@ from regard.translation.beam import Beam
 from regard.translation.folder import read_translator, write_translator
 from regard.translation.likeliest import log_softmax
 from regard.translation.model import Predicted, TranslatingModel
-from regard.translation.pieces import shown, spelled, unknown_runs, with_letters, words_in
+from regard.translation.pieces import UNKNOWN, shown, spelled, words_in
 from regard.translation.search import Hypothesis, Search, Sources, padded
 from regard.translation.translation import Translation
 
@@ -208,11 +210,11 @@ class Translator:
         """Translations with the source's own letters where the translator wrote that it does not know what to write.
 
         They are the letters of the unknown source piece that was looked at most there; where the source has none, the
-        word that was.
+        word that the alignment names. From a source without a word nothing is copied.
 
         Source: Luong et al. 2015, "Addressing the rare word problem", section 3.3 (here by attention).
         """
-        lacking = [one for one in translations if UNK in one.target_ids]
+        lacking = [one for one in translations if UNK in one.target_ids and one.source_ids != (EOS,)]
         alignments = dict(zip(map(id, lacking), self.align(lacking), strict=True))
         done = [self._copied(one, alignments[id(one)]) if id(one) in alignments else one for one in translations]
         return [
@@ -283,8 +285,9 @@ class Translator:
         return replace(candidates[0], candidates=candidates)
 
     def _candidate(self, asked: Asked, hypothesis: Hypothesis) -> Translation:
-        source = self.source_vocabulary.pieces(list(asked.ids))
-        target = with_letters(self.target_vocabulary.pieces(list(hypothesis.tokens)), hypothesis.tokens, ())
+        source = self.source_vocabulary.surfaces(asked.source)[: len(asked.ids) - 1]
+        pieces = zip(hypothesis.tokens, self.target_vocabulary.pieces(hypothesis.tokens), strict=True)
+        target = tuple(UNKNOWN if one == UNK else piece for one, piece in pieces)
         known = UNK not in hypothesis.tokens
         return Translation(
             source=asked.source,
@@ -292,7 +295,7 @@ class Translator:
             score=hypothesis.score,
             log_probability=hypothesis.log_probability,
             source_ids=asked.ids,
-            source_tokens=with_letters(source, asked.ids, unknown_runs(asked.source, asked.unknown)),
+            source_tokens=(*source, *self.source_vocabulary.pieces([EOS])),
             target_ids=hypothesis.tokens,
             target_tokens=target,
             unknown=asked.unknown,
@@ -303,9 +306,7 @@ class Translator:
 
     def _given(self, translation: Translation, target: str) -> Translation:
         """A translation whose text was given, with that text's letters for what is unknown in it."""
-        unknown = unknown_runs(target, self.target_vocabulary.unknown(target))
-        pieces = self.target_vocabulary.pieces(list(translation.target_ids))
-        return replace(translation, text=target, target_tokens=with_letters(pieces, translation.target_ids, unknown))
+        return replace(translation, text=target, target_tokens=tuple(self.target_vocabulary.surfaces(target)))
 
     # What it looked at
 
@@ -333,15 +334,17 @@ class Translator:
 
     def _copied(self, translation: Translation, alignment: Alignment) -> Translation:
         """A translation with letters of the source for what is unknown in it."""
-        pieces, weights = list(translation.target_tokens), alignment.piece_weights
+        pieces = list(translation.target_tokens)
         unknown = [place for place, one in enumerate(translation.source_ids) if one == UNK]
-        of_words = alignment.source_word_of
         for row, one in enumerate(translation.target_ids):
             if one != UNK:
                 continue
-            places = unknown or range(len(of_words))
-            place = max(places, key=lambda place, row=row: float(weights[row, place]))
-            pieces[row] = translation.source_tokens[place] if unknown else alignment.source_words[of_words[place]]
+            if unknown:
+                largest = alignment.piece_weights[row, unknown].argmax()
+                pieces[row] = translation.source_tokens[unknown[int(largest)]]
+            else:
+                largest = alignment.weights[alignment.target_word_of[row]].argmax()
+                pieces[row] = tidied(alignment.source_words[int(largest)])
         return replace(translation, text=spelled(pieces), target_tokens=tuple(pieces))
 
     def __repr__(self) -> str:

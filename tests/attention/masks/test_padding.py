@@ -49,10 +49,15 @@ def test_tokens_are_those_of_transformers_attention_masks(normal):
         assert_close(attend(query, key, value, mask=Padding(lengths, side=side)).context, by_tensor.context)
 
 
-@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32])
-def test_lengths_of_any_whole_numbers(normal, dtype):
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32])
+def test_lengths_of_any_whole_numbers(normal, dtype, side):
     query, lengths = normal(2, 1, 300, 3), [100, 7]
-    found = attend(query, query, query, mask=Padding(torch.tensor(lengths, dtype=dtype))).pattern
-    expected = attend(query, query, query, mask=Padding(torch.tensor(lengths))).pattern
-    assert torch.equal(found.received(), expected.received())
-    assert torch.equal(found.dense(), expected.dense())
+    mask = Padding(torch.tensor(lengths, dtype=dtype), side)
+    seen = attend(query, query, query, mask=mask)
+    for item, length in enumerate(lengths):
+        tokens = slice(length) if side == "right" else slice(-length, None)
+        alone = attend(query[[item]], query[[item], :, tokens], query[[item], :, tokens])
+        assert_close(seen.context[[item]], alone.context)
+        assert_close(seen.pattern[[item], ..., tokens], alone.pattern.dense())
+        assert_close(seen.pattern.received()[[item], :, tokens], alone.pattern.received())

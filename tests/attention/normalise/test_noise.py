@@ -28,7 +28,7 @@ def by_hand(seed: int, *place: int) -> float:
     state = mixed(seed)
     for position in place:
         state = mixed(state + position * 0x9E3779B97F4A7C15)
-    return -math.log(-math.log(((state >> 11) + 0.5) / 2**53))
+    return -math.log(-math.log(((state >> 12) + 0.5) / 2**52))
 
 
 def test_the_published_sequence_of_splitmix64():

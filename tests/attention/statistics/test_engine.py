@@ -121,6 +121,18 @@ def test_every_length_of_row_and_exponent_is_right():
         assert_close(known.entropy[0, 0].double(), -torch.xlogy(weights, weights).sum(-1), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("width", [1, 5])
+def test_sums_over_very_many_keys_keep_their_digits(normal, monkeypatch, width):
+    rows_in_a_block(monkeypatch, 256, 2**11)  # as they are outside of these tests
+    n_keys = 2**19
+    key, value = torch.ones(1, 1, n_keys, 1), normal(1, 1, n_keys, width).abs()
+    groups = torch.arange(n_keys)[None] % 3 == 0
+    pattern = attend(torch.ones(1, 1, 1, 1), key, value).pattern
+    context, found = engine.read(pattern, Ask(groups=groups), contexts=True)
+    assert_close(context.double(), value.double().mean(dim=2, keepdim=True), rtol=3e-6, atol=0)
+    assert_close(found.groups.double(), groups.double().mean(dim=1)[None, None, None], rtol=3e-6, atol=0)
+
+
 def test_nan_shows_in_its_row_and_beyond_the_reach_it_does_not():
     query, key, value = inputs()
     key[1, 0, 40:] = math.nan

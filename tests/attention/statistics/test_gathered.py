@@ -1,14 +1,17 @@
-"""Statistics gathered block by block: by hand, in any order of blocks, and what is refused."""
+"""Statistics gathered block by block: by hand, in blocks of any size, within vmap, and what is refused."""
 
 import math
+from dataclasses import fields
 
 import pytest
 import torch
 from oracle import near
+from torch.testing import assert_close
 
+import regard.attention.pattern as pattern_module
+from regard import Ask, Causal, Entmax, Softmax, attend
 from regard.attention.grid import Grid, spans
 from regard.attention.statistics.gathered import Block, Entropy, Pooled, Received, Strongest, gather
-from regard.attention.summary import Ask
 
 GRID = Grid(1, 1, 3, 4)
 WEIGHTS = torch.tensor([[[[0.5, 0.5, 0, 0], [0, 1, 0, 0], [0.25, 0.25, 0.25, 0.25]]]], dtype=torch.float64)
@@ -53,6 +56,23 @@ def test_a_weight_of_0_that_the_mask_keeps_is_a_strongest_key():
     strongest = Strongest(GRID, LIKE, 4)
     gather(blocks(), [strongest])
     assert [sorted(keys) for keys in strongest.value().keys[0, 0].tolist()] == [[0, 1, 2, 3]] * 3
+
+
+@pytest.mark.parametrize("reduce", ["mean", "max", "sum"])
+@pytest.mark.parametrize("normalise", [Softmax(), Entmax()], ids=repr)
+@pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")  # torch's own
+def test_a_batch_of_its_own(normal, monkeypatch, normalise, reduce):
+    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", 3 * 2 * 23)
+    ask = Ask(own=True, previous=True, top=3, groups=torch.arange(23)[None] % 3 == 0, pooled=(3, 5), reduce=reduce)
+
+    def look(query, key):
+        known = attend(query, key, key, mask=Causal(), normalise=normalise, ask=ask).pattern.known
+        parts = [getattr(known, field.name) for field in fields(known) if field.name not in ("ask", "top")]
+        return known.top.weights, known.top.keys, *parts
+
+    queries, keys = normal(5, 1, 2, 17, 8), normal(5, 1, 2, 23, 8)
+    alone = [look(query, key) for query, key in zip(queries, keys, strict=True)]
+    assert_close(torch.vmap(look)(queries, keys), tuple(map(torch.stack, zip(*alone, strict=True))))
 
 
 @pytest.mark.parametrize("reduce", ["mean", "max", "sum"])

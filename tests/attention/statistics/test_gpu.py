@@ -82,6 +82,7 @@ CALLS = {
     "negative": {"score": ScaledDot(scale=-0.7)},
     "capped": {"score": ScaledDot(softcap=1.3), "mask": Causal()},
     "alibi": {"score": ScaledDot(bias=Alibi()), "mask": Causal()},
+    "hardly capped": {"score": ScaledDot(softcap=1e6), "mask": Causal()},
     "capped and alibi": {"score": ScaledDot(softcap=2.0, bias=Alibi(SLOPES, offset=2))},
     "relative": {"score": ScaledDot(bias=relative())},
     "barred by bias": {"score": ScaledDot(bias=BARRED), "ask": everything("max")},
@@ -461,12 +462,20 @@ def anywhere(monkeypatch):
         ({"width": 129}, "in float32 it has widths up to 128"),
         ({"width": 264, "dtype": torch.float16}, "in float16 it has widths up to 256"),
         ({"mask": Global([0, 2, 4])}, None),
+        ({"mask": Documents(torch.arange(0)), "queries": 0, "keys": 0}, None),
         ({"width": 256, "dtype": torch.bfloat16}, None),
     ],
 )
 def test_what_it_cannot_do_is_said(anywhere, how, reason):
     vectors, how, _ = split(how)
     assert engine.why_not(attend(*vectors, **how).pattern) == reason
+
+
+def test_a_mask_of_too_many_ranges_is_asked_for_one_query_alone(anywhere, monkeypatch):
+    asked, ranges = [], Global.ranges
+    monkeypatch.setattr(Global, "ranges", lambda self, grid, device: asked.append(grid) or ranges(self, grid, device))
+    assert engine.why_not(attend(*inputs(), mask=Global(range(0, K, 2))).pattern) is not None
+    assert [grid.queries for grid in asked] == [1]
 
 
 def test_without_a_gpu_or_triton_it_says_so(monkeypatch):

@@ -18,7 +18,8 @@ from math import prod
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from einops import rearrange
+from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.biases import Bias, Biased
@@ -39,6 +40,8 @@ Run = Callable[[Pattern, float], Float[Tensor, "batch heads queries d_value"]]
 BLOCK_QUERIES = 256
 """Queries in one block; measured best among 128, 256, 512 for a causal mask of 2,048 tokens on two cores."""
 
+WIDEST_GROUPED = 256
+"""Numbers in a query or key, of a half type, with which CUDA's fused kernels take grouped heads."""
 
 REGISTER_NUMBERS = 16
 """Numbers of float32 that the widest vector register of a CPU holds (AVX-512)."""
@@ -63,6 +66,8 @@ def why_built(asked: Pattern, dropout: float) -> str | None:
     """Why only PyTorch's kernel that builds the weights does a call; None if another does it too."""
     if forward():
         return "the fused kernel has no forward derivative"
+    if asked.query.is_cuda and asked.dtype == torch.float64:
+        return "on CUDA the fused kernels have no float64"
     if not asked.query.is_cpu:
         return None
     if dropout > 0:
@@ -74,8 +79,8 @@ def why_built(asked: Pattern, dropout: float) -> str | None:
 
 def fused(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     """The context, for a call that neither `why_not` nor `why_built` has anything against."""
-    if isinstance(asked.score, DotScore):
-        return of_products(fused, asked, dropout)
+    if rounds(asked):
+        return in_float32(fused, asked, dropout)
     score, normalise, mask, grid = asked.score, asked.normalise, asked.mask, asked.grid
     assert isinstance(score, ScaledDot)
     assert isinstance(normalise, Softmax)
@@ -104,8 +109,8 @@ def fused(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries 
 
 def math(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     """The context by PyTorch's kernel that builds the weights, for a call that `why_not` has nothing against."""
-    if isinstance(asked.score, DotScore):
-        return of_products(math, asked, dropout)
+    if rounds(asked):
+        return in_float32(math, asked, dropout)
     assert isinstance(asked.score, ScaledDot)
     assert isinstance(asked.normalise, Softmax)
     temperature = asked.normalise.temperature
@@ -115,19 +120,30 @@ def math(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d
     return math_kernel(query, key, value, joined(asked.mask, bias, asked.grid.whole(), query), scale, dropout)
 
 
-def of_products(backend: Run, asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
-    """The context from what queries and keys are turned into, in float32 at least.
+def rounds(asked: Pattern) -> bool:
+    """Whether something is computed for the kernel that a half type, the input's or autocast's, would round.
 
-    Rounded to half precision, by the input's type or by autocast, they would give other weights than the pattern's.
+    That is what queries and keys are turned into, and a bias over a temperature.
     """
-    assert isinstance(asked.score, DotScore)
-    query, key, value = asked.query, asked.key, asked.value
-    wide = torch.promote_types(query.dtype, torch.float32)
-    with as_typed(query.device):
-        products = asked.score.as_dot(query.to(wide), key.to(wide))
-        dot = Pattern(*products, value.to(wide), asked.grid, ScaledDot(scale=1.0), asked.mask, asked.normalise)
-        context = backend(dot, dropout)
-    return context.to(value.dtype)
+    score, normalise = asked.score, asked.normalise
+    if isinstance(score, DotScore):
+        return True
+    assert isinstance(score, ScaledDot)
+    assert isinstance(normalise, Softmax)
+    return asked.query.dtype != asked.dtype and score.bias is not None and normalise.temperature != 1
+
+
+def in_float32(backend: Run, asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
+    """The context of a call that `rounds`, in float32 at least: else it came from other weights than the pattern's."""
+    score = asked.score
+    with as_typed(asked.device):
+        query, key, value = (part.to(asked.dtype) for part in (asked.query, asked.key, asked.value))
+        if isinstance(score, DotScore):
+            query, key = score.as_dot(query, key)
+            score = ScaledDot(scale=1.0)
+        wide = Pattern(query, key, value, asked.grid, score.of_type(query), asked.mask, asked.normalise)
+        context = backend(wide, dropout)
+    return context.to(asked.value.dtype)
 
 
 def bias_of(score: ScaledDot, temperature: float, query: Tensor) -> Callable[[Tile], Biased] | None:
@@ -194,13 +210,15 @@ def kernel_of_block(
 
 def joined(
     mask: Mask | None, bias: Callable[[Tile], Biased] | None, tile: Tile, query: Tensor
-) -> Bool[Tensor, "#batch #heads #queries #keys"] | Float[Tensor, "#batch #heads #queries #keys"] | None:
-    """Mask and bias of a tile as the one tensor that the kernel takes for both."""
-    keep = None if mask is None else mask.keep(tile, query.device)
-    if bias is None:
-        return keep
-    part = bias(tile).to(query)
-    return part if keep is None else torch.where(keep, part, -torch.inf)
+) -> Float[Tensor, "#batch #heads #queries #keys"] | None:
+    """Mask and bias of a tile as the one tensor that is added to the scores; -∞ bars a key.
+
+    Never a mask of booleans: cuDNN takes their False for -65504, and a query that sees no key would read every one.
+    """
+    part = None if bias is None else bias(tile).to(query)
+    if mask is None:
+        return part
+    return torch.where(mask.keep(tile, query.device), query.new_zeros(()) if part is None else part, -torch.inf)
 
 
 def kernel(
@@ -218,14 +236,38 @@ def kernel(
     if query.is_cpu and not torch.compiler.is_exporting() and key.shape[2] < REGISTER_NUMBERS:
         return math_kernel(query, key, value, attn_mask, scale, dropout, causal)
     query, key, value = map(side_by_side, (query, key, value))
+    if query.is_cuda:
+        return cuda_kernel(query, key, value, attn_mask, scale, dropout, causal)
     grouped = key.shape[1] != query.shape[1]
-    if attn_mask is not None and query.is_cuda:
-        # CUDA's fused kernels take masks with a number for each key, side by side, and take none with grouped heads:
-        # what they do not take falls to one that builds the matrix, or fails.
+    return F.scaled_dot_product_attention(
+        query, key, value, attn_mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
+    )
+
+
+def cuda_kernel(
+    query: Float[Tensor, "batch heads queries width"],
+    key: Float[Tensor, "batch key_heads keys width"],
+    value: Float[Tensor, "batch key_heads keys d_value"],
+    attn_mask: Tensor | None,
+    scale: float,
+    dropout: float,
+    causal: bool,
+) -> Float[Tensor, "batch heads queries d_value"]:
+    """The same on CUDA: what its fused kernels do not take falls to one that builds the matrix, or fails.
+
+    Where each query sees every key, grouped heads are just more queries of fewer heads. Elsewhere those kernels take
+    them without a mask alone, of half types up to `WIDEST_GROUPED`. A mask has a number for each key, side by side.
+    """
+    group, grouped = query.shape[1] // key.shape[1], key.shape[1] != query.shape[1]
+    if grouped and attn_mask is None and not causal:
+        apart, together = "batch (heads group) queries d", "batch heads (group queries) d"
+        more_queries = rearrange(query, f"{apart} -> {together}", group=group)
+        context = cuda_kernel(more_queries, key, value, None, scale, dropout, causal)
+        return rearrange(context, f"{together} -> {apart}", group=group)
+    if attn_mask is not None:
         attn_mask = side_by_side(attn_mask.expand(-1, -1, -1, key.shape[2]))
-        if grouped:
-            group = query.shape[1] // key.shape[1]
-            key, value, grouped = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1), False
+    if grouped and (attn_mask is not None or query.itemsize > 2 or query.shape[3] > WIDEST_GROUPED):
+        key, value, grouped = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1), False
     return F.scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
     )
@@ -241,8 +283,6 @@ def math_kernel(
     causal: bool = False,
 ) -> Float[Tensor, "batch heads queries d_value"]:
     """One call of PyTorch's kernel that builds the weights. (`sdpa_kernel` would choose it for every thread.)"""
-    if attn_mask is not None and attn_mask.dtype == torch.bool:
-        attn_mask = query.new_zeros(()).masked_fill(~attn_mask, -torch.inf)
     grouped = key.shape[1] != query.shape[1]
     run = torch.ops.aten._scaled_dot_product_attention_math
     context: Tensor = run(query, key, value, attn_mask, dropout, causal, scale=scale, enable_gqa=grouped)[0]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Integer
 from torch import Tensor
 
 from regard.attention.grid import Grid, Tile
@@ -75,7 +75,7 @@ class Prefix(Mask):
     Source: prefix language model, Raffel et al. 2020, section 3.2.1.
     """
 
-    length: int | Int[Tensor, " batch"]
+    length: int | Integer[Tensor, " batch"]
     offset: int | None = None
 
     def __post_init__(self) -> None:

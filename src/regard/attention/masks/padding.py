@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Integer
 from torch import Tensor
 
 from regard.attention.grid import Grid, Tile
@@ -24,7 +24,7 @@ class Padding(Mask):
         side: where the padding is. "right": the first keys are tokens; "left": the last ones are.
     """
 
-    lengths: Int[Tensor, " batch"]
+    lengths: Integer[Tensor, " batch"]
     side: Side = "right"
     per_query = False
 
@@ -52,7 +52,7 @@ class Padding(Mask):
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
         """The tokens of each item."""
-        lengths = self.lengths.to(device)[:, None, None]
+        lengths = self.lengths.to(device, torch.int64)[:, None, None]
         if self.side == "right":
             return Ranges.of(0, lengths, grid, device)
         return Ranges.of(grid.keys - lengths, grid.keys, grid, device)
@@ -62,12 +62,15 @@ class Padding(Mask):
         check_lengths("Padding", self.lengths, grid)
 
 
-def over_items(lengths: int | Int[Tensor, " batch"], tile: Tile, device: torch.device) -> int | Tensor:
-    """The length of each batch item of a tile, shaped so that it broadcasts over it; one for all stays as it is."""
-    return lengths if isinstance(lengths, int) else tile.select(lengths.to(device)[:, None, None, None])
+def over_items(lengths: int | Integer[Tensor, " batch"], tile: Tile, device: torch.device) -> int | Tensor:
+    """The length of each batch item of a tile, shaped so that it broadcasts over it; one for all stays as it is.
+
+    They are int64, whatever they came in, as int8 could not hold a difference from 300 keys.
+    """
+    return lengths if isinstance(lengths, int) else tile.select(lengths.to(device, torch.int64)[:, None, None, None])
 
 
-def refuse_lengths(lengths: Int[Tensor, " batch"], n_tokens: int) -> None:
+def refuse_lengths(lengths: Integer[Tensor, " batch"], n_tokens: int) -> None:
     """Refuse lengths below 1, or beyond the tokens that there are; where they are not to be looked at, nothing is said.
 
     >>> refuse_lengths(torch.tensor([3, 5]), n_tokens=3)
@@ -85,7 +88,7 @@ def refuse_lengths(lengths: Int[Tensor, " batch"], n_tokens: int) -> None:
             )
 
 
-def check_lengths(name: str, lengths: int | Int[Tensor, " batch"], grid: Grid) -> None:
+def check_lengths(name: str, lengths: int | Integer[Tensor, " batch"], grid: Grid) -> None:
     """Refuse lengths of which there is not one for each item of the batch."""
     if not isinstance(lengths, int) and lengths.shape[0] not in (1, grid.batch):
         raise ValueError(

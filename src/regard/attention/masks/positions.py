@@ -1,7 +1,7 @@
 """Where queries stand among the keys, for the masks that count positions."""
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Integer
 from torch import Tensor
 
 from regard.attention.grid import Grid, is_whole
@@ -72,14 +72,14 @@ def clamp(position: int, keys: int) -> int:
     return max(0, min(position, keys))
 
 
-def most(lengths: int | Int[Tensor, " batch"], keys: int) -> int:
+def most(lengths: int | Integer[Tensor, " batch"], keys: int) -> int:
     """A length that no item of the batch goes beyond; where lengths are not to be looked at, all the keys."""
     if isinstance(lengths, int):
         return clamp(lengths, keys)
     return clamp(max(lengths.tolist(), default=0), keys) if looked_at(lengths) else keys
 
 
-def looked_at(lengths: Int[Tensor, " batch"]) -> bool:
+def looked_at(lengths: Integer[Tensor, " batch"]) -> bool:
     """Whether the numbers of a tensor may decide what is computed.
 
     Not on an accelerator, because that would wait for all it has to do, nor in a call that is being compiled, because

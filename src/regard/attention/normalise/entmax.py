@@ -16,6 +16,7 @@ from torch import Tensor
 from regard.attention.grid import Tile
 from regard.attention.normalise.normaliser import Normaliser, Rows
 from regard.attention.normalise.sparsemax import sparsemax
+from regard.attention.precision import widest_type
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -98,10 +99,11 @@ def by_bisection(scores: Rows, alpha: float) -> Rows:
     """Entmax of any alpha above 1: the threshold is halved in until the type has no digits left.
 
     Above alpha 2 the weights rise from 0 with infinite slope, so that digits of the threshold cost many digits of a
-    small weight; there it is sought in float64.
+    small weight; there it is sought in float64, where the device has that.
     """
     gain = alpha - 1
-    below = (scores.double() if alpha > 2 else scores) - scores.amax(dim=-1, keepdim=True)
+    wide = scores.to(widest_type(scores.device)) if alpha > 2 else scores
+    below = wide - wide.amax(dim=-1, keepdim=True)
 
     def weights(threshold: Tensor) -> Tensor:
         return (((below - threshold) * gain).clamp_min(-1.0).log1p() / gain).exp()

@@ -5,11 +5,15 @@ before. Here a number is a hash of the seed and of (batch, head, query, key):
 
     state = mix(mix(mix(mix(seed) + batch·γ) + head·γ) + query·γ)         one for each query
     bits  = mix(state + key·γ)                                            the query's own SplitMix64 generator
-    g     = -log(-log(u)),  u = (the first 53 bits + 1/2) / 2⁵³           the standard Gumbel distribution
+    g     = -log(-log(u)),  u = (the first 52 bits + 1/2) / 2⁵²           the standard Gumbel distribution
+
+No u is 0 or 1, as float64 holds the 53 bits of the sum. Where a device has float32 alone, 23 bits take their place.
 
 Source: Salmon et al. 2011 (Parallel random numbers: as easy as 1, 2, 3), section 2, for generators that count
 instead of stepping; Steele, Lea & Flood 2014 (Fast splittable pseudorandom number generators), for mix and γ.
 """
+
+import math
 
 import torch
 from jaxtyping import Int
@@ -17,6 +21,7 @@ from torch import Tensor
 
 from regard.attention.grid import Tile
 from regard.attention.normalise.normaliser import Rows
+from regard.attention.precision import widest_type
 
 GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 """γ, the golden ratio's bits, as the signed number that an int64 holds."""
@@ -27,7 +32,9 @@ def gumbel(seed: int, tile: Tile, like: Rows) -> Rows:
     state = mix(torch.full((1, 1, 1, 1), seed, dtype=torch.int64, device=like.device))
     for axis in range(4):
         state = mix(state + tile.along(axis, like.device) * GOLDEN)
-    uniform = ((shifted(state, 11)).double() + 0.5) * 2.0**-53
+    wide = widest_type(like.device)
+    n_bits = round(-math.log2(torch.finfo(wide).eps))
+    uniform = (shifted(state, 64 - n_bits).to(wide) + 0.5) * 2.0**-n_bits
     return -(-uniform.log()).log().to(like)
 
 

@@ -8,6 +8,7 @@ Source: Luong, Pham & Manning 2015, section 3.1 (dot); Vaswani et al. 2017, equa
 
 import math
 from dataclasses import dataclass, replace
+from typing import SupportsFloat
 
 import torch
 from jaxtyping import Bool, Float
@@ -35,7 +36,8 @@ class ScaledDot(Score):
 
     Raises:
         ValueError: a scale that is not finite, or a softcap that is not above 0.
-        TypeError: a scale that is no number; a bias that is not of floating-point numbers, or neither tensor nor rule.
+        TypeError: a scale that is no number, or one that is to be learned; a bias that is not of floating-point
+            numbers, or neither tensor nor rule.
 
     Source: Vaswani et al. 2017, equation 1; softcap: Gemma 2, 2024, section 2; bias: Raffel et al. 2020, section 2.1.
     """
@@ -45,13 +47,8 @@ class ScaledDot(Score):
     bias: Float[Tensor, "*shape"] | Bias | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.scale, float):
-            if not -math.inf < self.scale < math.inf:
-                raise ValueError(
-                    f"scale={self.scale} multiplies every product, so it must be finite; None = 1 / sqrt(d_key)."
-                )
-        elif not (self.scale is None or hasattr(self.scale, "__float__")):
-            raise TypeError(f"scale is {a(self.scale)}; it takes a number, or None = 1 / sqrt(d_key).")
+        if self.scale is not None:
+            object.__setattr__(self, "scale", fixed_scale(self.scale))
         if self.softcap is not None and not 0 < self.softcap <= torch.finfo(torch.float32).max:
             raise ValueError(
                 f"softcap={self.softcap} bounds the scores to ±softcap, so it must be above 0 and finite in float32; "
@@ -115,6 +112,25 @@ class ScaledDot(Score):
 
     def __repr__(self) -> str:
         return introduce(self)
+
+
+def fixed_scale(scale: object) -> float:
+    """A scale as a float; refused if it is to be learned, no number, or not finite.
+
+    >>> fixed_scale(torch.tensor(0.5))
+    0.5
+    """
+    if isinstance(scale, Tensor) and scale.requires_grad:
+        raise TypeError(
+            "scale is a tensor that wants gradients, and that of ScaledDot is fixed; give float(scale), "
+            "or score=Cosine(scale), whose scale is learned."
+        )
+    plain = isinstance(scale, int | float)
+    if not isinstance(scale, SupportsFloat) or not (plain or getattr(scale, "ndim", 0) == 0):
+        raise TypeError(f"scale is {a(scale)}; it takes a number, or None = 1 / sqrt(d_key).")
+    if not -math.inf < (number := float(scale)) < math.inf:
+        raise ValueError(f"scale={number} multiplies every product, so it must be finite; None = 1 / sqrt(d_key).")
+    return number
 
 
 def Dot() -> ScaledDot:  # noqa: N802 (a kind of score, named as the others are)

@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.grid import Grid, Tile, spans
+from regard.attention.masks.ranges import Ranges
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
 
@@ -29,6 +30,9 @@ MOST = 256
 SCORES_IN_CACHE = 2**19
 """Scores that a core keeps close. A block of more is gone through in parts; where twice as many queries have no more, a
 block has twice as many, if no mask makes that a waste."""
+
+KEYS_AT_ONCE = 2**13
+"""Keys that are summed over in float32 before the next are: of half a million, one sum loses three digits, 64 one."""
 
 HEADS_TO_SHARE = 8
 """Heads from which on there are blocks enough for all cores, though they are twice as large."""
@@ -58,8 +62,8 @@ class Block:
         return len(self.queries) * len(self.keys)
 
     def parts(self) -> list["Block"]:
-        """The same, so many keys at a time as fit the cache."""
-        width = max(1, SCORES_IN_CACHE // max(1, len(self.queries)))
+        """The same, so many keys at a time as fit the cache and may be summed at once."""
+        width = max(1, min(SCORES_IN_CACHE // max(1, len(self.queries)), KEYS_AT_ONCE))
         if len(self.keys) <= width:
             return [self]
         return [replace(self, keys=self.keys[first : first + width]) for first in range(0, len(self.keys), width)]
@@ -80,18 +84,10 @@ class Limits:
     @classmethod
     def of(cls, asked: "Pattern") -> "Limits | None":
         """Those of a pattern's mask; None if it has none, or if that is no such mask."""
-        mask, grid = asked.mask, asked.grid
-        if mask is None or not grid.queries:
+        ranges, n_queries = None if asked.mask is None else ranges_of(asked), asked.grid.queries
+        if ranges is None or len(ranges.starts) > 1:
             return None
-        few = mask.ranges(Grid(grid.batch, grid.heads, 1, grid.keys), asked.device)  # as many as for all queries
-        if few is None or len(few.starts) > MOST_RANGES:
-            return None
-        ranges = mask.ranges(grid, asked.device)
-        assert ranges is not None
-        ranges = ranges if len(ranges.starts) == 1 else ranges.some()
-        if len(ranges.starts) > 1:
-            return None
-        limits = (limit[0].expand(-1, -1, grid.queries).int().contiguous() for limit in (ranges.starts, ranges.stops))
+        limits = (limit[0].expand(-1, -1, n_queries).int().contiguous() for limit in (ranges.starts, ranges.stops))
         return cls(*limits)
 
     def plane(self, batch: int, head: int) -> tuple[int, int]:
@@ -106,6 +102,19 @@ class Limits:
         first = F.pad(starts, beyond, value=n_keys).view(-1, size).amin(1).tolist()
         last = F.pad(stops, beyond).view(-1, size).amax(1).tolist()
         return [range(*both) for both in zip(first, last, strict=True)]
+
+
+def ranges_of(asked: "Pattern") -> Ranges | None:
+    """The mask as ranges of keys; None if it is not that, or names more of them for a query than are worth a loop."""
+    mask, grid, device = asked.mask, asked.grid, asked.device
+    if mask is None or not grid.queries:
+        return Ranges.of(0, grid.keys, grid, device)
+    few = mask.ranges(Grid(grid.batch, grid.heads, 1, grid.keys), device)  # as many as for all queries
+    if few is None or len(few.starts) > MOST_RANGES:
+        return None
+    ranges = mask.ranges(grid, device)
+    assert ranges is not None
+    return ranges if len(ranges.starts) == 1 else ranges.some()
 
 
 def blocks_of(asked: "Pattern", limits: Limits | None) -> Iterator[Block]:

@@ -132,11 +132,13 @@ class Reading:
             scores = numbers[n_rows * width * number :][: part.size].view(n_rows, -1)
             scores_into(scores, self.asked, part, head, self.limits)
             self.weights_from_scores(block, head, width, number, numbers)
+            shrink = numbers[n_rows * n_keys :][:n_rows, None]
             for total, of_keys in sums:
-                if number > 0:
-                    total.mul_(numbers[n_rows * n_keys :][:n_rows, None])
                 of_part = of_keys[part.keys.start : part.keys.stop].float()
-                torch.addmm(total, scores, of_part, beta=int(number > 0), out=total)
+                if number == 0:
+                    torch.mm(scores, of_part, out=total)
+                else:  # a product of its own: one that is added to the total at once adds key after key to it
+                    torch.addcmul(scores @ of_part, total, shrink, out=total)
         if sums:
             inverse = totals.inverse[rows][:, None]
             for total, _ in sums:

@@ -1,6 +1,7 @@
 """Statistics gathered with torch's operations, block of queries by block of queries: any normaliser, type and device.
 
-One pass serves every statistic that is asked for. Sums over queries are kept in float64 and added in a fixed order.
+One pass, from the first query to the last, serves every statistic that is asked for. Sums over queries are kept in
+float64, where the device has it, and added in a fixed order.
 """
 
 from collections.abc import Iterable
@@ -8,10 +9,12 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.grid import Grid, Tile, numbers
+from regard.attention.precision import widest_type
 from regard.attention.summary import Ask, Reduce, Summary, Top
 
 Rows = Float[Tensor, "batch heads queries keys"]
@@ -50,11 +53,11 @@ class Received:
 
     def __init__(self, grid: Grid, like: Tensor) -> None:
         self._like = like
-        self._sum = like.new_zeros(grid.batch, grid.heads, grid.keys, dtype=torch.float64)
+        self._sum = like.new_zeros(grid.batch, grid.heads, grid.keys, dtype=widest_type(like.device))
 
     def add(self, block: Block) -> None:
         """Add the weights of the next queries."""
-        self._sum += block.weights.sum(dim=2, dtype=torch.float64)
+        self._sum = self._sum + block.weights.sum(dim=2, dtype=self._sum.dtype)
 
     def value(self) -> Float[Tensor, "batch heads keys"]:
         """The sums."""
@@ -65,55 +68,53 @@ class Entropy:
     """The entropy in nats of each query's weights."""
 
     def __init__(self, grid: Grid, like: Tensor) -> None:
-        self._value = like.new_zeros(grid.shape[:3])
+        self._values = [like.new_zeros(*grid.shape[:2], 0)]
 
     def add(self, block: Block) -> None:
-        """Set the entropies of the next queries."""
-        queries = numbers(block.tile.queries, self._value.device)
-        self._value[:, :, queries] = -torch.xlogy(block.weights, block.weights).sum(dim=-1)
+        """Add the entropies of the next queries."""
+        self._values.append(-torch.xlogy(block.weights, block.weights).sum(dim=-1))
 
     def value(self) -> Float[Tensor, "batch heads queries"]:
         """The entropies, each at least 0."""
-        return self._value.clamp_min(0.0)
+        return torch.cat(self._values, dim=2).clamp_min(0.0)
 
 
 class Distance:
     """How far, on average, each query's keys are from its own position."""
 
     def __init__(self, grid: Grid, like: Tensor) -> None:
-        self._value = like.new_zeros(grid.shape[:3])
+        self._values = [like.new_zeros(*grid.shape[:2], 0)]
 
     def add(self, block: Block) -> None:
-        """Set the distances of the next queries."""
-        device = self._value.device
+        """Add the distances of the next queries."""
+        device = block.weights.device
         own = block.tile.along(2, device) + block.tile.grid.offset
         far = (block.tile.along(3, device) - own).abs().to(block.weights)
-        self._value[:, :, numbers(block.tile.queries, device)] = (block.weights * far).sum(dim=-1)
+        self._values.append((block.weights * far).sum(dim=-1))
 
     def value(self) -> Float[Tensor, "batch heads queries"]:
         """The distances, in tokens."""
-        return self._value
+        return torch.cat(self._values, dim=2)
 
 
 class On:
     """Each query's weight on the key so many places from its own position, or on one key for all."""
 
     def __init__(self, grid: Grid, like: Tensor, *, after: int = 0, key: int | None = None) -> None:
-        self._value, self._after, self._key = like.new_zeros(grid.shape[:3]), after, key
+        self._values, self._after, self._key = [like.new_zeros(*grid.shape[:2], 0)], after, key
 
     def add(self, block: Block) -> None:
-        """Set the weights of the next queries."""
-        device, n_keys = self._value.device, block.weights.shape[-1]
-        queries = numbers(block.tile.queries, device)
+        """Add the weights of the next queries."""
+        queries, n_keys = numbers(block.tile.queries, block.weights.device), block.weights.shape[-1]
         keys = queries + block.tile.grid.offset + self._after if self._key is None else queries * 0 + self._key
         there = (keys >= 0) & (keys < n_keys)
-        if n_keys:
-            picked = block.weights.gather(3, keys.clamp(0, n_keys - 1).expand(*block.weights.shape[:2], -1)[..., None])
-            self._value[:, :, queries] = picked[..., 0].where(there, 0.0)
+        some = block.weights if n_keys else F.pad(block.weights, (0, 1))
+        picked = some.gather(3, keys.clamp(0, some.shape[3] - 1).expand(*some.shape[:2], -1)[..., None])
+        self._values.append(picked[..., 0].where(there, 0.0))
 
     def value(self) -> Float[Tensor, "batch heads queries"]:
         """The weights; 0 where there is no such key."""
-        return self._value
+        return torch.cat(self._values, dim=2)
 
 
 class OnGroups:
@@ -121,38 +122,36 @@ class OnGroups:
 
     def __init__(self, grid: Grid, like: Tensor, groups: Bool[Tensor, "groups keys"]) -> None:
         self._groups = groups.to(like).mT
-        self._value = like.new_zeros(*grid.shape[:3], len(groups))
+        self._values = [like.new_zeros(*grid.shape[:2], 0, len(groups))]
 
     def add(self, block: Block) -> None:
-        """Set the sums of the next queries."""
-        queries = numbers(block.tile.queries, self._value.device)
-        self._value[:, :, queries] = block.weights @ self._groups.to(block.weights)
+        """Add the sums of the next queries."""
+        self._values.append(block.weights @ self._groups.to(block.weights))
 
     def value(self) -> Float[Tensor, "batch heads queries groups"]:
         """The sums."""
-        return self._value
+        return torch.cat(self._values, dim=2)
 
 
 class Strongest:
     """The strongest keys of each query."""
 
     def __init__(self, grid: Grid, like: Tensor, n: int) -> None:
-        self._weights = like.new_zeros(*grid.shape[:3], n)
-        self._keys = torch.full_like(self._weights, -1, dtype=torch.int64)
+        self._weights = [like.new_zeros(*grid.shape[:2], 0, n)]
+        self._keys = [self._weights[0].long()]
         self._n = n
 
     def add(self, block: Block) -> None:
-        """Set the strongest keys of the next queries."""
-        queries = numbers(block.tile.queries, self._weights.device)
+        """Add the strongest keys of the next queries."""
         weights = block.weights if block.keep is None else block.weights.masked_fill(~block.keep, -torch.inf)
         strongest, keys = weights.topk(self._n, dim=-1)
         barred = strongest == -torch.inf
-        self._weights[:, :, queries] = strongest.masked_fill(barred, 0.0)
-        self._keys[:, :, queries] = keys.masked_fill(barred, -1)
+        self._weights.append(strongest.masked_fill(barred, 0.0))
+        self._keys.append(keys.masked_fill(barred, -1))
 
     def value(self) -> Top:
         """The weights and the keys."""
-        return Top(self._weights, self._keys)
+        return Top(torch.cat(self._weights, dim=2), torch.cat(self._keys, dim=2))
 
 
 class Pooled:
@@ -160,7 +159,8 @@ class Pooled:
 
     def __init__(self, grid: Grid, like: Tensor, rows: int, columns: int, reduce: Reduce = "mean") -> None:
         self._least = -torch.inf if reduce == "max" else 0.0
-        self._map = like.new_full((grid.batch, grid.heads, rows, columns), self._least, dtype=torch.float64)
+        cells = grid.batch, grid.heads, rows, columns
+        self._map = like.new_full(cells, self._least, dtype=widest_type(like.device))
         self._reduce = reduce
         self._row = torch.arange(grid.queries, device=like.device) * rows // grid.queries
         self._column = torch.arange(grid.keys, device=like.device) * columns // grid.keys
@@ -169,14 +169,13 @@ class Pooled:
     def add(self, block: Block) -> None:
         """Take the weights of the next queries into their cells."""
         rows = self._row[numbers(block.tile.queries, self._row.device)]
-        weights = block.weights.double()
+        weights = block.weights.to(self._map.dtype)
         narrow = weights.new_full((*weights.shape[:3], self._map.shape[3]), self._least)
         if self._reduce == "max":
-            narrow.scatter_reduce_(3, self._column.expand_as(weights), weights, "amax")
-            self._map.scatter_reduce_(2, rows[:, None].expand_as(narrow), narrow, "amax")
+            narrow = narrow.scatter_reduce(3, self._column.expand_as(weights), weights, "amax")
+            self._map = self._map.scatter_reduce(2, rows[:, None].expand_as(narrow), narrow, "amax")
         else:
-            narrow.index_add_(3, self._column, weights)
-            self._map.index_add_(2, rows, narrow)
+            self._map = self._map.index_add(2, rows, narrow.index_add(3, self._column, weights))
 
     def value(self) -> Float[Tensor, "batch heads rows columns"]:
         """The map."""

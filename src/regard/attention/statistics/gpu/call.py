@@ -10,9 +10,9 @@ from torch import Tensor
 
 from regard.attention.biases import Alibi, Bias, RelativeBias, Rounded, alibi_slopes
 from regard.attention.grid import Grid
-from regard.attention.masks.ranges import Ranges
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
+from regard.attention.statistics.blocks import ranges_of
 from regard.attention.statistics.gpu.schedule import Borders, Limits, limits_of
 
 if TYPE_CHECKING:
@@ -168,14 +168,6 @@ def strides(tensor: Tensor, axes: int) -> tuple[int, ...]:
 def rows_of(vectors: Float[Tensor, "batch heads tokens width"]) -> Rows:
     """Vectors whose numbers lie side by side."""
     return Rows(vectors, *strides(vectors, 3))
-
-
-def ranges_of(asked: "Pattern") -> Ranges | None:
-    """The mask as ranges of keys; None if it is not that."""
-    if asked.mask is None:
-        return Ranges.of(0, asked.grid.keys, asked.grid, asked.device)
-    ranges = asked.mask.ranges(asked.grid, asked.device)
-    return None if ranges is None else ranges.some()
 
 
 def unrounded(bias: Tensor | Bias | None) -> Tensor | Bias | None:

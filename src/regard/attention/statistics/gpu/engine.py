@@ -21,9 +21,9 @@ from regard.attention.grid import Grid, side_by_side, spans
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.precision import as_typed
 from regard.attention.scores.dot import ScaledDot
-from regard.attention.statistics.blocks import MOST_RANGES
+from regard.attention.statistics.blocks import MOST_RANGES, ranges_of
 from regard.attention.statistics.gathered import gathered
-from regard.attention.statistics.gpu.call import Call, ranges_of, unrounded
+from regard.attention.statistics.gpu.call import Call, unrounded
 from regard.attention.statistics.gpu.forward import context_and_log_sum
 from regard.attention.statistics.progress import Report
 from regard.attention.summary import NOTHING, PER_QUERY, Ask, Summary
@@ -57,8 +57,7 @@ def why_not(asked: "Pattern") -> str | None:
     widest = WIDEST_BYTES // asked.query.itemsize
     if max(asked.key.shape[-1], asked.value.shape[-1]) > widest:
         return f"in {str(asked.query.dtype).removeprefix('torch.')} it has widths up to {widest}"
-    ranges = ranges_of(asked)
-    if ranges is None or len(ranges.starts) > MOST_RANGES:
+    if ranges_of(asked) is None:
         return f"of masks it has those that keep up to {MOST_RANGES} ranges of keys for each query"
     return None
 

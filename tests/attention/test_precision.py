@@ -1,0 +1,74 @@
+"""Apple's GPUs have no float64: there nothing is computed in it, and the same comes out but for digits of float32."""
+
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import regard.attention.normalise.entmax as entmax
+import regard.attention.normalise.noise as noise
+import regard.attention.pattern as pattern_module
+import regard.attention.statistics.gathered as gathered
+from regard import Causal, Entmax, GumbelSoftmax, attend
+from regard.attention.grid import Grid
+from regard.attention.precision import widest_type
+
+
+class NoFloat64(TorchDispatchMode):
+    """As a device that refuses to make a tensor of float64."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        assert getattr(result, "dtype", None) != torch.float64, function
+        return result
+
+
+@pytest.fixture
+def on_mps(monkeypatch):
+    """As if every tensor were on such a device."""
+
+    def run(look):
+        with monkeypatch.context() as patch, NoFloat64():
+            for module in (entmax, noise, pattern_module, gathered):
+                patch.setattr(module, "widest_type", lambda device: torch.float32)
+            return look()
+
+    return run
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("cpu", torch.float64), ("cuda:1", torch.float64), ("mps", torch.float32)])
+def test_the_widest_type(name, dtype):
+    assert widest_type(torch.device(name)) == dtype
+
+
+@pytest.mark.parametrize("reduce", ["mean", "max"])
+def test_statistics_need_no_float64(normal, on_mps, reduce):
+    query, key = normal(2, 3, 17, 5), normal(2, 3, 23, 5)
+    pattern, vector = attend(query, key, key, mask=Causal(), normalise=Entmax()).pattern, normal(2, 3, 17)
+
+    def look():
+        found = pattern.summary(own=True, pooled=(3, 5), reduce=reduce)
+        return found.received, found.own, found.pooled, pattern.back(vector)
+
+    assert_close(on_mps(look), look())
+
+
+@pytest.mark.parametrize("normalise", [Entmax(3.0), GumbelSoftmax(seed=7)], ids=repr)
+def test_weights_need_no_float64(normal, on_mps, normalise):
+    query, key = normal(2, 3, 17, 5), normal(2, 3, 23, 5)
+    pattern = attend(query, key, key, normalise=normalise).pattern
+    # what alpha 3 leaves of the digits of a small weight, and 23 bits of those of noise
+    assert_close(on_mps(pattern.dense), pattern.dense(), rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize("bits", [0, -1], ids=["none set", "all set"])
+def test_no_noise_is_infinite(on_mps, monkeypatch, bits):
+    monkeypatch.setattr(noise, "mix", lambda state: torch.full_like(state, bits))
+
+    def look():
+        return noise.gumbel(0, Grid(1, 1, 1, 1).whole(), torch.zeros(1, 1, 1, 1)).item()
+
+    assert math.isfinite(look())
+    assert math.isfinite(on_mps(look))
