@@ -33,5 +33,5 @@ def test_a_folder_that_cannot_be_made(tmp_path):
     result = demo("--out", str(tmp_path / "file" / "here"))
     assert isinstance(result.exception, InputError)
     assert str(result.exception) == (
-        f"cannot make the folder {tmp_path / 'file' / 'here'}: Not a directory; name another with --out."
+        f"cannot make the folder {tmp_path / 'file' / 'here'}: not a directory; name another with --out."
     )

@@ -49,8 +49,8 @@ def test_a_text_is_turned_around_by_looking_at_it(kind):
 def test_without_attention_it_takes_longer(monkeypatch):
     """The same model, whose states all ask the same."""
     model = made()
-    asked = model.decoder.reader.asked
-    monkeypatch.setattr(model.decoder.reader, "asked", lambda queries, *rest: asked(queries * 0, *rest))
+    arguments = model.decoder.reader.arguments
+    monkeypatch.setattr(model.decoder.reader, "arguments", lambda queries, *rest: arguments(queries * 0, *rest))
     right, aligned = learned(model)
     assert right < 0.7
     assert aligned < 0.3

@@ -65,7 +65,7 @@ def test_files_hold_the_pairs(tmp_path):
     with pytest.raises(InputError) as refusal:
         write_sample(tmp_path / "file" / "in", splits, ("en", "fr"), replace=False)
     assert str(refusal.value) == (
-        f"cannot write to {tmp_path}/file/in: Not a directory; name another folder with --out."
+        f"cannot write to {tmp_path}/file/in: not a directory; name another folder with --out."
     )
 
 
