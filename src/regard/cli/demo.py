@@ -78,8 +78,8 @@ def demo(
     print(f"picture     {picture.resolve()}")
     print(f"page        {page.resolve()}    open it in any browser; it needs no network")
     print(f"alignment   {alignment.resolve()}")
-    regard, folder = "regard" if which("regard") else f"{sys.executable} -m regard", (out / "translator").resolve()
-    print(f"translator  {folder}    echo 'forty-two' | {regard} translate {folder}")
+    command, folder = "regard" if which("regard") else f"{sys.executable} -m regard", (out / "translator").resolve()
+    print(f"translator  {folder}    echo 'forty-two' | {command} translate {folder}")
 
 
 def translator(out: Path, console: "Console") -> Path:
