@@ -13,7 +13,6 @@ import itertools
 import math
 from collections.abc import Callable
 
-import pytest
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -176,13 +175,6 @@ def near(found: Tensor, truth: Tensor) -> None:
 def row(*scores: float) -> Tensor:
     """One query's scores or weights, in float64."""
     return torch.tensor(scores, dtype=torch.float64)[None, None, None]
-
-
-def refusal(kind: type[Exception], call: Callable[[], object]) -> str:
-    """The text with which a call is refused."""
-    with pytest.raises(kind) as raised:
-        call()
-    return str(raised.value)
 
 
 class Largest(TorchDispatchMode):

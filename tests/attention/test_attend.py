@@ -6,7 +6,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle import BATCH, D_KEY, D_VALUE, DTYPES, HALF, HEADS, KEY_HEADS, MASKS, correct, eager, masks, matrix, refusal
+from oracle import BATCH, D_KEY, D_VALUE, DTYPES, HALF, HEADS, KEY_HEADS, MASKS, correct, eager, masks, matrix
+from refusals import refusal
 from torch.testing import assert_close
 
 import regard.attention.backends.fused as fused_backend

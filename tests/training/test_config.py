@@ -4,17 +4,12 @@ from dataclasses import fields
 from typing import get_args
 
 import pytest
+from refusals import refusal
 
 from regard import InputError
 from regard.training.config import Evaluation, Model, Precision, TrainConfig, Training, VocabularySettings
 from regard.training.schedule import ScheduleName
 from regard.training.settings import SECTIONS, as_toml, parsed, read_config
-
-
-def refusal(action, *arguments, **named):
-    with pytest.raises(InputError) as refused:
-        action(*arguments, **named)
-    return str(refused.value)
 
 
 @pytest.mark.usefixtures("unhooked")
@@ -52,7 +47,7 @@ def refusal(action, *arguments, **named):
     ],
 )
 def test_values_that_cannot_be(section, values, message):
-    assert refusal(section, **values) == message
+    assert refusal(InputError, section, **values) == message
 
 
 @pytest.mark.usefixtures("unhooked")
@@ -87,7 +82,9 @@ def test_a_setting_on_the_command_line(change, expected):
 
 @pytest.mark.parametrize("change", ["training.seed", "seed=3", "=3", ".seed=3", "training.=3"])
 def test_what_is_no_setting(change):
-    assert refusal(parsed, change) == (f"--set {change}: write section.name=value, e.g. --set training.seed=3.")
+    assert refusal(InputError, parsed, change) == (
+        f"--set {change}: write section.name=value, e.g. --set training.seed=3."
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,12 +100,14 @@ def test_what_is_no_setting(change):
     ],
 )
 def test_unknown_names_are_refused_with_the_nearest(change, message):
-    assert refusal(read_config, None, [change]) == message
+    assert refusal(InputError, read_config, None, [change]) == message
 
 
 @pytest.mark.parametrize("name", ["n_source_tokens", "n_target_tokens", "changes"])
 def test_what_is_measured_is_not_set(name):
-    assert refusal(read_config, None, [f"model.{name}=3"]).startswith(f"there is no setting model.{name}; nearest: ")
+    assert refusal(InputError, read_config, None, [f"model.{name}=3"]).startswith(
+        f"there is no setting model.{name}; nearest: "
+    )
 
 
 def test_what_wins(tmp_path):
@@ -144,13 +143,13 @@ def test_a_config_written_and_read_is_the_same(tmp_path):
 def test_files_that_are_no_settings(tmp_path, content, message):
     file = tmp_path / "a.toml"
     file.write_bytes(content)
-    got = refusal(read_config, file)
+    got = refusal(InputError, read_config, file)
     assert got.startswith(f"{file} is not TOML: ") if message is None else got == message.format(file=file)
 
 
 def test_a_file_that_is_not_there(tmp_path):
     assert (
-        refusal(read_config, tmp_path / "none.toml")
+        refusal(InputError, read_config, tmp_path / "none.toml")
         == f"cannot read {tmp_path / 'none.toml'}: no such file or directory."
     )
 

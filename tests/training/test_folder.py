@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from refusals import refusal
 
 from regard import InputError
 from regard.training.config import Evaluation, Model, TrainConfig, Training
@@ -16,12 +17,6 @@ def texts(tmp_path):
     for name in "ab":
         (tmp_path / name).write_text(name)
     return {"source": tmp_path / "a", "target": tmp_path / "b"}
-
-
-def refusal(action, *arguments):
-    with pytest.raises(InputError) as refused:
-        action(*arguments)
-    return str(refused.value)
 
 
 def test_a_new_folder_is_taken_and_is_ours_again(tmp_path, texts):
@@ -37,7 +32,7 @@ def test_a_folder_has_one_training_at_a_time(tmp_path, texts):
         claim(out, texts)  # another process of the same training
         (out / ".a.writing").write_text("")
         with ExitStack() as other:
-            assert refusal(claim, out, texts, other) == (
+            assert refusal(InputError, claim, out, texts, other) == (
                 f"another training is going on in {out}; wait for it, or train into another folder with --out."
             )
         assert (out / "training.json").is_file()
@@ -56,7 +51,7 @@ def test_a_lock_alone_is_held_or_was_left_by_a_killed_run(tmp_path, texts):
     out = tmp_path / "out"
     out.mkdir()
     with FileLock(out / "training.lock"), ExitStack() as other:
-        assert refusal(claim, out, texts, other) == (
+        assert refusal(InputError, claim, out, texts, other) == (
             f"another training is going on in {out}; wait for it, or train into another folder with --out."
         )
     (out / "training.lock").touch()
@@ -72,7 +67,7 @@ def test_a_folder_where_nothing_was_settled_takes_the_corrected_texts(tmp_path, 
     write_config(tmp_path / "out", TrainConfig())
     claim(tmp_path / "out", texts)
     (tmp_path / "b").write_text("b")
-    assert refusal(claim, tmp_path / "out", texts).startswith("cannot go on in ")
+    assert refusal(InputError, claim, tmp_path / "out", texts).startswith("cannot go on in ")
 
 
 def test_somebody_elses_folder(tmp_path, texts):
@@ -80,7 +75,7 @@ def test_somebody_elses_folder(tmp_path, texts):
     out.mkdir()
     for name in ("thesis.tex", "cat.jpg", "dog.jpg", "eel.jpg"):
         (out / name).touch()
-    assert refusal(claim, out, texts) == (
+    assert refusal(InputError, claim, out, texts) == (
         f"{out} is not empty and is not a training's folder: it has cat.jpg, dog.jpg, eel.jpg, …; "
         "name a new folder with --out."
     )
@@ -88,7 +83,7 @@ def test_somebody_elses_folder(tmp_path, texts):
 
 
 def test_a_file_where_the_folder_should_be(tmp_path, texts):
-    assert refusal(claim, tmp_path / "a", texts) == (
+    assert refusal(InputError, claim, tmp_path / "a", texts) == (
         f"cannot train in {tmp_path / 'a'}: file exists; name another folder with --out."
     )
 
@@ -104,13 +99,13 @@ def test_a_folder_that_may_not_be_used(tmp_path, texts, monkeypatch, method):
 
     monkeypatch.setattr(Path, method, refused)
     message = f"cannot train in {out}: permission denied; name another folder with --out."
-    assert refusal(claim, out, texts) == message
+    assert refusal(InputError, claim, out, texts) == message
     if method == "exists":
-        assert refusal(stored_config, out) == message
+        assert refusal(InputError, stored_config, out) == message
 
 
 def test_a_text_that_is_not_there(tmp_path, texts):
-    assert refusal(claim, tmp_path / "out", texts | {"source": tmp_path / "c"}) == (
+    assert refusal(InputError, claim, tmp_path / "out", texts | {"source": tmp_path / "c"}) == (
         f"cannot read {tmp_path / 'c'}: no such file or directory."
     )
     assert not (tmp_path / "out").exists()
@@ -121,13 +116,13 @@ def test_other_texts(tmp_path, texts):
     claim(out, texts)
     write_config(out, TrainConfig())
     (tmp_path / "b").write_text("c")
-    assert refusal(claim, out, texts) == (
+    assert refusal(InputError, claim, out, texts) == (
         f"cannot go on in {out}: the target text {tmp_path / 'b'} is not the one that training began with; "
         "give the same files, or name a new folder with --out."
     )
     (tmp_path / "b").write_text("b")
     more = texts | {"dev source": tmp_path / "a"}
-    assert refusal(claim, out, more) == (
+    assert refusal(InputError, claim, out, more) == (
         f"cannot go on in {out}: there was no dev source text when training began; "
         "give the same files, or name a new folder with --out."
     )
@@ -138,7 +133,7 @@ def test_a_damaged_folder(tmp_path, texts, content):
     out = tmp_path / "out"
     out.mkdir()
     (out / "training.json").write_text(content)
-    assert refusal(claim, out, texts) == (
+    assert refusal(InputError, claim, out, texts) == (
         f"{out / 'training.json'} is damaged, or regard did not write it; name a new folder with --out."
     )
 
@@ -181,14 +176,14 @@ def test_what_may_change(tmp_path):
     ],
 )
 def test_what_may_not(tmp_path, said, words):
-    assert refusal(settle, tmp_path, STORED, said) == (
+    assert refusal(InputError, settle, tmp_path, STORED, said) == (
         f"cannot go on in {tmp_path} with {words}; leave it out, or name a new folder with --out."
     )
 
 
 def test_a_cosine_ends_where_it_was_to_end(tmp_path):
     stored = TrainConfig(training=Training(max_steps=100, schedule="cosine"))
-    assert refusal(settle, tmp_path, stored, TrainConfig(training=Training(max_steps=200))) == (
+    assert refusal(InputError, settle, tmp_path, stored, TrainConfig(training=Training(max_steps=200))) == (
         f"cannot go on in {tmp_path} with another training.max_steps than 100: the cosine schedule ends there; "
         "name a new folder with --out."
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from refusals import refusal
 
 from regard import InputError
 from regard.training.config import TrainConfig
@@ -47,12 +48,6 @@ def same(one, other, names=EXACT):
 
 def without_times(entries):
     return [{k: v for k, v in entry.items() if k not in ("elapsed_seconds", "tokens_per_second")} for entry in entries]
-
-
-def refusal(*arguments, **named):
-    with pytest.raises(InputError) as refused:
-        train(*arguments, **named)
-    return str(refused.value)
 
 
 # It learns
@@ -260,7 +255,7 @@ def test_a_vocabulary_that_comes_out_otherwise_is_refused(tmp_path, texts, quick
     shutil.rmtree(out / "data")
     monkeypatch.setattr(Vocabulary, "train", lambda lines, *given, **named: real(["zero", *lines], *given, **named))
     place = out / "checkpoints" / "step-1"
-    assert refusal(*texts, out, config) == (
+    assert refusal(InputError, train, *texts, out, config) == (
         f"{place} belongs to another data/source.spm than the one that is there (its SHA-256 differs). "
         "There is no other checkpoint; train into another folder with --out."
     )
@@ -277,7 +272,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path, texts, quick):
     ):
         assert old in settings
         (out / "config.toml").write_text(settings.replace(old, new))
-        message = refusal(*texts, out, TrainConfig())
+        message = refusal(InputError, train, *texts, out, TrainConfig())
         assert message.startswith(f"the checkpoint is of another model: for model.{name}")
         assert f" it has {has}, and the settings ask for the shape {asked}" in message
         assert message.endswith("put the folder's config.toml back, or train into another with --out.")
@@ -300,7 +295,7 @@ def test_damaged_data_is_refused_and_may_be_deleted(tmp_path, texts, quick, name
         (out / "data" / name).unlink()
     else:
         (out / "data" / name).write_text(content)
-    assert refusal(*texts, out, config) == (
+    assert refusal(InputError, train, *texts, out, config) == (
         f"{out / 'data'} is damaged ({why.format(data=out / 'data')}); delete it, and it is made again."
     )
     shutil.rmtree(out / "data")
@@ -349,7 +344,7 @@ def test_a_loss_that_comes_apart_is_said(tmp_path, texts, quick, monkeypatch):
     monkeypatch.setattr(
         loop, "learn", lambda run, batches, step: real(run, batches, step) * (1 if step < 4 else torch.nan)
     )
-    assert refusal(*texts, tmp_path / "out", quick()) == (
+    assert refusal(InputError, train, *texts, tmp_path / "out", quick()) == (
         "the loss is nan at step 4: training has come apart. Train into another folder with a lower "
         "training.learning_rate, a longer training.warmup_steps or a smaller training.clip_norm."
     )
@@ -359,14 +354,14 @@ def test_a_loss_that_comes_apart_is_said(tmp_path, texts, quick, monkeypatch):
 
 
 def test_half_of_the_dev_pairs(tmp_path, texts, quick):
-    assert refusal(*texts, tmp_path / "out", quick(data={"dev_source": "b.en"})) == (
+    assert refusal(InputError, train, *texts, tmp_path / "out", quick(data={"dev_source": "b.en"})) == (
         "there is a dev source and no dev target; give both: --dev-source and --dev-target."
     )
     assert not (tmp_path / "out").exists()
 
 
 def test_settings_that_do_not_make_a_model(tmp_path, texts, quick):
-    assert refusal(*texts, tmp_path / "out", quick(changes={"d_model": 15})).startswith(
+    assert refusal(InputError, train, *texts, tmp_path / "out", quick(changes={"d_model": 15})).startswith(
         "the settings of [model] do not make one: d_model=15 does not split evenly over n_heads=2;"
     )
     assert not (tmp_path / "out" / "config.toml").exists()  # so that the same folder takes better ones
@@ -375,7 +370,7 @@ def test_settings_that_do_not_make_a_model(tmp_path, texts, quick):
 def test_too_few_pairs(tmp_path, quick):
     for name in ("a", "b"):
         (tmp_path / name).write_text("one line\n")
-    assert refusal(tmp_path / "a", tmp_path / "b", tmp_path / "out", quick()) == (
+    assert refusal(InputError, train, tmp_path / "a", tmp_path / "b", tmp_path / "out", quick()) == (
         f"{tmp_path / 'a'} and {tmp_path / 'b'} have 1 pairs with 1 different sources, and those of 1 sources are to "
         "be held out to judge by, so none is left to learn from; give more pairs, a smaller data.dev_pairs, or files "
         "to judge by with --dev-source and --dev-target."
@@ -385,7 +380,7 @@ def test_too_few_pairs(tmp_path, quick):
 def test_too_few_different_sources(tmp_path, quick):
     (tmp_path / "a").write_text("hello\n" * 100)
     (tmp_path / "b").write_text("".join(f"{n}\n" for n in range(100)))
-    assert refusal(tmp_path / "a", tmp_path / "b", tmp_path / "out", quick()) == (
+    assert refusal(InputError, train, tmp_path / "a", tmp_path / "b", tmp_path / "out", quick()) == (
         f"{tmp_path / 'a'} and {tmp_path / 'b'} have 100 pairs with 1 different sources, and those of 5 sources are to "
         "be held out to judge by, so none is left to learn from; give more pairs, a smaller data.dev_pairs, or files "
         "to judge by with --dev-source and --dev-target."
@@ -396,7 +391,7 @@ def test_dev_pairs_of_which_none_can_be_judged_by(tmp_path, texts, quick):
     (tmp_path / "dev.en").write_text(f"{'one ' * 99}\n\none\n")
     (tmp_path / "dev.ko").write_text("일\n이\n\n")
     data = {"dev_source": str(tmp_path / "dev.en"), "dev_target": str(tmp_path / "dev.ko"), "max_tokens": 90}
-    assert refusal(*texts, tmp_path / "out", quick(data=data)) == (
+    assert refusal(InputError, train, *texts, tmp_path / "out", quick(data=data)) == (
         "no pair is left to judge by: 2 empty, 1 over-long; give others, or a larger data.max_tokens or data.max_ratio."
     )
 
@@ -409,7 +404,13 @@ def test_sentences_are_no_longer_than_the_model_has_room_for(tmp_path, texts, qu
     train(*texts, tmp_path / "out", quick(kind=kind, changes={**changes, "max_tokens": 16}))
     assert "max_tokens = 15\n" in (tmp_path / "out" / "config.toml").read_text()
     assert json.loads((tmp_path / "out" / "data" / "report.json").read_text())["over_long"] > 0
-    message = refusal(*texts, tmp_path / "more", quick(kind=kind, changes={"max_tokens": 16}, data={"max_tokens": 16}))
+    message = refusal(
+        InputError,
+        train,
+        *texts,
+        tmp_path / "more",
+        quick(kind=kind, changes={"max_tokens": 16}, data={"max_tokens": 16}),
+    )
     assert message.startswith("data.max_tokens = 16 does not fit model.max_tokens = 16: ")
     assert not (tmp_path / "more" / "data").exists()
 
@@ -421,7 +422,9 @@ def test_the_largest_seed(tmp_path, texts, quick):
 def test_another_machines_folder_is_refused_before_anything_is_written(tmp_path, texts, quick):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "config.toml").write_text("baseURL = 'https://example.org'")
-    assert "is not empty and is not a training's folder" in refusal(*texts, tmp_path / "out", quick())
+    assert "is not empty and is not a training's folder" in refusal(
+        InputError, train, *texts, tmp_path / "out", quick()
+    )
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["config.toml"]
 
 

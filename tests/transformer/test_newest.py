@@ -138,9 +138,9 @@ def vectors(model, target, of):
         shortcut = state.shortcut
         x = shortcut.decoder.embed(target[:, place], place)
         past = shortcut.decoder.longer(state.past, x, shortcut.sources)
-        x, asked = shortcut.newest.read(x, past)
+        x, queries = shortcut.newest.read(x, past)
         state = replace(state, past=past)
-    return torch.cat([x, *(queries.flatten(1) for queries in asked)], dim=1)
+    return torch.cat([x, *(query.flatten(1) for query in queries)], dim=1)
 
 
 def test_what_is_not_written_yet_and_what_lies_behind_a_source_never_show():

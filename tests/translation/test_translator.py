@@ -63,7 +63,7 @@ def test_what_is_given_is_scored_as_what_is_found(translator):
     for place in known:
         one, other = found[place], again[place]
         assert other.log_probability == other.score == pytest.approx(one.log_probability, abs=1e-4)
-        assert (other.text, other.target_tokens) == (one.text, one.target_tokens)
+        assert (other.text, other.target_pieces) == (one.text, one.target_pieces)
         assert_close(other.alignment.weights, one.alignment.weights)
 
 
@@ -235,7 +235,7 @@ def test_the_trace_of_a_translation(translator, tmp_path, capsys):
     trace = one.trace
     assert trace.kinds == ("encoder", "decoder", "cross")
     assert len(trace.source) == len(one.source_ids)
-    assert [token.piece for token in trace.target[1:]] == list(one.target_tokens)
+    assert [token.piece for token in trace.target[1:]] == list(one.target_pieces)
     assert trace.target[0].special
     assert trace.source[-1].special
     assert_close(trace.cross[1].dense()[0].mean(dim=0), one.alignment.piece_weights)
@@ -278,7 +278,7 @@ def test_unknown_characters_are_named(translator):
     one, two = translator.translate(["the 漢字 cat ẞ", "the cat"])
     assert set(one.unknown) == {"漢", "字", "ẞ"}
     assert two.unknown == ()
-    read = zip(one.source_tokens, one.source_ids, strict=True)
+    read = zip(one.source_pieces, one.source_ids, strict=True)
     assert [piece for piece, token in read if token == UNK] == ["漢字", "ẞ"]
     assert [token.text for token in one.trace.source if token.text.startswith("[UNK")] == ["[UNK:漢字]", "[UNK:ẞ]"]
 
@@ -298,10 +298,10 @@ def test_unknown_letters_are_kept_whatever_is_left_out(translator, vocabularies,
     (one,) = short.translate([text], search=Greedy(), truncate=True)
     (other,) = translator.score(["no dog"], [text])
     assert one.left_out == max(len(source.encode(text)) - 8, 0)
-    assert one.source_tokens[-1] == "</s>"
+    assert one.source_pieces[-1] == "</s>"
     for ids, tokens, letters in (
-        (one.source_ids, one.source_tokens, read),
-        (other.target_ids, other.target_tokens, given),
+        (one.source_ids, one.source_pieces, read),
+        (other.target_ids, other.target_pieces, given),
     ):
         assert [piece for piece, token in zip(tokens, ids, strict=True) if token == UNK] == letters
 
@@ -311,7 +311,7 @@ def with_unknown(translator, source, ids):
     (one,) = translator.translate([source])
     pieces = translator.target_vocabulary.pieces(ids)
     pieces = tuple("⁇" if token == UNK else piece for piece, token in zip(pieces, ids, strict=True))
-    return replace(one, target_ids=tuple(ids), target_tokens=pieces, candidates=())
+    return replace(one, target_ids=tuple(ids), target_pieces=pieces, candidates=())
 
 
 def test_what_the_translator_cannot_write_is_copied(translator):

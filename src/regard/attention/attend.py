@@ -15,7 +15,7 @@ from types import ModuleType
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.backends.choice import ASKED, BACKENDS, chosen_backend, explanation
+from regard.attention.backends.choice import BACKENDS, PREFERRED, chosen_backend, explanation
 from regard.attention.grid import Grid, divisors
 from regard.attention.introduce import a
 from regard.attention.masks import Mask, as_mask
@@ -80,35 +80,35 @@ def attend(
     >>> seen.context.shape, seen.pattern
     (torch.Size([2, 8, 64, 16]), Pattern(batch=2, heads=8, queries=64, keys=64, mask=Causal()))
     """
-    asked = pattern_of(query, key, value, score, mask, normalise)
+    pattern = pattern_of(query, key, value, score, mask, normalise)
     check_dropout(dropout)
     if ask is not None:
-        return with_answer(asked, dropout, ask)
-    backend = chosen_backend(asked, dropout)
+        return with_answer(pattern, dropout, ask)
+    backend = chosen_backend(pattern, dropout)
     with as_typed(query.device):
-        return Attended(context=BACKENDS[backend].run(asked, dropout), pattern=asked, backend=backend)
+        return Attended(context=BACKENDS[backend].run(pattern, dropout), pattern=pattern, backend=backend)
 
 
-def with_answer(asked: Pattern, dropout: float, ask: Ask) -> Attended:
+def with_answer(pattern: Pattern, dropout: float, ask: Ask) -> Attended:
     """The context and what is asked of the pattern: in one pass where both can be had from the same weights."""
-    engine = engine_for_both(asked, dropout, ask)
+    engine = engine_for_both(pattern, dropout, ask)
     if engine is not None:
         with reporting() as report:
-            context, known = engine.read(asked, ask, contexts=True, report=report)
+            context, known = engine.read(pattern, ask, contexts=True, report=report)
         assert context is not None
-        return Attended(context=context, pattern=replace(asked, known=known), backend="tiled")
-    backend = chosen_backend(asked, dropout)
-    with as_typed(asked.device):
-        context = BACKENDS[backend].run(asked, dropout)
-    return Attended(context=context, pattern=replace(asked, known=asked.answer(ask)), backend=backend)
+        return Attended(context=context, pattern=replace(pattern, known=known), backend="tiled")
+    backend = chosen_backend(pattern, dropout)
+    with as_typed(pattern.device):
+        context = BACKENDS[backend].run(pattern, dropout)
+    return Attended(context=context, pattern=replace(pattern, known=pattern.answer(ask)), backend=backend)
 
 
-def engine_for_both(asked: Pattern, dropout: float, ask: Ask) -> ModuleType | None:
+def engine_for_both(pattern: Pattern, dropout: float, ask: Ask) -> ModuleType | None:
     """The engine that has the context and what is asked from the same weights; None where that takes two passes."""
     if not isinstance(ask, Ask):
         raise TypeError(f"ask is {a(ask)}; it takes an object such as Ask(top=8).")
-    ask.check(asked.grid)
-    return engine_with_context(asked, dropout) if ASKED.name in (None, "tiled") else None
+    ask.check(pattern.grid)
+    return engine_with_context(pattern, dropout) if PREFERRED.name in (None, "tiled") else None
 
 
 def explain_backend(
@@ -132,11 +132,11 @@ def explain_backend(
     >>> explain_backend(x, x, x, score=ScaledDot(softcap=30.0))
     'tiled: the fused kernel has no softcap'
     """
-    asked = pattern_of(query, key, value, score, mask, normalise)
+    pattern = pattern_of(query, key, value, score, mask, normalise)
     check_dropout(dropout)
-    if ask is not None and engine_for_both(asked, dropout, ask) is not None and ASKED.name is None:
+    if ask is not None and engine_for_both(pattern, dropout, ask) is not None and PREFERRED.name is None:
         return "tiled: what is asked of the pattern comes with the context, in one pass"
-    return explanation(asked, dropout)
+    return explanation(pattern, dropout)
 
 
 def pattern_of(

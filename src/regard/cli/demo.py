@@ -105,7 +105,7 @@ def translator(out: Path, console: "Console") -> Path:
     translations = Translator.load(out / "translator").translate([source for source, _ in splits["test"]])
     right = sum(found.text == expected for found, (_, expected) in zip(translations, splits["test"], strict=True))
     console.print(f"\nnumbers it has never seen: {right} of {len(translations)} exactly right\n")
-    longest = max(translations, key=lambda found: len(found.source_tokens))
+    longest = max(translations, key=lambda found: len(found.source_pieces))
     looked = longest.alignment
     words = spelled(looked.source_pieces), spelled(looked.target_pieces)
     console.print(alignment_table(*words, looked.piece_weights))

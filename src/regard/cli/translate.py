@@ -320,5 +320,5 @@ def remarks(translation: "Translation") -> Iterator[str]:
         yield f"too long: the first {n:,} pieces were read and the last {translation.left_out:,} were not"
     if translation.cut:
         yield f"the translation was ended at {len(translation.target_ids):,} pieces, the longest that is looked for"
-    if UNKNOWN in translation.target_tokens:
+    if UNKNOWN in translation.target_pieces:
         yield f"{UNKNOWN} stands where the translator knows no piece; --copy-unknown copies from the source"

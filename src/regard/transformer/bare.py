@@ -31,8 +31,8 @@ Padding = Float[Tensor, "sources 1 1 source"]
 Rows = Float[Tensor, "rows d_model"]
 """The vector of the newest token of each row."""
 
-Asked = tuple[Float[Tensor, "sources heads width d_head"], ...]
-"""What each block asked of the source."""
+SourceQueries = tuple[Float[Tensor, "sources heads width d_head"], ...]
+"""The queries of each block to the sources."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,20 +79,20 @@ class BareDecoder:
             past = Past(Room(numbers, n_used=0), n_tokens=0)
         return past.longer()
 
-    def read(self, x: Rows, past: Past, sources: "Sources") -> tuple[Rows, Asked]:
+    def read(self, x: Rows, past: Past, sources: "Sources") -> tuple[Rows, SourceQueries]:
         """Let the newest tokens go through all blocks, and write their keys and values into the past.
 
         Returns:
-            What the output projection takes; and what each block asked of the source.
+            What the output projection takes; and each block's queries to the sources.
         """
-        asked = []
+        queries = []
         for number, block in enumerate(self.blocks):
             x = block.around_own.leave(x, block.own.read_past(block.around_own.enter(x), past, number))
             looked, query = block.cross.read_source(block.around_cross.enter(x), sources, number)
             x = block.around_cross.leave(x, looked)
             x = block.around_feed_forward.leave(x, block.think(block.around_feed_forward.enter(x)))
-            asked.append(query)
-        return x if self.norm is None else self.norm(x), tuple(asked)
+            queries.append(query)
+        return x if self.norm is None else self.norm(x), tuple(queries)
 
     @property
     def even(self) -> bool:
@@ -206,7 +206,7 @@ class CrossAttention:
     def read_source(
         self, x: Rows, sources: "Sources", block: int
     ) -> tuple[Rows, Float[Tensor, "sources heads width d_head"]]:
-        """What the tokens read from their sources, and what they asked."""
+        """What the tokens read from their sources, and their queries."""
         source, grouped = sources.memory[block], self.n_heads != self.n_key_heads
         query = by_source(self.query(x), len(source.key), self.n_heads)
         read = F.scaled_dot_product_attention(query, source.key, source.value, sources.padding, enable_gqa=grouped)

@@ -61,7 +61,7 @@ class BareStep:
     Attributes:
         logits: scores of what comes after it.
         state: what the next step takes.
-        queries: what each block asked of the source.
+        queries: of each block, to the source.
     """
 
     logits: Float[Tensor, "batch 1 vocabulary"]

@@ -43,7 +43,7 @@ typedef struct {
   int64_t pairs, pair_first, pair_second;     /* how many are turned, and from one to the next, and to its second */
 
   float *x;     /* [rows, d_model]: the tokens' vectors, and what becomes of them */
-  float *asked; /* [blocks, rows, heads, d_head]: the queries to the source */
+  float *queries; /* [blocks, rows, heads, d_head]: the queries to the source */
   float *scratch;
   int64_t scratch_numbers;        /* of a thread */
   int64_t at_once, next, threads; /* rows that a thread takes, the first nobody has taken, threads that have begun */
@@ -220,7 +220,7 @@ static void go_through(const Call *c, int64_t start, int64_t rows, Scratch s) {
     apply(&block->own_output, s.context, rows, s.made);
     leave(c, block->own_norm, x, s.made, rows);
 
-    float *query = c->asked + (b * c->rows + start) * c->heads * c->d_head;
+    float *query = c->queries + (b * c->rows + start) * c->heads * c->d_head;
     apply(&block->source_query, enter(c, block->source_norm, x, rows, s.normed), rows, query);
     read_source(c, start, rows, b, query, s);
     apply(&block->source_output, s.context, rows, s.made);

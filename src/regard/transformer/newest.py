@@ -22,7 +22,7 @@ from regard.attention import linear
 from regard.attention.compiled import FLOATS, INTEGERS, compiled, on_threads
 from regard.attention.linear import Linear, Projection
 from regard.transformer import bare
-from regard.transformer.bare import Around, Asked, BareBlock, BareDecoder, Rows, Sources, by_source
+from regard.transformer.bare import Around, BareBlock, BareDecoder, Rows, SourceQueries, Sources, by_source
 from regard.transformer.cache import Past
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -120,7 +120,7 @@ class Call(ctypes.Structure):
         ("pair_first", ctypes.c_int64),
         ("pair_second", ctypes.c_int64),
         ("x", FLOATS),
-        ("asked", FLOATS),
+        ("queries", FLOATS),
         ("scratch", FLOATS),
         ("scratch_numbers", ctypes.c_int64),
         ("at_once", ctypes.c_int64),
@@ -158,20 +158,20 @@ class Newest:
         """The same for rows that read some of the sources, in any order."""
         return Newest(self.decoder, sources, self.blocks, *vectors(sources))
 
-    def read(self, x: Rows, past: Past) -> tuple[Rows, Asked]:
+    def read(self, x: Rows, past: Past) -> tuple[Rows, SourceQueries]:
         """Let the newest tokens go through all blocks, and write their keys and values into the past.
 
         Args:
             x: their vectors, which become those that come out.
 
         Returns:
-            What the output projection takes; and what each block asked of the source.
+            What the output projection takes; and each block's queries to the sources.
         """
         own, feed_forward = self.decoder.blocks[0].own, self.decoder.blocks[0].feed_forward
         n_rows, room, places, sources = len(x), past.room.numbers, past.table, self.sources
         threads = min(torch.get_num_threads(), n_rows)
         at_once = ceil(n_rows / (threads * ceil(n_rows / (threads * MOST_AT_ONCE))))
-        asked = x.new_empty(len(self.blocks), n_rows, x.shape[1])
+        queries = x.new_empty(len(self.blocks), n_rows, x.shape[1])
         scratch = x.new_empty(threads, self.scratch_numbers(at_once, past.n_tokens))
         call = Call(
             decoder=self.blocks,
@@ -197,7 +197,7 @@ class Newest:
             sources=sources.of_row.data_ptr(),
             lengths=None if sources.lengths is None else sources.lengths.data_ptr(),
             x=x.data_ptr(),
-            asked=asked.data_ptr(),
+            queries=queries.data_ptr(),
             scratch=scratch.data_ptr(),
             scratch_numbers=scratch.shape[1],
             at_once=at_once,
@@ -209,7 +209,7 @@ class Newest:
             halves = own.positions.pairing == "halves"
             call.pair_first, call.pair_second = (1, d_rotary // 2) if halves else (2, 1)
         on_threads(regard_newest(), call, threads)
-        return x, tuple(by_source(queries, len(sources.memory[0].key), own.n_heads) for queries in asked)
+        return x, tuple(by_source(query, len(sources.memory[0].key), own.n_heads) for query in queries)
 
     def scratch_numbers(self, rows: int, tokens: int) -> int:
         """What a thread needs for so many rows at once."""

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.backends.choice import ASKED
+from regard.attention.backends.choice import PREFERRED
 from regard.attention.linear import hooked, nothing_extra
 from regard.attention.multi_head import MultiHeadAttention
 from regard.attention.normalise.normaliser import Normaliser
@@ -19,7 +19,7 @@ from regard.attention.normalise.softmax import Softmax
 from regard.attention.positions import LearnedPositions
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
-from regard.transformer.bare import Asked, BareDecoder, Sources
+from regard.transformer.bare import BareDecoder, SourceQueries, Sources
 from regard.transformer.block import DecoderBlock, Residual
 from regard.transformer.cache import Past, PastByBlock
 from regard.transformer.dropout import Dropout
@@ -67,7 +67,7 @@ class Shortcut:
 
     def step(
         self, tokens: Int[Tensor, "rows 1"], past: Past | PastByBlock | None
-    ) -> tuple[Float[Tensor, "rows 1 vocabulary"], Past, Asked]:
+    ) -> tuple[Float[Tensor, "rows 1 vocabulary"], Past, SourceQueries]:
         """Read one token more of each row.
 
         Args:
@@ -75,7 +75,7 @@ class Shortcut:
             past: the tokens before; None = there are none.
 
         Returns:
-            Scores of what comes next; the tokens with the new one; what each block asked of the source.
+            Scores of what comes next; the tokens with the new one; each block's queries to the sources.
 
         Raises:
             ValueError: more or fewer rows than the state has.
@@ -88,10 +88,10 @@ class Shortcut:
         x = self.decoder.embed(tokens[:, 0], 0 if past is None else past.n_tokens)
         longer = self.decoder.longer(past, x, self.sources)
         if self.newest is not None:
-            x, asked = self.newest.read(x, longer)
+            x, queries = self.newest.read(x, longer)
         else:
-            x, asked = self.decoder.read(x, longer, self.sources)
-        return self.decoder.to_logits(x)[:, None], longer, asked
+            x, queries = self.decoder.read(x, longer, self.sources)
+        return self.decoder.to_logits(x)[:, None], longer, queries
 
 
 def known(module: nn.Module) -> bool:
@@ -119,4 +119,4 @@ def weighted(normalise: Normaliser) -> bool:
 
 def may_be_short(device: torch.device) -> bool:
     """Whether steps may be: nobody wants gradients, another backend, another precision or a program of them."""
-    return nothing_extra(device) and ASKED.name in (None, "fused")
+    return nothing_extra(device) and PREFERRED.name in (None, "fused")

@@ -1,11 +1,10 @@
 """Texts that go through a model together: of like length, and no more of them than a budget of tokens allows."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeVar
 
-from regard.text.vocabulary import EOS
+from regard.translation.request import Request
 from regard.translation.translation import Translation
 
 Item = TypeVar("Item")
@@ -14,26 +13,9 @@ BATCH_TOKENS = 2048
 """Source tokens that are translated at a time, padding counted, unless told otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One text to translate, as the model reads it."""
-
-    place: int
-    source: str
-    ids: tuple[int, ...]
-    prefix: tuple[int, ...]
-    unknown: tuple[str, ...]
-    left_out: int
-
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing to read but EOS."""
-        return self.ids == (EOS,)
-
-
-def batches(asked: Sequence[Asked], batch_tokens: int) -> Iterator[list[Asked]]:
+def batches(requests: Sequence[Request], batch_tokens: int) -> Iterator[list[Request]]:
     """Texts of like length together, whose prefixes are as long as each other; the longest texts first."""
-    order = sorted(asked, key=lambda one: (len(one.prefix), -len(one.ids)))
+    order = sorted(requests, key=lambda one: (len(one.prefix), -len(one.ids)))
     for _, alike in groupby(order, key=lambda one: len(one.prefix)):
         yield from budgeted(list(alike), lambda one: len(one.ids), batch_tokens)
 

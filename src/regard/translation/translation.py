@@ -23,8 +23,8 @@ class Translation:
         text: its translation; empty for a text without a word.
         score: what the search ranked it by.
         log_probability: log P(text | source) in nats, EOS with it: a sum over tokens, no penalty in it.
-        source_ids, source_tokens: the pieces that the model read, EOS last.
-        target_ids, target_tokens: the pieces that it wrote, without BOS and EOS.
+        source_ids, source_pieces: the pieces that the model read, EOS last.
+        target_ids, target_pieces: the pieces that it wrote, without BOS and EOS.
         unknown: characters of the source that the translator does not know.
         left_out: how many pieces at the end of the source were not read, as it was too long.
         cut: whether the text was ended because it had reached the longest that is looked for.
@@ -36,9 +36,9 @@ class Translation:
     score: float
     log_probability: float
     source_ids: tuple[int, ...]
-    source_tokens: tuple[str, ...]
+    source_pieces: tuple[str, ...]
     target_ids: tuple[int, ...]
-    target_tokens: tuple[str, ...]
+    target_pieces: tuple[str, ...]
     unknown: tuple[str, ...] = ()
     left_out: int = 0
     cut: bool = False

@@ -23,12 +23,13 @@ from regard.text.tidy import tidied
 from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
 from regard.tracing.trace import Trace
 from regard.translation.alignment import Alignment, looked
-from regard.translation.batches import BATCH_TOKENS, Asked, batches, budgeted, longer_side
+from regard.translation.batches import BATCH_TOKENS, batches, budgeted, longer_side
 from regard.translation.beam import Beam
 from regard.translation.folder import read_translator, write_translator
 from regard.translation.likeliest import log_softmax
 from regard.translation.model import Predicted, TranslatingModel
 from regard.translation.pieces import UNKNOWN, shown, spelled, words_in
+from regard.translation.request import Request, check_texts, prefixes
 from regard.translation.search import Hypothesis, Search, Sources, padded
 from regard.translation.translation import Translation
 
@@ -115,7 +116,7 @@ class Translator:
             raise TypeError(f"translate takes a list of texts; got the text {texts!r}: put it in a list.")
         if isinstance(search, type) or not isinstance(search, Search):
             raise TypeError(f"search is {a(search)}; it takes an object such as Beam().")
-        refuse_others(texts, "the text", first)
+        check_texts(texts, "the text", first)
         read = self.source_vocabulary.encode_all(texts)
         starts = prefixes(prefix, texts, first)
         forced = self.target_vocabulary.encode_all(starts)
@@ -124,10 +125,10 @@ class Translator:
                 strange = ", ".join(self.target_vocabulary.unknown(start))
                 raise InputError(f"the prefix of line {number} has what the translator cannot write: {strange}.")
         each = zip(texts, read, forced, strict=True)
-        asked = [self._asked(place, *one, first, truncate) for place, one in enumerate(each)]
-        found = {one.place: self._translation(one, [CERTAIN]) for one in asked if one.empty}
+        requests = [self._request(place, *one, first, truncate) for place, one in enumerate(each)]
+        found = {one.place: self._translation(one, [CERTAIN]) for one in requests if one.empty}
         with evaluating(self.model):
-            for batch in batches([one for one in asked if not one.empty], batch_tokens):
+            for batch in batches([one for one in requests if not one.empty], batch_tokens):
                 sources = Sources.of(
                     self.model,
                     [one.ids for one in batch],
@@ -160,16 +161,16 @@ class Translator:
             TypeError: a text or a target that is no str.
             ValueError: not as many targets as texts.
         """
-        refuse_others(texts, "the text", first)
-        refuse_others(targets, "the target", first)
+        check_texts(texts, "the text", first)
+        check_texts(targets, "the target", first)
         if len(targets) != len(texts):
             raise ValueError(f"got {len(targets)} targets for {len(texts)} texts; give one for each.")
         read, written = self.source_vocabulary.encode_all(texts), self.target_vocabulary.encode_all(targets)
         each = enumerate(zip(texts, read, written, strict=True))
-        asked = [self._asked(place, *one, first, truncate, "target") for place, one in each]
+        requests = [self._request(place, *one, first, truncate, "target") for place, one in each]
         given = [
             self._given(self._candidate(one, Hypothesis(tokens=one.prefix, log_probability=0.0, score=0.0)), target)
-            for one, target in zip(asked, targets, strict=True)
+            for one, target in zip(requests, targets, strict=True)
         ]
         found: dict[int, Translation] = {}
         order = sorted(range(len(given)), key=lambda place: -longer_side(given[place]))
@@ -232,19 +233,19 @@ class Translator:
                 if patterns
             }
         begin, end = self.target_vocabulary.pieces([BOS])[0], {EOS}
-        ids, tokens = (BOS, *translation.target_ids), (begin, *translation.target_tokens)
+        ids, tokens = (BOS, *translation.target_ids), (begin, *translation.target_pieces)
         return Trace(
             model=self.name,
             text=translation.source,
             target_text=translation.text,
-            source=shown(translation.source_tokens, translation.source_ids, end),
+            source=shown(translation.source_pieces, translation.source_ids, end),
             target=shown(tokens, ids, {BOS}),
             attended=attended,
         )
 
     # One text
 
-    def _asked(
+    def _request(
         self,
         place: int,
         text: str,
@@ -253,7 +254,7 @@ class Translator:
         first: int,
         truncate: bool,
         what: str = "prefix",
-    ) -> Asked:
+    ) -> Request:
         """A text as the model reads it, from its pieces and those of what it must begin with, or be.
 
         Raises:
@@ -271,7 +272,7 @@ class Translator:
                 f"the {what} of line {first + place} has {len(forced):,} pieces and the translator writes at most "
                 f"{limit:,}; shorten it."
             )
-        return Asked(
+        return Request(
             place=place,
             source=text,
             ids=(*ids[:limit], EOS),
@@ -280,33 +281,33 @@ class Translator:
             left_out=max(len(ids) - limit, 0),
         )
 
-    def _translation(self, asked: Asked, hypotheses: Sequence[Hypothesis]) -> Translation:
-        candidates = tuple(self._candidate(asked, hypothesis) for hypothesis in hypotheses)
+    def _translation(self, request: Request, hypotheses: Sequence[Hypothesis]) -> Translation:
+        candidates = tuple(self._candidate(request, hypothesis) for hypothesis in hypotheses)
         return replace(candidates[0], candidates=candidates)
 
-    def _candidate(self, asked: Asked, hypothesis: Hypothesis) -> Translation:
-        source = self.source_vocabulary.surfaces(asked.source)[: len(asked.ids) - 1]
+    def _candidate(self, request: Request, hypothesis: Hypothesis) -> Translation:
+        source = self.source_vocabulary.surfaces(request.source)[: len(request.ids) - 1]
         pieces = zip(hypothesis.tokens, self.target_vocabulary.pieces(hypothesis.tokens), strict=True)
         target = tuple(UNKNOWN if one == UNK else piece for one, piece in pieces)
         known = UNK not in hypothesis.tokens
         return Translation(
-            source=asked.source,
+            source=request.source,
             text=self.target_vocabulary.decode(list(hypothesis.tokens)) if known else spelled(target),
             score=hypothesis.score,
             log_probability=hypothesis.log_probability,
-            source_ids=asked.ids,
-            source_tokens=(*source, *self.source_vocabulary.pieces([EOS])),
+            source_ids=request.ids,
+            source_pieces=(*source, *self.source_vocabulary.pieces([EOS])),
             target_ids=hypothesis.tokens,
-            target_tokens=target,
-            unknown=asked.unknown,
-            left_out=asked.left_out,
+            target_pieces=target,
+            unknown=request.unknown,
+            left_out=request.left_out,
             cut=hypothesis.cut,
             translator=self,
         )
 
     def _given(self, translation: Translation, target: str) -> Translation:
         """A translation whose text was given, with that text's letters for what is unknown in it."""
-        return replace(translation, text=target, target_tokens=tuple(self.target_vocabulary.surfaces(target)))
+        return replace(translation, text=target, target_pieces=tuple(self.target_vocabulary.surfaces(target)))
 
     # What it looked at
 
@@ -319,14 +320,14 @@ class Translator:
     def _alignment(self, translation: Translation, weights: Tensor) -> Alignment:
         """The alignment of one translation from what each of its pieces looked at, EOS last."""
         source_words, source_word_of = words_in(
-            translation.source, translation.source_tokens[:-1], whole=not translation.left_out
+            translation.source, translation.source_pieces[:-1], whole=not translation.left_out
         )
-        target_words, target_word_of = words_in(translation.text, translation.target_tokens)
+        target_words, target_word_of = words_in(translation.text, translation.target_pieces)
         return Alignment(
             source_words=source_words,
             target_words=target_words,
-            source_pieces=translation.source_tokens,
-            target_pieces=(*translation.target_tokens, *self.target_vocabulary.pieces([EOS])),
+            source_pieces=translation.source_pieces,
+            target_pieces=(*translation.target_pieces, *self.target_vocabulary.pieces([EOS])),
             piece_weights=weights,
             source_word_of=source_word_of,
             target_word_of=target_word_of,
@@ -334,46 +335,24 @@ class Translator:
 
     def _copied(self, translation: Translation, alignment: Alignment) -> Translation:
         """A translation with letters of the source for what is unknown in it."""
-        pieces = list(translation.target_tokens)
+        pieces = list(translation.target_pieces)
         unknown = [place for place, one in enumerate(translation.source_ids) if one == UNK]
         for row, one in enumerate(translation.target_ids):
             if one != UNK:
                 continue
             if unknown:
                 largest = alignment.piece_weights[row, unknown].argmax()
-                pieces[row] = translation.source_tokens[unknown[int(largest)]]
+                pieces[row] = translation.source_pieces[unknown[int(largest)]]
             else:
                 largest = alignment.weights[alignment.target_word_of[row]].argmax()
                 pieces[row] = tidied(alignment.source_words[int(largest)])
-        return replace(translation, text=spelled(pieces), target_tokens=tuple(pieces))
+        return replace(translation, text=spelled(pieces), target_pieces=tuple(pieces))
 
     def __repr__(self) -> str:
         return (
             f"Translator({self.name!r}, {type(self.model).__name__}, source={len(self.source_vocabulary)}, "
             f"target={len(self.target_vocabulary)}, device={str(self.device)!r})"
         )
-
-
-def refuse_others(texts: Sequence[str], what: str, first: int) -> None:
-    """Refuse what is no text, by the number of its line."""
-    for number, text in enumerate(texts, first):
-        if not isinstance(text, str):
-            raise TypeError(f"{what} of line {number} is {a(text)}; it takes a str.")
-
-
-def prefixes(prefix: str | Sequence[str] | None, texts: Sequence[str], first: int = 1) -> Sequence[str]:
-    """A prefix for each text.
-
-    Raises:
-        ValueError: there are not as many.
-        TypeError: one that is no str.
-    """
-    if prefix is None or isinstance(prefix, str):
-        return [prefix or ""] * len(texts)
-    refuse_others(prefix, "the prefix", first)
-    if len(prefix) != len(texts):
-        raise ValueError(f"got {len(prefix)} prefixes for {len(texts)} texts; give one for all, or one for each.")
-    return prefix
 
 
 def attended_again(pattern: Pattern) -> Attended:

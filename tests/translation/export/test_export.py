@@ -3,18 +3,13 @@
 import sys
 
 import pytest
+from refusals import refusal
 
 from regard import InputError
 from regard.translation.export import FORMATS, export, format_named
 from regard.translation.export import ctranslate2 as ct2
 
 LINES = ["the cat sat", "two men"]
-
-
-def refusal(*arguments, **named):
-    with pytest.raises(InputError) as caught:
-        export(*arguments, **named)
-    return str(caught.value)
 
 
 def test_the_checked_export_is_all_that_is_left(folder, tmp_path):
@@ -36,7 +31,7 @@ def test_an_export_that_translates_differently_is_not_kept(folder, tmp_path, mon
         spec.beta = spec.beta + 1
 
     monkeypatch.setattr(ct2, "set_norm", wrong_norm)
-    message = refusal(folder, "ctranslate2", tmp_path / "out", LINES)
+    message = refusal(InputError, export, folder, "ctranslate2", tmp_path / "out", LINES)
     assert message.startswith(
         "the CTranslate2 export does not translate as the translator does, so it was not kept: same translation of "
     )
@@ -44,25 +39,25 @@ def test_an_export_that_translates_differently_is_not_kept(folder, tmp_path, mon
 
 
 def test_a_format_that_there_is_not(folder, tmp_path):
-    assert refusal(folder, "ctranslate", tmp_path / "out") == (
+    assert refusal(InputError, export, folder, "ctranslate", tmp_path / "out") == (
         "cannot export to 'ctranslate'; nearest: ctranslate2; there are huggingface, ctranslate2, onnx."
     )
 
 
 def test_a_folder_that_exists_is_left_alone(folder, tmp_path):
-    assert refusal(folder, "onnx", tmp_path) == (
+    assert refusal(InputError, export, folder, "onnx", tmp_path) == (
         f"{tmp_path} exists already; name a folder that does not, or remove it first."
     )
 
 
 def test_a_place_that_is_not_there(folder, tmp_path):
-    assert refusal(folder, "onnx", tmp_path / "none" / "out") == (
+    assert refusal(InputError, export, folder, "onnx", tmp_path / "none" / "out") == (
         f"cannot write {tmp_path}/none/out: there is no folder {tmp_path}/none; make it first or name another."
     )
 
 
 def test_a_folder_without_a_translator(tmp_path):
-    assert refusal(tmp_path / "none", "onnx", tmp_path / "out") == (
+    assert refusal(InputError, export, tmp_path / "none", "onnx", tmp_path / "out") == (
         f"{tmp_path}/none does not exist; give the folder that regard train wrote with --out."
     )
 
@@ -72,7 +67,7 @@ def test_a_disk_that_refuses(folder, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(ct2, "write", full)
-    assert refusal(folder, "ctranslate2", tmp_path / "out") == (
+    assert refusal(InputError, export, folder, "ctranslate2", tmp_path / "out") == (
         f"cannot write {tmp_path}/out: no space left on device; name another folder."
     )
     assert list(tmp_path.iterdir()) == []
@@ -88,7 +83,7 @@ def test_a_disk_that_refuses(folder, tmp_path, monkeypatch):
 )
 def test_without_the_package(folder, tmp_path, monkeypatch, to, module, extra):
     monkeypatch.setitem(sys.modules, module, None)
-    message = refusal(folder, to, tmp_path / "out")
+    message = refusal(InputError, export, folder, to, tmp_path / "out")
     assert message.startswith("this needs the package ")
     assert message.endswith(f", which is not installed; install it with pip install 'regard[{extra}]'.")
     assert list(tmp_path.iterdir()) == []

@@ -23,13 +23,13 @@ Name = Literal["fused", "math", "tiled", "flex", "reference"]
 
 
 @dataclass(slots=True)
-class Asked:
-    """The backend that was asked for by name; an attribute, as torch.compile guards those and no ContextVar."""
+class Preferred:
+    """The backend that `use_backend` names; an attribute, as torch.compile guards those and no ContextVar."""
 
     name: Name | None = None
 
 
-ASKED = Asked()
+PREFERRED = Preferred()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +45,20 @@ class Backend:
     why_not: Callable[[Pattern, float], str | None]
 
 
-def why_not_fused(asked: Pattern, dropout: float) -> str | None:
+def why_not_fused(pattern: Pattern, dropout: float) -> str | None:
     """The kernel must have this kind of attention, and must not build the weights for it."""
-    return fused.why_not(asked.score, asked.normalise) or fused.why_built(asked, dropout)
+    return fused.why_not(pattern.score, pattern.normalise) or fused.why_built(pattern, dropout)
 
 
-def why_not_math(asked: Pattern, dropout: float) -> str | None:
+def why_not_math(pattern: Pattern, dropout: float) -> str | None:
     """The kernel must have this kind of attention."""
-    return fused.why_not(asked.score, asked.normalise)
+    return fused.why_not(pattern.score, pattern.normalise)
 
 
 BACKENDS: Mapping[Name, Backend] = {
     "fused": Backend(fused.fused, why_not_fused),
     "math": Backend(fused.math, why_not_math),
-    "tiled": Backend(tiled.tiled, lambda asked, dropout: None),
+    "tiled": Backend(tiled.tiled, lambda pattern, dropout: None),
     "flex": Backend(flex.flex, flex.why_not),
     "reference": Backend(reference.looped, reference.why_not),
 }
@@ -80,19 +80,19 @@ def use_backend(name: Name) -> Iterator[None]:
     """
     if name not in get_args(Name):
         raise ValueError(f"no backend {name!r}; there are {', '.join(get_args(Name)[:-1])} and {get_args(Name)[-1]}.")
-    before, ASKED.name = ASKED.name, name
+    before, PREFERRED.name = PREFERRED.name, name
     try:
         yield
     finally:
-        ASKED.name = before
+        PREFERRED.name = before
 
 
-def chosen_backend(asked: Pattern, dropout: float) -> Name:
+def chosen_backend(pattern: Pattern, dropout: float) -> Name:
     """The backend that computes a call."""
-    name = ASKED.name
+    name = PREFERRED.name
     if name is None:
-        return "fused" if why_not_fused(asked, dropout) is None else slower(asked, dropout)
-    reason = BACKENDS[name].why_not(asked, dropout)
+        return "fused" if why_not_fused(pattern, dropout) is None else slower(pattern, dropout)
+    reason = BACKENDS[name].why_not(pattern, dropout)
     if reason is not None:
         raise ValueError(
             f"the {name} backend was asked for and cannot do this call: {reason}; use_backend('tiled') can, "
@@ -101,21 +101,21 @@ def chosen_backend(asked: Pattern, dropout: float) -> Name:
     return name
 
 
-def slower(asked: Pattern, dropout: float) -> Name:
+def slower(pattern: Pattern, dropout: float) -> Name:
     """The backend for a call that the fused kernel cannot do."""
-    if why_not_math(asked, dropout) is None and asked.shape.numel() <= BLOCK_WEIGHTS:
+    if why_not_math(pattern, dropout) is None and pattern.shape.numel() <= BLOCK_WEIGHTS:
         return "math"
     return "tiled"
 
 
-def explanation(asked: Pattern, dropout: float) -> str:
+def explanation(pattern: Pattern, dropout: float) -> str:
     """Which backend computes a call, and why no faster one does."""
-    name = chosen_backend(asked, dropout)
-    if ASKED.name is not None:
+    name = chosen_backend(pattern, dropout)
+    if PREFERRED.name is not None:
         return f"{name}: asked for by name"
-    reason = why_not_fused(asked, dropout)
+    reason = why_not_fused(pattern, dropout)
     if reason is None:
         return "fused: the fastest, and exact for this call"
-    if name == "tiled" and why_not_math(asked, dropout) is None:
-        reason += f", and {asked.shape.numel():,} weights are too many to be built, which math would do"
+    if name == "tiled" and why_not_math(pattern, dropout) is None:
+        reason += f", and {pattern.shape.numel():,} weights are too many to be built, which math would do"
     return f"{name}: {reason}"

@@ -30,10 +30,10 @@ KINDS = 256
 """How many kinds and sizes of call may be compiled side by side; PyTorch's own limit of 8 would stop at the ninth."""
 
 
-def why_not(asked: Pattern, dropout: float) -> str | None:
+def why_not(pattern: Pattern, dropout: float) -> str | None:
     """Why FlexAttention cannot do a call; None if it can."""
-    score, normalise, query = asked.score, asked.normalise, asked.query
-    tensors = (asked.query, asked.key, asked.value)
+    score, normalise, query = pattern.score, pattern.normalise, pattern.query
+    tensors = (pattern.query, pattern.key, pattern.value)
     if not isinstance(score, ScaledDot):
         return f"FlexAttention is given dot products here, not {type(score).__name__}"
     if score.bias is not None:
@@ -53,17 +53,17 @@ def why_not(asked: Pattern, dropout: float) -> str | None:
     return None
 
 
-def flex(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
+def flex(pattern: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     """The context of a call that `why_not` has nothing against."""
-    score, normalise, grid = asked.score, asked.normalise, asked.grid
+    score, normalise, grid = pattern.score, pattern.normalise, pattern.grid
     assert isinstance(score, ScaledDot)
     assert isinstance(normalise, Softmax)
-    query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (asked.query, asked.key, asked.value))
+    query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (pattern.query, pattern.key, pattern.value))
     if grid.shape.numel() == 0:
         return query.new_zeros(*grid.shape[:3], value.shape[-1])
     scale = score.factor(query.shape[-1]) / normalise.temperature
     softcap = None if score.softcap is None else score.softcap / normalise.temperature
-    blocks = None if asked.mask is None else block_mask(asked.mask, grid, query.device)
+    blocks = None if pattern.mask is None else block_mask(pattern.mask, grid, query.device)
     with torch._dynamo.config.patch(recompile_limit=KINDS, accumulated_recompile_limit=KINDS):
         return compiled()(
             query,

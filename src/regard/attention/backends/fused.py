@@ -62,31 +62,31 @@ def why_not(score: Score, normalise: Normaliser) -> str | None:
     return None
 
 
-def why_built(asked: Pattern, dropout: float) -> str | None:
+def why_built(pattern: Pattern, dropout: float) -> str | None:
     """Why only PyTorch's kernel that builds the weights does a call; None if another does it too."""
     if forward():
         return "the fused kernel has no forward derivative"
-    if asked.query.is_cuda and asked.dtype == torch.float64:
+    if pattern.query.is_cuda and pattern.dtype == torch.float64:
         return "on CUDA the fused kernels have no float64"
-    if not asked.query.is_cpu:
+    if not pattern.query.is_cpu:
         return None
     if dropout > 0:
         return "on a CPU the fused kernel has no dropout"
-    if isinstance(asked.score, ScaledDot) and wanted(tensors_in(asked.score.bias)):
+    if isinstance(pattern.score, ScaledDot) and wanted(tensors_in(pattern.score.bias)):
         return "on a CPU the fused kernel trains no bias"
     return None
 
 
-def fused(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
+def fused(pattern: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     """The context, for a call that neither `why_not` nor `why_built` has anything against."""
-    if rounds(asked):
-        return in_float32(fused, asked, dropout)
-    score, normalise, mask, grid = asked.score, asked.normalise, asked.mask, asked.grid
+    if rounds(pattern):
+        return in_float32(fused, pattern, dropout)
+    score, normalise, mask, grid = pattern.score, pattern.normalise, pattern.mask, pattern.grid
     assert isinstance(score, ScaledDot)
     assert isinstance(normalise, Softmax)
-    scale = score.factor(asked.query.shape[-1]) / normalise.temperature
-    bias = bias_of(score, normalise.temperature, asked.query)
-    query, key, value = same_batch(grid, *same_width(asked.query, asked.key, asked.value))
+    scale = score.factor(pattern.query.shape[-1]) / normalise.temperature
+    bias = bias_of(score, normalise.temperature, pattern.query)
+    query, key, value = same_batch(grid, *same_width(pattern.query, pattern.key, pattern.value))
     causal = isinstance(mask, Causal) and (grid.offset if mask.offset is None else mask.offset) == 0
     causal = causal and scale > 0  # the kernel bars the future with -∞ before it scales, which a scale of 0 makes NaN
     if grid.queries == 0 or grid.keys == 0 or (bias is None and mask is None):
@@ -103,47 +103,47 @@ def fused(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries 
             run = partial(recomputed, kernel_of_block, draws=dropout > 0)
         blocks = [run(query, key, value, mask, bias, grid, queries, scale, dropout) for queries in parts]
         context = torch.cat(blocks, dim=2) if len(blocks) > 1 else blocks[0]
-    d_value = asked.value.shape[-1]
+    d_value = pattern.value.shape[-1]
     return context if context.shape[-1] == d_value else context[..., :d_value]
 
 
-def math(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
+def math(pattern: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     """The context by PyTorch's kernel that builds the weights, for a call that `why_not` has nothing against."""
-    if rounds(asked):
-        return in_float32(math, asked, dropout)
-    assert isinstance(asked.score, ScaledDot)
-    assert isinstance(asked.normalise, Softmax)
-    temperature = asked.normalise.temperature
-    scale = asked.score.factor(asked.query.shape[-1]) / temperature
-    bias = bias_of(asked.score, temperature, asked.query)
-    query, key, value = same_batch(asked.grid, asked.query, asked.key, asked.value)
-    return math_kernel(query, key, value, joined(asked.mask, bias, asked.grid.whole(), query), scale, dropout)
+    if rounds(pattern):
+        return in_float32(math, pattern, dropout)
+    assert isinstance(pattern.score, ScaledDot)
+    assert isinstance(pattern.normalise, Softmax)
+    temperature = pattern.normalise.temperature
+    scale = pattern.score.factor(pattern.query.shape[-1]) / temperature
+    bias = bias_of(pattern.score, temperature, pattern.query)
+    query, key, value = same_batch(pattern.grid, pattern.query, pattern.key, pattern.value)
+    return math_kernel(query, key, value, joined(pattern.mask, bias, pattern.grid.whole(), query), scale, dropout)
 
 
-def rounds(asked: Pattern) -> bool:
+def rounds(pattern: Pattern) -> bool:
     """Whether something is computed for the kernel that a half type, the input's or autocast's, would round.
 
     That is what queries and keys are turned into, and a bias over a temperature.
     """
-    score, normalise = asked.score, asked.normalise
+    score, normalise = pattern.score, pattern.normalise
     if isinstance(score, DotScore):
         return True
     assert isinstance(score, ScaledDot)
     assert isinstance(normalise, Softmax)
-    return asked.query.dtype != asked.dtype and score.bias is not None and normalise.temperature != 1
+    return pattern.query.dtype != pattern.dtype and score.bias is not None and normalise.temperature != 1
 
 
-def in_float32(backend: Run, asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
+def in_float32(backend: Run, pattern: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     """The context of a call that `rounds`, in float32 at least: else it came from other weights than the pattern's."""
-    score = asked.score
-    with as_typed(asked.device):
-        query, key, value = (part.to(asked.dtype) for part in (asked.query, asked.key, asked.value))
+    score = pattern.score
+    with as_typed(pattern.device):
+        query, key, value = (part.to(pattern.dtype) for part in (pattern.query, pattern.key, pattern.value))
         if isinstance(score, DotScore):
             query, key = score.as_dot(query, key)
             score = ScaledDot(scale=1.0)
-        wide = Pattern(query, key, value, asked.grid, score.of_type(query), asked.mask, asked.normalise)
+        wide = Pattern(query, key, value, pattern.grid, score.of_type(query), pattern.mask, pattern.normalise)
         context = backend(wide, dropout)
-    return context.to(asked.value.dtype)
+    return context.to(pattern.value.dtype)
 
 
 def bias_of(score: ScaledDot, temperature: float, query: Tensor) -> Callable[[Tile], Biased] | None:

@@ -76,27 +76,27 @@ def softmax(scores: list[float], temperature: float, sink: float | None) -> list
     return [math.exp((score - largest) / temperature) / total for score in scores]
 
 
-def why_not(asked: Pattern, dropout: float) -> str | None:
+def why_not(pattern: Pattern, dropout: float) -> str | None:
     """Why the loop cannot do a call; None if it can."""
-    if not isinstance(asked.score, ScaledDot) or not isinstance(asked.normalise, Softmax):
+    if not isinstance(pattern.score, ScaledDot) or not isinstance(pattern.normalise, Softmax):
         return "the reference has the softmax of dot products alone"
     if dropout > 0:
         return "the reference has no dropout"
-    parts = (asked.query, asked.key, asked.value, asked.score, asked.normalise)
+    parts = (pattern.query, pattern.key, pattern.value, pattern.score, pattern.normalise)
     if wanted(tensor for part in parts for tensor in tensors_in(part)):
         return "the reference gives no gradients"
     return None
 
 
-def looped(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
+def looped(pattern: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     """The context of a call that `why_not` has nothing against, in the type of its input."""
-    score, normalise, grid = asked.score, asked.normalise, asked.grid
+    score, normalise, grid = pattern.score, pattern.normalise, pattern.grid
     assert isinstance(score, ScaledDot)
     assert isinstance(normalise, Softmax)
     whole = grid.whole()
-    bias = None if score.bias is None else score.biases(whole, asked.query.device, torch.float64).expand(grid.shape)
-    keep = None if asked.mask is None else asked.mask.keep(whole, asked.query.device).expand(grid.shape)
-    query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (asked.query, asked.key, asked.value))
+    bias = None if score.bias is None else score.biases(whole, pattern.query.device, torch.float64).expand(grid.shape)
+    keep = None if pattern.mask is None else pattern.mask.keep(whole, pattern.query.device).expand(grid.shape)
+    query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (pattern.query, pattern.key, pattern.value))
     context, _ = reference(
         query,
         key,

@@ -17,15 +17,15 @@ WORTH_A_PASS = 2**16
 """Weights of a head from which on the compiled pass is faster."""
 
 
-def tiled(asked: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
+def tiled(pattern: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     """The context."""
     if (
-        asked.query.is_cpu
+        pattern.query.is_cpu
         and not torch.compiler.is_compiling()
-        and asked.grid.queries * asked.grid.keys >= WORTH_A_PASS
+        and pattern.grid.queries * pattern.grid.keys >= WORTH_A_PASS
     ):
-        engine = engine_with_context(asked, dropout)
+        engine = engine_with_context(pattern, dropout)
         if engine is not None:
-            context: Tensor = engine.read(asked, NOTHING, contexts=True)[0]
+            context: Tensor = engine.read(pattern, NOTHING, contexts=True)[0]
             return context
-    return asked.apply(asked.value, dropout)
+    return pattern.apply(pattern.value, dropout)

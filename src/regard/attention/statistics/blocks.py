@@ -82,9 +82,9 @@ class Limits:
     stops: Int[Tensor, "#batch #heads queries"]
 
     @classmethod
-    def of(cls, asked: "Pattern") -> "Limits | None":
+    def of(cls, pattern: "Pattern") -> "Limits | None":
         """Those of a pattern's mask; None if it has none, or if that is no such mask."""
-        ranges, n_queries = None if asked.mask is None else ranges_of(asked), asked.grid.queries
+        ranges, n_queries = None if pattern.mask is None else ranges_of(pattern), pattern.grid.queries
         if ranges is None or len(ranges.starts) > 1:
             return None
         limits = (limit[0].expand(-1, -1, n_queries).int().contiguous() for limit in (ranges.starts, ranges.stops))
@@ -104,9 +104,9 @@ class Limits:
         return [range(*both) for both in zip(first, last, strict=True)]
 
 
-def ranges_of(asked: "Pattern") -> Ranges | None:
+def ranges_of(pattern: "Pattern") -> Ranges | None:
     """The mask as ranges of keys; None if it is not that, or names more of them for a query than are worth a loop."""
-    mask, grid, device = asked.mask, asked.grid, asked.device
+    mask, grid, device = pattern.mask, pattern.grid, pattern.device
     if mask is None or not grid.queries:
         return Ranges.of(0, grid.keys, grid, device)
     few = mask.ranges(Grid(grid.batch, grid.heads, 1, grid.keys), device)  # as many as for all queries
@@ -117,11 +117,11 @@ def ranges_of(asked: "Pattern") -> Ranges | None:
     return ranges if len(ranges.starts) == 1 else ranges.some()
 
 
-def blocks_of(asked: "Pattern", limits: Limits | None) -> Iterator[Block]:
+def blocks_of(pattern: "Pattern", limits: Limits | None) -> Iterator[Block]:
     """A pattern in blocks, head by head; how many queries are in one follows from the pattern alone."""
-    grid, n_keys = asked.grid, max(1, asked.grid.keys)
+    grid, n_keys = pattern.grid, max(1, pattern.grid.keys)
     size = max(1, min(MOST, SCORES_AT_MOST // n_keys))
-    if asked.mask is None and 2 * size * n_keys <= SCORES_IN_CACHE and grid.batch * grid.heads >= HEADS_TO_SHARE:
+    if pattern.mask is None and 2 * size * n_keys <= SCORES_IN_CACHE and grid.batch * grid.heads >= HEADS_TO_SHARE:
         size *= 2
     queries, reaches = list(spans(grid.queries, size)), dict[tuple[int, int], list[range]]()
     for batch, head in product(range(grid.batch), range(grid.heads)):
@@ -129,7 +129,9 @@ def blocks_of(asked: "Pattern", limits: Limits | None) -> Iterator[Block]:
         if plane not in reaches and limits is not None:
             reaches[plane] = limits.reaches(plane, size, grid.keys)
         elif plane not in reaches:
-            reaches[plane] = [range(grid.keys) if asked.mask is None else asked.mask.reach(grid, q) for q in queries]
+            reaches[plane] = [
+                range(grid.keys) if pattern.mask is None else pattern.mask.reach(grid, q) for q in queries
+            ]
         yield from (Block(batch, head, *both) for both in zip(queries, reaches[plane], strict=True))
 
 
@@ -151,17 +153,17 @@ class Head:
     sink: float
 
 
-def with_heads(asked: "Pattern", blocks: Iterable[Block], contexts: bool) -> Iterator[tuple[Block, Head]]:
+def with_heads(pattern: "Pattern", blocks: Iterable[Block], contexts: bool) -> Iterator[tuple[Block, Head]]:
     """Each block with its head; keys and values that several heads share are made ready once."""
-    normalise, score, group = asked.normalise, asked.score, asked.grid.heads // asked.key.shape[1]
+    normalise, score, group = pattern.normalise, pattern.score, pattern.grid.heads // pattern.key.shape[1]
     assert isinstance(normalise, Softmax)
     scale, softcap = None, None
     if isinstance(score, ScaledDot) and score.bias is None:
-        scale = finite(score.factor(asked.key.shape[-1]) / (score.softcap or normalise.temperature))
+        scale = finite(score.factor(pattern.key.shape[-1]) / (score.softcap or normalise.temperature))
         softcap = score.softcap and finite(score.softcap / normalise.temperature)
     sinks = None if normalise.sinks is None else (normalise.sinks.float() / normalise.temperature).tolist()
 
-    queries, keys, values = (heads_of(part, asked.grid.batch) for part in (asked.query, asked.key, asked.value))
+    queries, keys, values = (heads_of(part, pattern.grid.batch) for part in (pattern.query, pattern.key, pattern.value))
 
     @lru_cache(1)
     def shared(batch: int, key_head: int) -> tuple[Tensor, Tensor | None]:
@@ -187,7 +189,7 @@ def heads_of(part: Float[Tensor, "_batch _heads tokens d"], batch: int) -> list[
 
 
 def scores_into(
-    scores: Float[Tensor, "queries keys"], asked: "Pattern", block: Block, head: Head, limits: Limits | None
+    scores: Float[Tensor, "queries keys"], pattern: "Pattern", block: Block, head: Head, limits: Limits | None
 ) -> None:
     """Write the scores of a block; what `limits` bars is left to `rows.c`."""
     if head.scale is not None:
@@ -195,13 +197,13 @@ def scores_into(
         scores.addmm_(query, head.key[block.keys.start : block.keys.stop].T, beta=0, alpha=head.scale)
         if head.softcap is not None:
             scores.tanh_().mul_(head.softcap)
-        if asked.mask is None or limits is not None:
+        if pattern.mask is None or limits is not None:
             return
     else:
-        assert isinstance(asked.normalise, Softmax)
-        torch.div(asked._scores(block.tile(asked.grid))[0, 0], asked.normalise.temperature, out=scores)
-    tile = block.tile(asked.grid)
-    by_mask = None if asked.mask is None or limits is not None else asked.mask.keep(tile, asked.device)
-    for keep in (by_mask, asked.score.keep(tile)):
+        assert isinstance(pattern.normalise, Softmax)
+        torch.div(pattern._scores(block.tile(pattern.grid))[0, 0], pattern.normalise.temperature, out=scores)
+    tile = block.tile(pattern.grid)
+    by_mask = None if pattern.mask is None or limits is not None else pattern.mask.keep(tile, pattern.device)
+    for keep in (by_mask, pattern.score.keep(tile)):
         if keep is not None:
             scores.masked_fill_(~keep[0, 0], -math.inf)

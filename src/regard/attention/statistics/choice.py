@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from regard.attention.pattern import Pattern
 
 
-def engine_for(asked: "Pattern") -> ModuleType | None:
+def engine_for(pattern: "Pattern") -> ModuleType | None:
     """The engine that can do a pattern; None where it is gathered with torch's operations."""
-    if not plain(asked.tensors()):
+    if not plain(pattern.tensors()):
         return None
-    return next((engine for engine in (cpu, gpu) if engine.why_not(asked) is None), None)
+    return next((engine for engine in (cpu, gpu) if engine.why_not(pattern) is None), None)
 
 
-def engine_with_context(asked: "Pattern", dropout: float) -> ModuleType | None:
+def engine_with_context(pattern: "Pattern", dropout: float) -> ModuleType | None:
     """The engine that can compute the context too; None where weights are dropped or gradients are wanted."""
-    return None if dropout > 0 or wanted(asked.tensors()) else engine_for(asked)
+    return None if dropout > 0 or wanted(pattern.tensors()) else engine_for(pattern)

@@ -36,13 +36,13 @@ WORTH_A_THREAD = 2**18
 """Weights that take longer than it takes to wake a thread."""
 
 
-def why_not(asked: "Pattern") -> str | None:
+def why_not(pattern: "Pattern") -> str | None:
     """Why a pattern cannot be gone through this way; None if it can."""
-    if asked.query.device.type != "cpu":
+    if pattern.query.device.type != "cpu":
         return "it runs on a CPU"
-    if not isinstance(asked.normalise, Softmax) or asked.normalise.temperature == 0:
+    if not isinstance(pattern.normalise, Softmax) or pattern.normalise.temperature == 0:
         return "it has softmax alone"
-    if asked.dtype == torch.float64:
+    if pattern.dtype == torch.float64:
         return "it computes in float32"
     if kernel.regard_rows() is None:
         return "no C compiler was found"
@@ -50,26 +50,26 @@ def why_not(asked: "Pattern") -> str | None:
 
 
 def read(
-    asked: "Pattern", ask: Ask, *, contexts: bool, report: Report | None = None
+    pattern: "Pattern", ask: Ask, *, contexts: bool, report: Report | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
     """The context, if it is wanted, and the summary of a pattern that `why_not` has nothing against."""
-    totals = gone_through(asked, ask, contexts=contexts, report=report)
-    context = None if totals.context is None else totals.context.to(asked.value.dtype)
+    totals = gone_through(pattern, ask, contexts=contexts, report=report)
+    context = None if totals.context is None else totals.context.to(pattern.value.dtype)
     return context, totals.summary()
 
 
 @torch.inference_mode(False)
 @torch.no_grad()
 def gone_through(
-    asked: "Pattern", ask: Ask, *, contexts: bool, report: Report | None = None, share: slice = slice(None)
+    pattern: "Pattern", ask: Ask, *, contexts: bool, report: Report | None = None, share: slice = slice(None)
 ) -> Totals:
     """What a share of the blocks comes to, or all of them."""
-    with as_typed(asked.device):
-        reading = Reading.of(asked, ask, contexts)
-        blocks = list(blocks_of(asked, reading.limits))[share]
+    with as_typed(pattern.device):
+        reading = Reading.of(pattern, ask, contexts)
+        blocks = list(blocks_of(pattern, reading.limits))[share]
         done, of = 0, sum(block.size for block in blocks)
         threads = min(torch.get_num_threads(), 1 + of // WORTH_A_THREAD)
-        with closing(shared_out(with_heads(asked, blocks, contexts), reading.read, threads)) as sizes:
+        with closing(shared_out(with_heads(pattern, blocks, contexts), reading.read, threads)) as sizes:
             for size in sizes:
                 done += size
                 if report is not None:
@@ -81,16 +81,16 @@ def gone_through(
 class Reading:
     """One pass over a pattern: where its results go, and what the compiled function is told of all of its blocks."""
 
-    asked: "Pattern"
+    pattern: "Pattern"
     totals: Totals
     limits: Limits | None
     call: kernel.Call
     taken: Int[Tensor, " 1"]
 
     @classmethod
-    def of(cls, asked: "Pattern", ask: Ask, contexts: bool) -> "Reading":
+    def of(cls, pattern: "Pattern", ask: Ask, contexts: bool) -> "Reading":
         """A pass that has not begun."""
-        grid, totals = asked.grid, Totals.of(asked.grid, ask, asked.value.shape[-1] if contexts else None)
+        grid, totals = pattern.grid, Totals.of(pattern.grid, ask, pattern.value.shape[-1] if contexts else None)
         lines, cells = ask.pooled or (0, 0)
         taken = torch.zeros(1, dtype=torch.int8, device=HERE)
         call = kernel.Call(
@@ -113,7 +113,7 @@ class Reading:
             total: Sum | None = getattr(totals, name)
             if total is not None:
                 setattr(call, name, kernel.Sum(total.rounded.data_ptr(), total.lost.data_ptr()))
-        return cls(asked, totals, Limits.of(asked), call, taken)
+        return cls(pattern, totals, Limits.of(pattern), call, taken)
 
     def read(self, work: tuple[Block, Head]) -> int:
         """Fill in the rows of a block, and add to the columns; gives how many weights that were."""
@@ -130,7 +130,7 @@ class Reading:
         sums = list(self.sums(rows, head))
         for number, part in enumerate(parts):
             scores = numbers[n_rows * width * number :][: part.size].view(n_rows, -1)
-            scores_into(scores, self.asked, part, head, self.limits)
+            scores_into(scores, self.pattern, part, head, self.limits)
             self.weights_from_scores(block, head, width, number, numbers)
             shrink = numbers[n_rows * n_keys :][:n_rows, None]
             for total, of_keys in sums:
@@ -166,7 +166,7 @@ class Reading:
             len(block.keys),
             width,
             part,
-            block.batch * self.asked.grid.heads + block.head,
+            block.batch * self.pattern.grid.heads + block.head,
             block.queries.start,
             block.keys.start,
             head.sink,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def summary_over_ranks(
-    asked: "Pattern", ask: Ask, group: "dist.ProcessGroup | None" = None, report: Report | None = None
+    pattern: "Pattern", ask: Ask, group: "dist.ProcessGroup | None" = None, report: Report | None = None
 ) -> Summary:
     """What is asked of a pattern, its blocks shared out over the ranks of a process group.
 
@@ -38,25 +38,25 @@ def summary_over_ranks(
             "there are no ranks to share the work out over; call torch.distributed.init_process_group first, "
             "or ask the pattern itself: pattern.answer(ask)."
         )
-    why = engine.why_not(asked)
+    why = engine.why_not(pattern)
     if why is not None:
         raise ValueError(
-            f"{asked!r} cannot be shared out over ranks: {why}; ask the pattern itself: pattern.answer(ask)."
+            f"{pattern!r} cannot be shared out over ranks: {why}; ask the pattern itself: pattern.answer(ask)."
         )
-    ask.check(asked.grid)
-    asked.check_unchanged()
-    check_shapes(asked, group)
+    ask.check(pattern.grid)
+    pattern.check_unchanged()
+    check_shapes(pattern, group)
     rank, size = dist.get_rank(group), dist.get_world_size(group)
     with reporting(report if rank == 0 else to_nobody) as told:
         share = slice(rank, None, size)
-        totals = engine.gone_through(asked, ask, contexts=False, report=told, share=share)
+        totals = engine.gone_through(pattern, ask, contexts=False, report=told, share=share)
     with torch.no_grad():
         return together(totals, group).summary()
 
 
-def check_shapes(asked: "Pattern", group: "dist.ProcessGroup | None") -> None:
+def check_shapes(pattern: "Pattern", group: "dist.ProcessGroup | None") -> None:
     """Refuse what cannot be one pattern, before ranks wait for each other for ever."""
-    mine = torch.tensor(asked.shape)
+    mine = torch.tensor(pattern.shape)
     shapes = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
     dist.all_gather(shapes, mine, group)
     if any(not torch.equal(shape, mine) for shape in shapes):

@@ -108,27 +108,27 @@ class Call:
     widths: tuple[int, int]
 
     @classmethod
-    def of(cls, asked: "Pattern") -> "Call":
+    def of(cls, pattern: "Pattern") -> "Call":
         """The call for a pattern."""
-        grid, normalise, ranges = asked.grid, asked.normalise, ranges_of(asked)
+        grid, normalise, ranges = pattern.grid, pattern.normalise, ranges_of(pattern)
         assert isinstance(normalise, Softmax)
         assert ranges is not None
-        d_key, d_value = asked.key.shape[-1], asked.value.shape[-1]
+        d_key, d_value = pattern.key.shape[-1], pattern.value.shape[-1]
         width, wide = padded(d_key), padded(d_value)
-        none = torch.full((grid.heads,), -math.inf, dtype=torch.float32, device=asked.device)
+        none = torch.full((grid.heads,), -math.inf, dtype=torch.float32, device=pattern.device)
         sinks = none if normalise.sinks is None else normalise.sinks.to(none) / normalise.temperature * LOG2_E
         return cls(
             grid=grid,
-            query=rows_of(asked.query),
-            key=rows_of(asked.key),
-            value=rows_of(asked.value),
+            query=rows_of(pattern.query),
+            key=rows_of(pattern.key),
+            value=rows_of(pattern.value),
             limits=limits_of(ranges, grid),
-            rule=rule_of(asked),
+            rule=rule_of(pattern),
             sinks=sinks,
             sizes=Sizes(
-                grid.heads, grid.heads // asked.key.shape[1], grid.queries, grid.keys, grid.offset, d_key, d_value
+                grid.heads, grid.heads // pattern.key.shape[1], grid.queries, grid.keys, grid.offset, d_key, d_value
             ),
-            tiles=tile_sizes(max(width, wide), half=asked.query.itemsize == 2),
+            tiles=tile_sizes(max(width, wide), half=pattern.query.itemsize == 2),
             widths=(width, wide),
         )
 
@@ -175,12 +175,12 @@ def unrounded(bias: Tensor | Bias | None) -> Tensor | Bias | None:
     return bias.bias if isinstance(bias, Rounded) else bias
 
 
-def rule_of(asked: "Pattern") -> Rule:
+def rule_of(pattern: "Pattern") -> Rule:
     """The score of a pattern."""
-    score, normalise, grid, device = asked.score, asked.normalise, asked.grid, asked.device
+    score, normalise, grid, device = pattern.score, pattern.normalise, pattern.grid, pattern.device
     assert isinstance(score, ScaledDot)
     assert isinstance(normalise, Softmax)
-    factor, after = score.factor(asked.key.shape[-1]), LOG2_E / normalise.temperature
+    factor, after = score.factor(pattern.key.shape[-1]), LOG2_E / normalise.temperature
     rule = Rule(inner=factor * after, after=after)
     if score.softcap is not None:
         rule = rule._replace(inner=factor / score.softcap * 2 * LOG2_E, outer=score.softcap * after)

@@ -38,26 +38,26 @@ WEIGHTS_AT_ONCE = 2**37
 """Weights between two reports: well under a second's work."""
 
 
-def why_not(asked: "Pattern") -> str | None:
+def why_not(pattern: "Pattern") -> str | None:
     """Why a pattern cannot be gone through this way; None if it can."""
-    if asked.device.type != "cuda" and not interpreted():
+    if pattern.device.type != "cuda" and not interpreted():
         return "it runs on a GPU"
     if not installed():
         return "triton is not installed"
-    if asked.device.type == "cuda" and torch.cuda.get_device_capability(asked.device) < (8, 0):
+    if pattern.device.type == "cuda" and torch.cuda.get_device_capability(pattern.device) < (8, 0):
         return "it needs a GPU of compute capability 8.0 or above"
-    if not isinstance(asked.normalise, Softmax) or asked.normalise.temperature == 0:
+    if not isinstance(pattern.normalise, Softmax) or pattern.normalise.temperature == 0:
         return "it has softmax alone"
-    if not isinstance(asked.score, ScaledDot):
+    if not isinstance(pattern.score, ScaledDot):
         return "it has scaled dot products alone"
-    if not isinstance(unrounded(asked.score.bias), Alibi | RelativeBias | Tensor | None):
+    if not isinstance(unrounded(pattern.score.bias), Alibi | RelativeBias | Tensor | None):
         return "of rules for a bias it has Alibi and RelativeBias"
-    if asked.dtype == torch.float64:
+    if pattern.dtype == torch.float64:
         return "it computes in float32"
-    widest = WIDEST_BYTES // asked.query.itemsize
-    if max(asked.key.shape[-1], asked.value.shape[-1]) > widest:
-        return f"in {str(asked.query.dtype).removeprefix('torch.')} it has widths up to {widest}"
-    if ranges_of(asked) is None:
+    widest = WIDEST_BYTES // pattern.query.itemsize
+    if max(pattern.key.shape[-1], pattern.value.shape[-1]) > widest:
+        return f"in {str(pattern.query.dtype).removeprefix('torch.')} it has widths up to {widest}"
+    if ranges_of(pattern) is None:
         return f"of masks it has those that keep up to {MOST_RANGES} ranges of keys for each query"
     return None
 
@@ -76,19 +76,19 @@ def installed() -> bool:
 @torch.inference_mode(False)
 @torch.no_grad()
 def read(
-    asked: "Pattern", ask: Ask, *, contexts: bool, report: Report | None = None
+    pattern: "Pattern", ask: Ask, *, contexts: bool, report: Report | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
     """The context, if it is wanted, and the summary of a pattern that `why_not` has nothing against."""
-    with as_typed(asked.device), current(asked.device):
-        query, key, value = map(side_by_side, (asked.query, asked.key, asked.value))
-        asked = replace(asked, query=query, key=key, value=value)
-        totals = Totals.of(asked, ask, contexts)
-        if asked.shape.numel():
-            totals.fill(asked, report)
+    with as_typed(pattern.device), current(pattern.device):
+        query, key, value = map(side_by_side, (pattern.query, pattern.key, pattern.value))
+        pattern = replace(pattern, query=query, key=key, value=value)
+        totals = Totals.of(pattern, ask, contexts)
+        if pattern.shape.numel():
+            totals.fill(pattern, report)
         summary = totals.summary()
         if ask.top is not None or ask.groups is not None:
             rest = replace(NOTHING, top=ask.top, groups=ask.groups)
-            gone_through = gathered(asked.blocks(), asked.grid, asked._like(), rest)
+            gone_through = gathered(pattern.blocks(), pattern.grid, pattern._like(), rest)
             summary = replace(summary, top=gone_through.top, groups=gone_through.groups)
         return totals.context, summary
 
@@ -110,30 +110,30 @@ class Totals:
     pooled: Float[Tensor, "batch heads rows columns"] | None
 
     @classmethod
-    def of(cls, asked: "Pattern", ask: Ask, contexts: bool) -> "Totals":
+    def of(cls, pattern: "Pattern", ask: Ask, contexts: bool) -> "Totals":
         """All of them, at 0."""
-        grid, floats = asked.grid, partial(torch.zeros, dtype=torch.float32, device=asked.device)
-        d_value = asked.value.shape[-1]
+        grid, floats = pattern.grid, partial(torch.zeros, dtype=torch.float32, device=pattern.device)
+        d_value = pattern.value.shape[-1]
         return cls(
             grid=grid,
             ask=ask,
             rows={name: floats(grid.shape[:3]) for name in PER_QUERY if getattr(ask, name)},
-            context=asked.value.new_zeros(*grid.shape[:3], d_value) if contexts else None,
+            context=pattern.value.new_zeros(*grid.shape[:3], d_value) if contexts else None,
             received=floats(grid.batch, grid.heads, grid.keys) if ask.received else None,
             pooled=floats(grid.batch, grid.heads, *ask.pooled) if ask.pooled else None,
         )
 
-    def fill(self, asked: "Pattern", report: Report | None) -> None:
+    def fill(self, pattern: "Pattern", report: Report | None) -> None:
         """Go through the pattern, some heads at a time."""
         from regard.attention.statistics.gpu.columns import cells_for, into_map, read_columns
         from regard.attention.statistics.gpu.rows import Found, read_rows
 
-        call, columns = Call.of(asked), self.received is not None or self.pooled is not None
-        known = context_and_log_sum(asked) if columns and self.context is not None and not self.rows else None
+        call, columns = Call.of(pattern), self.received is not None or self.pooled is not None
+        known = context_and_log_sum(pattern) if columns and self.context is not None and not self.rows else None
         if known is not None:
             self.context, log_sum = known
         else:
-            log_sum = torch.empty(self.grid.shape[:3], dtype=torch.float32, device=asked.device)
+            log_sum = torch.empty(self.grid.shape[:3], dtype=torch.float32, device=pattern.device)
         cells = None if self.ask.pooled is None else cells_for(call, self.ask.pooled)
         per_head = self.grid.queries * self.grid.keys
         for items in spans(self.grid.batch * self.grid.heads, max(1, WEIGHTS_AT_ONCE // per_head)):
@@ -142,9 +142,9 @@ class Totals:
             if columns:
                 read_columns(call, self.ask, log_sum, self.received, cells, items)
             if report is not None:
-                if asked.device.type == "cuda":
+                if pattern.device.type == "cuda":
                     torch.cuda.synchronize()
-                report(items.stop * per_head, asked.shape.numel())
+                report(items.stop * per_head, pattern.shape.numel())
         if cells is not None and self.ask.pooled is not None:
             self.pooled = into_map(cells, call, self.ask)
 

@@ -26,23 +26,23 @@ Kernel = Callable[[Tensor, Tensor, Tensor, bool, float], tuple[Tensor, Tensor]]
 
 
 def context_and_log_sum(
-    asked: "Pattern",
+    pattern: "Pattern",
 ) -> tuple[Float[Tensor, "batch heads queries d_value"], Float[Tensor, "batch heads queries"]] | None:
     """The context, and the log-sum-exp in base 2; None where no kernel of PyTorch's has both."""
-    score, normalise, grid = asked.score, asked.normalise, asked.grid
+    score, normalise, grid = pattern.score, pattern.normalise, pattern.grid
     assert isinstance(score, ScaledDot)
     assert isinstance(normalise, Softmax)
     plain = score.softcap is None and score.bias is None and normalise.sinks is None
-    square = isinstance(asked.mask, Causal) and asked.mask.offset in (None, 0) and grid.queries == grid.keys
-    d_key, d_value = asked.key.shape[-1], asked.value.shape[-1]
-    if not plain or not (asked.mask is None or square) or d_key != d_value or d_key % 8:
+    square = isinstance(pattern.mask, Causal) and pattern.mask.offset in (None, 0) and grid.queries == grid.keys
+    d_key, d_value = pattern.key.shape[-1], pattern.value.shape[-1]
+    if not plain or not (pattern.mask is None or square) or d_key != d_value or d_key % 8:
         return None
     scale = score.factor(d_key) / normalise.temperature
     if scale <= 0:  # barred keys have score -∞ before it is applied
         return None
-    query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (asked.query, asked.key, asked.value))
-    for kernel in KERNELS[asked.device.type]:
-        kind = asked.device, asked.value.dtype, grid.heads // asked.key.shape[1], d_key, square
+    query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (pattern.query, pattern.key, pattern.value))
+    for kernel in KERNELS[pattern.device.type]:
+        kind = pattern.device, pattern.value.dtype, grid.heads // pattern.key.shape[1], d_key, square
         if trusted(kernel, *kind):
             context, log_sum = kernel(query, key, value, square, scale)
             return context, (log_sum.reshape(grid.shape[:3]) * math.log2(math.e)).contiguous()

@@ -1,0 +1,12 @@
+"""The words with which bad input is refused."""
+
+from collections.abc import Callable
+
+import pytest
+
+
+def refusal(kind: type[Exception], call: Callable[..., object], /, *arguments: object, **named: object) -> str:
+    """The text with which a call is refused."""
+    with pytest.raises(kind) as raised:
+        call(*arguments, **named)
+    return str(raised.value)
