@@ -72,10 +72,10 @@ from regard import (
     attend,
     sinusoidal,
 )
-from regard.attention.introduce import modules_in
 from regard.attention.masks import as_mask
 from regard.attention.normalise.hard import Choice
 from regard.attention.normalise.normaliser import Normaliser
+from regard.attention.parts import modules_in
 from regard.attention.scores.prepared import Prepared
 from regard.attention.scores.score import Score
 

@@ -15,10 +15,11 @@ from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend
 from regard.attention.grid import divisors
-from regard.attention.introduce import a, modules_in, parameters_in, with_parameters
+from regard.attention.introduce import a
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
+from regard.attention.parts import modules_in, parameters_in, with_parameters
 from regard.attention.pattern import Pattern
 from regard.attention.positions import Rotary
 from regard.attention.scores.dot import ScaledDot

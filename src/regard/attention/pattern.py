@@ -17,10 +17,10 @@ from torch import Tensor
 
 from regard.attention.gradients import recomputed
 from regard.attention.grid import Grid, Positions, Tile, divisors, every, numbers, spans, take, unknown
-from regard.attention.introduce import tensors_in
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
+from regard.attention.parts import tensors_in
 from regard.attention.precision import as_typed, widest_type
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score

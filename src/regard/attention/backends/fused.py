@@ -25,10 +25,10 @@ from torch import Tensor
 from regard.attention.biases import Bias, Biased
 from regard.attention.gradients import forward, recomputed, wanted
 from regard.attention.grid import Grid, Tile, by_query, side_by_side, spans, unknown
-from regard.attention.introduce import tensors_in
 from regard.attention.masks import Causal, Keep, Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
+from regard.attention.parts import tensors_in
 from regard.attention.pattern import BLOCK_WEIGHTS, Pattern
 from regard.attention.precision import as_typed
 from regard.attention.scores.dot import ScaledDot

@@ -17,8 +17,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.gradients import wanted
-from regard.attention.introduce import tensors_in
 from regard.attention.normalise.softmax import Softmax
+from regard.attention.parts import tensors_in
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
 
