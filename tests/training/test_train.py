@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from refusals import refusal
+from safetensors.torch import load_file
 
 from regard import InputError
 from regard.training.config import TrainConfig
@@ -95,6 +96,16 @@ def test_what_is_said_and_written(tmp_path, texts, quick):
     assert json.loads((tmp_path / "out" / "translator.json").read_text())["extra"]["dev"]["step"] == trained.best.step
     assert sorted(path.name for path in (tmp_path / "out" / "checkpoints").iterdir()) == ["step-6", "step-8"]
     assert not list((tmp_path / "out").glob(".*"))
+
+
+def test_the_last_parameters_are_kept_where_that_is_asked_for(tmp_path, texts, quick):
+    config = quick(learning_rate=10.0, evaluation={"keep": "last", "metric": "loss", "average": 1})  # it gets worse
+    trained = train(*texts, tmp_path / "out", config)
+    assert trained.best.step < trained.kept.step == 8
+    assert json.loads((tmp_path / "out" / "translator.json").read_text())["extra"]["dev"]["step"] == 8
+    kept, last = (load_file(tmp_path / "out" / name) for name in ("model.safetensors", "snapshots/step-8.safetensors"))
+    assert last
+    assert all(torch.equal(kept[name], tensor) for name, tensor in last.items())
 
 
 def test_the_same_seed_is_the_same_training_and_another_is_not(tmp_path, texts, quick):

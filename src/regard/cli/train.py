@@ -73,7 +73,7 @@ def train(
       \\[training]    seed  batch_tokens  accumulate  learning_rate  schedule
                     warmup_steps  label_smoothing  r_drop  clip_norm  weight_decay
                     max_steps  max_minutes  precision  shard
-      \\[evaluation]  every_steps  pairs  metric  patience  average
+      \\[evaluation]  every_steps  pairs  metric  keep  patience  average
                     log_steps  save_minutes
     """
     from regard.cli.work import working
@@ -104,5 +104,7 @@ def tell(trained: "Trained") -> None:
     print(f"trained     {trained.step:,} steps: {trained.reason}")
     if trained.best is not None:
         print(f"best        {trained.best.words()}")
+    if trained.kept is not None and trained.kept != trained.best:
+        print(f"kept        {trained.kept.words()}")
     print(f"translator  {trained.folder}")
     print(f"\nnow         echo '…' | regard translate {trained.folder}")

@@ -15,6 +15,7 @@ from regard.training.schedule import ScheduleName
 
 Kind = Literal["transformer", "recurrent"]
 Metric = Literal["bleu", "loss"]
+Kept = Literal["best", "last"]
 Precision = Literal["float32", "bfloat16"]
 Plain = str | int | float | bool
 
@@ -181,6 +182,10 @@ class Evaluation(Section):
 
     metric: Metric = "bleu"
     """What decides which parameters are best; where BLEU is equal, the loss does."""
+
+    keep: Kept = "best"
+    """Which parameters become the translator: the best, or those of the last evaluation. The best of many evaluations
+    is so by chance too; a schedule that ends low, such as cosine, is made for the last."""
 
     patience: Count | None = None
     """Evaluations in a row, none of them better than all before in its metric or its loss, after which training stops;

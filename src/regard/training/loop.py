@@ -268,9 +268,10 @@ def left_seconds(run: Run, state: State) -> float:
 
 
 def evaluate(run: Run, state: State) -> State:
-    """Judge the parameters as they are or the mean of the latest, whichever has the lower loss, and keep the best.
+    """Judge the parameters as they are or the mean of the latest, whichever has the lower loss.
 
-    The best is written to the training's folder as a translator, so that there is one from the first evaluation on.
+    If they are to be kept, being the best or the last, they are written to the training's folder as a translator, so
+    that there is one from the first evaluation on.
     """
     parameters = run.processes.parameters(run.module)
     if run.judge is not None and run.log is not None:
@@ -278,8 +279,9 @@ def evaluate(run: Run, state: State) -> State:
         name = write_snapshot(run.snapshots, state.position.step, own)
         names = (*(n for n in state.snapshots if n != name), name)[-run.config.evaluation.average :]
         verdict = run.judge.verdict(run.snapshots, names, state.position.step)
-        state = replace(state.judged(verdict.judged, run.config.evaluation.metric), snapshots=names)
-        if state.best == verdict.judged:
+        settings = run.config.evaluation
+        state = replace(state.judged(verdict.judged, settings.metric, settings.keep), snapshots=names)
+        if state.kept == verdict.judged:
             run.judge.write_translator(run.folder, verdict.judged)
         entry = verdict.entry(state)
         run.log.add(entry)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from regard.training.config import Metric
+from regard.training.config import Kept, Metric
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +62,9 @@ class State:
 
     position: Position = Position()
     best: Judged | None = None
+    kept: Judged | None = None
+    """The parameters that are the translator."""
+
     least_loss_nats: float | None = None
     """The lowest of all losses, whether or not its parameters were the best; None = nothing has been judged."""
 
@@ -74,7 +77,7 @@ class State:
     elapsed_seconds: float = 0.0
     """Of training so far, all runs together."""
 
-    def judged(self, found: Judged, metric: Metric) -> "State":
+    def judged(self, found: Judged, metric: Metric, keep: Kept) -> "State":
         """The state after an evaluation.
 
         While nearly nothing is translated yet, BLEU goes up and down by chance; that the loss falls shows that all is
@@ -85,6 +88,7 @@ class State:
         return replace(
             self,
             best=best,
+            kept=found if keep == "last" else best,
             least_loss_nats=found.loss_nats if lower else self.least_loss_nats,
             since_best=0 if best is found or lower else self.since_best + 1,
         )
@@ -96,6 +100,6 @@ class State:
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> "State":
         """The state that as_json wrote down."""
-        best = None if plain["best"] is None else Judged(**plain["best"])
-        changed = {"position": Position(**plain["position"]), "best": best, "snapshots": tuple(plain["snapshots"])}
-        return cls(**{**plain, **changed})
+        best, kept = (Judged(**plain[name]) if plain.get(name) else None for name in ("best", "kept"))
+        position, snapshots = Position(**plain["position"]), tuple(plain["snapshots"])
+        return cls(**{**plain, "position": position, "best": best, "kept": kept, "snapshots": snapshots})

@@ -6,7 +6,7 @@ DIR/data/              the corpus as ids, and the vocabularies
 DIR/checkpoints/       where training goes on
 DIR/snapshots/         the parameters of the latest evaluations
 DIR/log.jsonl, DIR/tensorboard/
-DIR/translator.json …  the best translator so far
+DIR/translator.json …  the translator that is kept: the best so far, or the last
 """
 
 from contextlib import ExitStack
@@ -47,6 +47,9 @@ class Trained:
 
     step: int
     best: Judged | None
+    kept: Judged | None
+    """What the translator is worth; other than the best where the last is kept (evaluation.keep)."""
+
     reason: str | None
     """Why it is over; None = it was stopped and can go on."""
 
@@ -90,7 +93,9 @@ def train(
             if run.log is not None:
                 run.log.close()
     reason = reason_to_end(run, state)
-    return Trained(folder=out, step=state.position.step, best=state.best, reason=reason, is_main=processes.is_main)
+    return Trained(
+        folder=out, step=state.position.step, best=state.best, kept=state.kept, reason=reason, is_main=processes.is_main
+    )
 
 
 def prepared_by_turns(
