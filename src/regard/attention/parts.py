@@ -38,7 +38,7 @@ def modules_in(part: object) -> tuple[nn.Module, ...]:
 def parts_of(module: nn.Module) -> list[object]:
     """The parts that a module and those within it hold and that are no modules themselves."""
     held = [own for inner in module.modules() for own in vars(inner).values()]
-    return [own for own in held if hasattr(own, "__dataclass_fields__")]
+    return [own for own in held if not isinstance(own, dict) and hasattr(own, "__dataclass_fields__")]
 
 
 def parameters_in(part: object) -> tuple[nn.Parameter, ...]:
