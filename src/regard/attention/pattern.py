@@ -19,7 +19,6 @@ from regard.attention.gradients import recomputed
 from regard.attention.grid import Grid, Positions, Tile, divisors, every, numbers, spans, take, unknown
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
-from regard.attention.normalise.softmax import Softmax
 from regard.attention.parts import tensors_in
 from regard.attention.precision import as_typed, widest_type
 from regard.attention.scores.dot import ScaledDot
@@ -62,9 +61,9 @@ class Pattern(ThroughDense):
     key: Float[Tensor, "key_batch key_heads keys d_key"]
     value: Float[Tensor, "value_batch key_heads keys d_value"]
     grid: Grid
-    score: Score = ScaledDot()  # noqa: RUF009 (frozen)
-    mask: Mask | None = None
-    normalise: Normaliser = Softmax()  # noqa: RUF009 (frozen)
+    score: Score
+    mask: Mask | None
+    normalise: Normaliser
     known: Summary | None = None
     versions: tuple[int, ...] | None = field(init=False)
 

@@ -31,6 +31,11 @@ def as_typed(device: torch.device) -> AbstractContextManager[object]:
     (torch.float32, torch.bfloat16)
     """
     kind = device.type
-    if not (torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)):
+    if not (may_autocast(kind) and torch.is_autocast_enabled(kind)):
         return nullcontext()
     return torch.autocast(kind, enabled=False)
+
+
+def may_autocast(kind: str) -> bool:
+    """Whether a kind of device has autocast; the compiler of torch 2.11 cannot follow torch's own function."""
+    return kind != "meta" if torch.compiler.is_compiling() else torch.amp.is_autocast_available(kind)
