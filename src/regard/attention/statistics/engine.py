@@ -25,7 +25,7 @@ from regard.attention.precision import as_typed
 from regard.attention.statistics import kernel
 from regard.attention.statistics.blocks import Block, Head, Limits, blocks_of, scores_into, with_heads
 from regard.attention.statistics.progress import Report
-from regard.attention.statistics.threads import one_thread_each, shared_out
+from regard.attention.statistics.threads import shared_out
 from regard.attention.statistics.totals import HERE, Sum, Totals
 from regard.attention.summary import Ask, Summary
 
@@ -55,8 +55,7 @@ def read(
     """The context, if it is wanted, and the summary of a pattern that `why_not` has nothing against."""
     totals = gone_through(pattern, ask, contexts=contexts, report=report)
     context = None if totals.context is None else totals.context.to(pattern.value.dtype)
-    with one_thread_each():
-        return context, totals.summary()
+    return context, totals.summary()
 
 
 @torch.inference_mode(False)
@@ -65,12 +64,11 @@ def gone_through(
     pattern: "Pattern", ask: Ask, *, contexts: bool, report: Report | None = None, share: slice = slice(None)
 ) -> Totals:
     """What a share of the blocks comes to, or all of them."""
-    threads = torch.get_num_threads()
-    with as_typed(pattern.device), one_thread_each():
+    with as_typed(pattern.device):
         reading = Reading.of(pattern, ask, contexts)
         blocks = list(blocks_of(pattern, reading.limits))[share]
         done, of = 0, sum(block.size for block in blocks)
-        threads = min(threads, 1 + of // WORTH_A_THREAD)
+        threads = min(torch.get_num_threads(), 1 + of // WORTH_A_THREAD)
         with closing(shared_out(with_heads(pattern, blocks, contexts), reading.read, threads)) as sizes:
             for size in sizes:
                 done += size
