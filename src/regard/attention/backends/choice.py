@@ -37,7 +37,7 @@ class Backend:
     """A way to compute a context.
 
     Attributes:
-        run: from what was asked, and the chance that a weight is dropped, to the context.
+        run: from a pattern, and the chance that a weight is dropped, to the context.
         why_not: why it cannot do a call; None if it can.
     """
 

@@ -35,7 +35,7 @@ from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import DotScore, Score
 
 Run = Callable[[Pattern, float], Float[Tensor, "batch heads queries d_value"]]
-"""A backend: from what was asked, and the chance that a weight is dropped, to the context."""
+"""A backend: from a pattern, and the chance that a weight is dropped, to the context."""
 
 BLOCK_QUERIES = 256
 """Queries in one block; measured best among 128, 256, 512 for a causal mask of 2,048 tokens on two cores."""
