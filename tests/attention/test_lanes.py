@@ -16,7 +16,7 @@ from regard.transformer import newest
 from regard.transformer.model import BareStep, Transformer
 from regard.translation import likeliest
 
-KERNELS = kernel.regard_rows, linear.regard_linear, likeliest.regard_likeliest, newest.regard_newest
+KERNELS = kernel.regard_blocks, linear.regard_linear, likeliest.regard_likeliest, newest.regard_newest
 
 
 @pytest.fixture(autouse=True, params=[4, 8, 16])

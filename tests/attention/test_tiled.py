@@ -34,7 +34,7 @@ OPTIONS = {
 @pytest.fixture
 def passes(monkeypatch):
     """Every call is large enough; the patterns that the compiled pass went through."""
-    assert kernel.regard_rows() is not None, "these tests need a C compiler"
+    assert kernel.regard_blocks() is not None, "these tests need a C compiler"
     monkeypatch.setattr(tiled, "WORTH_A_PASS", 0)
     seen, read = [], engine.read
     monkeypatch.setattr(engine, "read", lambda asked, *rest, **named: seen.append(asked) or read(asked, *rest, **named))
@@ -118,7 +118,7 @@ def test_what_it_cannot_do_is_done_otherwise(normal, passes, monkeypatch):
     assert sinks.grad.any()
     with use_backend("tiled"):
         assert (attend(x, x, torch.ones_like(x), dropout=0.5).context != 1).any()
-    monkeypatch.setattr(kernel, "regard_rows", lambda: None)
+    monkeypatch.setattr(kernel, "regard_blocks", lambda: None)
     assert_close(attend(x, x, x, score=score).context, found[2].float())
     assert passes == []
 

@@ -17,8 +17,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-HEADERS = tuple(sorted(Path(__file__).parent.glob("*.h")))
+HEADERS = tuple(Path(__file__).parent.glob("*.h"))
 FLAGS = ("-O3", "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC")
+
+BORN = os.getpid()
+"""The process that imported this; one that is forked from it has none of torch's threads."""
 
 FLOATS, INTEGERS = ctypes.c_void_p, ctypes.c_void_p
 """Pointers into tensors of floating-point numbers, and of whole ones."""
@@ -28,7 +31,7 @@ def compiled(source: Path, name: str, *arguments: Any) -> Any | None:
     """A function of a C file, which gives nothing back; None where it cannot be had.
 
     Args:
-        source: where it is written, with nothing beside it but the headers of this folder.
+        source: where it is written, with nothing beside it but headers, those of its folder and of this one.
         name: of the function.
         arguments: their types.
     """
@@ -49,9 +52,9 @@ def on_threads(function: Any, call: ctypes.Structure, threads: int) -> None:
     Args:
         function: takes a call by reference, and gives out what there is to do itself.
         call: what it is given.
-        threads: at most; a single one where torch's cannot be had.
+        threads: at most; a single one where torch's cannot be had, as in a process that was forked.
     """
-    if threads > 1 and (together := parallel()) is not None:
+    if threads > 1 and os.getpid() == BORN and (together := parallel()) is not None:
         together(function, ctypes.byref(call), threads, 0)
     else:
         function(ctypes.byref(call))
@@ -91,7 +94,7 @@ def library(source: Path, folder: Path) -> Path:
     if compiler is None:
         raise FileNotFoundError("no C compiler")
     version = subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=30).stdout
-    texts = [path.read_bytes() for path in (source, *HEADERS)]
+    texts = [path.read_bytes() for path in (source, *sorted({*HEADERS, *source.parent.glob("*.h")}))]
     made_of = b"\0".join([*texts, version, processor(), *map(str.encode, FLAGS)])
     path = folder / f"{source.stem}-{hashlib.sha256(made_of).hexdigest()[:16]}.so"
     if not path.exists():

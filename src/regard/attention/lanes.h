@@ -1,5 +1,7 @@
 /* As many numbers at once as fit one of the processor's registers: with more, compilers make very slow programs. */
 
+#pragma once
+
 #include <math.h>
 #include <stdint.h>
 
@@ -20,6 +22,7 @@ typedef int32_t lanes __attribute__((vector_size(4 * WIDE)));
 typedef int32_t unaligned_lanes __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
 typedef float four __attribute__((vector_size(16)));
 typedef int32_t four_lanes __attribute__((vector_size(16)));
+typedef float any_four __attribute__((vector_size(16), aligned(4), may_alias));
 
 static inline wide load(const float *from) { return *(const unaligned *)from; }
 static inline void store(float *to, wide numbers) { *(unaligned *)to = numbers; }
@@ -27,6 +30,15 @@ static inline wide all(float number) { return (wide){} + number; }
 static inline wide choose(lanes where, wide yes, wide no) {
   return (wide)(((lanes)yes & where) | ((lanes)no & ~where));
 }
+
+/* What leaves a number in its register, where compilers would read it again for every product. */
+#if defined(__AVX512F__)
+#define HELD(numbers) __asm__("" : "+v"(numbers))
+#elif defined(__AVX__) && WIDE <= 8
+#define HELD(numbers) __asm__("" : "+x"(numbers))
+#else
+#define HELD(numbers)
+#endif
 
 /* The first n. Where a row ends, a whole width is read, and what is beyond it stays as it is: so there must be memory
    after a row, and nobody else may write into it at the same time. */

@@ -8,17 +8,6 @@
 /* Rows that are multiplied at once with 4 outputs' weights: as many as there are registers for. */
 #define TILE (WIDE == 16 ? 4 : WIDE == 8 ? 2 : 1)
 
-/* What leaves a number in its register, where compilers would read it again for every product. */
-#if defined(__AVX512F__)
-#define HELD(numbers) __asm__("" : "+v"(numbers))
-#elif defined(__AVX__) && WIDE <= 8
-#define HELD(numbers) __asm__("" : "+x"(numbers))
-#else
-#define HELD(numbers)
-#endif
-
-typedef float any_four __attribute__((vector_size(16), aligned(4), may_alias));
-
 typedef struct {
   const float *weight, *bias; /* [n_out, n_in], [n_out] */
   int64_t n_in, n_out;        /* n_in: a multiple of 16 */

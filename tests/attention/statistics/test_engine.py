@@ -25,7 +25,7 @@ from regard import (
     attend,
     use_backend,
 )
-from regard.attention.statistics import blocks, engine, kernel
+from regard.attention.statistics import blocks, engine, kernel, reading
 from regard.attention.statistics.gathered import gathered
 
 B, H, KEY_HEADS, Q, K, D = 2, 4, 2, 37, 53, 7
@@ -54,7 +54,7 @@ def rows_in_a_block(patch, rows, keys=17):
 def small_blocks(monkeypatch):
     """Blocks of a few queries and parts of a few keys, so that every sum goes over several."""
     rows_in_a_block(monkeypatch, 5)
-    assert kernel.regard_rows() is not None, "these tests need a C compiler"
+    assert kernel.regard_blocks() is not None, "these tests need a C compiler"
 
 
 def truth(query, key, value, ask, **call) -> Attended:
@@ -169,13 +169,13 @@ def test_torchs_default_type_and_device_change_nothing(dtype):
     before, random = torch.get_default_dtype(), torch.random.get_rng_state()
     try:
         torch.set_default_dtype(dtype)
-        vars(engine.MEMORY).clear()
+        vars(reading.MEMORY).clear()
         with torch.device("meta"):
             found = attend(query, key, value, mask=Causal(), ask=ask).pattern
             later = attend(query, key, value, mask=Causal()).pattern.answer(ask)
     finally:
         torch.set_default_dtype(before)
-        vars(engine.MEMORY).clear()
+        vars(reading.MEMORY).clear()
     assert torch.equal(torch.random.get_rng_state(), random)
     for name in (*PER_QUERY, "received", "pooled"):
         assert_close(getattr(found.known, name), getattr(expected.known, name), rtol=0, atol=0)
@@ -193,25 +193,6 @@ def test_numbers_too_small_to_count_hide_no_key():
     assert there, "this processor can"
     assert_close(top.weights, torch.full((1, 1, 2, 3), 1 / 40))
     assert all(len(set(keys)) == 3 and min(keys) >= 0 for keys in top.keys[0, 0].tolist())
-
-
-def test_the_number_of_threads_does_not_change_a_single_bit(monkeypatch):
-    query, key, value = inputs()
-    monkeypatch.setattr(engine, "WORTH_A_THREAD", 1)
-    found = []
-    before = torch.get_num_threads()
-    for n in (1, 2, 3):
-        torch.set_num_threads(n)
-        try:
-            found.append(attend(query, key, value, mask=Causal(), ask=everything()))
-        finally:
-            assert torch.get_num_threads() == n
-            torch.set_num_threads(before)
-    for other in found[1:]:
-        assert torch.equal(other.context, found[0].context)
-        for name in (*PER_QUERY, "received", "pooled"):
-            assert torch.equal(getattr(other.pattern.known, name), getattr(found[0].pattern.known, name))
-        assert torch.equal(other.pattern.known.top.keys, found[0].pattern.known.top.keys)
 
 
 @pytest.mark.parametrize(("most", "part"), [(1, 17), (7, 1), (7, 1000), (64, 16)])
@@ -264,7 +245,7 @@ def test_what_it_cannot_do_is_gathered_otherwise(monkeypatch):
         seen = attend(query, key, value, ask=everything(), **call)
         assert engine.why_not(seen.pattern) == "it has softmax alone"
         same(seen.pattern.known, truth(query, key, value, everything(), **call)[1], largest=10)
-    monkeypatch.setattr(kernel, "regard_rows", lambda: None)
+    monkeypatch.setattr(kernel, "regard_blocks", lambda: None)
     seen = attend(query, key, value, mask=Causal(), ask=everything())
     assert seen.backend == "fused"
     assert engine.why_not(seen.pattern) == "no C compiler was found"
@@ -309,23 +290,34 @@ def test_a_tensor_changed_since_is_refused():
         pattern.summary()
 
 
+@pytest.mark.parametrize("parallel", [True, False], ids=["torch's threads", "Python's"])
+def test_the_number_of_threads_does_not_change_a_single_bit(monkeypatch, parallel):
+    query, key, value = inputs()
+    monkeypatch.setattr(reading, "WORTH_A_THREAD", 1)
+    if not parallel:
+        monkeypatch.setattr(reading, "parallel", lambda: None)
+    found = []
+    before = torch.get_num_threads()
+    for n in (1, 2, 3):
+        torch.set_num_threads(n)
+        try:
+            found.append(attend(query, key, value, mask=Causal(), ask=everything()))
+        finally:
+            assert torch.get_num_threads() == n
+            torch.set_num_threads(before)
+    for other in found[1:]:
+        assert torch.equal(other.context, found[0].context)
+        for name in (*PER_QUERY, "received", "pooled"):
+            assert torch.equal(getattr(other.pattern.known, name), getattr(found[0].pattern.known, name))
+        assert torch.equal(other.pattern.known.top.keys, found[0].pattern.known.top.keys)
+
+
 @pytest.mark.parametrize(
-    ("heads", "length", "mask", "rows"),
+    ("struct", "name"),
     [
-        (8, 512, None, 512),
-        (7, 512, None, 256),  # fewer blocks than other cores may want
-        (8, 1024, None, 512),
-        (8, 1025, None, 256),  # more scores than a core keeps close
-        (8, 512, Causal(), 256),  # half of a larger block would be barred
+        *((struct, "rows.h") for struct in (kernel.Call, kernel.Sum)),
+        *((struct, "blocks.c") for struct in (kernel.Vectors, kernel.Reading, kernel.Pass)),
     ],
 )
-def test_blocks_are_as_large_as_they_are_fast(monkeypatch, normal, heads, length, mask, rows):
-    rows_in_a_block(monkeypatch, 256, keys=2048)
-    query = normal(1, heads, length, 1)
-    pattern = attend(query, query, query, mask=mask).pattern
-    assert max(len(block.queries) for block in blocks.blocks_of(pattern, None)) == rows
-
-
-@pytest.mark.parametrize("struct", [kernel.Call, kernel.Sum])
-def test_the_structs_have_the_fields_of_the_source_in_their_order(struct):
-    assert [name for name, *_ in struct._fields_] == fields_of(kernel.SOURCE, struct.__name__)
+def test_the_structs_have_the_fields_of_the_source_in_their_order(struct, name):
+    assert [name for name, *_ in struct._fields_] == fields_of(kernel.SOURCE.with_name(name), struct.__name__)

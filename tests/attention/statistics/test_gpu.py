@@ -294,7 +294,7 @@ def chosen():
     """Which engine a pattern and attend take when the one for a CPU cannot."""
     from regard.attention.statistics import kernel
 
-    kernel.regard_rows = lambda: None
+    kernel.regard_blocks = lambda: None
     seen = attend(*inputs(), mask=Causal(), ask=Ask())
     dilated = attend(*inputs(), mask=Dilated(5, 0, 2)).pattern
     return [engine_for(seen.pattern) is engine, seen.backend, engine_for(dilated) is None]

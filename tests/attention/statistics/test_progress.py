@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard import Ask, Causal, attend
-from regard.attention.statistics import blocks, progress
+from regard.attention.statistics import blocks, progress, reading
 from regard.attention.statistics.progress import report_to
 
 HEADS, TOKENS, ROWS = 3, 37, 5
@@ -13,6 +13,7 @@ HEADS, TOKENS, ROWS = 3, 37, 5
 @pytest.fixture
 def inputs(normal, monkeypatch):
     monkeypatch.setattr(blocks, "MOST", ROWS)
+    monkeypatch.setattr(reading, "SECONDS_AT_ONCE", 0.0)
     return [normal(1, HEADS, TOKENS, 4) for _ in range(3)]
 
 

@@ -4,44 +4,33 @@ A mask that keeps one range of keys for each query (causal, a window, padding, d
 them) needs no matrix: a block spans its queries' ranges, and each row of it is gone through within its own.
 """
 
-import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from itertools import product
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention.grid import Grid, Tile, spans
+from regard.attention.masks.mask import Mask
 from regard.attention.masks.ranges import Ranges
-from regard.attention.normalise.softmax import Softmax
-from regard.attention.scores.dot import ScaledDot
+from regard.attention.parts import NUMBER
+from regard.attention.statistics.totals import HERE
 
-if TYPE_CHECKING:
-    from regard.attention.pattern import Pattern
+MOST = 128
+"""Queries in a block: with fewer, keys and values are laid out for products more often."""
 
-MOST = 256
-"""Queries in a block: with fewer the matrix products slow down, with more it is a long wait for one core."""
-
-SCORES_IN_CACHE = 2**19
-"""Scores that a core keeps close. A block of more is gone through in parts; where twice as many queries have no more, a
-block has twice as many, if no mask makes that a waste."""
+SCORES_IN_CACHE = 2**18
+"""Scores that a core keeps close; a block of more is gone through in parts."""
 
 KEYS_AT_ONCE = 2**13
 """Keys that are summed over in float32 before the next are: of half a million, one sum loses three digits, 64 one."""
 
-HEADS_TO_SHARE = 8
-"""Heads from which on there are blocks enough for all cores, though they are twice as large."""
-
 SCORES_AT_MOST = 2**24
 """Scores of a block, however many keys there are: 64 MiB."""
-
-LARGEST = torch.finfo(torch.float32).max
-"""The largest number that scores may be multiplied by."""
 
 MOST_RANGES = 16
 """Ranges of keys that a rule may name for one query before it is no longer asked for them: on a GPU each is a loop."""
@@ -61,12 +50,21 @@ class Block:
         """How many weights are in it."""
         return len(self.queries) * len(self.keys)
 
+    @property
+    def width(self) -> int:
+        """How many keys at a time fit the cache and may be summed at once."""
+        return min(len(self.keys), max(1, min(SCORES_IN_CACHE // max(1, len(self.queries)), KEYS_AT_ONCE)))
+
+    @property
+    def room(self) -> int:
+        """Numbers that are kept for it, as `block` in `blocks.c` has them, without the cells of a map."""
+        rows, keys, width = len(self.queries), len(self.keys), self.width
+        return rows * (keys + 3 + -(-keys // max(1, width))) + 2 * width
+
     def parts(self) -> list["Block"]:
-        """The same, so many keys at a time as fit the cache and may be summed at once."""
-        width = max(1, min(SCORES_IN_CACHE // max(1, len(self.queries)), KEYS_AT_ONCE))
-        if len(self.keys) <= width:
-            return [self]
-        return [replace(self, keys=self.keys[first : first + width]) for first in range(0, len(self.keys), width)]
+        """The same, so many keys at a time."""
+        parts = spans(len(self.keys), max(1, self.width))
+        return [replace(self, keys=self.keys[part.start : part.stop]) for part in parts]
 
     def tile(self, grid: Grid) -> Tile:
         """The same as a part of the grid."""
@@ -82,12 +80,12 @@ class Limits:
     stops: Int[Tensor, "#batch #heads queries"]
 
     @classmethod
-    def of(cls, pattern: "Pattern") -> "Limits | None":
-        """Those of a pattern's mask; None if it has none, or if that is no such mask."""
-        ranges, n_queries = None if pattern.mask is None else ranges_of(pattern), pattern.grid.queries
+    def of(cls, grid: Grid, mask: Mask | None) -> "Limits | None":
+        """Those of a mask; None if there is none, or if it is no such mask."""
+        ranges = None if mask is None else ranges_of(grid, mask, HERE)
         if ranges is None or len(ranges.starts) > 1:
             return None
-        limits = (limit[0].expand(-1, -1, n_queries).int().contiguous() for limit in (ranges.starts, ranges.stops))
+        limits = (limit[0].expand(-1, -1, grid.queries).int().contiguous() for limit in (ranges.starts, ranges.stops))
         return cls(*limits)
 
     def plane(self, batch: int, head: int) -> tuple[int, int]:
@@ -104,9 +102,8 @@ class Limits:
         return [range(*both) for both in zip(first, last, strict=True)]
 
 
-def ranges_of(pattern: "Pattern") -> Ranges | None:
+def ranges_of(grid: Grid, mask: Mask | None, device: torch.device) -> Ranges | None:
     """The mask as ranges of keys; None if it is not that, or names more of them for a query than are worth a loop."""
-    mask, grid, device = pattern.mask, pattern.grid, pattern.device
     if mask is None or not grid.queries:
         return Ranges.of(0, grid.keys, grid, device)
     few = mask.ranges(Grid(grid.batch, grid.heads, 1, grid.keys), device)  # as many as for all queries
@@ -117,93 +114,75 @@ def ranges_of(pattern: "Pattern") -> Ranges | None:
     return ranges if len(ranges.starts) == 1 else ranges.some()
 
 
-def blocks_of(pattern: "Pattern", limits: Limits | None) -> Iterator[Block]:
-    """A pattern in blocks, head by head; how many queries are in one follows from the pattern alone."""
-    grid, n_keys = pattern.grid, max(1, pattern.grid.keys)
-    size = max(1, min(MOST, SCORES_AT_MOST // n_keys))
-    if pattern.mask is None and 2 * size * n_keys <= SCORES_IN_CACHE and grid.batch * grid.heads >= HEADS_TO_SHARE:
-        size *= 2
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A pattern in blocks, head by head, as its grid and its mask have it.
+
+    Attributes:
+        limits: what each query sees, where that is a range of keys.
+        places: the blocks as `blocks.c` takes them.
+        size: how many weights are in them.
+        rows: queries in the largest.
+        width: keys that are gone through at a time, at most.
+        room: numbers that a thread keeps for one of them.
+    """
+
+    limits: Limits | None
+    blocks: tuple[Block, ...]
+    places: Int[Tensor, "blocks 8"]
+    size: int
+    rows: int
+    width: int
+    room: int
+
+    @classmethod
+    def of(cls, grid: Grid, mask: Mask | None) -> "Plan":
+        """That of a grid and a mask; the layers of a model often have the same, and then it is made once."""
+        make = cls.made if mask is None or fixed(mask) else cls.made.__wrapped__
+        return make(grid, mask, MOST, SCORES_IN_CACHE)
+
+    @staticmethod
+    @lru_cache(8)
+    def made(grid: Grid, mask: Mask | None, most: int, in_cache: int) -> "Plan":
+        """That of a grid and a mask, for so many queries in a block and so many scores in the cache."""
+        limits = Limits.of(grid, mask)
+        return planned(limits, tuple(blocks_of(grid, mask, limits)))
+
+    def share(self, some: slice) -> "Plan":
+        """A part of the blocks."""
+        return planned(self.limits, self.blocks[some])
+
+
+def planned(limits: Limits | None, blocks: tuple[Block, ...]) -> Plan:
+    """The plan that consists of some blocks."""
+    places = [(b.batch, b.head, b.queries.start, len(b.queries), b.keys.start, len(b.keys), b.width, 0) for b in blocks]
+    return Plan(
+        limits,
+        blocks,
+        torch.tensor(places, dtype=torch.int64, device=HERE).view(-1, 8),
+        size=sum(block.size for block in blocks),
+        rows=max((len(block.queries) for block in blocks), default=0),
+        width=max((block.width for block in blocks), default=0),
+        room=max((block.room for block in blocks), default=0),
+    )
+
+
+def fixed(mask: Mask) -> bool:
+    """Whether a mask is one of ours that holds nothing but numbers, which stay what they are."""
+    if not type(mask).__module__.startswith("regard."):
+        return False
+    held = [getattr(mask, field.name) for field in fields(mask)]  # type: ignore[arg-type]  # all of ours have fields
+    return all(fixed(part) if isinstance(part, Mask) else isinstance(part, NUMBER) for part in held)
+
+
+def blocks_of(grid: Grid, mask: Mask | None, limits: Limits | None) -> Iterator[Block]:
+    """A grid in blocks, head by head."""
+    size = max(1, min(MOST, SCORES_AT_MOST // max(1, grid.keys)))
     queries, reaches = list(spans(grid.queries, size)), dict[tuple[int, int], list[range]]()
     for batch, head in product(range(grid.batch), range(grid.heads)):
         plane = (0, 0) if limits is None else limits.plane(batch, head)
         if plane not in reaches and limits is not None:
             reaches[plane] = limits.reaches(plane, size, grid.keys)
         elif plane not in reaches:
-            reaches[plane] = [
-                range(grid.keys) if pattern.mask is None else pattern.mask.reach(grid, q) for q in queries
-            ]
+            reaches[plane] = [range(grid.keys) if mask is None else mask.reach(grid, some) for some in queries]
         yield from (Block(batch, head, *both) for both in zip(queries, reaches[plane], strict=True))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Head:
-    """One head of one batch item, made ready for the products.
-
-    Attributes:
-        scale: what products of query and key are multiplied by; None where the score is more than that and a softcap.
-        softcap: what the hyperbolic tangent of that is multiplied by, None for none.
-        sink: the head's own extra score, -∞ for none.
-    """
-
-    query: Float[Tensor, "queries d_query"]
-    key: Float[Tensor, "keys d_key"]
-    value: Float[Tensor, "keys d_value"] | None
-    scale: float | None
-    softcap: float | None
-    sink: float
-
-
-def with_heads(pattern: "Pattern", blocks: Iterable[Block], contexts: bool) -> Iterator[tuple[Block, Head]]:
-    """Each block with its head; keys and values that several heads share are made ready once."""
-    normalise, score, group = pattern.normalise, pattern.score, pattern.grid.heads // pattern.key.shape[1]
-    assert isinstance(normalise, Softmax)
-    scale, softcap = None, None
-    if isinstance(score, ScaledDot) and score.bias is None:
-        scale = finite(score.factor(pattern.key.shape[-1]) / (score.softcap or normalise.temperature))
-        softcap = score.softcap and finite(score.softcap / normalise.temperature)
-    sinks = None if normalise.sinks is None else (normalise.sinks.float() / normalise.temperature).tolist()
-
-    queries, keys, values = (heads_of(part, pattern.grid.batch) for part in (pattern.query, pattern.key, pattern.value))
-
-    @lru_cache(1)
-    def shared(batch: int, key_head: int) -> tuple[Tensor, Tensor | None]:
-        return keys[batch][key_head].float(), values[batch][key_head].float() if contexts else None
-
-    @lru_cache(1)
-    def head(batch: int, number: int) -> Head:
-        sink = -math.inf if sinks is None else sinks[number]
-        return Head(queries[batch][number].float(), *shared(batch, number // group), scale, softcap, sink)
-
-    for block in blocks:
-        yield block, head(block.batch, block.head)
-
-
-def finite(factor: float) -> float:
-    """A factor that float32 can hold, so that 0 times it is 0."""
-    return min(max(factor, -LARGEST), LARGEST)
-
-
-def heads_of(part: Float[Tensor, "_batch _heads tokens d"], batch: int) -> list[tuple[Tensor, ...]]:
-    """The heads of each batch item; a batch of 1 serves every item."""
-    return [item.unbind() for item in part.expand(batch, -1, -1, -1).unbind()]
-
-
-def scores_into(
-    scores: Float[Tensor, "queries keys"], pattern: "Pattern", block: Block, head: Head, limits: Limits | None
-) -> None:
-    """Write the scores of a block; what `limits` bars is left to `rows.c`."""
-    if head.scale is not None:
-        query = head.query[block.queries.start : block.queries.stop]
-        scores.addmm_(query, head.key[block.keys.start : block.keys.stop].T, beta=0, alpha=head.scale)
-        if head.softcap is not None:
-            scores.tanh_().mul_(head.softcap)
-        if pattern.mask is None or limits is not None:
-            return
-    else:
-        assert isinstance(pattern.normalise, Softmax)
-        torch.div(pattern._scores(block.tile(pattern.grid))[0, 0], pattern.normalise.temperature, out=scores)
-    tile = block.tile(pattern.grid)
-    by_mask = None if pattern.mask is None or limits is not None else pattern.mask.keep(tile, pattern.device)
-    for keep in (by_mask, pattern.score.keep(tile)):
-        if keep is not None:
-            scores.masked_fill_(~keep[0, 0], -math.inf)

@@ -1,40 +1,41 @@
-"""`rows.c` as Python calls it: what it is given, field by field."""
+"""`blocks.c` as Python calls it: what it is given, field by field."""
 
 import ctypes
+from ctypes import c_double, c_float, c_int32, c_int64
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from regard.attention.compiled import FLOATS, INTEGERS, compiled
 
-SOURCE = Path(__file__).with_name("rows.c")
+SOURCE = Path(__file__).with_name("blocks.c")
 
 
 class Sum(ctypes.Structure):
-    """The struct of the same name in rows.c."""
+    """The struct of the same name in rows.h."""
 
     _fields_ = (("rounded", FLOATS), ("lost", FLOATS))
 
 
 class Call(ctypes.Structure):
-    """What `regard_rows` is given for all blocks: the struct of the same name in rows.c, field by field."""
+    """What is asked of the rows, and where it goes: the struct of the same name in rows.h."""
 
     _fields_ = (
-        ("queries", ctypes.c_int64),
-        ("all_keys", ctypes.c_int64),
-        ("offset", ctypes.c_int64),
+        ("queries", c_int64),
+        ("all_keys", c_int64),
+        ("offset", c_int64),
         ("inverse", FLOATS),
         ("entropy", FLOATS),
         ("distance", FLOATS),
         ("first", FLOATS),
         ("own", FLOATS),
         ("previous", FLOATS),
-        ("top", ctypes.c_int32),
+        ("top", c_int32),
         ("top_weights", FLOATS),
         ("top_keys", INTEGERS),
-        ("lines", ctypes.c_int32),
-        ("cells", ctypes.c_int32),
-        ("largest", ctypes.c_int32),
+        ("lines", c_int32),
+        ("cells", c_int32),
+        ("largest", c_int32),
         ("line_of_query", INTEGERS),
         ("start_of_cell", INTEGERS),
         ("received", Sum),
@@ -43,14 +44,49 @@ class Call(ctypes.Structure):
     )
 
 
-BLOCK = (
-    *(ctypes.c_int32, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64),
-    *(ctypes.c_float, INTEGERS, INTEGERS, FLOATS),
-)
-"""What it is given for each: rows, keys, width, part, head, query, first_key, sink, starts, stops, scores."""
+class Vectors(ctypes.Structure):
+    """The struct of the same name in blocks.c."""
+
+    _fields_ = (("numbers", FLOATS), ("batch", c_int64), ("head", c_int64), ("token", c_int64))
+
+
+class Reading(ctypes.Structure):
+    """The struct of the same name in blocks.c."""
+
+    _fields_ = (("keys", Vectors), ("queries", Vectors), ("width", c_int32))
+
+
+class Pass(ctypes.Structure):
+    """What `regard_blocks` is given: the struct of the same name in blocks.c."""
+
+    _fields_ = (
+        ("call", Call),
+        ("places", INTEGERS),
+        ("n_places", c_int64),
+        ("query", Vectors),
+        ("key", Vectors),
+        ("scores", FLOATS),
+        ("scale", c_float),
+        ("d_key", c_int32),
+        ("n_readings", c_int32),
+        ("readings", Reading * 2),
+        ("heads", c_int64),
+        ("group", c_int64),
+        ("sinks", FLOATS),
+        ("starts", INTEGERS),
+        ("stops", INTEGERS),
+        ("limits_batch", c_int64),
+        ("limits_head", c_int64),
+        ("memory", FLOATS),
+        ("piece", c_int64),
+        ("seconds", c_double),
+        ("threads", c_int64),
+        ("next", c_int64),
+        ("done", c_int64),
+    )
 
 
 @cache
-def regard_rows() -> Any | None:
-    """The compiled function, which takes a `Call` by reference and a `BLOCK`; None where it cannot be had."""
-    return compiled(SOURCE, "regard_rows", ctypes.POINTER(Call), *BLOCK)
+def regard_blocks() -> Any | None:
+    """The compiled function, which takes a `Pass` by reference; None where it cannot be had."""
+    return compiled(SOURCE, "regard_blocks", ctypes.c_void_p)

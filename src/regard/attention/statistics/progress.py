@@ -38,7 +38,6 @@ def report_to(report: Report | None) -> Iterator[None]:
     >>> pattern = attend(*torch.randn(3, 1, 2, 200, 4)).pattern
     >>> with report_to(lambda done, of: print(f"{done / of:.0%}")):
     ...     entropy = pattern.entropy()
-    50%
     100%
     """
     before = REPORT.set(to_nobody if report is None else report)

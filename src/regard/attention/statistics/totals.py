@@ -15,7 +15,7 @@ from regard.attention.grid import Grid
 from regard.attention.summary import PER_QUERY, Ask, Summary, Top
 
 HERE = torch.device("cpu")
-"""Where `rows.c` finds numbers, whatever torch's default device is; they are float32 or float64, whatever its type."""
+"""Where `blocks.c` finds numbers, whatever torch's default device is; they are of the types it takes, not of its."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,6 +118,16 @@ class Totals:
             pooled=Sum.zeros(grid.batch, grid.heads, rows, columns) if ask.pooled else None,
             places=Places.of(grid.queries, grid.keys, rows, columns),
         )
+
+    @property
+    def lines(self) -> int:
+        """Rows of the map; 0 for none."""
+        return self.ask.pooled[0] if self.ask.pooled else 0
+
+    @property
+    def cells(self) -> int:
+        """Columns of the map; 0 for none."""
+        return self.ask.pooled[1] if self.ask.pooled else 0
 
     def summary(self) -> Summary:
         """The answer."""

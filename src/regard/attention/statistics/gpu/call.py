@@ -110,7 +110,8 @@ class Call:
     @classmethod
     def of(cls, pattern: "Pattern") -> "Call":
         """The call for a pattern."""
-        grid, normalise, ranges = pattern.grid, pattern.normalise, ranges_of(pattern)
+        grid, normalise = pattern.grid, pattern.normalise
+        ranges = ranges_of(grid, pattern.mask, pattern.device)
         assert isinstance(normalise, Softmax)
         assert ranges is not None
         d_key, d_value = pattern.key.shape[-1], pattern.value.shape[-1]

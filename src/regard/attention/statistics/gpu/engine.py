@@ -57,7 +57,7 @@ def why_not(pattern: "Pattern") -> str | None:
     widest = WIDEST_BYTES // pattern.query.itemsize
     if max(pattern.key.shape[-1], pattern.value.shape[-1]) > widest:
         return f"in {str(pattern.query.dtype).removeprefix('torch.')} it has widths up to {widest}"
-    if ranges_of(pattern) is None:
+    if ranges_of(pattern.grid, pattern.mask, pattern.device) is None:
         return f"of masks it has those that keep up to {MOST_RANGES} ranges of keys for each query"
     return None
 

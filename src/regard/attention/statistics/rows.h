@@ -1,7 +1,6 @@
 /* From rows of scores to unnormalised softmax weights and everything that is asked of them, while they are in the cache.
 
-   The caller multiplies queries and keys, and later weights and values: there a library is at the limit of the machine.
-   Between the two, each row is gone through a few times where it lies, many numbers at once:
+   Each row is gone through a few times where it lies, many numbers at once:
 
        largest  m = max s                          (and the strongest keys, found among the scores)
        weights  e = exp(s - m), total = sum of e   (written over the scores; the weights are e / total)
@@ -14,6 +13,8 @@
 
    A score of -infinity is a key that is barred, as is one outside of the row's own range: nothing is computed there. A
    row that sees no key has weights 0. A NaN makes its whole row NaN. */
+
+#pragma once
 
 #include <float.h>
 #include <sched.h>
@@ -338,35 +339,28 @@ static inline void give(const Block *b, int part, int i, Row row) {
   }
 }
 
-/* A part of the block of so many rows and keys that begins at a query and a key of a head; its scores are there. Parts
-   come one after the other, the memory as the one before has left it. */
-void regard_rows(const Call *of, int32_t rows, int32_t keys, int32_t width, int32_t part, int64_t head, int64_t query,
-                 int64_t first_key, float sink, const int32_t *starts, const int32_t *stops, float *scores) {
-  int32_t parts = keys / width + (keys % width > 0);
-  float *shrink = scores + (int64_t)rows * keys, *total = shrink + rows, *product = total + rows;
-  float *largest = product + rows, *column = largest + (int64_t)parts * rows, *of_keys = column + width;
-  float *of_cells = of_keys + width;
-  const Block block = {of, rows, keys, width, parts, head, query, first_key, sink,
-                       starts, stops, scores, shrink, total, product, largest, column, of_keys, of_cells};
-  const Block *b = &block;
-  int lines = of->cells ? of->line_of_query[query + rows - 1] - of->line_of_query[query] + 1 : 0, last = parts - 1;
+/* A part of a block, whose scores are there, from scores to weights. Parts come one after the other, the memory as the one
+   before has left it. */
+static void weigh(const Block *b, int part) {
+  const int32_t *line_of = b->of->line_of_query + b->query;
+  int lines = b->of->cells ? line_of[b->rows - 1] - line_of[0] + 1 : 0, last = b->parts - 1;
   if (part < last) {
-    for (int i = 0; i < rows; i++) softmax(b, part, i, row_of(b, part, i));
+    for (int i = 0; i < b->rows; i++) softmax(b, part, i, row_of(b, part, i));
     return;
   }
-  memset(of_cells, 0, (int64_t)lines * of->cells * sizeof(float));
-  memset(column, 0, width * sizeof(float));
-  memset(of_keys, 0, width * sizeof(float));
-  for (int i = 0; i < rows; i++) {
+  memset(b->of_cells, 0, (int64_t)lines * b->of->cells * sizeof(float));
+  memset(b->column, 0, b->width * sizeof(float));
+  memset(b->of_keys, 0, b->width * sizeof(float));
+  for (int i = 0; i < b->rows; i++) {
     Row row = row_of(b, last, i);
     softmax(b, last, i, row);
     finish(b, i);
     give(b, last, i, row);
   }
-  into_sums(b, last, parts == 1 && lines);
+  into_sums(b, last, b->parts == 1 && lines);
   for (int p = 0; p < last; p++) {
-    memset(of_keys, 0, width * sizeof(float));
-    for (int i = 0; i < rows; i++) give(b, p, i, row_of(b, p, i));
+    memset(b->of_keys, 0, b->width * sizeof(float));
+    for (int i = 0; i < b->rows; i++) give(b, p, i, row_of(b, p, i));
     into_sums(b, p, p + 1 == last && lines);
   }
 }

@@ -1,0 +1,98 @@
+/* Products of matrices that lie in the cache: as many sums at a time as there are registers for. */
+
+#pragma once
+
+#include <string.h>
+
+#include "lanes.h"
+
+/* Rows and registers of columns that are summed at once; with one more of each for what is being multiplied. */
+#define ROWS 6
+#define LANES (WIDE == 16 ? 4 : 2)
+#define PANEL (LANES * WIDE)
+
+static inline wide load_first(const float *from, int n) {
+  wide numbers = all(0);
+  if (n >= WIDE) return load(from);
+  if (n > 0) memcpy(&numbers, from, n * sizeof(float));
+  return numbers;
+}
+
+static inline void store_first(float *to, wide numbers, int n) {
+  if (n >= WIDE)
+    store(to, numbers);
+  else if (n > 0)
+    memcpy(to, &numbers, n * sizeof(float));
+}
+
+/* left @ right for a few rows of the left matrix and as many columns of the right one as so many registers hold; a step is
+   from one row of a matrix to the next. */
+static inline __attribute__((always_inline)) void multiply(int rows, int lanes, const float *left, int64_t left_step,
+                                                           const float *right, int64_t right_step, int64_t depth,
+                                                           wide sums[ROWS][LANES]) {
+  for (int r = 0; r < rows; r++)
+    for (int c = 0; c < lanes; c++) sums[r][c] = all(0);
+  for (int64_t i = 0; i < depth; i++) {
+    wide columns[LANES];
+    for (int c = 0; c < lanes; c++) {
+      columns[c] = load(right + i * right_step + c * WIDE);
+      HELD(columns[c]);
+    }
+    for (int r = 0; r < rows; r++) {
+      float x = left[r * left_step + i];
+      for (int c = 0; c < lanes; c++) sums[r][c] += x * columns[c];
+    }
+  }
+}
+
+/* out = scale * left @ panel, for a panel of so many columns. */
+static inline __attribute__((always_inline)) void scaled_product(int rows, const float *left, int64_t left_step,
+                                                                 const float *panel, int64_t depth, float scale,
+                                                                 float *out, int64_t out_step, int columns) {
+  wide sums[ROWS][LANES];
+  multiply(rows, LANES, left, left_step, panel, PANEL, depth, sums);
+  for (int r = 0; r < rows; r++)
+    for (int c = 0; c < LANES; c++)
+      store_first(out + r * out_step + c * WIDE, sums[r][c] * scale, columns - c * WIDE);
+}
+
+/* out = (shrink * out + left @ right) * factor, a number of each for every row; without shrink, what is in out does not
+   count. */
+static inline __attribute__((always_inline)) void add_product(int rows, int lanes, const float *left, int64_t left_step,
+                                                              const float *right, int64_t right_step, int64_t depth,
+                                                              const float *shrink, const float *factor, float *out,
+                                                              int64_t out_step, int columns) {
+  wide sums[ROWS][LANES];
+  multiply(rows, lanes, left, left_step, right, right_step, depth, sums);
+  for (int r = 0; r < rows; r++)
+    for (int c = 0; c < lanes; c++) {
+      float *to = out + r * out_step + c * WIDE;
+      int n = columns - c * WIDE;
+      if (shrink) sums[r][c] += load_first(to, n) * shrink[r];
+      store_first(to, factor ? sums[r][c] * factor[r] : sums[r][c], n);
+    }
+}
+
+/* A panel of so many vectors side by side, one number of each after the other; the rest of it is 0. */
+static void side_by_side(const float *vectors, int64_t step, int n, int width, float *panel) {
+  int j = 0;
+  for (; j + 4 <= n; j += 4) {
+    const float *from = vectors + j * step;
+    int i = 0;
+    for (; i + 4 <= width; i += 4) {
+      four a = *(const any_four *)(from + i), b = *(const any_four *)(from + step + i);
+      four c = *(const any_four *)(from + 2 * step + i), d = *(const any_four *)(from + 3 * step + i);
+      four ab = SHUFFLE(a, b, 0, 4, 1, 5), cd = SHUFFLE(c, d, 0, 4, 1, 5);
+      four later_ab = SHUFFLE(a, b, 2, 6, 3, 7), later_cd = SHUFFLE(c, d, 2, 6, 3, 7);
+      float *to = panel + i * PANEL + j;
+      *(any_four *)to = SHUFFLE(ab, cd, 0, 1, 4, 5);
+      *(any_four *)(to + PANEL) = SHUFFLE(ab, cd, 2, 3, 6, 7);
+      *(any_four *)(to + 2 * PANEL) = SHUFFLE(later_ab, later_cd, 0, 1, 4, 5);
+      *(any_four *)(to + 3 * PANEL) = SHUFFLE(later_ab, later_cd, 2, 3, 6, 7);
+    }
+    for (; i < width; i++)
+      for (int v = 0; v < 4; v++) panel[i * PANEL + j + v] = from[v * step + i];
+  }
+  for (; j < PANEL; j++)
+    for (int i = 0; i < width; i++) panel[i * PANEL + j] = j < n ? vectors[j * step + i] : 0;
+}
