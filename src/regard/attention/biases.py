@@ -194,6 +194,11 @@ class Rounded(Bias):
         return repr(self.bias)
 
 
+def unrounded(bias: Tensor | Bias | None) -> Tensor | Bias | None:
+    """The rule of a bias itself, without what rounds it."""
+    return bias.bias if isinstance(bias, Rounded) else bias
+
+
 def distances(tile: Tile, device: torch.device, offset: int | None = None) -> Int[Tensor, "1 1 queries keys"]:
     """How far each key of a tile stands after each query; negative where it stands before it."""
     first = tile.grid.offset if offset is None else offset

@@ -25,6 +25,14 @@ static inline void store_first(float *to, wide numbers, int n) {
     memcpy(to, &numbers, n * sizeof(float));
 }
 
+/* Whether each of the first n bytes is something else than 0. */
+static inline lanes not_0(const uint8_t *from, int n) {
+  typedef uint8_t bytes __attribute__((vector_size(WIDE)));
+  bytes some = {0};
+  memcpy(&some, from, n < WIDE ? n : WIDE);
+  return __builtin_convertvector(some, lanes) != 0;
+}
+
 /* left @ right for a few rows of the left matrix and as many columns of the right one as so many registers hold; a step is
    from one row of a matrix to the next. */
 static inline __attribute__((always_inline)) void multiply(int rows, int lanes, const float *left, int64_t left_step,

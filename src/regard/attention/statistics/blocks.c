@@ -1,7 +1,7 @@
 /* Attention in blocks: some queries of one head, and all the keys that they can reach, so many at a time as the cache
    holds.
 
-       scores   = scale * query @ key^T     unless they are there, being more than that
+       scores   = scale * query @ key^T     with softcap, bias and mask; unless they are there, being more than that
        weights  = softmax(scores)           with everything that is asked of them, in rows.h
        context  = weights @ value           where it is asked for, as the weight on groups of keys is
 
@@ -17,6 +17,12 @@ typedef struct {
   float *numbers;
   int64_t batch, head, token;
 } Vectors;
+
+/* Bytes as they lie, from one batch item, head and query to the next; those of the keys are side by side. */
+typedef struct {
+  const uint8_t *bytes;
+  int64_t batch, head, query;
+} Kept;
 
 /* Vectors that belong to the keys, and what the weights sum of them for each query. */
 typedef struct {
@@ -36,7 +42,10 @@ typedef struct {
   int64_t n_places;
   Vectors query, key;
   float *scores; /* those that are there, or null */
-  float scale;
+  float scale, softcap; /* of the scores that are made here; below 0 for no softcap */
+  Vectors bias;         /* what is added to them for each query, a number for each key, or null */
+  float of_bias;        /* what it is multiplied by before */
+  Kept kept;            /* whether each query sees each key, or null */
   int32_t d_key, n_readings;
   Reading readings[2];
   int64_t heads, group;          /* of queries, and how many of them share a head of keys */
@@ -95,6 +104,25 @@ static void products(const Pass *p, Place at, const Block *b, int part, float *p
       else
         scaled_product(1, left, p->query.token, panel, p->d_key, p->scale, out, keys, n);
     }
+  }
+}
+
+/* What becomes of the scores of a row once they are products. */
+static void finish_scores(const Pass *p, Place at, Row row, int64_t query) {
+  const Vectors *bias = p->bias.numbers ? &p->bias : 0;
+  const float *added = bias ? vector(*bias, at.batch, at.head, query) + row.first_key : 0;
+  const uint8_t *kept = p->kept.bytes;
+  if (kept) kept += at.batch * p->kept.batch + at.head * p->kept.head + query * p->kept.query + row.first_key;
+  for (int j = 0; j < row.keys; j += WIDE) {
+    int n = row.keys - j;
+    wide scores = load_first(row.weights + j, n);
+    if (p->softcap >= 0) scores = tanh_of(scores) * p->softcap;
+    if (added) {
+      wide more = load_first(added + j, n) * p->of_bias;
+      scores = choose(more == -INFINITY, more, scores + more);
+    }
+    if (kept) scores = choose(not_0(kept + j, n), scores, all(-INFINITY));
+    store_first(row.weights + j, scores, n);
   }
 }
 
@@ -165,8 +193,10 @@ static void block(const Pass *p, Place at, float *memory) {
   for (int r = 0; r < p->n_readings && !parts; r++) /* nothing is seen */
     for (int i = 0; i < b.rows; i++)
       memset(vector(p->readings[r].queries, at.batch, at.head, at.query + i), 0, p->readings[r].width * sizeof(float));
+  int more = !p->scores && (p->softcap >= 0 || p->bias.numbers || p->kept.bytes);
   for (int part = 0; part < parts; part++) {
     if (!p->scores) products(p, at, &b, part, panel);
+    for (int i = 0; i < b.rows && more; i++) finish_scores(p, at, row_of(&b, part, i), at.query + i);
     weigh(&b, part);
     for (int r = 0; r < p->n_readings; r++) sums(p->readings + r, at, p->group, &b, part, panel);
   }

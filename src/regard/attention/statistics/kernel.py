@@ -6,6 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from jaxtyping import Bool, Float
+from torch import Tensor
+
 from regard.attention.compiled import FLOATS, INTEGERS, compiled
 
 SOURCE = Path(__file__).with_name("blocks.c")
@@ -49,6 +52,24 @@ class Vectors(ctypes.Structure):
 
     _fields_ = (("numbers", FLOATS), ("batch", c_int64), ("head", c_int64), ("token", c_int64))
 
+    @classmethod
+    def of(cls, tensor: Float[Tensor, "_batch _heads tokens d"], batch: int = 0, head: int = 0) -> "Vectors":
+        """Where vectors lie, those of a batch item and a head first; one item, or one head, serves all."""
+        of_item, of_head, of_token = steps(tensor)
+        first = tensor.data_ptr() - tensor.itemsize * (batch * of_item + head * of_head)
+        return cls(first, of_item, of_head, of_token)
+
+
+class Kept(ctypes.Structure):
+    """The struct of the same name in blocks.c."""
+
+    _fields_ = (("bytes", INTEGERS), ("batch", c_int64), ("head", c_int64), ("query", c_int64))
+
+    @classmethod
+    def of(cls, tensor: Bool[Tensor, "_batch _heads _queries keys"]) -> "Kept":
+        """Where a mask lies; one item, head or query serves all."""
+        return cls(tensor.data_ptr(), *steps(tensor))
+
 
 class Reading(ctypes.Structure):
     """The struct of the same name in blocks.c."""
@@ -67,6 +88,10 @@ class Pass(ctypes.Structure):
         ("key", Vectors),
         ("scores", FLOATS),
         ("scale", c_float),
+        ("softcap", c_float),
+        ("bias", Vectors),
+        ("of_bias", c_float),
+        ("kept", Kept),
         ("d_key", c_int32),
         ("n_readings", c_int32),
         ("readings", Reading * 2),
@@ -84,6 +109,11 @@ class Pass(ctypes.Structure):
         ("next", c_int64),
         ("done", c_int64),
     )
+
+
+def steps(tensor: Tensor) -> list[int]:
+    """How far it is from one to the next along every axis but the last; where there is but one it serves all."""
+    return [0 if n == 1 else step for n, step in zip(tensor.shape[:-1], tensor.stride()[:-1], strict=True)]
 
 
 @cache

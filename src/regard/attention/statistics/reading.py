@@ -16,8 +16,10 @@ from regard.attention.grid import spans
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.statistics import kernel
 from regard.attention.statistics.blocks import Plan
+from regard.attention.statistics.formula import Formula, scores_into
+from regard.attention.statistics.kernel import Vectors
 from regard.attention.statistics.progress import Report
-from regard.attention.statistics.rounds import Products, Round, scores_into
+from regard.attention.statistics.rounds import Round
 from regard.attention.statistics.totals import HERE, Totals
 from regard.attention.summary import Ask
 
@@ -42,7 +44,7 @@ class Reading:
     """What is read of a pattern, and how far that is.
 
     Attributes:
-        products: how scores follow from products; None where that is not all.
+        formula: how scores follow from products; None where torch's operations make them.
         groups: whether each key is in each group.
         held: tensors that the compiled function knows the addresses of.
     """
@@ -50,7 +52,7 @@ class Reading:
     pattern: "Pattern"
     plan: Plan
     totals: Totals
-    products: Products | None
+    formula: Formula | None
     groups: Float[Tensor, "1 1 keys groups"] | None
     threads: int
     call: kernel.Pass
@@ -80,19 +82,25 @@ class Reading:
         )
         if limits is not None:
             call.starts, call.stops = limits.starts.data_ptr(), limits.stops.data_ptr()
-            call.limits_batch, call.limits_head = step(limits.starts, 0), step(limits.starts, 1)
-        return cls(pattern, plan, totals, Products.of(pattern), groups, threads, call, (sinks, memory, taken))
+            call.limits_batch, call.limits_head = kernel.steps(limits.starts)
+        formula = Formula.of(pattern, limits)
+        if formula is not None:
+            formula.tell(call)
+        return cls(pattern, plan, totals, formula, groups, threads, call, (sinks, memory, taken))
 
     def go_through(self, part: Round, report: Report) -> None:
         """Fill in the rows of a round, and add to the columns."""
         call, totals = self.call, self.totals
-        call.query, call.key = vectors(part.query, part.batch, part.head), vectors(part.key, part.batch, part.key_head)
+        call.query, call.key = (
+            Vectors.of(part.query, part.batch, part.head),
+            Vectors.of(part.key, part.batch, part.key_head),
+        )
         readings = []
         if part.value is not None and totals.context is not None:
-            value = vectors(part.value, part.batch, part.key_head)
-            readings.append(kernel.Reading(value, vectors(totals.context), part.value.shape[-1]))
+            value = Vectors.of(part.value, part.batch, part.key_head)
+            readings.append(kernel.Reading(value, Vectors.of(totals.context), part.value.shape[-1]))
         if self.groups is not None and totals.groups is not None:
-            readings.append(kernel.Reading(vectors(self.groups), vectors(totals.groups), self.groups.shape[-1]))
+            readings.append(kernel.Reading(Vectors.of(self.groups), Vectors.of(totals.groups), self.groups.shape[-1]))
         call.readings, call.n_readings = (kernel.Reading * 2)(*readings), len(readings)
         for places in self.with_scores(part):
             call.places, call.n_places, call.next = places.data_ptr(), len(places), 0
@@ -104,8 +112,7 @@ class Reading:
     def with_scores(self, part: Round) -> Iterator[Int[Tensor, "blocks 8"]]:
         """The blocks of a round, as many at a time as scores are made for; all at once where they are products."""
         places, blocks, limits = self.plan.places[part.numbers], self.plan.blocks[part.numbers], self.plan.limits
-        if self.products is not None and self.products.enough and (self.pattern.mask is None or limits is not None):
-            self.call.scale = self.products.scale
+        if self.formula is not None:
             yield places
             return
         at_once = min(len(blocks), max(self.threads, SCORES_AT_ONCE // max(1, self.plan.room)))
@@ -117,7 +124,7 @@ class Reading:
                 places[number, -1] = at
                 for keys in blocks[number].parts():
                     into = scores[at : at + keys.size].view(len(keys.queries), -1)
-                    scores_into(into, self.pattern, keys, part, self.products, limits)
+                    scores_into(into, self.pattern, keys, limits)
                     at += keys.size
                 at += PANEL
             yield places[some.start : some.stop]
@@ -156,18 +163,6 @@ def call_of(totals: Totals, taken: Int[Tensor, " 1"]) -> kernel.Call:
         **{name: part.data_ptr() for name, part in totals.rows.items()},
         **{name: kernel.Sum(total.rounded.data_ptr(), total.lost.data_ptr()) for name, total in sums.items()},
     )
-
-
-def vectors(tensor: Float[Tensor, "_batch _heads tokens d"], batch: int = 0, head: int = 0) -> kernel.Vectors:
-    """Where vectors lie, those of a batch item and a head first; one item, or one head, serves all."""
-    of_item, of_head = step(tensor, 0), step(tensor, 1)
-    first = tensor.data_ptr() - tensor.itemsize * (batch * of_item + head * of_head)
-    return kernel.Vectors(first, of_item, of_head, tensor.stride(2))
-
-
-def step(tensor: Tensor, axis: int) -> int:
-    """How far it is to the next along an axis; where there is but one it serves all."""
-    return 0 if tensor.shape[axis] == 1 else tensor.stride(axis)
 
 
 MEMORY = local()

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.biases import Alibi, Bias, RelativeBias, Rounded, alibi_slopes
+from regard.attention.biases import Alibi, RelativeBias, alibi_slopes, unrounded
 from regard.attention.grid import Grid
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
@@ -169,11 +169,6 @@ def strides(tensor: Tensor, axes: int) -> tuple[int, ...]:
 def rows_of(vectors: Float[Tensor, "batch heads tokens width"]) -> Rows:
     """Vectors whose numbers lie side by side."""
     return Rows(vectors, *strides(vectors, 3))
-
-
-def unrounded(bias: Tensor | Bias | None) -> Tensor | Bias | None:
-    """The rule of a bias itself, without what rounds it."""
-    return bias.bias if isinstance(bias, Rounded) else bias
 
 
 def rule_of(pattern: "Pattern") -> Rule:

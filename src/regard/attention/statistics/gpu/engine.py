@@ -16,14 +16,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.biases import Alibi, RelativeBias
+from regard.attention.biases import Alibi, RelativeBias, unrounded
 from regard.attention.grid import Grid, side_by_side, spans
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.precision import as_typed
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.statistics.blocks import MOST_RANGES, ranges_of
 from regard.attention.statistics.gathered import gathered
-from regard.attention.statistics.gpu.call import Call, unrounded
+from regard.attention.statistics.gpu.call import Call
 from regard.attention.statistics.gpu.forward import context_and_log_sum
 from regard.attention.statistics.progress import Report
 from regard.attention.summary import NOTHING, PER_QUERY, Ask, Summary
