@@ -1,4 +1,4 @@
-"""The tiled backend: by the compiled pass where a head has many weights, by torch's operations for all else.
+"""The tiled backend: by the compiled pass where there is one, by torch's operations for all else.
 
 That blocks and gradients of the latter are right is in test_attend.py, test_laws.py and test_gradients.py.
 """
@@ -12,15 +12,17 @@ from regard import (
     Additive,
     Alibi,
     Causal,
+    Keep,
     Padding,
     ScaledDot,
     Shaw,
     Sigmoid,
     Softmax,
+    Window,
     attend,
+    explain_backend,
     use_backend,
 )
-from regard.attention.backends import tiled
 from regard.attention.statistics import engine, kernel
 
 SINKS = torch.tensor([0.5, -1.0, 2.0, 0.0, -3.0, 1.0])
@@ -33,9 +35,8 @@ OPTIONS = {
 
 @pytest.fixture
 def passes(monkeypatch):
-    """Every call is large enough; the patterns that the compiled pass went through."""
+    """The patterns that the compiled pass went through."""
     assert kernel.regard_blocks() is not None, "these tests need a C compiler"
-    monkeypatch.setattr(tiled, "WORTH_A_PASS", 0)
     seen, read = [], engine.read
     monkeypatch.setattr(engine, "read", lambda asked, *rest, **named: seen.append(asked) or read(asked, *rest, **named))
     return seen
@@ -94,16 +95,49 @@ def test_factors_that_float32_cannot_hold(normal, passes, softcap, temperature):
     assert_close(seen.context, (seen.pattern.dense().double() @ value.double()).float())
 
 
-def test_it_is_taken_where_a_head_has_many_weights(normal, passes, monkeypatch):
-    monkeypatch.undo()
-    monkeypatch.setattr(engine, "read", lambda *_, **__: pytest.fail("few weights"))
-    few = normal(1, 8, 128, 4)
-    attend(few, few, few, score=ScaledDot(softcap=2.0))
-    many = normal(1, 1, 256, 4)
-    monkeypatch.setattr(engine, "read", lambda *_, **__: (-many, None))
-    assert_close(attend(many, many, many, score=ScaledDot(softcap=2.0)).context, -many)
-    with use_backend("tiled"):
-        assert_close(attend(many, many, many).context, -many)
+PER_QUERY = {
+    "causal": {"mask": Causal()},
+    "a window": {"mask": Window(9, 0)},
+    "a matrix": {"mask": Keep(torch.rand(1, 1, 300, 300, generator=torch.Generator().manual_seed(3)) < 0.5)},
+    "a bias": {"score": ScaledDot(bias=torch.linspace(-1, 1, 300)[:, None] * torch.linspace(-2, 2, 300))},
+    "a rule": {"score": ScaledDot(bias=Alibi())},
+}
+OTHER = {
+    "none": {},
+    "padding": {"mask": Padding(torch.tensor([217]))},
+    "a bias": {"score": ScaledDot(bias=torch.ones(300))},
+}
+
+
+@pytest.mark.parametrize("kind", PER_QUERY)
+def test_where_it_is_faster_than_the_fused_kernel_it_is_taken_instead(normal, passes, kind):
+    many = normal(1, 6, 300, 4)
+    with use_backend("fused"):
+        expected = attend(many, many, many, **PER_QUERY[kind])
+    assert passes == []
+    seen = attend(many, many, many, **PER_QUERY[kind])
+    assert (seen.backend, expected.backend, len(passes)) == ("tiled", "fused", 1)
+    assert_close(seen.context, expected.context, rtol=1e-5, atol=1e-5)
+    assert explain_backend(many, many, many, **PER_QUERY[kind]) == (
+        "tiled: exact, and faster than the fused kernel where a mask or a bias depends on the query"
+    )
+
+
+@pytest.mark.parametrize("kind", OTHER)
+def test_where_every_query_sees_the_same_keys_the_fused_kernel_is_as_fast(normal, passes, kind):
+    many = normal(1, 6, 300, 4)
+    assert attend(many, many, many, **OTHER[kind]).backend == "fused"
+    assert passes == []
+
+
+def test_for_few_weights_few_queries_and_gradients_the_fused_kernel_is_taken(normal, passes, monkeypatch):
+    many, few = normal(1, 6, 300, 4), normal(1, 6, 290, 4)
+    assert attend(few, few, few, mask=Causal()).backend == "fused"
+    assert attend(many[:, :, :63], normal(1, 6, 3000, 4), normal(1, 6, 3000, 4), mask=Causal()).backend == "fused"
+    assert attend(many.clone().requires_grad_(), many, many, mask=Causal()).backend == "fused"
+    monkeypatch.setattr(kernel, "regard_blocks", lambda: None)
+    assert attend(many, many, many, mask=Causal()).backend == "fused"
+    assert passes == []
 
 
 def test_what_it_cannot_do_is_done_otherwise(normal, passes, monkeypatch):

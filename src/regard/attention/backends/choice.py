@@ -2,7 +2,7 @@
 
     fused       PyTorch's scaled_dot_product_attention: no weights are ever built
     math        PyTorch's kernel that builds the weights, chosen only while they are few
-    tiled       blocks of queries, each with its weights for a moment; does every call
+    tiled       blocks of queries, each with its weights for a moment; does every call, and on a CPU some the fastest
     flex        FlexAttention, compiled for the call: by name only, as that takes seconds
     reference   the definition, one query after the other, in float64: by name only, as it is slow
 
@@ -91,7 +91,9 @@ def chosen_backend(pattern: Pattern, dropout: float) -> Name:
     """The backend that computes a call."""
     name = PREFERRED.name
     if name is None:
-        return "fused" if why_not_fused(pattern, dropout) is None else slower(pattern, dropout)
+        if why_not_fused(pattern, dropout) is not None:
+            return slower(pattern, dropout)
+        return "tiled" if tiled.faster(pattern, dropout) else "fused"
     reason = BACKENDS[name].why_not(pattern, dropout)
     if reason is not None:
         raise ValueError(
@@ -114,6 +116,8 @@ def explanation(pattern: Pattern, dropout: float) -> str:
     if PREFERRED.name is not None:
         return f"{name}: asked for by name"
     reason = why_not_fused(pattern, dropout)
+    if reason is None and name == "tiled":
+        return "tiled: exact, and faster than the fused kernel where a mask or a bias depends on the query"
     if reason is None:
         return "fused: the fastest, and exact for this call"
     if name == "tiled" and why_not_math(pattern, dropout) is None:
