@@ -13,6 +13,7 @@ from regard.attention.backends.fused import in_blocks
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.statistics.choice import engine_with_context
+from regard.attention.statistics.formula import has_formula
 from regard.attention.summary import NOTHING
 
 MANY = 2**19
@@ -35,7 +36,8 @@ def tiled(pattern: Pattern, dropout: float) -> Float[Tensor, "batch heads querie
 def faster(pattern: Pattern, dropout: float) -> bool:
     """Whether a call is faster so than by PyTorch's kernel, which could do it too."""
     score, grid = pattern.score, pattern.grid
-    if not (compiles(pattern) and isinstance(score, ScaledDot) and in_blocks(pattern.mask, score.bias)):
+    per_query = isinstance(score, ScaledDot) and in_blocks(pattern.mask, score.bias)
+    if not (compiles(pattern) and per_query and has_formula(score, grid)):
         return False
     many = grid.queries >= FEW_QUERIES and grid.shape.numel() >= MANY
     return many and engine_with_context(pattern, dropout) is not None

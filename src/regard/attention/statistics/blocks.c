@@ -30,10 +30,10 @@ typedef struct {
   int32_t width;
 } Reading;
 
-/* Where a block begins and ends, how many keys of it are gone through at a time, and where its scores lie among those that
-   are there. */
+/* Where a block begins and ends, how many keys of it are gone through at a time, and where its scores or its mask lie
+   among those that were made. */
 typedef struct {
-  int64_t batch, head, query, rows, first_key, keys, width, scores;
+  int64_t batch, head, query, rows, first_key, keys, width, made;
 } Place;
 
 typedef struct {
@@ -41,7 +41,8 @@ typedef struct {
   const Place *places;
   int64_t n_places;
   Vectors query, key;
-  float *scores; /* those that are there, or null */
+  float *scores;        /* those that were made, or null */
+  const uint8_t *masks; /* likewise, a byte for each weight */
   float scale, softcap; /* of the scores that are made here; below 0 for no softcap */
   Vectors bias;         /* what is added to them for each query, a number for each key, or null */
   float of_bias;        /* what it is multiplied by before */
@@ -108,11 +109,15 @@ static void products(const Pass *p, Place at, const Block *b, int part, float *p
 }
 
 /* What becomes of the scores of a row once they are products. */
-static void finish_scores(const Pass *p, Place at, Row row, int64_t query) {
-  const Vectors *bias = p->bias.numbers ? &p->bias : 0;
-  const float *added = bias ? vector(*bias, at.batch, at.head, query) + row.first_key : 0;
-  const uint8_t *kept = p->kept.bytes;
-  if (kept) kept += at.batch * p->kept.batch + at.head * p->kept.head + query * p->kept.query + row.first_key;
+static void finish_scores(const Pass *p, Place at, Row row, int i) {
+  const float *added = 0;
+  const uint8_t *kept = 0;
+  if (p->bias.numbers) added = vector(p->bias, at.batch, at.head, at.query + i) + row.first_key;
+  if (p->masks) kept = p->masks + at.made + i * at.keys + row.first_key - at.first_key;
+  if (p->kept.bytes) {
+    int64_t steps = at.batch * p->kept.batch + at.head * p->kept.head + (at.query + i) * p->kept.query;
+    kept = p->kept.bytes + steps + row.first_key;
+  }
   for (int j = 0; j < row.keys; j += WIDE) {
     int n = row.keys - j;
     wide scores = load_first(row.weights + j, n);
@@ -185,7 +190,7 @@ static void block(const Pass *p, Place at, float *memory) {
     int64_t limits = at.batch * p->limits_batch + at.head * p->limits_head;
     b.starts = p->starts + limits, b.stops = p->stops + limits;
   }
-  b.scores = p->scores ? p->scores + at.scores : memory;
+  b.scores = p->scores ? p->scores + at.made : memory;
   b.shrink = memory + (p->scores ? 0 : at.rows * at.keys), b.total = b.shrink + at.rows, b.product = b.total + at.rows;
   b.largest = b.product + at.rows, b.column = b.largest + parts * at.rows, b.of_keys = b.column + at.width;
   b.of_cells = b.of_keys + at.width;
@@ -193,10 +198,10 @@ static void block(const Pass *p, Place at, float *memory) {
   for (int r = 0; r < p->n_readings && !parts; r++) /* nothing is seen */
     for (int i = 0; i < b.rows; i++)
       memset(vector(p->readings[r].queries, at.batch, at.head, at.query + i), 0, p->readings[r].width * sizeof(float));
-  int more = !p->scores && (p->softcap >= 0 || p->bias.numbers || p->kept.bytes);
+  int more = !p->scores && (p->softcap >= 0 || p->bias.numbers || p->kept.bytes || p->masks);
   for (int part = 0; part < parts; part++) {
     if (!p->scores) products(p, at, &b, part, panel);
-    for (int i = 0; i < b.rows && more; i++) finish_scores(p, at, row_of(&b, part, i), at.query + i);
+    for (int i = 0; i < b.rows && more; i++) finish_scores(p, at, row_of(&b, part, i), i);
     weigh(&b, part);
     for (int r = 0; r < p->n_readings; r++) sums(p->readings + r, at, p->group, &b, part, panel);
   }

@@ -16,6 +16,7 @@ from regard.attention.grid import Grid
 from regard.attention.masks.keep import Keep
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
+from regard.attention.scores.score import Score
 from regard.attention.statistics import kernel
 from regard.attention.statistics.blocks import Block, Limits
 from regard.attention.statistics.totals import HERE
@@ -61,7 +62,8 @@ class Formula:
     Attributes:
         softcap: below 0 for none.
         of_bias: what the bias is multiplied by.
-        kept: the mask, where it is a matrix.
+        kept: the mask, where it is a matrix that lies there.
+        masked: whether the mask is neither that nor a range of keys for each query, and has to be made.
     """
 
     scale: float
@@ -69,6 +71,7 @@ class Formula:
     bias: Float[Tensor, "_batch _heads _queries keys"] | ByDistance | None
     of_bias: float
     kept: Bool[Tensor, "_batch _heads _queries keys"] | None
+    masked: bool
 
     @classmethod
     def of(cls, pattern: "Pattern", limits: Limits | None) -> "Formula | None":
@@ -76,18 +79,18 @@ class Formula:
         score, normalise, grid = pattern.score, pattern.normalise, pattern.grid
         mask = pattern.mask if limits is None else None
         assert isinstance(normalise, Softmax)
-        if not (isinstance(score, ScaledDot) and isinstance(mask, Keep | None)):
+        if not has_formula(score, grid):
             return None
-        kept = None if mask is None else mask.tensor
-        if not all(part is None or lies_ready(part, grid) for part in (score.bias, kept)):
-            return None
+        assert isinstance(score, ScaledDot)
         temperature, softcap = normalise.temperature, score.softcap
+        kept = mask.tensor if isinstance(mask, Keep) and lies_ready(mask.tensor, grid) else None
         return cls(
             scale=finite(score.factor(pattern.key.shape[-1]) / (softcap or temperature)),
             softcap=-1.0 if softcap is None else finite(softcap / temperature),
             bias=ByDistance.of(score.bias, grid) if isinstance(score.bias, Bias) else with_axes(score.bias),
             of_bias=finite(1 / temperature),
             kept=with_axes(kept),
+            masked=mask is not None and kept is None,
         )
 
     def tell(self, call: kernel.Pass) -> None:
@@ -97,6 +100,11 @@ class Formula:
             call.bias = self.bias.vectors() if isinstance(self.bias, ByDistance) else kernel.Vectors.of(self.bias)
         if self.kept is not None:
             call.kept = kernel.Kept.of(self.kept)
+
+
+def has_formula(score: Score, grid: Grid) -> bool:
+    """Whether scores are products and what a formula does to them."""
+    return isinstance(score, ScaledDot) and (score.bias is None or lies_ready(score.bias, grid))
 
 
 def lies_ready(part: Tensor | Bias, grid: Grid) -> bool:
@@ -117,12 +125,18 @@ def finite(factor: float) -> float:
     return min(max(factor, -LARGEST), LARGEST)
 
 
-def scores_into(scores: Float[Tensor, "queries keys"], pattern: "Pattern", block: Block, limits: Limits | None) -> None:
+def scores_into(scores: Float[Tensor, " weights"], pattern: "Pattern", block: Block, limits: Limits | None) -> None:
     """Write the scores of a block that has no formula; what `limits` bars is left to `blocks.c`."""
-    tile = block.tile(pattern.grid)
+    tile, by_row = block.tile(pattern.grid), scores.view(len(block.queries), -1)
     assert isinstance(pattern.normalise, Softmax)
-    torch.div(pattern._scores(tile)[0, 0], pattern.normalise.temperature, out=scores)
+    torch.div(pattern._scores(tile)[0, 0], pattern.normalise.temperature, out=by_row)
     by_mask = None if pattern.mask is None or limits is not None else pattern.mask.keep(tile, pattern.device)
     for keep in (by_mask, pattern.score.keep(tile)):
         if keep is not None:
-            scores.masked_fill_(~keep[0, 0], -math.inf)
+            by_row.masked_fill_(~keep[0, 0], -math.inf)
+
+
+def mask_into(kept: Bool[Tensor, " weights"], pattern: "Pattern", block: Block) -> None:
+    """Write the mask of a block."""
+    assert pattern.mask is not None
+    kept.view(len(block.queries), -1).copy_(pattern.mask.keep(block.tile(pattern.grid), pattern.device)[0, 0])

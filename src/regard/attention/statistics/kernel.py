@@ -87,6 +87,7 @@ class Pass(ctypes.Structure):
         ("query", Vectors),
         ("key", Vectors),
         ("scores", FLOATS),
+        ("masks", INTEGERS),
         ("scale", c_float),
         ("softcap", c_float),
         ("bias", Vectors),

@@ -15,8 +15,8 @@ from regard.attention.compiled import on_threads, parallel
 from regard.attention.grid import spans
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.statistics import kernel
-from regard.attention.statistics.blocks import Plan
-from regard.attention.statistics.formula import Formula, scores_into
+from regard.attention.statistics.blocks import Block, Plan
+from regard.attention.statistics.formula import Formula, mask_into, scores_into
 from regard.attention.statistics.kernel import Vectors
 from regard.attention.statistics.progress import Report
 from regard.attention.statistics.rounds import Round
@@ -32,7 +32,7 @@ WORTH_A_THREAD = 2**18
 SECONDS_AT_ONCE = 0.25
 """After so many Python is told how far it is, and hears Ctrl-C."""
 
-SCORES_AT_ONCE = 2**22
+MADE_AT_ONCE = 2**22
 """Scores that torch's operations make before they are gone through, if the blocks of all threads have no more."""
 
 PANEL = 64
@@ -110,24 +110,31 @@ class Reading:
                 report(call.done, self.plan.size)
 
     def with_scores(self, part: Round) -> Iterator[Int[Tensor, "blocks 8"]]:
-        """The blocks of a round, as many at a time as scores are made for; all at once where they are products."""
-        places, blocks, limits = self.plan.places[part.numbers], self.plan.blocks[part.numbers], self.plan.limits
-        if self.formula is not None:
+        """The blocks of a round: all, or as many at a time as scores or masks are made for, if that has to be."""
+        places, blocks, formula = self.plan.places[part.numbers], self.plan.blocks[part.numbers], self.formula
+        if formula is not None and not formula.masked:
             yield places
             return
-        at_once = min(len(blocks), max(self.threads, SCORES_AT_ONCE // max(1, self.plan.room)))
-        scores = torch.empty(at_once * (self.plan.room + PANEL), dtype=torch.float32, device=HERE)
-        self.call.scores = scores.data_ptr()
-        for some in spans(len(blocks), max(1, at_once)):
-            at = 0
+        places, kind = places.clone(), torch.float32 if formula is None else torch.bool
+        at_once = max(1, min(len(blocks), max(self.threads, MADE_AT_ONCE // max(1, self.plan.room))))
+        made = torch.empty(at_once * (self.plan.room + PANEL), dtype=kind, device=HERE)
+        setattr(self.call, "scores" if formula is None else "masks", made.data_ptr())
+        for some in spans(len(blocks), at_once):
+            first = 0
             for number in some:
-                places[number, -1] = at
-                for keys in blocks[number].parts():
-                    into = scores[at : at + keys.size].view(len(keys.queries), -1)
-                    scores_into(into, self.pattern, keys, limits)
-                    at += keys.size
-                at += PANEL
+                places[number, -1] = first
+                self.make(blocks[number], made[first:])
+                first += blocks[number].size + PANEL
             yield places[some.start : some.stop]
+
+    def make(self, block: Block, made: Tensor) -> None:
+        """Write the scores of a block, part after part, or its mask."""
+        if self.formula is not None:
+            mask_into(made[: block.size], self.pattern, block)
+            return
+        for part in block.parts():
+            scores_into(made[: part.size], self.pattern, part, self.plan.limits)
+            made = made[part.size :]
 
     def run(self) -> None:
         """Let all threads take blocks."""
