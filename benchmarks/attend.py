@@ -13,14 +13,18 @@ from picture import Picture
 from table import Row, Table, command_of, finish, watched
 from torch import Tensor
 
-from regard import Causal, Padding, Window, attend, explain_backend
+from regard import Alibi, Causal, Padding, ScaledDot, Window, attend, explain_backend
+from regard.attention.biases import alibi_slopes
 from regard.attention.masks import Mask
 
 LENGTHS = 512, 1024, 2048, 4096, 8192, 16384
-MASKS = "none", "causal", "padding", "window"
+MASKS = "none", "causal", "padding", "window", "ALiBi"
 
 BEFORE = 256
 """Keys before itself that a query of the window sees."""
+
+MOST_BUILT = 2**30
+"""Numbers of a bias that is built for PyTorch's function: more would not fit beside their copies in 24 GiB."""
 
 
 def main(
@@ -41,14 +45,14 @@ def main(
     torch.set_num_threads(threads or torch.get_num_threads())
     if quick:
         length, seconds = length or [256, 512], min(seconds, 0.2)
-    cases = list(product(length or LENGTHS, MASKS))
+    cases = [(n, m) for n, m in product(length or LENGTHS, MASKS) if m != "ALiBi" or heads * n**2 <= MOST_BUILT]
     table = Table(
         name="attend",
         title="attend beside scaled_dot_product_attention",
         about=(
             f"float32, 1 x {heads} heads x width {width}. PyTorch's function gets its mask as a matrix, made before "
             f"(causal: is_causal); attend gets the rule. The window is causal, {BEFORE} keys before each query; the "
-            "padding is the last quarter. Goal: at most 1.02 times PyTorch's time."
+            "padding is the last quarter; ALiBi's biases are causal. Goal: at most 1.02 times PyTorch's time."
         ),
         command=command_of(__file__),
         machine=machine(),
@@ -60,18 +64,20 @@ def main(
 
 @torch.inference_mode()
 def measured(length: int, mask: str, heads: int, width: int, seconds: float) -> Row:
-    """The row of a length and a mask."""
+    """The row of a length and a mask, once both ways are known to give the same."""
     query, key, value = torch.randn(3, 1, heads, length, width).unbind()
-    rule, matrix, causal = ruled(mask, length), as_matrix(mask, length), mask == "causal"
+    rule, matrix, causal = ruled(mask, length), as_matrix(mask, length, heads), mask == "causal"
+    score = ScaledDot(bias=Alibi() if mask == "ALiBi" else None)
     runs: dict[str, Run] = {
         "sdpa": lambda: F.scaled_dot_product_attention(query, key, value, attn_mask=matrix, is_causal=causal),
-        "attend": lambda: attend(query, key, value, mask=rule),
+        "attend": lambda: attend(query, key, value, score=score, mask=rule).context,
     }
+    torch.testing.assert_close(runs["attend"](), runs["sdpa"](), rtol=1e-4, atol=1e-5)
     elapsed = take_turns(runs, seconds)
     return {
         "length": length,
         "mask": mask,
-        "backend": explain_backend(query, key, value, mask=rule).partition(":")[0],
+        "backend": explain_backend(query, key, value, score=score, mask=rule).partition(":")[0],
         "SDPA ms": median(elapsed["sdpa"]) * 1e3,
         "attend ms": median(elapsed["attend"]) * 1e3,
         "attend / SDPA": ratio(elapsed["attend"], elapsed["sdpa"]),
@@ -81,7 +87,7 @@ def measured(length: int, mask: str, heads: int, width: int, seconds: float) -> 
 def ruled(mask: str, length: int) -> Mask | None:
     """A mask as a rule."""
     match mask:
-        case "causal":
+        case "causal" | "ALiBi":
             return Causal()
         case "padding":
             return Padding(torch.tensor([length * 3 // 4]))
@@ -90,13 +96,17 @@ def ruled(mask: str, length: int) -> Mask | None:
     return None
 
 
-def as_matrix(mask: str, length: int) -> Tensor | None:
+def as_matrix(mask: str, length: int, heads: int) -> Tensor | None:
     """The same as PyTorch takes it."""
     match mask:
         case "padding":
             return (torch.arange(length) < length * 3 // 4)[None, None, None]
         case "window":
             return torch.ones(length, length).bool().tril().triu(-BEFORE)
+        case "ALiBi":
+            places = torch.arange(length)
+            bias = -alibi_slopes(heads).float()[:, None, None] * (places - places[:, None]).abs()
+            return bias.masked_fill_(places > places[:, None], -torch.inf)[None]
     return None
 
 

@@ -7,7 +7,7 @@ from torch import nn
 from torch.testing import assert_close
 from translating import texts
 
-from regard import Ask, Causal, attend
+from regard import Ask, Causal, ScaledDot, attend
 from regard.attention import compiled, linear
 from regard.attention.linear import Linear
 from regard.attention.statistics import kernel
@@ -41,6 +41,18 @@ def test_the_statistics_of_a_pattern(normal, keys):
     for name in ("received", "entropy", "distance", "first", "own", "previous", "pooled"):
         assert_close(getattr(found, name).double(), getattr(expected, name).double(), rtol=1e-5, atol=1e-4)
     assert_close(found.top.weights.double(), expected.top.weights, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("widths", [(16, 16), (7, 21), (64, 100)])
+def test_the_products_before_and_after_and_what_is_done_to_scores(normal, widths):
+    d_key, d_value = widths
+    query, key, value = normal(2, 4, 37, d_key), normal(2, 2, 53, d_key), normal(2, 2, 53, d_value)
+    call, bias = {"mask": normal(2, 1, 37, 53) > -0.5}, normal(4, 37, 53)
+    seen = attend(query, key, value, score=ScaledDot(softcap=1.5, bias=bias), ask=Ask(), **call)
+    wide = [part.double() for part in (query, key, value)]
+    exact = attend(*wide, score=ScaledDot(softcap=1.5, bias=bias.double()), ask=Ask(), **call)
+    assert_close(seen.context.double(), exact.context, rtol=1e-5, atol=1e-5)
+    assert_close(seen.pattern.known.received.double(), exact.pattern.known.received, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 7])

@@ -53,15 +53,18 @@ static inline __attribute__((always_inline)) void multiply(int rows, int lanes, 
   }
 }
 
-/* out = scale * left @ panel, for a panel of so many columns. */
+/* out = scale * left @ panel, for a panel of so many columns. A sum past the largest number becomes NaN: one that has once
+   been infinite stays so, whatever is added to it, and may have the wrong sign. */
 static inline __attribute__((always_inline)) void scaled_product(int rows, const float *left, int64_t left_step,
                                                                  const float *panel, int64_t depth, float scale,
                                                                  float *out, int64_t out_step, int columns) {
   wide sums[ROWS][LANES];
   multiply(rows, LANES, left, left_step, panel, PANEL, depth, sums);
   for (int r = 0; r < rows; r++)
-    for (int c = 0; c < LANES; c++)
-      store_first(out + r * out_step + c * WIDE, sums[r][c] * scale, columns - c * WIDE);
+    for (int c = 0; c < LANES; c++) {
+      wide sum = sums[r][c] + sums[r][c] * 0.0f;
+      store_first(out + r * out_step + c * WIDE, sum * scale, columns - c * WIDE);
+    }
 }
 
 /* out = (shrink * out + left @ right) * factor, a number of each for every row; without shrink, what is in out does not

@@ -22,5 +22,8 @@ def engine_for(pattern: "Pattern") -> ModuleType | None:
 
 
 def engine_with_context(pattern: "Pattern", dropout: float) -> ModuleType | None:
-    """The engine that can compute the context too; None where weights are dropped or gradients are wanted."""
-    return None if dropout > 0 or wanted(pattern.tensors()) else engine_for(pattern)
+    """The engine that has the context too; None with dropout or gradients, and where values are past all measure."""
+    if dropout > 0 or wanted(pattern.tensors()):
+        return None
+    engine = engine_for(pattern)
+    return None if engine is cpu and not cpu.sums_fit(pattern) else engine

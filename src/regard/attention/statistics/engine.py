@@ -43,6 +43,15 @@ def why_not(pattern: "Pattern") -> str | None:
     return None
 
 
+def sums_fit(pattern: "Pattern") -> bool:
+    """Whether sums of values stay within float32 before they are divided by the total."""
+    value = pattern.value
+    if value.numel() == 0 or value.dtype == torch.float16:
+        return True
+    least, most = (float(limit) for limit in value.detach().aminmax())
+    return not max(-least, most) * pattern.grid.keys > torch.finfo(torch.float32).max  # nobody knows with NaN
+
+
 def read(
     pattern: "Pattern", ask: Ask, *, contexts: bool, report: Report | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:

@@ -1,0 +1,36 @@
+"""Plans of blocks: kept where they follow from numbers alone, made anew where tensors or others' code may change."""
+
+from dataclasses import dataclass
+
+import torch
+
+from regard import Causal, Padding, Window, attend
+from regard.attention.masks import Mask
+from regard.attention.statistics.blocks import Plan
+
+
+def test_the_plan_of_a_rule_is_made_once_and_that_of_tensors_every_time(normal):
+    query, lengths = normal(2, 1, 9, 4), torch.tensor([9, 4])
+    for mask in (None, Causal(), Causal() & Window(3, 0), ~Window(2, 2)):
+        grid = attend(query, query, query, mask=mask).pattern.grid
+        assert Plan.of(grid, mask) is Plan.of(grid, mask)
+    padding = Padding(lengths)
+    before = attend(query, query, query, mask=padding).pattern.received()
+    lengths[1] = 7
+    after = attend(query, query, query, mask=padding).pattern.received()
+    assert (before[1, 0] > 0).sum() == 4
+    assert (after[1, 0] > 0).sum() == 7
+
+
+def test_a_rule_of_somebody_elses_may_change(normal):
+    keeps = [3]
+
+    @dataclass(frozen=True)
+    class Mine(Mask):
+        def keep(self, tile, device):
+            return tile.along(3, device) < keeps[0]
+
+    query = normal(1, 1, 9, 4)
+    assert (attend(query, query, query, mask=Mine()).pattern.received() > 0).sum() == 3
+    keeps[0] = 5
+    assert (attend(query, query, query, mask=Mine()).pattern.received() > 0).sum() == 5

@@ -1,0 +1,106 @@
+"""Where scores and masks come from: read where they lie, or made by torch's operations; the same numbers either way."""
+
+import copy
+from dataclasses import replace
+from math import inf
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from regard import (
+    Alibi,
+    Ask,
+    Causal,
+    Global,
+    Keep,
+    RelativeBias,
+    ScaledDot,
+    Shaw,
+    Softmax,
+    Window,
+    attend,
+)
+from regard.attention.statistics import blocks, reading
+
+BIAS = torch.randn(1, 4, 37, 53, generator=torch.Generator().manual_seed(5))
+KEEP = torch.rand(2, 1, 37, 53, generator=torch.Generator().manual_seed(7)) < 0.5
+MADE = {
+    "a mask of ranges and others": ({"mask": Window(9, 3) | Global([2, 30])}, torch.bool),
+    "a mask as a matrix and a rule": ({"mask": Keep(KEEP) & Causal()}, torch.bool),
+    "a mask across memory": ({"mask": Keep(KEEP.mT.contiguous().mT)}, torch.bool),
+    "a bias across memory": ({"score": ScaledDot(bias=BIAS.mT.contiguous().mT), "mask": Window(9, 3)}, torch.float32),
+    "a bias that bars": (
+        {"score": ScaledDot(bias=BIAS.where(KEEP[:1], -inf).mT.contiguous().mT), "mask": Keep(BIAS > -1)},
+        torch.float32,
+    ),
+    "relative keys": ({"score": Shaw(8, 3), "mask": Causal()}, torch.float32),
+}
+LYING = {
+    "a mask": {"mask": Keep(KEEP)},
+    "a mask by key": {"mask": Keep(KEEP[:, :, :1])},
+    "a bias": {"score": ScaledDot(bias=BIAS), "normalise": Softmax(0.7)},
+    "a bias of few axes": {"score": ScaledDot(bias=BIAS[0, 0]), "mask": Causal()},
+    "a bias that bars": {
+        "score": ScaledDot(bias=BIAS.where(KEEP[:1], -torch.inf), softcap=2.0),
+        "mask": Keep(BIAS > -1),
+    },
+    "a rule": {"score": ScaledDot(bias=Alibi()), "mask": Causal()},
+    "a rule from elsewhere": {"score": ScaledDot(bias=Alibi(offset=-40)), "mask": Window(30, 2)},
+}
+
+
+def as_exact(query, key, value, ask, score=ScaledDot(), **call):  # noqa: B008 (frozen)
+    """In float64, through torch's operations."""
+    if isinstance(score, ScaledDot) and isinstance(score.bias, torch.Tensor):
+        score = replace(score, bias=score.bias.double())
+    elif isinstance(score, torch.nn.Module):
+        score = copy.deepcopy(score).double()
+    return attend(query.double(), key.double(), value.double(), ask=ask, score=score, **call)
+
+
+def check(normal, call):
+    query, key, value = normal(2, 4, 37, 8), normal(2, 2, 53, 8), normal(2, 2, 53, 5)
+    ask = Ask(top=3, pooled=(7, 5))
+    with torch.no_grad():
+        seen, exact = attend(query, key, value, ask=ask, **call), as_exact(query, key, value, ask, **call)
+    assert seen.backend == "tiled"
+    assert_close(seen.context.double(), exact.context, rtol=1e-5, atol=1e-5)
+    for name in ("received", "entropy", "distance", "pooled"):
+        found, expected = getattr(seen.pattern.known, name), getattr(exact.pattern.known, name)
+        assert_close(found.double(), expected, rtol=1e-5, atol=1e-4 if name == "distance" else 1e-5)
+
+
+@pytest.mark.parametrize("at_once", [1, 2**10, 2**22])
+@pytest.mark.parametrize("kind", MADE)
+def test_scores_and_masks_are_made_for_some_blocks_at_a_time(normal, monkeypatch, kind, at_once):
+    monkeypatch.setattr(blocks, "MOST", 5)
+    monkeypatch.setattr(blocks, "SCORES_IN_CACHE", 85)
+    monkeypatch.setattr(reading, "MADE_AT_ONCE", at_once)
+    call, type_of_made = MADE[kind]
+    made, make = [], reading.Reading.make
+    monkeypatch.setattr(reading.Reading, "make", lambda *given: made.append(given[2].dtype) or make(*given))
+    check(normal, call)
+    assert set(made) == {type_of_made}
+
+
+@pytest.mark.parametrize("kind", LYING)
+def test_masks_and_biases_are_read_where_they_lie(normal, monkeypatch, kind):
+    monkeypatch.setattr(blocks, "MOST", 5)
+    monkeypatch.setattr(blocks, "SCORES_IN_CACHE", 85)
+    monkeypatch.setattr(reading.Reading, "make", None)
+    check(normal, LYING[kind])
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 9), (9, 1), (7, 23), (23, 7)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("rule", [Alibi(), Alibi(offset=3), RelativeBias(2, n_buckets=6, max_distance=5)], ids=repr)
+def test_a_rule_by_distance_has_a_number_for_each_distance(normal, rule, dtype, queries, keys):
+    if isinstance(rule, RelativeBias):
+        with torch.no_grad():
+            rule.by_bucket.copy_(normal(6, 2))
+    query, key = normal(1, 2, queries, 4).to(dtype), normal(1, 2, keys, 4).to(dtype)
+    with torch.no_grad():
+        pattern = attend(query, key, key, score=ScaledDot(bias=rule)).pattern
+        weights = pattern.scores().double().softmax(dim=-1)
+        assert_close(pattern.received().double(), weights.sum(dim=2), rtol=1e-5, atol=1e-5)
