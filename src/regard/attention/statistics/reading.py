@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 WORTH_A_THREAD = 2**18
 """Weights that take longer than it takes to wake a thread."""
 
-SECONDS_AT_ONCE = 0.25
+SECONDS_AT_ONCE = 0.5
 """After so many Python is told how far it is, and hears Ctrl-C."""
 
 MADE_AT_ONCE = 2**22
@@ -118,7 +118,10 @@ class Reading:
         places, kind = places.clone(), torch.float32 if formula is None else torch.bool
         at_once = max(1, min(len(blocks), max(self.threads, MADE_AT_ONCE // max(1, self.plan.room))))
         made = torch.empty(at_once * (self.plan.room + PANEL), dtype=kind, device=HERE)
-        setattr(self.call, "scores" if formula is None else "masks", made.data_ptr())
+        if formula is None:
+            self.call.scores = made.data_ptr()
+        else:
+            self.call.masks = made.data_ptr()
         for some in spans(len(blocks), at_once):
             first = 0
             for number in some:
