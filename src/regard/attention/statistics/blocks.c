@@ -175,6 +175,7 @@ static void sums(const Reading *r, Place at, int64_t group, const Block *b, int 
   }
 }
 
+/* One block, from its products to its sums. */
 static void block(const Pass *p, Place at, float *memory) {
   int64_t parts = at.width ? (at.keys + at.width - 1) / at.width : 0;
   Block b = {.of = &p->call,
