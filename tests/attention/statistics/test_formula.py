@@ -104,3 +104,14 @@ def test_a_rule_by_distance_has_a_number_for_each_distance(normal, rule, dtype, 
         pattern = attend(query, key, key, score=ScaledDot(bias=rule)).pattern
         weights = pattern.scores().double().softmax(dim=-1)
         assert_close(pattern.received().double(), weights.sum(dim=2), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("number", [inf, torch.nan])
+def test_a_key_that_a_bias_bars_may_be_anything(normal, number):
+    query, key, bias = normal(1, 2, 19, 8), normal(1, 2, 23, 8), normal(1, 2, 19, 23)
+    bias[..., 5] = -inf
+    expected = attend(query, key, key, score=ScaledDot(bias=bias), ask=Ask())
+    key[:, :, 5] = number
+    seen = attend(query, key, key.nan_to_num(0, 0, 0), score=ScaledDot(bias=bias), ask=Ask())
+    assert torch.equal(seen.pattern.known.received, expected.pattern.known.received)
+    assert torch.equal(seen.pattern.known.entropy, expected.pattern.known.entropy)
