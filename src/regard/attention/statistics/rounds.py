@@ -46,7 +46,7 @@ def rounds_of(pattern: "Pattern", blocks: Sequence[Block], contexts: bool) -> It
         return
     group, tokens = pattern.grid.heads // key.shape[1], query.shape[2] * query.shape[3]
     of_head = group * tokens + key.shape[2] * (key.shape[3] + (0 if value is None else value.shape[3]))
-    at_once, first = max(1, READY_AT_MOST // of_head), 0
+    at_once, first = max(1, READY_AT_MOST // max(1, of_head)), 0
     for (batch, number), some in groupby(blocks, lambda block: (block.batch, block.head // group // at_once)):
         key_heads, last = slice(number * at_once, (number + 1) * at_once), first + len(list(some))
         heads = slice(key_heads.start * group, key_heads.stop * group)
