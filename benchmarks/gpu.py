@@ -25,10 +25,10 @@ from table import Row, Table, command_of, finish, watched
 from torch import Tensor
 
 from regard import Alibi, Ask, Causal, Documents, Global, Padding, RelativeBias, ScaledDot, Softmax, Window, attend
-from regard.attention.statistics.gathered import gathered
+from regard.attention.ask import Summary
 from regard.attention.statistics.gpu import engine
 from regard.attention.statistics.gpu.forward import KERNELS, trusted
-from regard.attention.summary import Summary
+from regard.attention.statistics.torch.gather import gathered
 
 LENGTHS = 2048, 8192, 32768, 131072
 WIDTHS = 64, 128

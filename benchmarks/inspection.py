@@ -22,7 +22,7 @@ from table import Row, Table, command_of, finish, watched
 from torch import Tensor
 
 from regard import Ask, Causal, attend
-from regard.attention.summary import Summary
+from regard.attention.ask import Summary
 
 HEADS = 8
 LENGTHS = 512, 1024, 2048, 4096, 8192, 16384

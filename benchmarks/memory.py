@@ -21,7 +21,7 @@ from table import Row, Table, command_of, finish
 from torch import Tensor
 
 from regard import Ask, Causal, attend
-from regard.attention.summary import Summary
+from regard.attention.ask import Summary
 
 LENGTHS = 2048, 4096, 8192
 

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from regard import Causal, Pattern, attend
-from regard.attention.linear import Linear
+from regard.kernels.linear import Linear
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
-from regard.translation.beam import Beam
-from regard.translation.likeliest import likeliest
-from regard.translation.search import Sources
+from regard.translation.search.beam import Beam
+from regard.translation.search.search import Sources
+from regard.translation.search.top_logits import likeliest
 
 
 class Benchmark(Protocol):
@@ -111,5 +111,5 @@ def test_linear(benchmark: Benchmark, rows: int, by: str) -> None:
 def test_likeliest(benchmark: Benchmark, monkeypatch: pytest.MonkeyPatch, compiled: bool, n: int) -> None:
     """The tokens that a beam goes on with, by the kernel and by torch's operations."""
     if not compiled:
-        monkeypatch.setattr("regard.translation.likeliest.regard_likeliest", lambda: None)
+        monkeypatch.setattr("regard.translation.search.top_logits.regard_likeliest", lambda: None)
     benchmark(likeliest, torch.randn(320, 8831), n)

@@ -27,17 +27,17 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerState, TrainingArguments
 
-from regard.attention.positions import sinusoidal
+from regard.attention.positions.sinusoidal import sinusoidal
 from regard.text.batches import Batch, Batches
 from regard.text.corpus import write_corpus
 from regard.text.vocabulary import BOS, EOS, PAD, Vocabulary
-from regard.training.config import TrainConfig, Training
+from regard.training.console import Watcher
 from regard.training.loop import Run, learn
 from regard.training.loss import TeacherForced
 from regard.training.optimiser import make_optimiser
-from regard.training.processes import Processes
-from regard.training.progress import Watcher
+from regard.training.processes.processes import Processes
 from regard.training.schedule import InverseSquareRoot
+from regard.training.settings.config import TrainConfig, Training
 from regard.transformer.config import TransformerConfig
 from regard.transformer.marian import to_marian
 from regard.transformer.model import Transformer

@@ -21,11 +21,11 @@ from picture import Picture
 from sentences import sentences
 from table import Row, Table, command_of, finish, watched
 
-from regard.training.config import Evaluation, TrainConfig, Training
+from regard.export import export
+from regard.training.settings.config import Evaluation, TrainConfig, Training
 from regard.training.train import train
-from regard.translation.beam import Beam
-from regard.translation.export import export
-from regard.translation.greedy import Greedy
+from regard.translation.search.beam import Beam
+from regard.translation.search.greedy import Greedy
 from regard.translation.translator import Translator
 
 BATCHES = 1, 16, 64
@@ -158,7 +158,7 @@ def by_regard(translator: Translator) -> Way:
 
 def by_transformers(folder: Path) -> Way:
     """generate of the exported model."""
-    from regard.translation.export.huggingface import Opened, quiet
+    from regard.export.huggingface import Opened, quiet
 
     opened = Opened(folder)
 

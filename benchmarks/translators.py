@@ -33,9 +33,9 @@ from picture import Picture
 from table import Row, Table, Value, command_of, finish, watched
 from torch import nn
 
+from regard.evaluation.evaluate import evaluate
 from regard.training.judge import counted_over
-from regard.training.log import read_log
-from regard.translation.evaluate import evaluate
+from regard.training.store.log import read_log
 from regard.translation.translator import Translator
 
 Words = Callable[[str], list[str]]

@@ -10,7 +10,7 @@ from hypothesis import settings
 from torch import Tensor
 
 from regard import Attended, Causal, Mask, Trace, attend, trace
-from regard.tracing.models import Loaded, load
+from regard.tracing.loading import Loaded, load
 from regard.tracing.tokens import Token
 
 settings.register_profile("regard", deadline=None, derandomize=True, max_examples=25, database=None)

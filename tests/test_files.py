@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from regard.files import whole, write_whole
+from regard.atomic_files import whole, write_whole
 
 
 def test_text_and_bytes(tmp_path):

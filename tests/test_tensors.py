@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 
 from regard import InputError
-from regard.tensors import write_tensors
+from regard.tensor_file import write_tensors
 
 
 def test_what_is_written_is_read(tmp_path, normal):

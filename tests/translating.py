@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from regard.translation.model import TranslatingModel
+from regard.translation.model_protocol import TranslatingModel
 
 LENGTHS = [5, 11, 7]
 

@@ -6,7 +6,7 @@ from typing import get_args
 import torch
 
 from regard import Pattern, explain_backend
-from regard.attention.backends.choice import BACKENDS, Name
+from regard.attention.backends.choose import BACKENDS, Name
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from regard import Pattern
-from regard.views.figure_page import BLUE, EDGE, FAINT, INK, MASKED, METADATA, RULE, Page, frame
-from regard.views.figure_pattern import draw_circles
-from regard.views.labels import fonts_for
+from regard.views.picture.canvas import BLUE, EDGE, FAINT, INK, MASKED, METADATA, RULE, Page, frame
+from regard.views.picture.fonts import fonts_for
+from regard.views.picture.pattern import draw_circles
 
 CELL, GAP, LEFT, TOP = 0.21, 0.3, 0.2, 0.2
 """Inches: the side of a cell, between two heads, the room for what is written on the left and above."""

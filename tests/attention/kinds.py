@@ -75,9 +75,9 @@ from regard import (
 from regard.attention.masks import as_mask
 from regard.attention.normalise.hard import Choice
 from regard.attention.normalise.normaliser import Normaliser
-from regard.attention.parts import modules_in
 from regard.attention.scores.prepared import Prepared
 from regard.attention.scores.score import Score
+from regard.attention.stages import modules_in
 
 WIDTH, D_VALUE = 5, 3
 SIZES = [(5, 7), (7, 7), (1, 7), (11, 5), (3, 1), (2, 19), (17, 19)]

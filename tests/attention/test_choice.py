@@ -5,7 +5,7 @@ import torch
 from oracle import Largest
 from torch.testing import assert_close
 
-import regard.attention.backends.choice as choice
+import regard.attention.backends.choose as choice
 import regard.attention.pattern as pattern_module
 from regard import (
     Alibi,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.attention.compiled import HEADERS, cache_folder, compiled, library
+from regard.kernels.library import HEADERS, cache_folder, compiled, library
 
 SOURCE = """
 #include "lanes.h"

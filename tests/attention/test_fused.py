@@ -16,8 +16,8 @@ import regard.attention.backends.fused as fused_backend
 from regard import Causal, Documents, Keep, Padding, ScaledDot, Softmax, Window, attend, explain_backend, use_backend
 from regard.attention.backends.fused import why_not
 from regard.attention.backends.reference import reference
-from regard.attention.biases import Bias
 from regard.attention.pattern import Pattern
+from regard.attention.scores.bias import Bias
 from regard.attention.scores.score import Score
 
 LONG = 4099

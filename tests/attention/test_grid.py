@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.attention.grid import Grid, by_query, numbers, side_by_side, spans, take
+from regard.attention.grid.grid import Grid, by_query, numbers, side_by_side, spans, take
 
 GRID = Grid(2, 3, 5, 7)
 CPU = torch.device("cpu")

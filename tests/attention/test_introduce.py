@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.attention.introduce import introduce
+from regard.attention.representation import introduce
 
 
 @dataclass

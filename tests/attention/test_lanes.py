@@ -8,13 +8,14 @@ from torch.testing import assert_close
 from translating import texts
 
 from regard import Ask, Causal, ScaledDot, attend
-from regard.attention import compiled, linear
-from regard.attention.linear import Linear
-from regard.attention.statistics import kernel
-from regard.attention.statistics.gathered import gathered
-from regard.transformer import newest
+from regard.attention.statistics.torch.gather import gathered
+from regard.kernels import attention as kernel
+from regard.kernels import library as compiled
+from regard.kernels import linear
+from regard.kernels.linear import Linear
+from regard.transformer.decoding import kernel as newest
 from regard.transformer.model import BareStep, Transformer
-from regard.translation import likeliest
+from regard.translation.search import top_logits as likeliest
 
 KERNELS = kernel.regard_blocks, linear.regard_linear, likeliest.regard_likeliest, newest.regard_newest
 

@@ -30,7 +30,7 @@ import regard.attention.backends.fused as fused_backend
 import regard.attention.pattern as pattern_module
 import regard.attention.scores.additive as additive_module
 from regard import Causal, GumbelSoftmax, Hard, Keep, Sampled, Softmax, use_backend
-from regard.attention.backends.choice import BACKENDS
+from regard.attention.backends.choose import BACKENDS
 
 Fits = Callable[[Kind], bool]
 

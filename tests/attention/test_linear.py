@@ -7,9 +7,9 @@ from structs import fields_of
 from torch import nn
 from torch.testing import assert_close
 
-from regard.attention import compiled
-from regard.attention import linear as module
-from regard.attention.linear import FEW, Call, Linear, as_tensors, packs, why_not
+from regard.kernels import library as compiled
+from regard.kernels import linear as module
+from regard.kernels.linear import FEW, Call, Linear, as_tensors, packs, why_not
 
 SIZES = [(16, 8200), (512, 256), (48, 4001), (128, 3), (40, 4001)]
 LARGE = 48, 4001

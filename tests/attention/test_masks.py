@@ -13,7 +13,7 @@ from oracle import BATCH, HEADS, MASKS, masks, matrix
 from refusals import refusal
 
 from regard import Causal, Chunked, Dilated, Documents, Global, Keep, Padding, Prefix, Window, attend
-from regard.attention.grid import Grid
+from regard.attention.grid.grid import Grid
 from regard.attention.masks import as_mask
 from regard.attention.masks.padding import Side
 

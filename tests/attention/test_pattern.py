@@ -16,8 +16,8 @@ from torch.testing import assert_close
 import regard.attention.pattern as pattern_module
 from regard import Alibi, Ask, Causal, Keep, Padding, Pattern, ScaledDot, Softmax, Window, attend
 from regard.attention.backends.reference import reference
-from regard.attention.grid import Grid
-from regard.attention.statistics import engine
+from regard.attention.grid.grid import Grid
+from regard.attention.statistics.cpu import engine
 
 QUERIES, KEYS = 11, 19
 SINKS = torch.linspace(-2, 3, HEADS, dtype=torch.float64)

@@ -9,7 +9,8 @@ from oracle import near
 from torch.testing import assert_close
 
 from regard import Interpolate, LearnedPositions, MultiHeadAttention, Rotary, sinusoidal
-from regard.attention.positions import Pairing, WaveOrder, turn
+from regard.attention.positions.rotary import Pairing, turn
+from regard.attention.positions.sinusoidal import WaveOrder
 
 PAIRINGS = get_args(Pairing)
 PLACES = torch.tensor([0, 3, 1, 101, 2047])

@@ -10,9 +10,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import regard.attention.normalise.entmax as entmax
 import regard.attention.normalise.noise as noise
 import regard.attention.pattern as pattern_module
-import regard.attention.statistics.gathered as gathered
+import regard.attention.statistics.torch.gather as gathered
 from regard import Causal, Entmax, GumbelSoftmax, attend
-from regard.attention.grid import Grid
+from regard.attention.grid.grid import Grid
 from regard.attention.precision import widest_type
 
 

@@ -8,7 +8,7 @@ import torch
 from oracle import near
 
 from regard import Dot, ScaledDot, attend
-from regard.attention.grid import Grid
+from regard.attention.grid.grid import Grid
 from regard.attention.scores.score import Score
 
 GRID = Grid(2, 3, 5, 7)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention.grid import Grid
-from regard.attention.selection import Selection
+from regard.attention.grid.grid import Grid
+from regard.attention.grid.selection import Selection
 
 GRID = Grid(2, 3, 5, 7)
 

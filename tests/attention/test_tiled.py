@@ -23,7 +23,8 @@ from regard import (
     explain_backend,
     use_backend,
 )
-from regard.attention.statistics import engine, kernel
+from regard.attention.statistics.cpu import engine
+from regard.kernels import attention as kernel
 
 SINKS = torch.tensor([0.5, -1.0, 2.0, 0.0, -3.0, 1.0])
 OPTIONS = {

@@ -20,7 +20,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from regard import Ask, Causal, Global, Keep, Mask, Padding, ScaledDot, Sparsemax, Window, attend, use_backend
-from regard.attention.parts import modules_in
+from regard.attention.stages import modules_in
 
 PLAIN = {"score": "ScaledDot", "mask": "none", "normalise": "Softmax", "positions": "none"}
 KINDS = [(stage, name) for stage, name in EVERY if stage != "positions"]

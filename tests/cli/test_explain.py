@@ -10,9 +10,10 @@ import typer
 from rich.cells import cell_len
 from typer.testing import CliRunner
 
-from regard import InputError, examples
+from regard import InputError
+from regard.by_hand import examples
+from regard.by_hand.worked import example
 from regard.cli.explain import explain
-from regard.tracing.worked import example
 
 SNAKE = "The snake is very dangerous because it has a venom."
 APP = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)

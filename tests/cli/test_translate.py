@@ -18,9 +18,9 @@ from regard.text.parallel import LONGEST_LINE
 from regard.text.vocabulary import EOS, Vocabulary
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
-from regard.translation.beam import Beam
-from regard.translation.greedy import Greedy
-from regard.translation.sampling import Sample
+from regard.translation.search.beam import Beam
+from regard.translation.search.greedy import Greedy
+from regard.translation.search.sampling import Sample
 from regard.translation.translator import Translator
 
 LINES = ["the cat sat", "", "a dog ran to the cat", "no dog", "   ", "the mat"]

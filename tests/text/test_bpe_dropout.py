@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from regard.text.batches import Batches
 from regard.text.bpe_dropout import BPEDropout
 from regard.text.corpus import write_corpus
-from regard.text.draws import key_of
+from regard.text.keyed_random import key_of
 from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 
 WORDS = ["ab", "ba", "abab", "bbaa", "aabb", "b", "a", "babaab", "ccab", "acb", "ababab"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regard.text.draws import key_of, permuted, seed_of, shares
+from regard.text.keyed_random import key_of, permuted, seed_of, shares
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 64, 65, 1000])

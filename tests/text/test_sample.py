@@ -6,8 +6,8 @@ import pytest
 from num2words import CONVERTER_CLASSES, num2words
 
 from regard import InputError
+from regard.text.cleaning import tidied
 from regard.text.sample import drawn, sample, write_sample
-from regard.text.tidy import tidied
 
 
 def test_names_are_those_of_num2words_and_no_number_is_twice():

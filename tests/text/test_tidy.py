@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard import InputError
-from regard.text.tidy import refuse_halves, tidied
+from regard.text.cleaning import refuse_halves, tidied
 
 
 def test_tidy_text_stays_as_it_is():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard import InputError
-from regard.text.tidy import tidied
+from regard.text.cleaning import tidied
 from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary, drawn_lines
 
 LINES = ["the cat sat on the mat", "ein Hund läuft schnell", "그것은 뱀이다", "日本語の文"] * 5

@@ -7,8 +7,8 @@ import pytest
 from refusals import refusal
 
 from regard import InputError
-from regard.tracing import models
-from regard.tracing.models import MINILM, from_files, load
+from regard.tracing import loading as models
+from regard.tracing.loading import MINILM, from_files, load
 
 INSTEAD = "give a folder with a model in it or a name on the Hugging Face hub."
 

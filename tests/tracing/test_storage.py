@@ -43,8 +43,8 @@ from regard import (
 )
 from regard.attention.masks.mask import Mask
 from regard.errors import InputError
-from regard.tracing.storage import FORMAT, rules
 from regard.tracing.tokens import Token
+from regard.tracing.trace_file import FORMAT, rules
 
 WORDS = tuple(Token(text=word, piece=word) for word in "abcdefg")
 

@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from regard import Alibi, Causal, InputError, Keep, ScaledDot, Softmax, examples
+from regard import Alibi, Causal, InputError, Keep, ScaledDot, Softmax
+from regard.by_hand import examples
+from regard.by_hand.as_json import as_json
+from regard.by_hand.numbers import Numbers
+from regard.by_hand.worked import example, work_out
 from regard.tracing.tokens import Token
-from regard.tracing.worked import example, work_out
-from regard.tracing.worked_json import as_json
-from regard.tracing.worked_numbers import Numbers
 
 X = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1]], dtype=float)
 W_Q = np.array([[1, 0, 1], [1, 0, 0], [0, 0, 1], [0, 1, 1]], dtype=float)

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from regard import Causal, InputError, Keep
+from regard.by_hand.numbers import Numbers, listed
 from regard.errors import counted
 from regard.tracing.tokens import Token
-from regard.tracing.worked_numbers import Numbers, listed
 
 CHOOSE = "give x with W_q, W_k and W_v, or Q, K and V themselves"
 

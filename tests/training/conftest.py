@@ -3,7 +3,7 @@
 import pytest
 
 from regard.text.sample import sample
-from regard.training.config import Data, Evaluation, Model, TrainConfig, Training, VocabularySettings
+from regard.training.settings.config import Data, Evaluation, Model, TrainConfig, Training, VocabularySettings
 
 SMALL = {"d_model": 16, "n_heads": 2, "d_ff": 16, "n_layers": 1, "dropout": 0.1}
 

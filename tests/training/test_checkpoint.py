@@ -9,13 +9,19 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from regard.training.checkpoint import DamagedError, keep_latest, latest_checkpoint, needed_beside, save_checkpoint
+from regard.training.store.checkpoint import (
+    DamagedError,
+    keep_latest,
+    latest_checkpoint,
+    needed_beside,
+    save_checkpoint,
+)
 
 KILLED_AT_EVERY_CALL = """
 import os, sys
 from pathlib import Path
 import torch
-from regard.training.checkpoint import keep_latest, save_checkpoint
+from regard.training.store.checkpoint import keep_latest, save_checkpoint
 
 def save(folder, step):
     save_checkpoint(folder, step, {"model": {"w": torch.full((3, 5), float(step))}}, {"n": step})

@@ -7,9 +7,9 @@ import pytest
 from refusals import refusal
 
 from regard import InputError
-from regard.training.config import Evaluation, Model, Precision, TrainConfig, Training, VocabularySettings
 from regard.training.schedule import ScheduleName
-from regard.training.settings import SECTIONS, as_toml, parsed, read_config
+from regard.training.settings.config import Evaluation, Model, Precision, TrainConfig, Training, VocabularySettings
+from regard.training.settings.toml_file import SECTIONS, as_toml, parsed, read_config
 
 
 @pytest.mark.usefixtures("unhooked")

@@ -8,8 +8,8 @@ from filelock import FileLock
 from refusals import refusal
 
 from regard import InputError
-from regard.training.config import Evaluation, Model, TrainConfig, Training
-from regard.training.folder import claim, settle, stored_config, write_config
+from regard.training.settings.config import Evaluation, Model, TrainConfig, Training
+from regard.training.store.folder import claim, settle, stored_config, write_config
 
 
 @pytest.fixture

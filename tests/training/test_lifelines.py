@@ -6,8 +6,8 @@ from threading import Barrier
 
 import pytest
 
-from regard.training import lifelines
-from regard.training.lifelines import GREETING, Lifelines, LostError, answer, call, kept_alive, server
+from regard.training.processes import heartbeat as lifelines
+from regard.training.processes.heartbeat import GREETING, Lifelines, LostError, answer, call, kept_alive, server
 
 GONE = (
     "process {} of 3 is gone: it was ended or killed, or its machine or the network failed. "

@@ -19,10 +19,10 @@ from torch import nn
 from torch.testing import assert_close
 
 from regard import InputError
-from regard.training.config import Model, VocabularySettings
-from regard.training.log import read_log
-from regard.training.processes import Processes
-from regard.training.settings import as_toml
+from regard.training.processes.processes import Processes
+from regard.training.settings.config import Model, VocabularySettings
+from regard.training.settings.toml_file import as_toml
+from regard.training.store.log import read_log
 from regard.training.train import train
 
 LAST = "checkpoints/step-7"
@@ -35,8 +35,8 @@ from pathlib import Path
 import torch
 from torch import nn
 from regard.training.loss import TeacherForced
-from regard.training.processes import Processes
-from regard.training.settings import read_config
+from regard.training.processes.processes import Processes
+from regard.training.settings.toml_file import read_config
 from regard.training.train import train
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer

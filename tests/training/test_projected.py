@@ -7,8 +7,8 @@ from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.text.vocabulary import PAD
-from regard.training import projected
-from regard.training.projected import ProjectedLoss
+from regard.training import projected_loss as projected
+from regard.training.projected_loss import ProjectedLoss
 
 TOKENS, VOCABULARY, WIDTH = 23, 31, 7
 once_or_twice = pytest.mark.parametrize(("readings", "r_drop"), [(1, 0.0), (2, 5.0)])

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from regard import InputError
-from regard.training.config import Data, Evaluation, Kind, Model, TrainConfig, Training, VocabularySettings
-from regard.training.recipes import (
+from regard.training.data.survey import Survey
+from regard.training.settings.config import Data, Evaluation, Kind, Model, TrainConfig, Training, VocabularySettings
+from regard.training.settings.recipes import (
     CAUTIOUS,
     LONGEST,
     RECIPES,
@@ -20,7 +21,6 @@ from regard.training.recipes import (
     with_longest,
     with_steps,
 )
-from regard.training.survey import Survey
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 

@@ -3,7 +3,7 @@
 import torch
 from torch.testing import assert_close
 
-from regard.training.snapshots import keep_only, mean_parameters, write_snapshot
+from regard.training.store.snapshots import keep_only, mean_parameters, write_snapshot
 
 
 def test_the_mean_of_files(tmp_path, normal):
@@ -17,7 +17,7 @@ def test_the_mean_of_files(tmp_path, normal):
 
 def test_a_mean_does_not_drift():
     """Added up in float32, a million and small numbers would lose the small ones."""
-    from regard.training.snapshots import mean
+    from regard.training.store.snapshots import mean
 
     tensors = [torch.tensor([2.0**24]), *[torch.ones(1)] * 7]
     assert mean(tensors) == torch.tensor([(2**24 + 7) / 8])

@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import load_file
 
 from regard import InputError
-from regard.training.config import Training
-from regard.training.progress import Watcher
-from regard.training.settings import read_config
+from regard.training.console import Watcher
+from regard.training.settings.config import Training
+from regard.training.settings.toml_file import read_config
 from regard.training.train import train
 from regard.translation.folder import read_translator
 

@@ -13,12 +13,12 @@ from refusals import refusal
 from safetensors.torch import load_file
 
 from regard import InputError
-from regard.training.config import TrainConfig
-from regard.training.log import read_log
-from regard.training.progress import Watcher
-from regard.training.settings import as_toml
+from regard.training.console import Watcher
+from regard.training.settings.config import TrainConfig
+from regard.training.settings.toml_file import as_toml
+from regard.training.store.log import read_log
 from regard.training.train import train
-from regard.translation.greedy import Greedy
+from regard.translation.search.greedy import Greedy
 from regard.translation.translator import Translator
 
 LAST = "step-8"
@@ -123,7 +123,7 @@ TORTURE = """
 import os, sys
 from pathlib import Path
 import torch
-from regard.training.settings import read_config
+from regard.training.settings.toml_file import read_config
 from regard.training.train import train
 
 torch.set_num_threads(1)
@@ -259,7 +259,7 @@ def test_the_data_may_be_deleted(tmp_path, texts, quick):
 
 
 def test_a_vocabulary_that_comes_out_otherwise_is_refused(tmp_path, texts, quick, monkeypatch):
-    from regard.training.prepare import Vocabulary
+    from regard.training.data.prepare import Vocabulary
 
     out, config, real = tmp_path / "out", quick(max_steps=1), Vocabulary.train
     train(*texts, out, config)

@@ -6,8 +6,8 @@ from loud import loud, small
 from torch.testing import assert_close
 from translating import texts
 
+from regard.transformer.decoding.state import State, shared
 from regard.transformer.model import Transformer
-from regard.transformer.state import State, shared
 
 SOURCE, LENGTHS = texts([7, 5, 3], 31), torch.tensor([7, 5, 3])
 TARGET = texts([5, 5, 5], 37, seed=1)

@@ -7,7 +7,7 @@ import torch
 from loud import loud, small
 from torch.testing import assert_close
 
-from regard.attention.positions import sinusoidal
+from regard.attention.positions.sinusoidal import sinusoidal
 from regard.transformer.embedding import Embedding
 
 TOKENS = torch.tensor([[5, 7, 7, 3], [11, 13, 0, 0]])

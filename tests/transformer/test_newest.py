@@ -11,14 +11,15 @@ from torch.testing import assert_close
 from translating import texts
 
 from regard import Rotary
-from regard.attention import compiled, linear
-from regard.attention.stretches import Yarn
-from regard.transformer import newest as module
-from regard.transformer.bare import BareDecoder, Sources
+from regard.attention.positions.rope_scaling import Yarn
+from regard.kernels import library as compiled
+from regard.kernels import linear
+from regard.transformer.decoding import kernel as module
+from regard.transformer.decoding.fast_step import Shortcut
+from regard.transformer.decoding.kernel import MOST_AT_ONCE, Block, Call, Norm, Vectors, why_not
+from regard.transformer.decoding.unwrapped_step import BareDecoder, Sources
 from regard.transformer.feed_forward import Activation
 from regard.transformer.model import Transformer
-from regard.transformer.newest import MOST_AT_ONCE, Block, Call, Norm, Vectors, why_not
-from regard.transformer.shortcut import Shortcut
 
 LENGTHS = torch.tensor([7, 1, 16, 5, 33])
 SOURCE = texts(LENGTHS.tolist(), 31)

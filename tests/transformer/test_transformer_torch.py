@@ -9,7 +9,7 @@ from torch import nn
 from torch.testing import assert_close
 from translating import texts
 
-from regard.attention.multi_head import MultiHeadAttention
+from regard.attention.layers.multi_head import MultiHeadAttention
 from regard.transformer.block import Residual
 from regard.transformer.model import Transformer
 

@@ -9,8 +9,8 @@ import sacrebleu
 from sacrebleu.metrics import BLEU, CHRF
 
 from regard import InputError
-from regard.translation import evaluate as room
-from regard.translation.evaluate import check_lines, evaluate
+from regard.evaluation import evaluate as room
+from regard.evaluation.evaluate import check_lines, evaluate
 
 REFERENCE = [
     "a man in a blue shirt is standing on a ladder cleaning a window .",

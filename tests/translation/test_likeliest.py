@@ -5,10 +5,10 @@ import torch
 from structs import fields_of
 from torch.testing import assert_close
 
-from regard.attention import compiled
+from regard.kernels import library as compiled
 from regard.text.vocabulary import BOS, PAD
-from regard.translation import likeliest as module
-from regard.translation.likeliest import Call, likeliest, why_not
+from regard.translation.search import top_logits as module
+from regard.translation.search.top_logits import Call, likeliest, why_not
 
 
 def defined(logits, n):

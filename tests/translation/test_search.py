@@ -14,10 +14,10 @@ from regard.errors import InputError
 from regard.text.vocabulary import BOS, EOS, PAD
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
-from regard.translation.beam import Beam
-from regard.translation.greedy import Greedy
-from regard.translation.sampling import Sample
-from regard.translation.search import Sources
+from regard.translation.search.beam import Beam
+from regard.translation.search.greedy import Greedy
+from regard.translation.search.sampling import Sample
+from regard.translation.search.search import Sources
 
 SEARCHES = [
     Greedy(),
@@ -185,9 +185,9 @@ def test_a_device_without_float64_searches_in_float32(search, prefix, transforme
     single = Transformer(transformer.config).eval()
     single.load_state_dict(transformer.state_dict())
     sources = some_sources(single, n=6, prefix=prefix)
-    for module in ("search", "likeliest", "sampling", "beam"):
-        monkeypatch.setattr(f"regard.translation.{module}.widest_type", lambda device: torch.float32)
-    monkeypatch.setattr("regard.translation.likeliest.regard_likeliest", lambda: None)  # it runs on a CPU
+    for module in ("search", "top_logits", "sampling", "beam"):
+        monkeypatch.setattr(f"regard.translation.search.{module}.widest_type", lambda device: torch.float32)
+    monkeypatch.setattr("regard.translation.search.top_logits.regard_likeliest", lambda: None)  # it runs on a CPU
     with Narrow():
         found = search.run(single, sources)
     for row, hypotheses in enumerate(found):

@@ -12,9 +12,9 @@ from regard import InputError
 from regard.recurrent.config import RecurrentConfig
 from regard.recurrent.model import Recurrent
 from regard.text.vocabulary import BOS, EOS, UNK
-from regard.translation.beam import Beam
-from regard.translation.greedy import Greedy
-from regard.translation.sampling import Sample
+from regard.translation.search.beam import Beam
+from regard.translation.search.greedy import Greedy
+from regard.translation.search.sampling import Sample
 from regard.translation.translator import Translator
 
 TEXTS = ["the cat sat on a mat", "", "no dog", "a dog ran to the cat and sat", "  ", "I am a student", "no dog"]

@@ -5,11 +5,11 @@ import torch
 from torch.testing import assert_close
 
 from regard import InputError
+from regard.by_hand.translator_head import translation_of, translator_numbers
+from regard.by_hand.worked import work_out
 from regard.recurrent.config import RecurrentConfig
 from regard.recurrent.model import Recurrent
-from regard.tracing.worked import work_out
 from regard.translation.translator import Translator
-from regard.translation.worked import translation_of, translator_numbers
 
 TEXT = "a dog ran to the cat"
 

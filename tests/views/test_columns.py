@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from regard.views.columns import Columns
+from regard.views.terminal.columns import Columns
 
 
 def blocks(columns, width):

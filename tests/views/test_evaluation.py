@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from regard import InputError
-from regard.evaluation import Comparison, Evaluation, LengthGroup, Score, Sentence
+from regard.evaluation.records import Comparison, Evaluation, LengthGroup, Score, Sentence
 from regard.views.evaluation.page import N_WORST, page, write_page
 from regard.views.evaluation.text import show
 from regard.views.evaluation.wording import chance, words_of
@@ -320,7 +320,7 @@ def test_a_bar_is_as_long_as_its_score(browser, alone, tmp_path):
 
 def test_an_evaluation_is_shown_without_torch():
     code = (
-        "import sys, regard.translation.evaluate, regard.views.evaluation.page, regard.views.evaluation.text; "
+        "import sys, regard.evaluation.evaluate, regard.views.evaluation.page, regard.views.evaluation.text; "
         "print('torch' in sys.modules)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

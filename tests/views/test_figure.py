@@ -14,9 +14,9 @@ from pictures import caption, texts
 from regard import Causal, InputError, Trace, attend
 from regard.tracing.focus import focus_on, sharpest
 from regard.tracing.tokens import Token
-from regard.views.figure import figure, write_figure
-from regard.views.figure_page import MASKED, colours
-from regard.views.figure_pattern import maps
+from regard.views.picture.canvas import MASKED, colours
+from regard.views.picture.pattern import maps
+from regard.views.picture.trace import figure, write_figure
 
 MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
 
@@ -133,7 +133,7 @@ def test_maps_are_what_the_pattern_gives(handmade, most, monkeypatch):
     pattern = handmade(" ".join(f"w{i}" for i in range(29)), mask=Causal(), kind="decoder").decoder[1]
     given = (pattern.dense() if most == 29 else pattern.pooled(11, 11, "max"))[0, [2, 0]]
     whole = maps(pattern, [2, 0], most)
-    monkeypatch.setattr("regard.views.figure_pattern.BLOCK_WEIGHTS", 100)
+    monkeypatch.setattr("regard.views.picture.pattern.BLOCK_WEIGHTS", 100)
     blocks = maps(pattern, [2, 0], most)
     for mapped in (whole, blocks):
         assert_allclose(mapped.weights, given)

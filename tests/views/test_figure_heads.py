@@ -7,11 +7,11 @@ from pictures import caption, texts
 
 from regard import Causal, InputError, Trace
 from regard.tracing.focus import focus_on
-from regard.views.figure import figure
-from regard.views.figure_heads import chosen_heads, heads_figure, mosaic_of, write_heads
-from regard.views.figure_page import MASKED, colours
-from regard.views.figure_pattern import SHADES
-from regard.views.labels import fonts_for
+from regard.views.picture.canvas import MASKED, colours
+from regard.views.picture.fonts import fonts_for
+from regard.views.picture.heads import chosen_heads, heads_figure, mosaic_of, write_heads
+from regard.views.picture.pattern import SHADES
+from regard.views.picture.trace import figure
 
 
 def image_of(picture):

@@ -6,8 +6,8 @@ import pytest
 from matplotlib.font_manager import fontManager
 
 from regard.tracing.focus import focus_on
-from regard.views.figure import figure, write_figure
-from regard.views.labels import BASE, MISSING, Fonts, font_for, fonts_for
+from regard.views.picture.fonts import BASE, MISSING, Fonts, font_for, fonts_for
+from regard.views.picture.trace import figure, write_figure
 
 KOREAN = "뱀은 독이 있다"
 

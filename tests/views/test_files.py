@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from regard import InputError
-from regard.views.files import writable, write_output
+from regard.views.output_file import writable, write_output
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):

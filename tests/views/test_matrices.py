@@ -9,11 +9,12 @@ import torch
 from rich.cells import cell_len
 from rich.console import Console
 
-from regard import Keep, Softmax, examples
+from regard import Keep, Softmax
+from regard.by_hand import examples
+from regard.by_hand.numbers import Numbers
+from regard.by_hand.worked import Stage, example, work_out
 from regard.tracing.tokens import Token
-from regard.tracing.worked import Stage, example, work_out
-from regard.tracing.worked_numbers import Numbers
-from regard.views.matrices import BLUE, Tint, show, standard_output
+from regard.views.terminal.matrices import BLUE, Tint, show, standard_output
 
 SNAKE = ["[CLS]", "The", "snake", "is", "very", "dangerous", "because", "it", "has", "a", "venom", ".", "[SEP]"]
 

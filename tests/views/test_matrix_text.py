@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.views.matrix_text import aligned, kept, written
+from regard.views.terminal.number_text import aligned, kept, written
 
 
 def test_a_number_that_is_exact_has_no_zeros_and_one_that_is_rounded_has_all():

@@ -9,7 +9,7 @@ from rich.console import Console
 from regard import Causal, Trace
 from regard.tracing.focus import focus_on, sharpest
 from regard.tracing.tokens import Token
-from regard.views.terminal import bar, shade, show, tint
+from regard.views.terminal.trace import bar, shade, show, tint
 
 
 def printed(trace, width=80, colour=False, **chosen):

@@ -15,19 +15,19 @@ from types import ModuleType
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.backends.choice import BACKENDS, PREFERRED, chosen_backend, explanation
-from regard.attention.grid import Grid, divisors
-from regard.attention.introduce import a
+from regard.attention.ask import Ask
+from regard.attention.backends.choose import BACKENDS, PREFERRED, chosen_backend, explanation
+from regard.attention.grid.grid import Grid, divisors
 from regard.attention.masks import Mask, as_mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.precision import as_typed
+from regard.attention.representation import a
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
-from regard.attention.statistics.choice import engine_with_context
+from regard.attention.statistics.choose import engine_with_context
 from regard.attention.statistics.progress import reporting
-from regard.attention.summary import Ask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -15,21 +15,21 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.attention.ask import NOTHING, Ask, Reduce, Summary, Top
 from regard.attention.gradients import recomputed
-from regard.attention.grid import Grid, Positions, Tile, divisors, every, numbers, spans, take, unknown
+from regard.attention.grid.grid import Grid, Positions, Tile, divisors, every, numbers, spans, take, unknown
+from regard.attention.grid.selection import Index, Selection
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
-from regard.attention.parts import tensors_in
 from regard.attention.precision import as_typed, widest_type
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
-from regard.attention.selection import Index, Selection
-from regard.attention.statistics.choice import engine_for
-from regard.attention.statistics.gathered import Block, gathered
+from regard.attention.stages import tensors_in
+from regard.attention.statistics.choose import engine_for
 from regard.attention.statistics.progress import Report, reporting
+from regard.attention.statistics.torch.gather import Block, gathered
 from regard.attention.steps import Steps
-from regard.attention.summary import NOTHING, Ask, Reduce, Summary, Top
-from regard.attention.through_dense import ThroughDense
+from regard.attention.tensor_protocol import ThroughDense
 
 BLOCK_WEIGHTS = 2**22
 """Weights held at one time while a pattern is gone through: 16 MiB of float32."""

@@ -39,8 +39,8 @@ def demo(
 
     console = Console(highlight=False)
     with working("loading torch"):
-        from regard.tracing.worked import example
-        from regard.views.matrices import show as show_matrices
+        from regard.by_hand.worked import example
+        from regard.views.terminal.matrices import show as show_matrices
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -54,7 +54,7 @@ def demo(
     console.rule("2  whom does `it` look at?", align="left")
     console.print()
     with working("running MiniLM"):
-        from regard.tracing.models import load
+        from regard.tracing.loading import load
         from regard.tracing.trace import trace
 
         loaded = load()
@@ -88,8 +88,8 @@ def translator(out: Path, console: "Console") -> Path:
 
     with working("naming numbers"):
         from regard.text.sample import SPLITS, sample, write_sample
-        from regard.training.config import Evaluation, TrainConfig, Training
-        from regard.training.progress import Terminal
+        from regard.training.console import Terminal
+        from regard.training.settings.config import Evaluation, TrainConfig, Training
         from regard.training.train import train
         from regard.translation.translator import Translator
         from regard.views.alignment import alignment_table, write_alignment

@@ -58,9 +58,9 @@ def evaluate(
     from regard.cli.lines import lines_of
     from regard.cli.work import working
     from regard.errors import InputError
-    from regard.translation.evaluate import check_lines, is_tokenized
-    from regard.translation.evaluate import evaluate as measure
-    from regard.views.files import writable, write_output
+    from regard.evaluation.evaluate import check_lines, is_tokenized
+    from regard.evaluation.evaluate import evaluate as measure
+    from regard.views.output_file import writable, write_output
 
     check_given(hypothesis, translator, source, {"--truncate": truncate, "--device": device is not None})
     to_stdout = json == Path("-")

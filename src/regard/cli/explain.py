@@ -9,7 +9,7 @@ import typer
 from regard.cli.options import HeadName, Model, Target, Token, Truncate
 
 if TYPE_CHECKING:
-    from regard.tracing.worked_numbers import Numbers
+    from regard.by_hand.numbers import Numbers
 
 
 def explain(
@@ -77,12 +77,12 @@ def explain(
     refuse_digits(digits)
     to_stdout = json == Path("-")
     if json is not None and not to_stdout:
-        from regard.views.files import writable
+        from regard.views.output_file import writable
 
         writable(json)
     with working("working it out"):
-        from regard.tracing.worked import work_out
-        from regard.tracing.worked_file import named_mask
+        from regard.by_hand.toml_file import named_mask
+        from regard.by_hand.worked import work_out
 
         causal = mask is not None and named_mask(mask) is not None
         query: str | int | None = token
@@ -91,9 +91,9 @@ def explain(
         else:
             numbers = own_numbers(file, example)
         worked = work_out(numbers.changed(temperature=temperature, causal=causal), query)
-    from regard.tracing.worked_json import as_json
-    from regard.views.files import write_output
-    from regard.views.matrices import show
+    from regard.by_hand.as_json import as_json
+    from regard.views.output_file import write_output
+    from regard.views.terminal.matrices import show
 
     if to_stdout:
         sys.stdout.write(as_json(worked))
@@ -109,25 +109,25 @@ def head_numbers(model: str | None, text: str, **options: Any) -> "tuple[Numbers
     from regard.translation.folder import holds_translator
 
     if model is not None and holds_translator(Path(model)):
+        from regard.by_hand.translator_head import translator_numbers
         from regard.translation.translator import Translator
-        from regard.translation.worked import translator_numbers
 
         return translator_numbers(Translator.load(model), text, **options)
-    from regard.tracing.model_head import model_numbers
+    from regard.by_hand.model_head import model_numbers
 
     return model_numbers(model, text, **options)
 
 
 def own_numbers(file: Path | None, example: str | None) -> "Numbers":
     """The numbers of a file, or of a built-in example."""
-    from regard.tracing.worked_file import example_numbers, read_numbers
+    from regard.by_hand.toml_file import example_numbers, read_numbers
 
     return example_numbers(example or "self-attention") if file is None else read_numbers(file)
 
 
 def show_list() -> None:
     """The built-in examples, a line each."""
-    from regard.examples import titles
+    from regard.by_hand.examples import titles
 
     named = titles()
     longest = max(map(len, named))

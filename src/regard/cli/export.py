@@ -36,8 +36,8 @@ def export(
 
     checked = None if lines is None else lines_of(lines)
     with working(f"exporting to {to}"):
-        from regard.translation.export import export as write
-        from regard.translation.export import format_named
+        from regard.export import export as write
+        from regard.export import format_named
 
         chosen = format_named(to)
         parity = write(folder, to, out, checked)

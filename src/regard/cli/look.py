@@ -52,7 +52,7 @@ def look(
       regard look "A dog runs." --model en-de --html dog.html
     """
     from regard.cli.work import working
-    from regard.views.files import writable, write_output
+    from regard.views.output_file import writable, write_output
 
     pictures = {".png": png, ".svg": svg, ".pdf": pdf}
     to_stdout = json == Path("-")
@@ -62,7 +62,7 @@ def look(
     for ending, picture in pictures.items():
         refuse_other_ending(picture, ending)
     if heads:
-        from regard.views.figure_page import picture_path
+        from regard.views.picture.canvas import picture_path
 
         picture_path(heads)
     text = from_stdin() if text == "-" else text
@@ -72,7 +72,7 @@ def look(
         seen = traced(model, text, target, truncate)
         focus = focus_on(seen, token, head, layer)
 
-    from regard.views.terminal import show
+    from regard.views.terminal.trace import show
 
     query, name = focus.query, f"{focus.head.kind} {focus.head.name}"
     if not to_stdout:
@@ -86,7 +86,7 @@ def look(
         if heads:
             seen.heads_figure(heads, layer, focus.head.kind)
         if json:
-            from regard.views.data import as_json
+            from regard.views.trace_json import as_json
 
             chosen = [focus.head] if head else [h for h in seen.heads(focus.head.kind) if layer in (None, h.layer)]
             document = as_json(seen, focus, chosen)
@@ -118,11 +118,11 @@ def traced(model: str | None, text: str, target: str | None, truncate: bool) -> 
     from regard.translation.folder import holds_translator
 
     if model is not None and holds_translator(Path(model)):
+        from regard.by_hand.translator_head import translation_of
         from regard.translation.translator import Translator
-        from regard.translation.worked import translation_of
 
         return translation_of(Translator.load(model), text, target, truncate).trace
-    from regard.tracing.models import load
+    from regard.tracing.loading import load
     from regard.tracing.trace import trace
 
     loaded = load(model)

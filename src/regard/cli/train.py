@@ -79,8 +79,8 @@ def train(
     from regard.cli.work import working
 
     with working("loading torch"):
-        from regard.training.progress import Terminal, Watcher
-        from regard.training.settings import read_config
+        from regard.training.console import Terminal, Watcher
+        from regard.training.settings.toml_file import read_config
         from regard.training.train import train as run
 
         options: dict[str, dict[str, Any]] = {

@@ -14,7 +14,7 @@ import typer
 from regard.cli.options import Device, Truncate
 
 if TYPE_CHECKING:
-    from regard.translation.search import Search
+    from regard.translation.search.search import Search
     from regard.translation.translation import Translation
     from regard.translation.translator import Translator
 
@@ -102,7 +102,7 @@ def translate(
         stream = opened(stack, file)
         beginnings = Beginnings(prefix, prefix_file)
         with working("loading the translator"):
-            from regard.translation.batches import BATCH_TOKENS
+            from regard.translation.length_batches import BATCH_TOKENS
             from regard.translation.translator import Translator
 
             search = chosen_search(greedy, sample, beams, drawing)
@@ -202,9 +202,9 @@ def chosen_search(greedy: bool, sample: bool, beams: dict[str, Any], drawing: di
         InputError: a number that cannot be.
     """
     from regard.errors import InputError
-    from regard.translation.beam import Beam
-    from regard.translation.greedy import Greedy
-    from regard.translation.sampling import Sample
+    from regard.translation.search.beam import Beam
+    from regard.translation.search.greedy import Greedy
+    from regard.translation.search.sampling import Sample
 
     kind, options = (Sample, drawing) if sample else (Beam, beams)
     given = {name: value for name, value in options.items() if value is not None}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from regard.fields import check_choice, check_count
+from regard.checks import check_choice, check_count
 
 Cell = Literal["lstm", "gru"]
 """How a state takes a token in."""

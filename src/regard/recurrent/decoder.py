@@ -28,8 +28,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.linear import Linear, as_tensors, nothing_extra
 from regard.attention.pattern import Pattern
+from regard.kernels.linear import Linear, as_tensors, nothing_extra
 from regard.recurrent.cell import Cells, Hidden
 from regard.recurrent.config import RecurrentConfig
 from regard.recurrent.encoder import Encoded

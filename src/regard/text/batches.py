@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.text.bpe_dropout import BPEDropout
 from regard.text.corpus import SIDES, Corpus
-from regard.text.draws import Numbers, key_of, mixed, permuted
+from regard.text.keyed_random import Numbers, key_of, mixed, permuted
 from regard.text.vocabulary import BOS, EOS, PAD
 
 POOL = 10_000

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.text.cleaning import SPACE
 from regard.text.corpus import Ids, Lengths, Side
-from regard.text.draws import Numbers, shares
-from regard.text.tidy import SPACE
+from regard.text.keyed_random import Numbers, shares
 from regard.text.vocabulary import EOS, Vocabulary
 
 NEVER = 2**31

@@ -19,8 +19,8 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.atomic_files import write_whole
 from regard.errors import InputError
-from regard.files import write_whole
 from regard.text.parallel import Report
 from regard.text.vocabulary import UNK, Vocabulary
 

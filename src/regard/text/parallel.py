@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from regard.errors import InputError, nearest, reason
-from regard.text.tidy import printed, tidied
+from regard.text.cleaning import printed, tidied
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from regard.atomic_files import write_whole
 from regard.errors import InputError, needs, reason
-from regard.files import write_whole
-from regard.text.draws import permuted
+from regard.text.keyed_random import permuted
 
 SPLITS = "train", "dev", "test"
 

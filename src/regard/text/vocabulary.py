@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.atomic_files import write_whole
 from regard.errors import InputError, needs, reason
-from regard.files import write_whole
-from regard.text.tidy import refuse_halves, tidied
+from regard.text.cleaning import refuse_halves, tidied
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """The ids of padding, of what is unknown, and of the begin and the end of a text."""

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from regard.attention.attend import Attended
-from regard.attention.introduce import a
 from regard.attention.pattern import Pattern
+from regard.attention.representation import a
 from regard.errors import InputError, first_words, nearest
+from regard.tracing.encoding import encode, is_causal, refuse_unread
 from regard.tracing.head import Head, Place
 from regard.tracing.huggingface import Recorded, installed
-from regard.tracing.models import load, name_of, tokenizer_of
-from regard.tracing.reading import encode, is_causal, refuse_unread
+from regard.tracing.loading import load, name_of, tokenizer_of
 from regard.tracing.tokens import Token
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class Trace:
 
     def show(self, token: Place | None = None, head: str | None = None) -> None:
         """Print the trace in the terminal: one token's look, or the most telling one."""
-        from regard.views.terminal import show
+        from regard.views.terminal.trace import show
 
         show(self, token=token, head=head)
 
@@ -164,13 +164,13 @@ class Trace:
 
     def figure(self, path: str | Path, token: Place | None = None, head: str | None = None) -> Path:
         """Write the trace as a picture: PNG, SVG or PDF, by the file's ending."""
-        from regard.views.figure import write_figure
+        from regard.views.picture.trace import write_figure
 
         return write_figure(self, Path(path), token=token, head=head)
 
     def heads_figure(self, path: str | Path, layer: int | None = None, kind: str | None = None) -> Path:
         """Write the patterns of all heads of a kind side by side, or of those of one layer: PNG, SVG or PDF."""
-        from regard.views.figure_heads import write_heads
+        from regard.views.picture.heads import write_heads
 
         return write_heads(self, Path(path), layer, kind)
 
@@ -183,7 +183,7 @@ class Trace:
             InputError: a score, mask or normaliser is not regard's own, so nobody could read it back; or the file
                 cannot be written.
         """
-        from regard.tracing.storage import write_trace
+        from regard.tracing.trace_file import write_trace
 
         return write_trace(self, Path(path))
 
@@ -194,7 +194,7 @@ class Trace:
         Raises:
             InputError: there is no trace in the file, it is damaged, or a newer regard wrote it.
         """
-        from regard.tracing.storage import read_trace
+        from regard.tracing.trace_file import read_trace
 
         return read_trace(Path(path))
 

@@ -10,14 +10,14 @@ import torch
 
 from regard.errors import needs
 from regard.text.batches import Batches
-from regard.text.draws import seed_of
+from regard.text.keyed_random import seed_of
 from regard.text.vocabulary import EOS, Vocabulary
 from regard.training.loss import loss_of
-from regard.training.snapshots import mean_parameters
 from regard.training.state import Judged, State
+from regard.training.store.snapshots import mean_parameters
 from regard.translation.folder import write_translator
-from regard.translation.greedy import Greedy
-from regard.translation.search import Sources
+from regard.translation.search.greedy import Greedy
+from regard.translation.search.search import Sources
 
 AT_ONCE = 64
 """Sentences that are translated in one batch."""

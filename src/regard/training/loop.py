@@ -17,19 +17,19 @@ from torch.optim import Optimizer
 
 from regard.errors import InputError
 from regard.text.batches import Batch, Batches
-from regard.text.draws import seed_of
-from regard.training.checkpoint import keep_latest, needed_beside, save_checkpoint
-from regard.training.config import TrainConfig
+from regard.text.keyed_random import seed_of
+from regard.training.console import Standing, Watcher
 from regard.training.judge import Judge
-from regard.training.log import Log
 from regard.training.loss import TeacherForced
 from regard.training.optimiser import set_learning_rate
-from regard.training.processes import Processes
-from regard.training.progress import Standing, Watcher
+from regard.training.processes.processes import Processes
 from regard.training.schedule import Schedule
-from regard.training.snapshots import keep_only, write_snapshot
+from regard.training.settings.config import TrainConfig
 from regard.training.state import Position, State
 from regard.training.stopping import Stopping
+from regard.training.store.checkpoint import keep_latest, needed_beside, save_checkpoint
+from regard.training.store.log import Log
+from regard.training.store.snapshots import keep_only, write_snapshot
 
 CHECKPOINTS = 2
 """How many are kept: should the latest be damaged, there is the one before."""

@@ -20,8 +20,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.text.vocabulary import PAD
-from regard.training.projected import ProjectedLoss
-from regard.translation.model import TranslatingModel
+from regard.training.projected_loss import ProjectedLoss
+from regard.translation.model_protocol import TranslatingModel
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from regard.training.config import Kept, Metric
+from regard.training.settings.config import Kept, Metric
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

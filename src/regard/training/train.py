@@ -20,21 +20,21 @@ from torch.optim import Optimizer
 
 from regard.device import device_named
 from regard.errors import InputError
-from regard.text.draws import seed_of
-from regard.training.checkpoint import latest_checkpoint
-from regard.training.config import TrainConfig
-from regard.training.folder import claim, stored_config
+from regard.text.keyed_random import seed_of
+from regard.training.console import Watcher
+from regard.training.data.prepare import Prepared, prepare
 from regard.training.judge import Judge
-from regard.training.log import Log
 from regard.training.loop import Run, reason_to_end, train_on
 from regard.training.loss import TeacherForced
 from regard.training.optimiser import make_optimiser
-from regard.training.prepare import Prepared, prepare
-from regard.training.processes import Processes
-from regard.training.progress import Watcher
-from regard.training.recipes import default_precision
+from regard.training.processes.processes import Processes
 from regard.training.schedule import named_schedule
+from regard.training.settings.config import TrainConfig
+from regard.training.settings.recipes import default_precision
 from regard.training.state import Judged, Position, State
+from regard.training.store.checkpoint import latest_checkpoint
+from regard.training.store.folder import claim, stored_config
+from regard.training.store.log import Log
 from regard.translation.folder import fill, kinds
 
 

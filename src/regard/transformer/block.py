@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.layers.multi_head import KeyValue, MultiHeadAttention, MultiHeadRead
 from regard.attention.masks import Mask
-from regard.attention.multi_head import KeyValue, MultiHeadAttention, MultiHeadRead
-from regard.attention.positions import Rotary
+from regard.attention.positions.rotary import Rotary
 from regard.transformer.config import TransformerConfig
 from regard.transformer.dropout import Dropout
 from regard.transformer.feed_forward import FeedForward

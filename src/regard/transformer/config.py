@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from regard.attention.grid import divisors
-from regard.fields import check_choice, check_count
+from regard.attention.grid.grid import divisors
+from regard.checks import check_choice, check_count
 from regard.transformer.feed_forward import Activation
 
 Norm = Literal["post", "pre"]

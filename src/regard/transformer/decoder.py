@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from regard.attention.masks import Causal, Padding
 from regard.attention.pattern import Pattern
 from regard.transformer.block import BlockRead, DecoderBlock
-from regard.transformer.cache import PastByBlock
 from regard.transformer.config import TransformerConfig
+from regard.transformer.decoding.cache import PastByBlock
+from regard.transformer.decoding.state import State
 from regard.transformer.embedding import Embedding
-from regard.transformer.state import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

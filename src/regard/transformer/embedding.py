@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.positions import LearnedPositions, sinusoidal
+from regard.attention.positions.learned import LearnedPositions
+from regard.attention.positions.sinusoidal import sinusoidal
 from regard.transformer.config import TransformerConfig
 from regard.transformer.dropout import Dropout
 

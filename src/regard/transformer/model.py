@@ -14,12 +14,12 @@ from regard.attention.masks.padding import refuse_lengths
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
-from regard.transformer.bare import Sources
 from regard.transformer.config import TransformerConfig
 from regard.transformer.decoder import Decoder
+from regard.transformer.decoding.fast_step import Shortcut, may_be_short
+from regard.transformer.decoding.state import State
+from regard.transformer.decoding.unwrapped_step import Sources
 from regard.transformer.encoder import Encoder
-from regard.transformer.shortcut import Shortcut, may_be_short
-from regard.transformer.state import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.atomic_files import write_whole
 from regard.errors import InputError, nearest, needs, reason
-from regard.files import write_whole
-from regard.tensors import write_tensors
+from regard.tensor_file import write_tensors
 from regard.text.vocabulary import Vocabulary
-from regard.translation.model import TranslatingModel
+from regard.translation.model_protocol import TranslatingModel
 
 FORMAT = "regard translator"
 VERSION = 1

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Sequence
 
-from regard.text.tidy import tidied
+from regard.text.cleaning import tidied
 from regard.text.vocabulary import UNK
 from regard.tracing.tokens import Token
 

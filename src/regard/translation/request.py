@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.attention.introduce import a
+from regard.attention.representation import a
 from regard.text.vocabulary import EOS
 
 

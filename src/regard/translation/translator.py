@@ -14,23 +14,23 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend
-from regard.attention.introduce import a
 from regard.attention.pattern import Pattern
 from regard.attention.precision import widest_type
+from regard.attention.representation import a
 from regard.device import device_named
 from regard.errors import InputError
-from regard.text.tidy import tidied
+from regard.text.cleaning import tidied
 from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
 from regard.tracing.trace import Trace
 from regard.translation.alignment import Alignment, looked
-from regard.translation.batches import BATCH_TOKENS, batches, budgeted, longer_side
-from regard.translation.beam import Beam
 from regard.translation.folder import read_translator, write_translator
-from regard.translation.likeliest import log_softmax
-from regard.translation.model import Predicted, TranslatingModel
+from regard.translation.length_batches import BATCH_TOKENS, batches, budgeted, longer_side
+from regard.translation.model_protocol import Predicted, TranslatingModel
 from regard.translation.pieces import UNKNOWN, shown, spelled, words_in
 from regard.translation.request import Request, check_texts, prefixes
-from regard.translation.search import Hypothesis, Search, Sources, padded
+from regard.translation.search.beam import Beam
+from regard.translation.search.search import Hypothesis, Search, Sources, padded
+from regard.translation.search.top_logits import log_softmax
 from regard.translation.translation import Translation
 
 CERTAIN = Hypothesis(tokens=(), log_probability=0.0, score=0.0)

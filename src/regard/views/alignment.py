@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.views.columns import Columns
-from regard.views.figure_page import FAINT, MARGIN, WIDTH, blank, picture_path, save
-from regard.views.figure_pattern import draw_circles
-from regard.views.labels import Fonts, fonts_for
-from regard.views.terminal import block
+from regard.views.picture.canvas import FAINT, MARGIN, WIDTH, blank, picture_path, save
+from regard.views.picture.fonts import Fonts, fonts_for
+from regard.views.picture.pattern import draw_circles
+from regard.views.terminal.columns import Columns
+from regard.views.terminal.trace import block
 
 CELL = 0.34
 """Inches: the side of a cell of the picture."""

@@ -9,7 +9,7 @@ from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 from torch.testing import assert_close
 
 from regard import Causal, Keep, Padding, Prefix, attend
-from regard.attention.grid import Grid
+from regard.attention.grid.grid import Grid
 
 CPU = torch.device("cpu")
 

@@ -6,7 +6,7 @@ from torch.testing import assert_close
 from transformers.masking_utils import chunked_causal_mask_function
 
 from regard import Causal, Chunked, attend
-from regard.attention.grid import Grid
+from regard.attention.grid.grid import Grid
 
 
 def test_each_chunk_reads_as_it_does_alone(normal):

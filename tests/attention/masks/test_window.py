@@ -7,7 +7,7 @@ from torch.testing import assert_close
 from transformers.masking_utils import sliding_window_causal_mask_function
 
 from regard import Causal, Dilated, Window, attend
-from regard.attention.grid import Grid
+from regard.attention.grid.grid import Grid
 
 CPU = torch.device("cpu")
 GRID = Grid(1, 1, 11, 19)

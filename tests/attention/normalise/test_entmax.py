@@ -8,7 +8,7 @@ from entmax import entmax15, entmax_bisect
 from oracle import near, row
 
 from regard import Entmax, Sparsemax
-from regard.attention.grid import Grid
+from regard.attention.grid.grid import Grid
 
 WHOLE = Grid(1, 2, 3, 7).whole()
 ALPHAS = [1.001, 1.25, 1.5, 1.75, 2.0, 2.5, 4.0]

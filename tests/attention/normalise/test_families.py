@@ -21,7 +21,7 @@ from regard import (
     StraightThrough,
     TopK,
 )
-from regard.attention.grid import Grid
+from regard.attention.grid.grid import Grid
 
 HEADS = 3
 GRID = Grid(2, HEADS, 5, 7)

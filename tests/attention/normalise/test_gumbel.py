@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from oracle import near
 
 from regard import GumbelSoftmax, Hard, Sampled, StraightThrough, attend
-from regard.attention.grid import Grid
+from regard.attention.grid.grid import Grid
 from regard.attention.normalise.noise import gumbel
 
 WHOLE = Grid(1, 2, 3, 7).whole()

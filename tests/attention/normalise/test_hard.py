@@ -7,7 +7,7 @@ import torch
 from oracle import near, row
 
 from regard import Hard, Largest, Sampled, Softmax, Sparsemax, StraightThrough, attend
-from regard.attention.grid import Grid
+from regard.attention.grid.grid import Grid
 
 WHOLE = Grid(1, 2, 3, 7).whole()
 CHOICES = [Largest(), Sampled(seed=7), StraightThrough()]

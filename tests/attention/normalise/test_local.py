@@ -7,7 +7,7 @@ import torch
 from oracle import near
 
 from regard import Local, Padding, PredictedCentre, attend
-from regard.attention.grid import Grid
+from regard.attention.grid.grid import Grid
 
 
 def test_by_hand():

@@ -7,7 +7,7 @@ import torch
 from oracle import near
 
 from regard import GumbelSoftmax
-from regard.attention.grid import Grid, Tile
+from regard.attention.grid.grid import Grid, Tile
 from regard.attention.normalise.noise import GOLDEN, gumbel, mix
 
 GRID = Grid(2, 3, 5, 7)

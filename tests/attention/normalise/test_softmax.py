@@ -7,7 +7,7 @@ import torch
 from oracle import near
 
 from regard import Softmax
-from regard.attention.grid import Grid
+from regard.attention.grid.grid import Grid
 
 GRID = Grid(1, 2, 1, 3)
 SCORES = torch.tensor([0.0, math.log(2), math.log(5)], dtype=torch.float64).expand(1, 2, 1, 3)

@@ -9,7 +9,7 @@ from entmax import sparsemax as theirs
 from oracle import near, row
 
 from regard import Sparsemax, attend
-from regard.attention.grid import Grid
+from regard.attention.grid.grid import Grid
 
 WHOLE = Grid(1, 2, 3, 7).whole()
 

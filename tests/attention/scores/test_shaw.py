@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 import regard.attention.pattern as pattern_module
 from regard import Causal, Padding, ScaledDot, Shaw, attend
-from regard.attention.grid import Grid
+from regard.attention.grid.grid import Grid
 
 GRID = Grid(2, 3, 5, 7)
 

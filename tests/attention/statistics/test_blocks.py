@@ -6,7 +6,7 @@ import torch
 
 from regard import Causal, Padding, Window, attend
 from regard.attention.masks import Mask
-from regard.attention.statistics.blocks import Plan
+from regard.attention.statistics.cpu.plan import Plan
 
 
 def test_the_plan_of_a_rule_is_made_once_and_that_of_tensors_every_time(normal):

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from regard import Alibi, Ask, Causal, Distance, General, Keep, Padding, Pattern, ScaledDot, Softmax, Window, attend
 from regard.attention.masks import as_mask
-from regard.attention.statistics import blocks
+from regard.attention.statistics.cpu import plan as blocks
 
 Q, K, D = 37, 53, 7
 MASKS = {name: mask for name, (mask, _) in masks(Q, K).items()}

@@ -25,8 +25,11 @@ from regard import (
     attend,
     use_backend,
 )
-from regard.attention.statistics import blocks, engine, kernel, reading
-from regard.attention.statistics.gathered import gathered
+from regard.attention.statistics.cpu import engine
+from regard.attention.statistics.cpu import plan as blocks
+from regard.attention.statistics.cpu import run as reading
+from regard.attention.statistics.torch.gather import gathered
+from regard.kernels import attention as kernel
 
 B, H, KEY_HEADS, Q, K, D = 2, 4, 2, 37, 53, 7
 

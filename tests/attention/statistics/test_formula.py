@@ -21,7 +21,8 @@ from regard import (
     Window,
     attend,
 )
-from regard.attention.statistics import blocks, reading
+from regard.attention.statistics.cpu import plan as blocks
+from regard.attention.statistics.cpu import run as reading
 
 BIAS = torch.randn(1, 4, 37, 53, generator=torch.Generator().manual_seed(5))
 KEEP = torch.rand(2, 1, 37, 53, generator=torch.Generator().manual_seed(7)) < 0.5

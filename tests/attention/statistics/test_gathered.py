@@ -10,8 +10,8 @@ from torch.testing import assert_close
 
 import regard.attention.pattern as pattern_module
 from regard import Ask, Causal, Entmax, Softmax, attend
-from regard.attention.grid import Grid, spans
-from regard.attention.statistics.gathered import Block, Entropy, Pooled, Received, Strongest, gather
+from regard.attention.grid.grid import Grid, spans
+from regard.attention.statistics.torch.gather import Block, Entropy, Pooled, Received, Strongest, gather
 
 GRID = Grid(1, 1, 3, 4)
 WEIGHTS = torch.tensor([[[[0.5, 0.5, 0, 0], [0, 1, 0, 0], [0.25, 0.25, 0.25, 0.25]]]], dtype=torch.float64)

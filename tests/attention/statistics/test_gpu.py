@@ -35,9 +35,10 @@ from regard import (
     Window,
     attend,
 )
-from regard.attention.statistics.choice import engine_for
-from regard.attention.statistics.gathered import gathered
-from regard.attention.statistics.gpu import call, engine, forward
+from regard.attention.statistics.choose import engine_for
+from regard.attention.statistics.gpu import arguments as call
+from regard.attention.statistics.gpu import engine, forward
+from regard.attention.statistics.torch.gather import gathered
 
 B, H, KEY_HEADS, Q, K, D = 2, 2, 1, 19, 37, 7
 """In tiles of 16: two of queries and three of keys, the last of each nearly empty."""
@@ -292,7 +293,7 @@ def told():
 
 def chosen():
     """Which engine a pattern and attend take when the one for a CPU cannot."""
-    from regard.attention.statistics import kernel
+    from regard.kernels import attention as kernel
 
     kernel.regard_blocks = lambda: None
     seen = attend(*inputs(), mask=Causal(), ask=Ask())

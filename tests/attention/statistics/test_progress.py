@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from regard import Ask, Causal, attend
-from regard.attention.statistics import blocks, progress, reading
+from regard.attention.statistics import progress
+from regard.attention.statistics.cpu import plan as blocks
+from regard.attention.statistics.cpu import run as reading
 from regard.attention.statistics.progress import report_to
 
 HEADS, TOKENS, ROWS = 3, 37, 5

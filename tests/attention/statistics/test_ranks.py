@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard import Ask, Causal, Padding, Sigmoid, Softmax, attend
-from regard.attention.statistics import blocks
+from regard.attention.statistics.cpu import plan as blocks
 from regard.attention.statistics.ranks import summary_over_ranks
 
 CALLS = {

@@ -9,7 +9,8 @@ import torch
 from torch.testing import assert_close
 
 from regard import Ask, Causal, Window, attend
-from regard.attention.statistics import kernel, reading
+from regard.attention.statistics.cpu import run as reading
+from regard.kernels import attention as kernel
 
 INTERRUPTED = """
 import os, signal, sys

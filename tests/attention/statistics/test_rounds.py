@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from regard import Ask, Causal, attend
-from regard.attention.statistics import rounds
+from regard.attention.statistics.cpu import rounds
 
 
 @pytest.mark.parametrize("contexts", [True, False])

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from regard import Ask
-from regard.attention.grid import Grid
-from regard.attention.statistics.totals import Sum, Totals
+from regard.attention.grid.grid import Grid
+from regard.attention.statistics.cpu.totals import Sum, Totals
 
 
 def test_a_sum_is_the_same_in_any_order_and_exact():

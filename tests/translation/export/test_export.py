@@ -6,8 +6,8 @@ import pytest
 from refusals import refusal
 
 from regard import InputError
-from regard.translation.export import FORMATS, export, format_named
-from regard.translation.export import ctranslate2 as ct2
+from regard.export import FORMATS, export, format_named
+from regard.export import ctranslate2 as ct2
 
 LINES = ["the cat sat", "two men"]
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from regard import InputError
-from regard.translation.beam import Beam
-from regard.translation.export import ctranslate2 as export
-from regard.translation.export.parity import compare
-from regard.translation.search import Sources
+from regard.export import ctranslate2 as export
+from regard.export.parity import compare
+from regard.translation.search.beam import Beam
+from regard.translation.search.search import Sources
 
 LINES = ["the cat sat", "zwei 猫", "a"]
 SHAPES = [

@@ -8,9 +8,9 @@ from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from regard import InputError, trace
+from regard.export import huggingface as export
+from regard.export.parity import compare
 from regard.transformer.config import PRESETS
-from regard.translation.export import huggingface as export
-from regard.translation.export.parity import compare
 from regard.translation.translator import Translator
 
 LINES = ["the cat sat", "zwei 猫", "a"]

@@ -8,10 +8,10 @@ import torch
 from torch.testing import assert_close
 
 from regard import InputError
-from regard.translation.export import onnx as export
-from regard.translation.export.graphs import transformer_graphs
-from regard.translation.export.parity import compare
-from regard.translation.export.recurrent_graphs import recurrent_graphs
+from regard.export import onnx as export
+from regard.export.parity import compare
+from regard.export.recurrent_graphs import recurrent_graphs
+from regard.export.transformer_graphs import transformer_graphs
 
 LINES = ["the cat sat", "zwei 猫", "a"]
 SHAPES = [

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from regard import InputError
+from regard.export.parity import Parity, compare, made_up
 from regard.text.vocabulary import EOS
-from regard.translation.export.parity import Parity, compare, made_up
-from regard.translation.greedy import Greedy
-from regard.translation.search import Sources
+from regard.translation.search.greedy import Greedy
+from regard.translation.search.search import Sources
 
 LINES = ["the cat sat", "two men"]
 

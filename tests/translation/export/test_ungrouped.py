@@ -3,7 +3,7 @@
 import torch
 from torch.testing import assert_close
 
-from regard.translation.export.ungrouped import repeated, ungrouped
+from regard.export.ungrouped import repeated, ungrouped
 
 
 def test_heads_are_repeated_where_they_stand():

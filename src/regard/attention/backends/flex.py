@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.attention.gradients import wanted
-from regard.attention.grid import Grid, spans
+from regard.attention.grid.grid import Grid, spans
 from regard.attention.masks import Mask
 from regard.attention.masks.flex import mask_mod
 from regard.attention.normalise.softmax import Softmax

@@ -22,17 +22,17 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.biases import Bias, Biased
 from regard.attention.gradients import forward, recomputed, wanted
-from regard.attention.grid import Grid, Tile, by_query, side_by_side, spans, unknown
+from regard.attention.grid.grid import Grid, Tile, by_query, side_by_side, spans, unknown
 from regard.attention.masks import Causal, Keep, Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
-from regard.attention.parts import tensors_in
 from regard.attention.pattern import BLOCK_WEIGHTS, Pattern
 from regard.attention.precision import as_typed
+from regard.attention.scores.bias import Bias, Biased
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import DotScore, Score
+from regard.attention.stages import tensors_in
 
 Run = Callable[[Pattern, float], Float[Tensor, "batch heads queries d_value"]]
 """A backend: from a pattern, and the chance that a weight is dropped, to the context."""

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from regard.attention.gradients import wanted
 from regard.attention.normalise.softmax import Softmax
-from regard.attention.parts import tensors_in
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
+from regard.attention.stages import tensors_in
 
 
 def reference(

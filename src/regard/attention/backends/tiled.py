@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.attention.ask import NOTHING
 from regard.attention.backends.fused import in_blocks
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
-from regard.attention.statistics.choice import engine_with_context
-from regard.attention.statistics.formula import has_formula
-from regard.attention.summary import NOTHING
+from regard.attention.statistics.choose import engine_with_context
+from regard.attention.statistics.cpu.formula import has_formula
 
 MANY = 2**19
 """Weights from which on the compiled pass is faster than PyTorch's kernel."""

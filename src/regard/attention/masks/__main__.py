@@ -2,7 +2,7 @@
 
 import torch
 
-from regard.attention.grid import Grid
+from regard.attention.grid.grid import Grid
 from regard.attention.masks import Causal, Chunked, Dilated, Documents, Global, Padding, Prefix, Window
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from regard.attention.grid import Grid, Tile
+from regard.attention.grid.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
 from regard.attention.masks.padding import check_lengths, over_items
 from regard.attention.masks.positions import (

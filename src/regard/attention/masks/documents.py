@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.attention.grid import Grid, Tile
+from regard.attention.grid.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
 from regard.attention.masks.positions import check_whole_numbers
 from regard.attention.masks.ranges import Ranges

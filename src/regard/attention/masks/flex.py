@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.attention.grid import Grid, Tile
+from regard.attention.grid.grid import Grid, Tile
 from regard.attention.masks.keep import as_mask
 from regard.attention.masks.mask import Mask
 

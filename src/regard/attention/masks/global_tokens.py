@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.attention.grid import Grid, Tile
+from regard.attention.grid.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
 from regard.attention.masks.positions import all_positions, check_whole, first_position, own_positions
 from regard.attention.masks.ranges import Ranges

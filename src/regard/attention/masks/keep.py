@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from regard.attention.grid import Grid, Tile, by_query
-from regard.attention.introduce import a
+from regard.attention.grid.grid import Grid, Tile, by_query
 from regard.attention.masks.mask import Kept, Mask
+from regard.attention.representation import a
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

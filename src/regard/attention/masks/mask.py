@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from regard.attention.grid import Grid, Tile
-from regard.attention.introduce import a, introduce
+from regard.attention.grid.grid import Grid, Tile
 from regard.attention.masks.ranges import Ranges
+from regard.attention.representation import a, introduce
 
 Kept = Bool[Tensor, "#batch #heads #queries #keys"] | Bool[Tensor, ""]
 """What a mask says of a tile; of a single place (see `flex.py`), one truth."""

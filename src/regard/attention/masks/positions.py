@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Int, Integer
 from torch import Tensor
 
-from regard.attention.grid import Grid, is_whole
-from regard.attention.introduce import brief
+from regard.attention.grid.grid import Grid, is_whole
+from regard.attention.representation import brief
 
 
 def first_position(offset: int | None, grid: Grid) -> int:

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.attention.grid import Grid
+from regard.attention.grid.grid import Grid
 
 Limits = Int[Tensor, "_ranges #batch #heads #queries"]
 

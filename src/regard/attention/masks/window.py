@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.attention.grid import Grid, Tile
+from regard.attention.grid.grid import Grid, Tile
 from regard.attention.masks.mask import Kept, Mask
 from regard.attention.masks.positions import all_positions, check_whole, first_position, own_positions, within
 from regard.attention.masks.ranges import Ranges

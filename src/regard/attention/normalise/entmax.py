@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention.grid import Tile
+from regard.attention.grid.grid import Tile
 from regard.attention.normalise.normaliser import Normaliser, Rows
 from regard.attention.normalise.sparsemax import sparsemax
 from regard.attention.precision import widest_type

@@ -19,11 +19,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention.grid import Grid, Tile
-from regard.attention.introduce import introduce
+from regard.attention.grid.grid import Grid, Tile
 from regard.attention.normalise.noise import check_seed, gumbel
 from regard.attention.normalise.normaliser import Normaliser, Rows
 from regard.attention.normalise.softmax import Softmax
+from regard.attention.representation import introduce
 
 
 class Choice(ABC):

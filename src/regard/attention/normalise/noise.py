@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.attention.grid import Tile
+from regard.attention.grid.grid import Tile
 from regard.attention.normalise.normaliser import Rows
 from regard.attention.precision import widest_type
 

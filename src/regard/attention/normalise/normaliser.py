@@ -10,8 +10,8 @@ from abc import ABC, abstractmethod
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.attention.grid import Grid, Tile
-from regard.attention.introduce import introduce
+from regard.attention.grid.grid import Grid, Tile
+from regard.attention.representation import introduce
 
 Rows = Float[Tensor, "batch heads queries keys"]
 """Each query of a tile over all of the grid's keys."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.attention.grid import Tile
+from regard.attention.grid.grid import Tile
 from regard.attention.normalise.normaliser import Normaliser, Rows
 
 

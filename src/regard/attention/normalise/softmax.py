@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.grid import Grid, Tile
+from regard.attention.grid.grid import Grid, Tile
 from regard.attention.normalise.normaliser import Normaliser, Rows
 
 

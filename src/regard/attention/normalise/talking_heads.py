@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.grid import Grid, Tile
+from regard.attention.grid.grid import Grid, Tile
 from regard.attention.normalise.normaliser import Normaliser, Rows
 from regard.attention.normalise.softmax import Softmax
-from regard.attention.parts import parameters_in, with_parameters
+from regard.attention.stages import parameters_in, with_parameters
 
 
 class TalkingHeads(nn.Module, Normaliser):

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.gradients import recomputed
-from regard.attention.grid import Tile, unknown
+from regard.attention.grid.grid import Tile, unknown
 from regard.attention.scores.prepared import Preparable
 from regard.attention.scores.score import check_built_for, check_sizes
 

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.grid import Grid, Tile
-from regard.attention.introduce import brief
+from regard.attention.grid.grid import Grid, Tile
+from regard.attention.representation import brief
 from regard.attention.scores.score import DotScore
 
 SWIN_SCALE = 10.0

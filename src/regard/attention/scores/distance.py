@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.introduce import introduce
+from regard.attention.representation import introduce
 from regard.attention.scores.score import DotScore
 
 

@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.attention.biases import Bias, Rounded
-from regard.attention.grid import Grid, Tile
-from regard.attention.introduce import a, introduce
+from regard.attention.grid.grid import Grid, Tile
+from regard.attention.representation import a, introduce
+from regard.attention.scores.bias import Bias, Rounded
 from regard.attention.scores.score import Score
 
 

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.grid import Grid, Tile, take
+from regard.attention.grid.grid import Grid, Tile, take
 from regard.attention.scores.score import DotScore, check_sizes
 
 

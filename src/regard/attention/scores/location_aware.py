@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.gradients import recomputed
-from regard.attention.grid import Grid, Tile, every, spans, take, unknown
+from regard.attention.grid.grid import Grid, Tile, every, spans, take, unknown
 from regard.attention.scores.additive import TILE_NUMBERS
 from regard.attention.scores.prepared import Preparable
 from regard.attention.scores.score import check_built_for, check_sizes

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.grid import Grid, Tile
+from regard.attention.grid.grid import Grid, Tile
 from regard.attention.scores.score import Score, check_built_for
 
 

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.attention.grid import Grid, Tile
+from regard.attention.grid.grid import Grid, Tile
 
 
 class Score(ABC):

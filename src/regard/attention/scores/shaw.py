@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.biases import distances
-from regard.attention.grid import Tile
+from regard.attention.grid.grid import Tile
+from regard.attention.scores.bias import distances
 from regard.attention.scores.score import Score, check_built_for, check_sizes
 
 

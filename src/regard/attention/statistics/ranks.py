@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import torch
 import torch.distributed as dist
 
-from regard.attention.statistics import engine
+from regard.attention.ask import Ask, Summary
+from regard.attention.statistics.cpu import engine
+from regard.attention.statistics.cpu.totals import Sum, Totals
 from regard.attention.statistics.progress import Report, reporting, to_nobody
-from regard.attention.statistics.totals import Sum, Totals
-from regard.attention.summary import Ask, Summary
 
 if TYPE_CHECKING:
     from regard.attention.pattern import Pattern

@@ -11,10 +11,10 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from regard.evaluation import Evaluation, LengthGroup, Score, Sentence
+from regard.evaluation.records import Evaluation, LengthGroup, Score, Sentence
 from regard.views.evaluation.wording import chance, difference, note, shown, words_of, worst
 from regard.views.evaluation.words import Part, differences, nearest_reference
-from regard.views.files import writable, write_output
+from regard.views.output_file import writable, write_output
 
 N_WORST = 200
 

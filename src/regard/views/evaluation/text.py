@@ -5,10 +5,10 @@ from rich.padding import Padding as Indent
 from rich.table import Table
 from rich.text import Text
 
-from regard.evaluation import Evaluation, Score, Sentence
+from regard.evaluation.records import Evaluation, Score, Sentence
 from regard.views.evaluation.wording import chance, difference, note, shown, words_of, worst
 from regard.views.evaluation.words import Part, differences, nearest_reference
-from regard.views.wording import visible
+from regard.views.names import visible
 
 BAR_CELLS = 20
 

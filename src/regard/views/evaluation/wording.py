@@ -2,7 +2,7 @@
 
 from itertools import islice
 
-from regard.evaluation import Evaluation, LengthGroup, Score, Sentence
+from regard.evaluation.records import Evaluation, LengthGroup, Score, Sentence
 
 
 def worst(evaluation: Evaluation, most: int) -> list[Sentence]:

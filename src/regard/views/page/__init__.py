@@ -23,9 +23,9 @@ from regard.tracing.focus import Focus, focus_on
 from regard.tracing.head import Place
 from regard.tracing.tokens import Token
 from regard.tracing.trace import Trace
-from regard.views.files import writable, write_output
+from regard.views.names import SIGNS, in_one_line, reading, visible
+from regard.views.output_file import writable, write_output
 from regard.views.page.weights import SMALL_BELOW, UNITS, Embedded, embed
-from regard.views.wording import SIGNS, in_one_line, reading, visible
 
 TITLE_LETTERS = 60
 

@@ -15,10 +15,10 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.statistics.gpu.call import Call
+from regard.attention.ask import Ask
+from regard.attention.statistics.gpu.arguments import Call
 from regard.attention.statistics.gpu.schedule import along_queries
 from regard.attention.statistics.gpu.scores import border, limits_of, place, scored, vectors
-from regard.attention.summary import Ask
 
 
 def cells_for(call: Call, shape: tuple[int, int]) -> Float[Tensor, "batch heads rows tiles cells"]:

@@ -16,17 +16,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.biases import Alibi, RelativeBias, unrounded
-from regard.attention.grid import Grid, side_by_side, spans
+from regard.attention.ask import NOTHING, PER_QUERY, Ask, Summary
+from regard.attention.grid.grid import Grid, side_by_side, spans
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.precision import as_typed
+from regard.attention.scores.alibi import Alibi
+from regard.attention.scores.bias import unrounded
 from regard.attention.scores.dot import ScaledDot
-from regard.attention.statistics.blocks import MOST_RANGES, ranges_of
-from regard.attention.statistics.gathered import gathered
-from regard.attention.statistics.gpu.call import Call
+from regard.attention.scores.relative_bias import RelativeBias
+from regard.attention.statistics.cpu.plan import MOST_RANGES, ranges_of
+from regard.attention.statistics.gpu.arguments import Call
 from regard.attention.statistics.gpu.forward import context_and_log_sum
 from regard.attention.statistics.progress import Report
-from regard.attention.summary import NOTHING, PER_QUERY, Ask, Summary
+from regard.attention.statistics.torch.gather import gathered
 
 if TYPE_CHECKING:
     from regard.attention.pattern import Pattern

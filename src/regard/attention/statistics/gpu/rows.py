@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, no_type_check
 import triton
 import triton.language as tl
 
-from regard.attention.statistics.gpu.call import Call
+from regard.attention.statistics.gpu.arguments import Call
 from regard.attention.statistics.gpu.schedule import along_keys
 from regard.attention.statistics.gpu.scores import border, limits_of, place, scored, vectors
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.attention.grid import Grid
+from regard.attention.grid.grid import Grid
 from regard.attention.masks.ranges import Ranges
 
 Limits = Int[Tensor, "ranges #batch #heads queries 2"]

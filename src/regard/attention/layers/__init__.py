@@ -1,0 +1,1 @@
+"""Attention with parameters: multi-head and latent attention, and how hard attention is trained."""

@@ -1,0 +1,81 @@
+"""REINFORCE: how scores learn when a key was drawn, and no gradient passes through the draw.
+
+    ∇ E[reward] = E[(reward - baseline) · ∇ log weight of the drawn key]
+
+What the reward itself depends on beside the draw learns by its ordinary gradient; this is the other term.
+
+Source: Williams 1992, theorem 1; Xu et al. 2015, equations 11 and 12.
+"""
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.gradients import recomputed
+from regard.attention.grid.grid import Grid, spans, take
+from regard.attention.normalise.hard import Hard, Sampled
+from regard.attention.normalise.softmax import Softmax
+from regard.attention.pattern import BLOCK_WEIGHTS, Pattern
+
+
+def reinforce(
+    log_weights: Float[Tensor, "batch heads queries"],
+    reward: Float[Tensor, "#batch #heads #queries"],
+    baseline: float | Float[Tensor, "#batch #heads #queries"] = 0.0,
+) -> Float[Tensor, ""]:
+    """A loss whose gradient is, on average over draws, that of minus the expected reward; its value means nothing.
+
+        loss = -1/batch Σ (reward - baseline) · log_weights
+
+    Args:
+        log_weights: of the keys that were drawn, from `log_weights_of_choice`.
+        reward: what was good about the draws, e.g. the log-likelihood of the target. It is taken as a number: the
+            gradient of what else it depends on comes from your own loss.
+        baseline: a number near the mean reward, not computed from these draws; it lowers the variance of the gradient
+            and leaves its mean alone. E.g. 0.9 · the last baseline + 0.1 · the last reward.
+
+    Source: Williams 1992, theorem 1; Xu et al. 2015, equation 12.
+    """
+    advantage = (reward - baseline).detach()
+    return -(advantage * log_weights).sum() / len(log_weights)
+
+
+def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads queries"]:
+    """The logarithm of the probability with which each query drew its key; 0 where it sees no key.
+
+    Carries gradients to query and key; in a backward pass each block is computed again, as for the context.
+
+    Raises:
+        TypeError: a pattern whose keys were not drawn by `Hard(Sampled(…))`.
+
+    >>> import torch
+    >>> from regard import Hard, Sampled, attend, log_weights_of_choice
+    >>> zeros = torch.zeros(1, 1, 2, 1)
+    >>> log_weights_of_choice(attend(zeros, zeros, zeros, normalise=Hard(Sampled(seed=7))).pattern).exp()
+    tensor([[[0.5000, 0.5000]]])
+    """
+    if not (isinstance(pattern.normalise, Hard) and isinstance(pattern.normalise.choose, Sampled)):
+        raise TypeError(
+            f"the pattern's keys were weighed by {pattern.normalise!r} and not drawn; only a draw has a probability, "
+            "so give attend normalise=Hard(Sampled(seed=…))."
+        )
+    pattern.check_unchanged()  # keys that are known already come without a look at the tensors
+    keys = pattern.top(1).keys
+    soft = replace(pattern, normalise=Softmax(temperature=pattern.normalise.choose.temperature))
+
+    def read(queries: range) -> Float[Tensor, "batch heads block 1"]:
+        weights, chosen = soft.weights(pattern.grid.whole().part(queries=queries)), take(keys, 2, queries)
+        # a query that sees no key drew none: probability 1, set before the logarithm so that its gradient is 0
+        return weights.gather(3, chosen.clamp_min(0)).masked_fill(chosen < 0, 1.0).log()
+
+    blocks = [recomputed(read, queries) for queries in spans(pattern.grid.queries, queries_at_once(pattern.grid))]
+    if not blocks:
+        return torch.zeros(pattern.shape[:3], dtype=pattern.dtype, device=pattern.device)
+    return torch.cat(blocks, dim=2)[..., 0]
+
+
+def queries_at_once(grid: Grid) -> int:
+    """How many queries' weights are held at one time."""
+    return max(1, BLOCK_WEIGHTS // max(1, grid.batch * grid.heads * grid.keys))

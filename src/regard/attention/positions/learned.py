@@ -1,0 +1,57 @@
+"""Learned positions: a trained vector for each position, added to its token.
+
+Source: Gehring et al. 2017, section 3.1.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class LearnedPositions(nn.Module):
+    """A learned vector for each position, which is added to its token.
+
+    Args:
+        max_tokens: the longest text; beyond it nothing has been learned.
+
+    Raises:
+        ValueError: a max_tokens or d_model below 1; a text that is longer than max_tokens.
+
+    >>> LearnedPositions(max_tokens=7, d_model=4)(5).shape
+    torch.Size([5, 4])
+
+    Source: Gehring et al. 2017, section 3.1.
+    """
+
+    def __init__(self, max_tokens: int, d_model: int) -> None:
+        super().__init__()
+        if max_tokens < 1 or d_model < 1:
+            raise ValueError(
+                f"LearnedPositions(max_tokens={max_tokens}, d_model={d_model}) counts; both must be at least 1."
+            )
+        self.max_tokens, self.d_model = max_tokens, d_model
+        self.by_position = nn.Parameter(torch.empty(max_tokens, d_model))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Small numbers, as BERT and GPT-2 start with (Devlin et al. 2019's code: standard deviation 0.02)."""
+        nn.init.normal_(self.by_position, std=0.02)
+
+    def forward(self, n_tokens: int, first: int = 0) -> Float[Tensor, "tokens d_model"]:
+        """The vectors of n_tokens positions.
+
+        Args:
+            first: the position of the first token, as after a cache of earlier ones.
+        """
+        if n_tokens < 0 or first < 0:
+            raise ValueError(f"n_tokens={n_tokens} and first={first} count tokens, so neither may be negative.")
+        if first + n_tokens > self.max_tokens:
+            raise ValueError(
+                f"a text of {first + n_tokens} tokens is longer than the max_tokens={self.max_tokens} that have a "
+                "learned position; shorten it, or build and train LearnedPositions with more."
+            )
+        return self.by_position[first : first + n_tokens]
+
+    def extra_repr(self) -> str:
+        """Sizes."""
+        return f"max_tokens={self.max_tokens}, d_model={self.d_model}"

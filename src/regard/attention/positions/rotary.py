@@ -1,0 +1,107 @@
+"""Rotary positions: queries and keys rotated by angles that grow with their positions.
+
+Source: Su et al. 2021, equation 34.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from einops import rearrange
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.attention.positions.rope_scaling import Stretch
+from regard.attention.representation import introduce
+
+Pairing = Literal["halves", "neighbours"]
+"""Which numbers of a vector form a pair: p with p + d_rotary / 2, or 2p with 2p + 1."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Rotary:
+    """Turn each pair of a vector's numbers by an angle that grows with its position.
+
+    The product of a turned query and a turned key then depends on how far apart they are, not on where they stand.
+
+        angle of pair p at position m = m · base^(-2p / d_rotary)
+
+    Angles are computed in float32 or better, and a vector of a half type is rounded once, when it has been turned.
+
+    Args:
+        base: how slowly the slowest pair turns.
+        pairing: "halves" pairs number p with number p + d_rotary / 2, as the checkpoints of Llama and GPT-NeoX;
+            "neighbours" pairs 2p with 2p + 1, as the paper and GPT-J.
+        d_rotary: only the first so many numbers turn, the others stay as they are; None = all.
+        stretch: how a model trained on short texts reads longer ones: `Interpolate`, `Yarn`, …; None = not at all.
+
+    Raises:
+        ValueError: an unknown pairing; an odd width, which has no pairs; a d_rotary wider than the vectors.
+
+    >>> from regard import Rotary
+    >>> Rotary()(torch.tensor([1.0, 0.0]).expand(1, 1, 3, 2), torch.arange(3))[0, 0]
+    tensor([[ 1.0000,  0.0000],
+            [ 0.5403,  0.8415],
+            [-0.4161,  0.9093]])
+
+    Source: Su et al. 2021, equation 34; a part of the width: Black et al. 2022 (GPT-NeoX), section 2.1.
+    """
+
+    base: float = 10_000.0
+    pairing: Pairing = "halves"
+    d_rotary: int | None = None
+    stretch: Stretch | None = None
+
+    def __post_init__(self) -> None:
+        if self.pairing not in get_args(Pairing):
+            raise ValueError(f"pairing={self.pairing!r} is unknown; it is one of {', '.join(get_args(Pairing))}.")
+        if self.d_rotary is not None and (self.d_rotary < 2 or self.d_rotary % 2):
+            raise ValueError(
+                f"d_rotary={self.d_rotary} numbers cannot be turned in pairs; it must be even and at least 2."
+            )
+
+    def __call__(
+        self, vectors: Float[Tensor, "batch heads tokens d_head"], positions: Int[Tensor, " tokens"]
+    ) -> Float[Tensor, "batch heads tokens d_head"]:
+        """The vectors, each turned to its position."""
+        d_head = vectors.shape[-1]
+        d_rotary = d_head if self.d_rotary is None else self.d_rotary
+        if d_rotary > d_head:
+            raise ValueError(f"d_rotary={d_rotary} is more than the {d_head} numbers of a head; take at most {d_head}.")
+        if d_rotary % 2:
+            raise ValueError(
+                f"rotary positions turn pairs of numbers, so the width of a head must be even; got {d_head}."
+            )
+        wide = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+        cos, sin = self.cos_and_sin(positions, d_rotary, wide)
+        turned = turn(wide[..., :d_rotary], cos, sin, self.pairing)
+        return torch.cat([turned.to(vectors), vectors[..., d_rotary:]], dim=-1)
+
+    def cos_and_sin(
+        self, positions: Int[Tensor, " tokens"], d_rotary: int, like: Tensor
+    ) -> tuple[Float[Tensor, "tokens pairs"], Float[Tensor, "tokens pairs"]]:
+        """Of the angle by which each pair of a vector turns, times the stretch's size."""
+        angles = positions[:, None].to(like) * self.speeds(d_rotary).to(like)
+        size = 1.0 if self.stretch is None else self.stretch.size
+        return angles.cos() * size, angles.sin() * size
+
+    def speeds(self, d_rotary: int) -> Float[Tensor, " pairs"]:
+        """By how much each pair turns from one position to the next, in float64."""
+        speeds = self.base ** -(torch.arange(0, d_rotary, 2, dtype=torch.float64) / d_rotary)
+        return speeds if self.stretch is None else self.stretch(speeds, self.base)
+
+    def __repr__(self) -> str:
+        return introduce(self)
+
+
+def turn(
+    vectors: Float[Tensor, "batch heads tokens d"],
+    cos: Float[Tensor, "tokens pairs"],
+    sin: Float[Tensor, "tokens pairs"],
+    pairing: Pairing,
+) -> Float[Tensor, "batch heads tokens d"]:
+    """Turn every pair (a, b) to (a cos - b sin, b cos + a sin)."""
+    axes = "(pair p)" if pairing == "halves" else "(p pair)"
+    first, second = rearrange(vectors, f"batch heads tokens {axes} -> pair batch heads tokens p", pair=2)
+    turned = torch.stack([first * cos - second * sin, second * cos + first * sin])
+    return rearrange(turned, f"pair batch heads tokens p -> batch heads tokens {axes}")

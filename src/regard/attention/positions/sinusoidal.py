@@ -1,0 +1,51 @@
+"""Sinusoidal positions: a vector of sines and cosines for each position, added to its token.
+
+Source: Vaswani et al. 2017, section 3.5.
+"""
+
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+WaveOrder = Literal["interleaved", "sines first"]
+"""How the waves lie in a vector: sine and cosine by turns, or all sines and then all cosines."""
+
+
+def sinusoidal(
+    n_tokens: int, d_model: int, *, first: int = 0, order: WaveOrder = "interleaved"
+) -> Float[Tensor, "tokens d_model"]:
+    """A vector for each position that is added to its token: sines and cosines of falling frequency.
+
+        vector[2p]     = sin(position / 10000^(2p / d_model))
+        vector[2p + 1] = cos(position / 10000^(2p / d_model))
+
+    Args:
+        first: the position of the first token.
+        order: "interleaved" as above; "sines first" has all sines before all cosines, as Marian does.
+
+    Raises:
+        ValueError: a negative n_tokens, a d_model below 1, an unknown order.
+
+    >>> sinusoidal(2, 4)
+    tensor([[0.0000, 1.0000, 0.0000, 1.0000],
+            [0.8415, 0.5403, 0.0100, 0.9999]])
+
+    Source: Vaswani et al. 2017, section 3.5.
+    """
+    if n_tokens < 0 or d_model < 1:
+        raise ValueError(
+            f"sinusoidal({n_tokens}, {d_model}) has no vectors to give; "
+            "n_tokens must be at least 0 and d_model at least 1."
+        )
+    if order not in get_args(WaveOrder):
+        raise ValueError(f"order={order!r} is unknown; it is one of {', '.join(get_args(WaveOrder))}.")
+    positions = torch.arange(first, first + n_tokens, dtype=torch.float64)[:, None]
+    angles = positions / 10_000 ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    sines, cosines = angles.sin(), angles.cos()[:, : d_model // 2]
+    vectors = torch.cat([sines, cosines], dim=1)
+    if order == "interleaved":
+        vectors = torch.empty_like(vectors)
+        vectors[:, 0::2], vectors[:, 1::2] = sines, cosines
+    return vectors.float()

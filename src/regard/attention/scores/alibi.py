@@ -1,0 +1,80 @@
+"""ALiBi: a bias that falls linearly with the distance between query and key.
+
+    scores += -slope_h · |i - j|
+
+Source: Press, Smith & Lewis 2022, section 3.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.grid.grid import Grid, Tile, take
+from regard.attention.scores.bias import Bias, Biased, distances
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Alibi(Bias):
+    """Attention with linear biases: the further away a key, the lower its score, in each head by another slope.
+
+        scores += -slope_h · |i - j|          slope_h = 2^(-8 h / heads) for h = 1 … heads
+
+    Under `Causal()` these are the distances of the paper; without a mask they count in both directions. Head counts
+    that are no power of two take the slopes of the power below and then every second one of the power above, as the
+    paper's code does.
+
+    Args:
+        slopes: one for each head; None = those above.
+        offset: position of the first query among the keys; None = keys - queries, as for `Causal`.
+
+    Raises:
+        TypeError: slopes that are no tensor.
+        ValueError: at the call, slopes that are not one for each head.
+
+    >>> from regard import Alibi, Causal, ScaledDot, attend
+    >>> x = torch.zeros(1, 8, 3, 4)
+    >>> attend(x, x, x, score=ScaledDot(bias=Alibi()), mask=Causal()).pattern.scores(0, 0, 2)
+    tensor([-1.0000, -0.5000,  0.0000])
+
+    Source: Press, Smith & Lewis 2022, section 3.
+    """
+
+    slopes: Float[Tensor, " heads"] | None = None
+    offset: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.slopes, Tensor | None):
+            raise TypeError(
+                f"Alibi was given slopes={self.slopes!r}; it takes a tensor of one number for each head, or None for "
+                "the paper's: Alibi() fits any number of heads."
+            )
+
+    def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
+        """Minus the distance, times the slope of the head."""
+        slopes = alibi_slopes(tile.grid.heads) if self.slopes is None else self.slopes
+        slopes = take(slopes.to(device, dtype), 0, tile.heads)[:, None, None]
+        return -slopes * distances(tile, device, self.offset).abs().to(dtype)
+
+    def check(self, grid: Grid) -> None:
+        """Slopes that are given must be one for each head."""
+        if self.slopes is not None and self.slopes.shape != (grid.heads,):
+            raise ValueError(
+                f"Alibi was given slopes of shape {list(self.slopes.shape)} for {grid.heads} heads; "
+                f"give one for each head, [{grid.heads}], or None for the paper's."
+            )
+
+
+def alibi_slopes(n_heads: int) -> Float[Tensor, " heads"]:
+    """The slopes of `Alibi`, in float64.
+
+    >>> alibi_slopes(3)
+    tensor([0.0625, 0.0039, 0.2500], dtype=torch.float64)
+
+    Source: Press, Smith & Lewis 2022, section 3; `get_slopes` of its code where n_heads is no power of two.
+    """
+    below = 1 << max(0, n_heads.bit_length() - 1)
+    slopes = [2 ** (-8 * h / below) for h in range(1, below + 1)]
+    between = [2 ** (-8 * h / (2 * below)) for h in range(1, 2 * below + 1, 2)]
+    return torch.tensor((slopes + between)[:n_heads], dtype=torch.float64)

@@ -1,0 +1,120 @@
+"""T5's relative bias: a learned number for each head and each bucket of distances between query and key.
+
+    scores += b_h[bucket(j - i)]
+
+Source: Raffel et al. 2020, section 2.1.
+"""
+
+import math
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from regard.attention.grid.grid import Grid, Tile, take
+from regard.attention.scores.bias import Bias, Biased, distances
+
+
+class RelativeBias(nn.Module, Bias):
+    """T5's relative positions: one learned number for each head and each bucket of distances.
+
+        scores += b_h[bucket(j - i)]
+
+    Near distances have a bucket each; further ones share buckets that grow as the logarithm of the distance, and all
+    from `max_distance` on share the last. The numbers start at 0, where they change nothing.
+
+    Args:
+        bidirectional: half of the buckets are for keys after the query; without it those all count as distance 0.
+        offset: position of the first query among the keys; None = keys - queries, as for `Causal`.
+
+    Raises:
+        ValueError: too few buckets, an odd number of them for two directions, or a max_distance within the near ones.
+
+    >>> from regard import RelativeBias, ScaledDot, attend
+    >>> bias = RelativeBias(n_heads=2, n_buckets=4, max_distance=8)
+    >>> _ = torch.nn.init.constant_(bias.by_bucket[3], 1.5)        # keys that are 1 or more after the query
+    >>> query, key = torch.zeros(1, 2, 3, 5), torch.zeros(1, 2, 4, 5)
+    >>> attend(query, key, key, score=ScaledDot(bias=bias)).pattern.scores(0, 0).tolist()
+    [[0.0, 0.0, 1.5, 1.5], [0.0, 0.0, 0.0, 1.5], [0.0, 0.0, 0.0, 0.0]]
+
+    Source: Raffel et al. 2020, section 2.1; the buckets as in T5's code.
+    """
+
+    def __init__(
+        self,
+        n_heads: int,
+        *,
+        n_buckets: int = 32,
+        max_distance: int = 128,
+        bidirectional: bool = True,
+        offset: int | None = None,
+    ) -> None:
+        super().__init__()
+        directions = 2 if bidirectional else 1
+        if n_buckets < 2 * directions or n_buckets % directions:
+            raise ValueError(
+                f"n_buckets={n_buckets} cannot be shared out; "
+                + (
+                    "two directions take an even number of buckets, at least 4."
+                    if bidirectional
+                    else "take at least 2."
+                )
+            )
+        near = n_buckets // directions // 2
+        if max_distance <= near:
+            raise ValueError(
+                f"max_distance={max_distance} lies within the first {near} distances, which have a bucket each of "
+                f"n_buckets={n_buckets}; take a larger max_distance or fewer buckets."
+            )
+        self.n_heads, self.n_buckets, self.max_distance = n_heads, n_buckets, max_distance
+        self.bidirectional, self.offset = bidirectional, offset
+        self.by_bucket = nn.Parameter(torch.empty(n_buckets, n_heads))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """All numbers 0."""
+        nn.init.zeros_(self.by_bucket)
+
+    def forward(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
+        """The number of each distance's bucket, for each head."""
+        far = self.max_distance
+        buckets = relative_buckets(torch.arange(-far, far + 1), self.n_buckets, far, self.bidirectional)
+        by_distance = self.by_bucket.to(device, dtype)[buckets.to(device)].T
+        index = distances(tile, device, self.offset).clamp(-far, far)[0, 0] + far
+        picked = take(by_distance, 0, tile.heads).index_select(1, index.flatten())
+        return picked.reshape(1, len(tile.heads), *index.shape)
+
+    def check(self, grid: Grid) -> None:
+        """There must be numbers for each head."""
+        if self.n_heads != grid.heads:
+            raise ValueError(
+                f"RelativeBias has numbers for {self.n_heads} heads and query has {grid.heads} heads; "
+                f"build it with RelativeBias({grid.heads})."
+            )
+
+    def extra_repr(self) -> str:
+        """Sizes and whatever is not its default."""
+        defaults = {"n_buckets": 32, "max_distance": 128, "bidirectional": True, "offset": None}
+        given = {name: getattr(self, name) for name, default in defaults.items() if getattr(self, name) != default}
+        return ", ".join(f"{name}={value}" for name, value in {"n_heads": self.n_heads, **given}.items())
+
+
+def relative_buckets(
+    distance: Int[Tensor, "*places"], n_buckets: int, max_distance: int, bidirectional: bool
+) -> Int[Tensor, "*places"]:
+    """The bucket that each distance (key minus query) falls into.
+
+    >>> relative_buckets(torch.tensor([-90, -9, -1, 0, 1, 9, 90]), 8, 32, bidirectional=True)
+    tensor([3, 3, 1, 0, 5, 7, 7])
+
+    Source: Raffel et al. 2020, section 2.1.
+    """
+    if bidirectional:
+        n_buckets //= 2
+    first = (distance > 0) * n_buckets if bidirectional else torch.zeros_like(distance)
+    steps = distance.abs() if bidirectional else (-distance).clamp(min=0)
+    near = n_buckets // 2
+    # In float32 and in T5's order of operations: where a bucket ends exactly at a distance, rounding decides.
+    growth = torch.log(steps.float() / near) / math.log(max_distance / near) * (n_buckets - near)
+    far = near + growth.clamp(min=0).to(torch.long)
+    return first + torch.where(steps < near, steps, far.clamp(max=n_buckets - 1))

@@ -1,0 +1,1 @@
+"""Statistics with torch operations: any normaliser, data type and device."""

@@ -1,0 +1,197 @@
+"""Numbers for attention by hand, from a TOML file.
+
+title = "Three tokens"                     # what it is
+source = "where the numbers come from"
+tokens = ["The", "snake", "it"]            # what the rows of x are called; x1, x2, … if left out
+x   = [[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1]]                # one row for each token
+W_q = [[1, 0, 1], [1, 0, 0], [0, 0, 1], [0, 1, 1]]              # as many rows as x has columns; W_k, W_v too
+b_q = [0, 0, 1]                            # added to Q; b_k and b_v too; may be left out
+Q   = [[…]]                                # Q, K and V themselves, instead of x and the W
+memory = [[…]]                             # where K and V come from, if not from x (cross-attention)
+memory_tokens = ["Je", "suis"]             # what its rows are called
+n_heads = 2                                # the columns of Q, K and V are split over the heads; 1 if left out
+W_o = [[…]]                                # output parameters; no output if left out
+scale = 0.5                                # what the products are multiplied by; 1 / √d_k if left out
+mask = "causal"                            # or a matrix of true (may look) and false, a row for each query
+temperature = 1.0                          # what the scores are divided by
+"""
+
+import math
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.attention.masks import Causal, Keep, Mask
+from regard.attention.normalise.softmax import Softmax
+from regard.attention.scores.dot import ScaledDot
+from regard.by_hand import examples
+from regard.by_hand.numbers import MATRICES, Numbers, fit_temperature
+from regard.errors import InputError, counted, nearest, reason
+from regard.tracing.tokens import Token
+
+BIASES = ("b_q", "b_k", "b_v")
+KEYS = ("title", "source", "tokens", "memory_tokens", *MATRICES, "n_heads", "scale", "mask", "temperature")
+
+
+def read_numbers(path: Path) -> Numbers:
+    """The numbers of a file.
+
+    Raises:
+        InputError: the file cannot be read, or says something that cannot be used; the message names the place.
+    """
+    try:
+        text = path.read_bytes().decode().removeprefix("\ufeff")
+    except FileNotFoundError as error:
+        raise InputError(absent(path)) from error
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {reason(error)}; name a TOML file.") from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise InputError(f"{path} is not text in UTF-8 (line {line}); save it as such.") from error
+    return numbers_of(text, str(path), path.stem)
+
+
+def example_numbers(name: str) -> Numbers:
+    """The numbers of a built-in example.
+
+    Raises:
+        InputError: there is no such example; the message names the nearest.
+    """
+    return numbers_of(examples.text(name), f"{name}.toml", name)
+
+
+def absent(path: Path) -> str:
+    """What to do about a file that is not there."""
+    if path.name in examples.names():
+        return f"no file {path}; the built-in example of that name is shown with --example {path.name}."
+    return f"no file {path}; name a TOML file of numbers, or take a built-in example (--list names them)."
+
+
+def numbers_of(text: str, file: str, title: str) -> Numbers:
+    """The numbers that a TOML text gives; `title` is used if it has none."""
+    try:
+        given = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # even of thousands of digits, or of brackets in brackets
+        raise InputError(f"{file} is not TOML: {str(error)[0].lower()}{str(error)[1:]}.") from error
+    for key in given:
+        if key not in KEYS:
+            raise InputError(f"{file} gives {key!r}, which means nothing here; nearest: {nearest_key(key)}.")
+    return Numbers(
+        title=read_text("title", given) or title,
+        source=read_text("source", given),
+        matrices={name: read_matrix(name, given[name]) for name in MATRICES if name in given},
+        tokens=read_tokens("tokens", given),
+        memory_tokens=read_tokens("memory_tokens", given),
+        n_heads=read_count("n_heads", given),
+        score=ScaledDot(scale=number(given["scale"], "scale") if "scale" in given else None),
+        mask=read_mask(given),
+        normalise=Softmax(temperature=fit_temperature(number(given.get("temperature", 1.0), "temperature"))),
+    )
+
+
+def nearest_key(key: str) -> str:
+    """The key that is most like one that is none: the same one but for upper and lower case, if there is such a one."""
+    same = [valid for valid in KEYS if valid.casefold() == key.casefold()]
+    return (same or nearest(key, list(KEYS), n=1))[0]
+
+
+def read_matrix(name: str, rows: Any) -> Float[Tensor, "rows columns"]:
+    """A matrix of numbers; a bias is a single row of them."""
+    if name in BIASES:
+        if not isinstance(rows, list) or not rows or any(isinstance(entry, list) for entry in rows):
+            raise InputError(f"{name} must be one row of numbers, like [1, 0, 2].")
+        rows = [rows]
+    return torch.tensor(cells(name, rows, number), dtype=torch.float64)
+
+
+def read_mask(given: dict[str, Any]) -> Mask | None:
+    """A mask by name, or as a matrix."""
+    if "mask" not in given:
+        return None
+    if isinstance(given["mask"], str):
+        return named_mask(given["mask"])
+    kept: Bool[Tensor, "queries keys"] = torch.tensor(cells("mask", given["mask"], flag), dtype=torch.bool)
+    return Keep(kept)
+
+
+def named_mask(name: str) -> Mask:
+    """The mask of a name; there is one.
+
+    Raises:
+        InputError: another name.
+    """
+    if name != "causal":
+        raise InputError(
+            f"no mask {name!r}; there is causal (nobody looks ahead), or in a file rows of true and false."
+        )
+    return Causal()
+
+
+def cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[list[Any]]:
+    """The cells of a matrix, once it is known to be one."""
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, list) for row in rows):
+        raise InputError(f"{name} must be a matrix, a list of rows of the same length, like [[1, 0], [0, 1]].")
+    for number_of_row, row in enumerate(rows, 1):
+        if not row:
+            raise InputError(f"{name}, row {number_of_row} is empty; every row must have at least one number.")
+        if len(row) != len(rows[0]):
+            raise InputError(
+                f"{name}, row {number_of_row} has {counted(len(row), 'number')} and row 1 has {len(rows[0])}; "
+                "every row must have as many as the others."
+            )
+    return [[read(cell, f"{name}, row {i}, column {j}") for j, cell in enumerate(r, 1)] for i, r in enumerate(rows, 1)]
+
+
+def number(cell: Any, place: str) -> float:
+    """A cell that is a finite number."""
+    if isinstance(cell, bool) or not isinstance(cell, int | float):
+        raise InputError(f"{place}: {shown(cell)} is not a number.")
+    if isinstance(cell, int) and cell.bit_length() > 1023:
+        raise InputError(f"{place}: the number is too large for a float64, which ends at 1.8e308.")
+    if not math.isfinite(cell):
+        raise InputError(f"{place}: {cell} is not a finite number; every number must be.")
+    return float(cell)
+
+
+def flag(cell: Any, place: str) -> bool:
+    """A cell that is true or false."""
+    if not isinstance(cell, bool):
+        raise InputError(f"{place}: {shown(cell)} is not true or false (true = may look).")
+    return cell
+
+
+def read_count(name: str, given: dict[str, Any]) -> int:
+    """A whole number from 1; 1 if it is not given."""
+    value = given.get(name, 1)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(f"{name} = {shown(value)} must be a whole number from 1.")
+    return value
+
+
+def read_text(name: str, given: dict[str, Any]) -> str:
+    """A text; empty if it is not given."""
+    value = given.get(name, "")
+    if not isinstance(value, str):
+        raise InputError(f"{name} = {shown(value)} must be a text in quotes.")
+    return " ".join(value.split())
+
+
+def read_tokens(name: str, given: dict[str, Any]) -> tuple[Token, ...] | None:
+    """The names of rows; None if they are not given."""
+    if name not in given:
+        return None
+    texts = given[name]
+    if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
+        raise InputError(f'{name} must be a list of words in quotes, like ["The", "snake"].')
+    return tuple(Token(text=" ".join(text.split()), piece=text) for text in texts)
+
+
+def shown(value: Any) -> str:
+    """A value as a message shows it: what TOML would say, shortened."""
+    text = {True: "true", False: "false"}.get(value, repr(value)) if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 40 else text[:39] + "…"

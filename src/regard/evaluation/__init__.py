@@ -1,0 +1,1 @@
+"""Evaluation of translations against references: BLEU, chrF, TER and exact matches."""

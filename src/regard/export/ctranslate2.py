@@ -1,0 +1,200 @@
+"""A translator for CTranslate2, which runs it fastest on a CPU: its own Transformer spec, filled with our parameters.
+
+    config.json model.bin *_vocabulary.json     the model, in float32; CTranslate2 makes int8 of it when asked to
+    source.spm target.spm                       the vocabularies, to cut a text into pieces and to join them again
+
+Nothing pretends to be a model of Marian's: positions, norms and activations are told as they are.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.errors import InputError, needs
+from regard.export.ungrouped import ungrouped
+from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from regard.transformer.config import TransformerConfig
+from regard.transformer.feed_forward import GATES
+from regard.transformer.model import Transformer
+from regard.translation.folder import Contents
+
+ACTIVATIONS = {
+    "relu": "RELU",
+    "gelu": "GELU",
+    "gelu_tanh": "GELUTanh",
+    "swish": "SWISH",
+    "silu": "SWISH",
+    "tanh": "Tanh",
+    "glu": "Sigmoid",
+    "reglu": "RELU",
+    "geglu": "GELU",
+    "swiglu": "SWISH",
+}
+"""Our names of activations, and of what bends the gates, and CTranslate2's."""
+
+LONGEST = 1024
+"""Positions that there are at least where they are waves; CTranslate2 writes up to 256 pieces unless told otherwise."""
+
+
+def write(contents: Contents, folder: Path) -> None:
+    """Write a translator as CTranslate2 reads it.
+
+    Raises:
+        InputError: a model that CTranslate2 cannot express, or ctranslate2 is not installed.
+    """
+    specs = needs("ctranslate2.specs", "export")
+    model = suitable(contents.model)
+    spec = build(specs, ungrouped(model))
+    source, target = contents.source_vocabulary, contents.target_vocabulary
+    spec.register_source_vocabulary(pieces(source))
+    spec.register_target_vocabulary(pieces(target))
+    names = pieces(target)
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = names[UNK], names[BOS], names[EOS]
+    spec.config.decoder_start_token = names[BOS]
+    spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = model.encoder.blocks[0].around_own_attention.norm.eps  # type: ignore[union-attr]
+    spec.validate()
+    spec.save(str(folder))
+    source.save(folder / "source.spm")
+    target.save(folder / "target.spm")
+
+
+def suitable(model: object) -> Transformer:
+    """A model that CTranslate2 can express.
+
+    Raises:
+        InputError: this one is none.
+    """
+    if not isinstance(model, Transformer):
+        raise InputError(
+            f"CTranslate2 runs Transformers, and this is a {type(model).__name__} translator; export it with --to onnx."
+        )
+    if model.config.activation not in ACTIVATIONS:
+        raise InputError(
+            f"CTranslate2 has no activation {model.config.activation!r}; it has {', '.join(ACTIVATIONS)}. "
+            "Export this model with --to onnx."
+        )
+    return model
+
+
+def build(specs: Any, model: Transformer) -> Any:
+    """CTranslate2's description of a Transformer, with its parameters."""
+    config = model.config
+    shape = {
+        "num_heads": config.n_heads,
+        "pre_norm": config.norm == "pre",
+        "activation": specs.Activation[ACTIVATIONS[config.activation]],
+        "ffn_glu": config.activation in GATES,
+        "rotary_dim": config.d_head if config.positions == "rotary" else None,
+        "rotary_interleave": False,
+    }
+    encoder = specs.TransformerEncoderSpec(len(model.encoder.blocks), **shape)
+    decoder = specs.TransformerDecoderSpec(len(model.decoder.blocks), **shape)
+    set_embedding(encoder, encoder.embeddings[0], model.encoder, config)
+    set_embedding(decoder, decoder.embeddings, model.decoder, config)
+    set_linear(decoder.projection, [model.decoder.to_logits])
+    for spec, side in ((encoder, model.encoder), (decoder, model.decoder)):
+        if side.norm is not None:
+            set_norm(spec.layer_norm, side.norm)
+        for layer, block in zip(spec.layer, side.blocks, strict=True):
+            set_block(layer, block)
+    return specs.TransformerSpec(encoder, decoder)
+
+
+def set_embedding(side: Any, spec: Any, module: Any, config: TransformerConfig) -> None:
+    """The tokens' vectors, scaled by √d_model, and those of their positions."""
+    spec.weight = array(module.embedding.by_token.weight)
+    side.scale_embeddings = True
+    if config.positions == "rotary":
+        if hasattr(side, "position_encodings"):  # an encoder's spec still has places for positions to be added
+            del side.position_encodings
+        return
+    longest = max(config.max_tokens, LONGEST) if config.positions == "sinusoidal" else config.max_tokens
+    side.position_encodings.encodings = array(module.embedding.places(longest, 0))
+
+
+def set_block(layer: Any, block: Any) -> None:
+    """One block; query, key and value of one text are one matrix here."""
+    own = block.own_attention
+    set_linear(layer.self_attention.linear[0], [own.to_query, own.to_key, own.to_value])
+    set_linear(layer.self_attention.linear[1], [own.to_output])
+    set_norm(layer.self_attention.layer_norm, block.around_own_attention.norm)
+    if hasattr(block, "cross_attention"):
+        cross = block.cross_attention
+        set_linear(layer.attention.linear[0], [cross.to_query])
+        set_linear(layer.attention.linear[1], [cross.to_key, cross.to_value])
+        set_linear(layer.attention.linear[2], [cross.to_output])
+        set_norm(layer.attention.layer_norm, block.around_cross_attention.norm)
+    set_feed_forward(layer.ffn, block.feed_forward)
+    set_norm(layer.ffn.layer_norm, block.around_feed_forward.norm)
+
+
+def set_feed_forward(spec: Any, network: Any) -> None:
+    """The feed-forward network; of a gated one the gates are what is bent."""
+    set_linear(spec.linear_1, [network.narrow])
+    if not network.gated:
+        set_linear(spec.linear_0, [network.widen])
+        return
+    (hidden, gate), (hidden_bias, gate_bias) = network.widen.weight.chunk(2), network.widen.bias.chunk(2)
+    spec.linear_0.weight, spec.linear_0.bias = array(gate), array(gate_bias)
+    spec.linear_0_noact.weight, spec.linear_0_noact.bias = array(hidden), array(hidden_bias)
+
+
+def set_linear(spec: Any, layers: Iterable[nn.Linear]) -> None:
+    """Some linear layers of the same input as one."""
+    layers = list(layers)
+    spec.weight = np.concatenate([array(layer.weight) for layer in layers])
+    spec.bias = np.concatenate([array(layer.bias) for layer in layers])
+
+
+def set_norm(spec: Any, norm: nn.LayerNorm) -> None:
+    """A normalisation."""
+    spec.gamma, spec.beta = array(norm.weight), array(norm.bias)
+
+
+def array(tensor: Tensor) -> Float[np.ndarray, "*shape"]:
+    """A parameter as CTranslate2 takes it."""
+    return tensor.detach().float().cpu().contiguous().numpy()
+
+
+def pieces(vocabulary: Vocabulary) -> list[str]:
+    """Every token of a vocabulary by its id."""
+    return vocabulary.pieces(range(len(vocabulary)))
+
+
+class Opened:
+    """An exported translator, read again by CTranslate2 and SentencePiece as anyone would."""
+
+    def __init__(self, folder: Path) -> None:
+        threads = torch.get_num_threads()  # as many are left to torch: both count OpenMP's
+        self.translator = needs("ctranslate2", "export").Translator(
+            str(folder), compute_type="float32", intra_threads=threads
+        )
+        sentencepiece = needs("sentencepiece", "translation")
+        self.source, self.target = (
+            sentencepiece.SentencePieceProcessor(model_file=str(folder / name)) for name in ("source.spm", "target.spm")
+        )
+
+    def translate(self, text: str, limit: int) -> tuple[list[int], str]:
+        """The likeliest piece again and again, at most `limit` of them: their ids, and the text."""
+        never = [[self.target.id_to_piece(token)] for token in (PAD, BOS)]
+        found = self.translator.translate_batch(
+            [self.source.encode(text, out_type=str)],
+            beam_size=1,
+            max_decoding_length=limit,
+            min_decoding_length=0,
+            suppress_sequences=never,
+        )
+        pieces = found[0].hypotheses[0]
+        return [self.target.piece_to_id(piece) for piece in pieces], self.target.decode_pieces(pieces)
+
+    def log_probability(self, text: str, tokens: list[int]) -> float:
+        """log P of some pieces and EOS."""
+        target = [self.target.id_to_piece(token) for token in tokens]
+        scored = self.translator.score_batch([self.source.encode(text, out_type=str)], [target])
+        return float(sum(scored[0].log_probs))

@@ -1,0 +1,196 @@
+"""A translator for Hugging Face's transformers: a folder for AutoModelForSeq2SeqLM and AutoTokenizer.
+
+    post-norm, sinusoidal positions               a Marian model: see transformer/marian.py
+    pre-norm, sinusoidal or learned positions     a Pegasus model, which is Marian's with pre-norm and a last norm
+
+The tokenizer is Marian's in both cases: it reads our SentencePiece vocabularies as they are, and a table of their ids.
+Pegasus has one size of vocabulary, so that the smaller of two is filled up with tokens that are never written.
+"""
+
+import json
+import math
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.errors import InputError, needs
+from regard.export.ungrouped import ungrouped
+from regard.text.vocabulary import BOS, EOS, PAD, UNK
+from regard.tracing.loading import quiet
+from regard.transformer.config import TransformerConfig
+from regard.transformer.marian import ACTIVATIONS, pairs, reordered, to_marian, turns
+from regard.transformer.model import Transformer
+from regard.translation.folder import Contents
+
+if TYPE_CHECKING:
+    from transformers import PegasusForConditionalGeneration, PreTrainedModel
+
+BEAM = 5
+"""Translations that its generate() follows at a time, as regard translate does."""
+
+
+def write(contents: Contents, folder: Path) -> None:
+    """Write a translator as transformers reads it.
+
+    Raises:
+        InputError: a model that transformers has no architecture for, or transformers is not installed.
+    """
+    transformers = needs("transformers", "huggingface")
+    model = converted(suitable(contents.model))
+    model.generation_config = transformers.GenerationConfig(
+        decoder_start_token_id=BOS,
+        pad_token_id=PAD,
+        bos_token_id=BOS,
+        eos_token_id=EOS,
+        suppress_tokens=[PAD, BOS],  # as our search never takes them
+        max_length=contents.model.config.max_tokens,
+        num_beams=BEAM,
+    )
+    with quiet(progress=False), warnings.catch_warnings(action="ignore"):
+        model.save_pretrained(folder)
+    write_tokenizer(contents, folder)
+
+
+def suitable(model: object) -> Transformer:
+    """A model that transformers has an architecture for.
+
+    Raises:
+        InputError: this one is none.
+    """
+    if not isinstance(model, Transformer):
+        raise InputError(
+            f"transformers has no architecture for a {type(model).__name__} translator; export it with --to onnx."
+        )
+    reasons = list(why_not(model.config))
+    if reasons:
+        raise InputError(
+            f"transformers has no architecture for this translator: {'; '.join(reasons)}. "
+            "Export it with --to ctranslate2 or --to onnx."
+        )
+    return model
+
+
+def why_not(config: TransformerConfig) -> Iterator[str]:
+    """What a Transformer has that neither Marian nor Pegasus has."""
+    if config.positions == "rotary":
+        yield "positions='rotary', and there they are added to the tokens"
+    if config.positions == "learned" and config.norm == "post":
+        yield "positions='learned' with norm='post', and there they go with norm='pre' alone"
+    if config.activation not in ACTIVATIONS.values():
+        yield f"activation={config.activation!r}, and there none is gated"
+
+
+def converted(model: Transformer) -> "PreTrainedModel":
+    """A Transformer as a model of transformers that gives the same logits."""
+    model = ungrouped(model)
+    return (to_marian(model) if model.config.norm == "post" else to_pegasus(model)).eval()
+
+
+def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
+    """A pre-norm Transformer as a Pegasus model that gives the same logits."""
+    transformers = needs("transformers", "huggingface")
+    config, given = model.config, model.state_dict()
+    size = max(config.n_source_tokens, config.n_target_tokens)
+    sides = {"encoder": len(model.encoder.blocks), "decoder": len(model.decoder.blocks)}
+    theirs = transformers.PegasusForConditionalGeneration(
+        transformers.PegasusConfig(
+            vocab_size=size,
+            d_model=config.d_model,
+            **{f"{side}_layers": n_layers for side, n_layers in sides.items()},
+            **{f"{side}_attention_heads": config.n_heads for side in sides},
+            **{f"{side}_ffn_dim": config.d_ff for side in sides},
+            activation_function={ours: name for name, ours in ACTIVATIONS.items()}[config.activation],
+            dropout=config.dropout,
+            attention_dropout=config.attention_dropout,
+            max_position_embeddings=config.max_tokens,
+            scale_embedding=True,
+            tie_word_embeddings=config.share == "all",
+            **{"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS},
+            **{"decoder_start_token_id": BOS, "forced_eos_token_id": None},
+        )
+    )
+    waves = config.positions == "sinusoidal"
+    order = turns(config.d_model).argsort() if waves else torch.arange(config.d_model)
+    layers = [*pairs(config), *norms()]
+    parameters = {name: reordered(given[ours], axis, order) for ours, name, axis in layers}
+    parameters["final_logits_bias"] = filled_up(parameters["final_logits_bias"][None], size, axis=1, value=-math.inf)
+    for name in ("lm_head.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"):
+        parameters[name] = filled_up(parameters[name], size, axis=0, value=0.0)
+    parameters["model.shared.weight"] = parameters["lm_head.weight"]
+    for side in sides:
+        positions = f"model.{side}.embed_positions.weight"
+        parameters[positions] = (
+            theirs.state_dict()[positions] if waves else given[f"{side}.embedding.positions.by_position"]
+        )
+    theirs.load_state_dict(parameters)
+    return theirs
+
+
+def norms() -> Iterator[tuple[str, str, int | None]]:
+    """The last normalisations, which Marian has not: our name, theirs, and which axis runs along a token's vector."""
+    for side in ("encoder", "decoder"):
+        for end in ("weight", "bias"):
+            yield f"{side}.norm.{end}", f"model.{side}.layer_norm.{end}", 0
+
+
+def filled_up(parameter: Float[Tensor, "*shape"], size: int, axis: int, value: float) -> Float[Tensor, "*longer"]:
+    """A parameter made longer at the end of an axis."""
+    missing = [0, 0] * (parameter.ndim - 1 - axis) + [0, size - parameter.shape[axis]]
+    return F.pad(parameter, missing, value=value)
+
+
+def write_tokenizer(contents: Contents, folder: Path) -> None:
+    """The vocabularies as Marian's tokenizer reads them."""
+    source, target = contents.source_vocabulary, contents.target_vocabulary
+    joint = source is target
+    source.save(folder / "source.spm")
+    target.save(folder / "target.spm")
+    for vocabulary, name in ((source, "vocab"), *(() if joint else ((target, "target_vocab"),))):
+        ids = {piece: token for token, piece in enumerate(vocabulary.pieces(range(len(vocabulary))))}
+        write_json(folder / f"{name}.json", ids)
+    special = target.pieces([PAD, UNK, EOS])
+    config = {
+        "tokenizer_class": "MarianTokenizer",
+        "separate_vocabs": not joint,
+        "model_max_length": contents.model.config.max_tokens,
+        "clean_up_tokenization_spaces": False,
+        **dict(zip(("pad_token", "unk_token", "eos_token"), special, strict=True)),
+    }
+    write_json(folder / "tokenizer_config.json", config)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write plain values."""
+    path.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+class Opened:
+    """An exported translator, read again by transformers as anyone would."""
+
+    def __init__(self, folder: Path) -> None:
+        transformers = needs("transformers", "huggingface")
+        with quiet(progress=False), warnings.catch_warnings(action="ignore"):
+            self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            self.model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True).eval()
+
+    def translate(self, text: str, limit: int) -> tuple[list[int], str]:
+        """The likeliest piece again and again, at most `limit` of them: their ids, and the text."""
+        with quiet(progress=False), warnings.catch_warnings(action="ignore"):
+            given = self.tokenizer(text, return_tensors="pt")
+            tokens = self.model.generate(**given, num_beams=1, do_sample=False, max_length=limit + 1)[0, 1:].tolist()
+        tokens = tokens[: tokens.index(EOS)] if EOS in tokens else tokens
+        return tokens, self.tokenizer.decode(tokens, skip_special_tokens=True)
+
+    @torch.inference_mode()
+    def log_probability(self, text: str, tokens: list[int]) -> float:
+        """log P of some pieces and EOS."""
+        expected = torch.tensor([[*tokens, EOS]])
+        given = self.tokenizer(text, return_tensors="pt")
+        logits = self.model(**given, decoder_input_ids=torch.tensor([[BOS, *tokens]])).logits
+        return logits.double().log_softmax(dim=-1).gather(2, expected[..., None]).sum().item()

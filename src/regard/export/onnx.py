@@ -1,0 +1,180 @@
+"""A translator as ONNX graphs, for ONNX Runtime anywhere: a server, a phone, a browser.
+
+    encoder.onnx            source [batch source], lengths [batch]    →  the source, prepared for the decoder
+    decoder.onnx            token [batch 1], lengths, the prepared source, the state so far    →  logits, the new state
+    config.json             the ids to begin and to end with, the longest text, what the graphs take and give
+    source.spm target.spm   the vocabularies, to cut a text into pieces and to join them again
+
+The state is what the decoder knows of its own tokens, under names that begin with past_. Before the first token, BOS,
+it is what the encoder gives under the same names, and empty where it gives none; each step's new state, under names
+that begin with present_, is the next one's. The axes in config.json say where "past", the number of tokens so far,
+stands.
+"""
+
+import json
+import logging
+import warnings
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.errors import InputError, needs
+from regard.export.recurrent_graphs import onnx_cells, recurrent_graphs
+from regard.export.transformer_graphs import PAST, Graphs, transformer_graphs
+from regard.recurrent.model import Recurrent
+from regard.text.vocabulary import BOS, EOS, PAD
+from regard.transformer.model import Transformer
+from regard.translation.folder import Contents
+
+OPSET = 18
+"""The version of ONNX's operators; of 2022, so that runtimes in use know it."""
+
+
+def write(contents: Contents, folder: Path) -> None:
+    """Write a translator as ONNX graphs.
+
+    Raises:
+        InputError: a model of a kind that has no graphs, or onnx is not installed.
+    """
+    needs("onnxscript", "export")
+    graphs = graphs_of(contents.model)
+    max_tokens = contents.model.config.max_tokens
+    for graph, name in ((graphs.encoder, "encoder"), (graphs.decoder, "decoder")):
+        export(graph.module, graph.example, graph.inputs, graph.outputs, max_tokens, folder / f"{name}.onnx")
+    config = {
+        "pad": PAD,
+        "bos": BOS,
+        "eos": EOS,
+        "max_tokens": max_tokens,
+        "encoder": {"inputs": graphs.encoder.inputs, "outputs": graphs.encoder.outputs},
+        "decoder": {"inputs": graphs.decoder.inputs, "outputs": graphs.decoder.outputs},
+    }
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+    contents.source_vocabulary.save(folder / "source.spm")
+    contents.target_vocabulary.save(folder / "target.spm")
+
+
+def graphs_of(model: Any) -> Graphs:
+    """What is exported of a model."""
+    if isinstance(model, Transformer):
+        return transformer_graphs(model)
+    if isinstance(model, Recurrent):
+        return recurrent_graphs(model)
+    raise InputError(
+        "only a Transformer and a Recurrent are exported to ONNX, and this is a "
+        f"{type(model).__name__} translator; it runs in regard alone."
+    )
+
+
+def export(
+    module: nn.Module,
+    example: Sequence[Tensor | tuple[Tensor, ...]],
+    inputs: dict[str, Any],
+    outputs: dict[str, Any],
+    max_tokens: int,
+    path: Path,
+) -> None:
+    """Write one graph, for any length of the axes that have names; texts are no longer than the model knows."""
+    named = {
+        axis: torch.export.Dim(axis, max=None if axis == "batch" else max_tokens)
+        for axes in inputs.values()
+        for axis in axes
+        if isinstance(axis, str)
+    }
+    flat = iter([{i: named[axis] for i, axis in enumerate(axes) if axis in named} for axes in inputs.values()])
+    dynamic = tuple(next(flat) if isinstance(one, Tensor) else tuple(next(flat) for _ in one) for one in example)
+    with quiet(), torch.no_grad():
+        program = torch.onnx.export(
+            module.eval(),
+            tuple(example),
+            input_names=list(inputs),
+            output_names=list(outputs),
+            dynamic_shapes=dynamic,
+            opset_version=OPSET,
+            custom_translation_table={torch.ops.regard.read_cells.default: cells_of_graph},
+            dynamo=True,
+            verbose=False,
+        )
+        assert program is not None  # as it would be of the exporter before this one
+        program.save(path)
+
+
+def cells_of_graph(x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tuple[Any, Any, Any]:
+    """Recurrent cells as nodes of the graph that is being written."""
+    return onnx_cells(needs("onnxscript", "export").opset18, x, lengths, weights, lstm)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without what the exporter says to its own developers."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+class Opened:
+    """An exported translator, run by ONNX Runtime and SentencePiece as anyone would."""
+
+    def __init__(self, folder: Path) -> None:
+        runtime, sentencepiece = needs("onnxruntime", "export"), needs("sentencepiece", "translation")
+        self.config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        self.encoder, self.decoder = (
+            runtime.InferenceSession(folder / f"{name}.onnx", providers=["CPUExecutionProvider"])
+            for name in ("encoder", "decoder")
+        )
+        self.source, self.target = (
+            sentencepiece.SentencePieceProcessor(model_file=str(folder / name)) for name in ("source.spm", "target.spm")
+        )
+
+    def translate(self, text: str, limit: int) -> tuple[list[int], str]:
+        """The likeliest piece again and again, at most `limit` of them: their ids, and the text."""
+        tokens: list[int] = []
+        steps = self.steps(text)
+        logits = next(steps)
+        while len(tokens) < limit:
+            logits[[PAD, BOS]] = -np.inf
+            if (token := int(logits.argmax())) == EOS:
+                break
+            tokens.append(token)
+            logits = steps.send(token)
+        return tokens, self.target.decode(tokens)
+
+    def log_probability(self, text: str, tokens: list[int]) -> float:
+        """log P of some pieces and EOS."""
+        steps = self.steps(text)
+        read = [next(steps), *map(steps.send, tokens)]
+        logits = torch.from_numpy(np.stack(read)).double()
+        return logits.log_softmax(dim=1).gather(1, torch.tensor([[*tokens, EOS]]).T).sum().item()
+
+    def steps(self, text: str) -> Generator[Float[np.ndarray, " vocabulary"], int, None]:
+        """Logits of what comes first, and then after each token that is sent."""
+        source = np.array([[*self.source.encode(text), EOS]])
+        lengths = np.array([source.shape[1]])
+        read = self.encoder.run(None, {"source": source, "lengths": lengths})
+        known = dict(zip(self.config["encoder"]["outputs"], read, strict=True))
+        inputs = self.config["decoder"]["inputs"]
+        known |= {name: empty(axes) for name, axes in inputs.items() if name.startswith(PAST) and name not in known}
+        token = BOS
+        while True:
+            given = {name: known[name] for name in inputs if name in known}
+            logits, *state = self.decoder.run(None, {"token": np.array([[token]]), "lengths": lengths, **given})
+            known |= dict(zip((name for name in inputs if name.startswith(PAST)), state, strict=True))
+            token = yield logits[0]
+
+
+def empty(axes: Sequence[str | int]) -> Float[np.ndarray, "*axes"]:
+    """The state of one text before its first token."""
+    sizes = {"batch": 1, "past": 0}
+    return np.zeros([axis if isinstance(axis, int) else sizes[axis] for axis in axes], dtype=np.float32)

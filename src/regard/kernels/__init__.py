@@ -1,0 +1,1 @@
+"""C kernels for a CPU, and what compiles, loads and calls them."""

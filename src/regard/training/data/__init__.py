@@ -1,0 +1,1 @@
+"""From two text files to batches: cleaning, dev split, vocabularies, token ids on disk."""

@@ -1,0 +1,1 @@
+"""Incremental decoding: one more token for each row, with the keys and values of earlier tokens cached."""

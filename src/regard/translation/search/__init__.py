@@ -1,0 +1,1 @@
+"""Search for a translation: greedy search, beam search and sampling."""

@@ -1,0 +1,28 @@
+"""Greedy search: always the likeliest next token."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.translation.model_protocol import TranslatingModel
+from regard.translation.search.search import Chosen, Hypothesis, Sources, choices, follow
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """Take the likeliest token, again and again; the fastest search, and what `Beam(1)` finds.
+
+    The score is the log-probability.
+    """
+
+    @torch.inference_mode()
+    def run(self, model: TranslatingModel, sources: Sources) -> list[tuple[Hypothesis, ...]]:
+        """One hypothesis for each source."""
+
+        def choose(logits: Tensor, rows: Tensor, length: int, limits: Sequence[int]) -> Chosen:
+            log_probability, tokens = choices(logits, 1, length, limits)
+            return tokens[:, 0], log_probability[:, 0]
+
+        return follow(model, sources, choose)

@@ -1,0 +1,1 @@
+"""Views as pictures: PNG, SVG or PDF."""

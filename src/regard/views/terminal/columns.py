@@ -1,0 +1,72 @@
+"""A table for the terminal whose columns go on below where they do not all fit: none is lost on a narrow one."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions
+from rich.measure import Measurement, measure_renderables
+from rich.table import Table
+from rich.text import Text
+
+from regard.views.names import visible
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """Rows with their labels at the left, in blocks of as many columns as fit, each block with its labels.
+
+    A label or header longer than half the terminal is cut off with ….
+
+    Attributes:
+        labels: the name of each row.
+        headers: the name of each column.
+        rows: the cells of each row.
+        gap: cells between two columns.
+    """
+
+    labels: Sequence[str]
+    headers: Sequence[str]
+    rows: Sequence[Sequence[Text]]
+    gap: int
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | str]:
+        for place, block in enumerate(self.blocks(options.max_width)):
+            if place:
+                yield ""
+            yield block
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return measure_renderables(console, options, list(self.blocks(options.max_width)))
+
+    def blocks(self, room: int) -> Iterator[Table]:
+        """The tables, one below the other, each as wide as some cells of the terminal at most."""
+        longest = (room - self.gap) // 2
+        labels, headers = ([cut(name, longest) for name in names] for names in (self.labels, self.headers))
+        widths = [max(cell.cell_len for cell in column) for column in zip(headers, *self.rows, strict=True)]
+        first = max((label.cell_len for label in labels), default=0)
+        for label in labels:
+            label.pad_left(first - label.cell_len)
+        taken, start = first, 0
+        for column, width in enumerate(widths):
+            if column > start and taken + self.gap + width > room:
+                yield self._table(labels, headers, range(start, column))
+                taken, start = first, column
+            taken += self.gap + width
+        yield self._table(labels, headers, range(start, len(headers)))
+
+    def _table(self, labels: Sequence[Text], headers: Sequence[Text], columns: range) -> Table:
+        """One block: some of the columns, with all labels."""
+        table = Table.grid(padding=(0, self.gap, 0, 0))
+        table.add_column(no_wrap=True)
+        for _ in columns:
+            table.add_column(justify="center", no_wrap=True)
+        for label, row in zip([Text(), *labels], [headers, *self.rows], strict=True):
+            table.add_row(label, *(row[column] for column in columns))
+        return table
+
+
+def cut(name: str, cells: int) -> Text:
+    """A name of at most so many cells of the terminal."""
+    text = Text(visible(name), style="dim")
+    text.truncate(cells, overflow="ellipsis")
+    return text
