@@ -22,7 +22,7 @@ from regard import (
     attend,
     use_backend,
 )
-from regard.attention.gradients import plain, recomputed
+from regard.attention.gradients import are_plain, checkpointed
 
 pytestmark = [  # torch's own
     pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning"),
@@ -106,11 +106,11 @@ def test_what_is_recomputed_is_not_kept(normal):
         return x.square()
 
     x = normal(5).requires_grad_()
-    (gradient,) = torch.autograd.grad(recomputed(square, x).sum(), x)
+    (gradient,) = torch.autograd.grad(checkpointed(square, x).sum(), x)
     assert_close(gradient, 2 * x)
     assert len(calls) == 2
     with torch.no_grad():
-        recomputed(square, x)
+        checkpointed(square, x)
     assert calls[2:] == [False]
 
 
@@ -135,11 +135,11 @@ def test_random_numbers_are_drawn_again_on_the_device_of_the_call(normal, monkey
 def test_plain_tensors_are_just_numbers():
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    assert plain([torch.ones(2), torch.nn.Parameter(torch.ones(2)), torch.nn.Buffer(torch.ones(2))])
+    assert are_plain([torch.ones(2), torch.nn.Parameter(torch.ones(2)), torch.nn.Buffer(torch.ones(2))])
     with FakeTensorMode() as fake:
-        assert not plain([fake.from_tensor(torch.ones(2))])
+        assert not are_plain([fake.from_tensor(torch.ones(2))])
     with forward_ad.dual_level():
-        assert not plain([torch.ones(2)])
+        assert not are_plain([torch.ones(2)])
     seen = []
-    vmap(lambda x: (seen.append(plain([x])), x)[1])(torch.ones(2))
+    vmap(lambda x: (seen.append(are_plain([x])), x)[1])(torch.ones(2))
     assert seen == [False]

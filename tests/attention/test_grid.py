@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.attention.grid.grid import Grid, by_query, numbers, side_by_side, spans, take
+from regard.attention.grid.grid import Grid, as_indices, contiguous_rows, select_positions, spans, varies_by_query
 
 GRID = Grid(2, 3, 5, 7)
 CPU = torch.device("cpu")
@@ -30,19 +30,19 @@ def test_a_grid_admits_nothing_that_would_make_it_larger(shape):
 
 @pytest.mark.parametrize(("shape", "rows"), [((), False), ((7,), False), ((1, 7), False), ((5, 1), True)])
 def test_a_tensor_has_a_row_for_each_query_or_one_for_all(shape, rows):
-    assert by_query(torch.zeros(shape)) is rows
+    assert varies_by_query(torch.zeros(shape)) is rows
 
 
 def test_numbers_that_lie_apart_are_put_side_by_side(normal):
     together = normal(2, 3, 5, 7)
     apart = together.mT.contiguous().mT
-    assert side_by_side(together) is together
-    assert side_by_side(apart).stride() == together.stride() != apart.stride()
-    assert torch.equal(side_by_side(apart), together)
+    assert contiguous_rows(together) is together
+    assert contiguous_rows(apart).stride() == together.stride() != apart.stride()
+    assert torch.equal(contiguous_rows(apart), together)
 
 
 AXES = [range(1, 2), torch.tensor([2, 0, 2]), range(0, 5, 3), range(4, 7)]
-INDEX = torch.meshgrid(*(numbers(axis, CPU) for axis in AXES), indexing="ij")
+INDEX = torch.meshgrid(*(as_indices(axis, CPU) for axis in AXES), indexing="ij")
 
 
 @pytest.mark.parametrize("shape", [(), (7,), (5, 1), (3, 1, 7), (2, 1, 1, 1), (2, 3, 5, 7)])
@@ -70,14 +70,14 @@ def test_a_part_of_a_tile_keeps_its_other_axes():
 
 @given(st.integers(-3, 11), st.integers(-3, 11), st.integers(1, 4))
 def test_positions_are_those_of_the_range(start, stop, step):
-    assert numbers(range(start, stop, step), CPU).tolist() == list(range(start, stop, step))
+    assert as_indices(range(start, stop, step), CPU).tolist() == list(range(start, stop, step))
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 def test_ranges_are_views_and_numbers_are_copies(normal, axis):
     tensor = normal(5, 7, 11)
-    view = take(tensor, axis, range(1, 5, 3))
-    copy = take(tensor, axis, torch.tensor([1, 4]))
+    view = select_positions(tensor, axis, range(1, 5, 3))
+    copy = select_positions(tensor, axis, torch.tensor([1, 4]))
     assert torch.equal(view, copy)
     assert torch.equal(copy, tensor.index_select(axis, torch.tensor([1, 4])))
     assert view.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()

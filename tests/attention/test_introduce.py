@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.attention.representation import introduce
+from regard.attention.representation import describe
 
 
 @dataclass
@@ -18,12 +18,12 @@ class Part:
 
 
 def test_only_what_is_not_its_default_is_said():
-    assert introduce(Part(3)) == "Part(needed=3)"
-    assert introduce(Part(0, 0.5, None)) == "Part(needed=0)"
-    assert introduce(Part(3, number=2.0)) == "Part(needed=3, number=2.0)"
-    assert introduce(Part(3, maybe=0)) == "Part(needed=3, maybe=0)"
+    assert describe(Part(3)) == "Part(needed=3)"
+    assert describe(Part(0, 0.5, None)) == "Part(needed=0)"
+    assert describe(Part(3, number=2.0)) == "Part(needed=3, number=2.0)"
+    assert describe(Part(3, maybe=0)) == "Part(needed=3, maybe=0)"
 
 
 def test_tensors_are_said_by_type_and_shape():
-    assert introduce(Part(3, maybe=torch.zeros(2, 5))) == "Part(needed=3, maybe=<float32 [2, 5]>)"
-    assert introduce(Part(3, maybe=torch.tensor(True))) == "Part(needed=3, maybe=<bool []>)"
+    assert describe(Part(3, maybe=torch.zeros(2, 5))) == "Part(needed=3, maybe=<float32 [2, 5]>)"
+    assert describe(Part(3, maybe=torch.tensor(True))) == "Part(needed=3, maybe=<bool []>)"

@@ -22,8 +22,8 @@ from regard.attention.masks import Mask, as_mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
-from regard.attention.precision import as_typed
-from regard.attention.representation import a
+from regard.attention.precision import without_autocast
+from regard.attention.representation import type_name
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
 from regard.attention.statistics.choose import engine_with_context
@@ -85,7 +85,7 @@ def attend(
     if ask is not None:
         return with_answer(pattern, dropout, ask)
     backend = chosen_backend(pattern, dropout)
-    with as_typed(query.device):
+    with without_autocast(query.device):
         return Attended(context=BACKENDS[backend].run(pattern, dropout), pattern=pattern, backend=backend)
 
 
@@ -98,7 +98,7 @@ def with_answer(pattern: Pattern, dropout: float, ask: Ask) -> Attended:
         assert context is not None
         return Attended(context=context, pattern=replace(pattern, known=known), backend="tiled")
     backend = chosen_backend(pattern, dropout)
-    with as_typed(pattern.device):
+    with without_autocast(pattern.device):
         context = BACKENDS[backend].run(pattern, dropout)
     return Attended(context=context, pattern=replace(pattern, known=pattern.answer(ask)), backend=backend)
 
@@ -106,7 +106,7 @@ def with_answer(pattern: Pattern, dropout: float, ask: Ask) -> Attended:
 def engine_for_both(pattern: Pattern, dropout: float, ask: Ask) -> ModuleType | None:
     """The engine that has the context and what is asked from the same weights; None where that takes two passes."""
     if not isinstance(ask, Ask):
-        raise TypeError(f"ask is {a(ask)}; it takes an object such as Ask(top=8).")
+        raise TypeError(f"ask is {type_name(ask)}; it takes an object such as Ask(top=8).")
     ask.check(pattern.grid)
     return engine_with_context(pattern, dropout) if PREFERRED.name in (None, "tiled") else None
 
@@ -200,7 +200,8 @@ def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
     for name, tensor in named.items():
         if not isinstance(tensor, Tensor):
             raise TypeError(
-                f"{name} is {a(tensor)}; attend takes tensors, and torch.as_tensor makes one of an array or a list."
+                f"{name} is {type_name(tensor)}; attend takes tensors, and torch.as_tensor makes one of an array or a "
+                "list."
             )
         if tensor.ndim != 4:
             raise ValueError(

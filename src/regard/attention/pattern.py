@@ -16,12 +16,22 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.ask import NOTHING, Ask, Reduce, Summary, Top
-from regard.attention.gradients import recomputed
-from regard.attention.grid.grid import Grid, Positions, Tile, divisors, every, numbers, spans, take, unknown
+from regard.attention.gradients import checkpointed
+from regard.attention.grid.grid import (
+    Grid,
+    Positions,
+    Tile,
+    all_positions,
+    as_indices,
+    divisors,
+    is_symbolic,
+    select_positions,
+    spans,
+)
 from regard.attention.grid.selection import Index, Selection
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
-from regard.attention.precision import as_typed, widest_type
+from regard.attention.precision import widest_type, without_autocast
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
 from regard.attention.stages import tensors_in
@@ -147,7 +157,7 @@ class Pattern(ThroughDense):
         queries, keys = self._rows(self.query, tile, tile.queries), self._rows(self.key, tile, tile.keys)
         values = self._rows(self.value, tile, tile.keys)
         scores, (weights, keep) = self._scores(tile), self._weights_and_keep(tile)
-        with as_typed(self.device):
+        with without_autocast(self.device):
             products = queries @ keys.mT if isinstance(self.score, ScaledDot) else scores
             context = weights @ values
         return Steps(
@@ -166,9 +176,9 @@ class Pattern(ThroughDense):
         """The weights of a tile, each row computed over all keys; a backward pass computes each block again."""
 
         def part(block: Tile) -> Float[Tensor, "batch heads block keys"]:
-            return take(self._weights_and_keep(block)[0], 3, tile.keys)
+            return select_positions(self._weights_and_keep(block)[0], 3, tile.keys)
 
-        rows = [recomputed(part, block) for block in self._blocks(tile)]
+        rows = [checkpointed(part, block) for block in self._blocks(tile)]
         return torch.cat(rows, dim=2) if rows else self._like().new_zeros(tile.shape)
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
@@ -293,10 +303,10 @@ class Pattern(ThroughDense):
 
         def read(tile: Tile, value: Tensor) -> Float[Tensor, "batch heads block d"]:
             weights = F.dropout(self._weights_and_keep(tile)[0], dropout)
-            with as_typed(self.device):
+            with without_autocast(self.device):
                 return (weights @ self._rows(value, tile, tile.keys).to(weights)).to(value.dtype)
 
-        blocks = [recomputed(read, tile, value, draws=dropout > 0) for tile in self._blocks(self.grid.whole())]
+        blocks = [checkpointed(read, tile, value, draws=dropout > 0) for tile in self._blocks(self.grid.whole())]
         return torch.cat(blocks, dim=2) if blocks else value.new_zeros(*self.shape[:3], value.shape[-1])
 
     def back(self, vector: Float[Tensor, "#batch #heads queries"]) -> Float[Tensor, "batch heads keys"]:
@@ -317,14 +327,14 @@ class Pattern(ThroughDense):
 
         def come(tile: Tile, vector: Tensor) -> Float[Tensor, "batch heads keys"]:
             weights = self._weights_and_keep(tile)[0]
-            rows = take(vector, 2, tile.queries)[:, :, None].to(weights)
-            with as_typed(self.device):
+            rows = select_positions(vector, 2, tile.queries)[:, :, None].to(weights)
+            with without_autocast(self.device):
                 return (rows @ weights)[:, :, 0]
 
         shape = self.grid.batch, self.grid.heads, self.grid.keys
         total = self._like().new_zeros(shape, dtype=widest_type(self.device))
         for tile in self._blocks(self.grid.whole()):
-            total = total + recomputed(come, tile, vector)
+            total = total + checkpointed(come, tile, vector)
         return total.to(self.dtype)
 
     # How a part is computed
@@ -339,8 +349,8 @@ class Pattern(ThroughDense):
                 report(done, self.shape.numel())
 
     def _blocks(self, tile: Tile) -> Iterator[Tile]:
-        keys = every(self.grid.keys)
-        if any(map(unknown, (*tile.shape[:3], self.grid.keys))):
+        keys = all_positions(self.grid.keys)
+        if any(map(is_symbolic, (*tile.shape[:3], self.grid.keys))):
             yield tile.part(keys=keys)
             return
         per_query = max(1, len(tile.batch) * len(tile.heads) * self.grid.keys)
@@ -351,16 +361,18 @@ class Pattern(ThroughDense):
         self, tile: Tile
     ) -> tuple[Float[Tensor, "batch heads queries keys"], Bool[Tensor, "#batch #heads #queries #keys"] | None]:
         keep = self.keep(tile)
-        with as_typed(self.device):
+        with without_autocast(self.device):
             if not self.normalise.across_heads:
                 return self.normalise(self._scores(tile), keep, tile), keep
             of_all = tile.part(heads=range(self.n_heads))
-            return take(self.normalise(self._scores(of_all), self.keep(of_all), of_all), 1, tile.heads), keep
+            return select_positions(
+                self.normalise(self._scores(of_all), self.keep(of_all), of_all), 1, tile.heads
+            ), keep
 
     def _scores(self, tile: Tile) -> Float[Tensor, "batch heads queries keys"]:
         self.check_unchanged()
         query, key = self._rows(self.query, tile, tile.queries), self._rows(self.key, tile, tile.keys)
-        with as_typed(self.device):
+        with without_autocast(self.device):
             return self.score(query, key, tile)
 
     def check_unchanged(self) -> None:
@@ -376,9 +388,9 @@ class Pattern(ThroughDense):
     ) -> Float[Tensor, "batch heads positions d"]:
         """The rows of query, key or value at some positions, for each batch item and head of a tile."""
         group = self.grid.heads // tensor.shape[1]
-        heads = tile.heads if group == 1 else numbers(tile.heads, tensor.device) // group
-        rows = take(take(tensor, 2, positions), 1, heads)
-        rows = rows.expand(tile.shape[0], -1, -1, -1) if tensor.shape[0] == 1 else take(rows, 0, tile.batch)
+        heads = tile.heads if group == 1 else as_indices(tile.heads, tensor.device) // group
+        rows = select_positions(select_positions(tensor, 2, positions), 1, heads)
+        rows = rows.expand(tile.shape[0], -1, -1, -1) if tensor.shape[0] == 1 else select_positions(rows, 0, tile.batch)
         return rows.to(self.dtype)
 
     def _like(self) -> Float[Tensor, ""]:

@@ -19,12 +19,12 @@ def widest_type(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
-def as_typed(device: torch.device) -> AbstractContextManager[object]:
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     """Within this, numbers are computed in the types that they have, whatever autocast is on.
 
     >>> x = torch.ones(2, 2)
     >>> with torch.autocast("cpu", torch.bfloat16):
-    ...     with as_typed(x.device):
+    ...     with without_autocast(x.device):
     ...         inside = x @ x
     ...     outside = x @ x
     >>> inside.dtype, outside.dtype

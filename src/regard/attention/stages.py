@@ -18,7 +18,11 @@ def tensors_in(part: object) -> tuple[Tensor, ...]:
     if isinstance(part, Tensor):
         return (part,)
     if isinstance(part, nn.Module):
-        return (*part.parameters(), *part.buffers(), *(tensor for own in parts_of(part) for tensor in tensors_in(own)))
+        return (
+            *part.parameters(),
+            *part.buffers(),
+            *(tensor for own in parts_of_module(part) for tensor in tensors_in(own)),
+        )
     tensors: tuple[Tensor, ...] = ()
     for name in getattr(part, "__dataclass_fields__", ()):
         held = getattr(part, name)
@@ -35,7 +39,7 @@ def modules_in(part: object) -> tuple[nn.Module, ...]:
     return tuple(module for name in names for module in modules_in(getattr(part, name)))
 
 
-def parts_of(module: nn.Module) -> list[object]:
+def parts_of_module(module: nn.Module) -> list[object]:
     """The parts that a module and those within it hold and that are no modules themselves."""
     held = [own for inner in module.modules() for own in vars(inner).values()]
     return [own for own in held if not isinstance(own, dict) and hasattr(own, "__dataclass_fields__")]
@@ -51,7 +55,7 @@ def parameters_in(part: object) -> tuple[nn.Parameter, ...]:
     return tuple(parameter for name in names for parameter in parameters_in(getattr(part, name)))
 
 
-def with_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
+def replace_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
     """The same part with the next of these in place of each parameter of `parameters_in`.
 
     A part is frozen, but the parameters of the module that it belongs to may become others: load_state_dict with
@@ -60,7 +64,7 @@ def with_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
     >>> import torch
     >>> from regard import Softmax
     >>> before, after = torch.nn.Parameter(torch.zeros(2)), torch.ones(2)
-    >>> with_parameters(Softmax(sinks=before), iter([after])).sinks
+    >>> replace_parameters(Softmax(sinks=before), iter([after])).sinks
     tensor([1., 1.])
     """
     if isinstance(part, nn.Parameter):
@@ -68,6 +72,6 @@ def with_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
     if isinstance(part, nn.Module):
         return part
     held = {name: getattr(part, name) for name in getattr(part, "__dataclass_fields__", ())}
-    new = {name: with_parameters(own, parameters) for name, own in held.items() if not isinstance(own, NUMBER)}
+    new = {name: replace_parameters(own, parameters) for name, own in held.items() if not isinstance(own, NUMBER)}
     changed = {name: own for name, own in new.items() if own is not held[name]}
     return replace(part, **changed) if changed else part  # type: ignore[type-var]  # of what has fields

@@ -1,4 +1,4 @@
-"""`blocks.c` as Python calls it: what it is given, field by field."""
+"""`attention.c` as Python calls it: what it is given, field by field."""
 
 import ctypes
 from ctypes import c_double, c_float, c_int32, c_int64
@@ -47,7 +47,7 @@ class Call(ctypes.Structure):
 
 
 class Vectors(ctypes.Structure):
-    """The struct of the same name in blocks.c."""
+    """The struct of the same name in attention.c."""
 
     _fields_ = (("numbers", FLOATS), ("batch", c_int64), ("head", c_int64), ("token", c_int64))
 
@@ -60,7 +60,7 @@ class Vectors(ctypes.Structure):
 
 
 class Kept(ctypes.Structure):
-    """The struct of the same name in blocks.c."""
+    """The struct of the same name in attention.c."""
 
     _fields_ = (("bytes", INTEGERS), ("batch", c_int64), ("head", c_int64), ("query", c_int64))
 
@@ -71,13 +71,13 @@ class Kept(ctypes.Structure):
 
 
 class Reading(ctypes.Structure):
-    """The struct of the same name in blocks.c."""
+    """The struct of the same name in attention.c."""
 
     _fields_ = (("keys", Vectors), ("queries", Vectors), ("width", c_int32))
 
 
 class Pass(ctypes.Structure):
-    """What `regard_blocks` is given: the struct of the same name in blocks.c."""
+    """What `regard_blocks` is given: the struct of the same name in attention.c."""
 
     _fields_ = (
         ("call", Call),

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from regard.attention.representation import a
+from regard.attention.representation import type_name
 from regard.errors import InputError, first_words
 from regard.tracing.tokens import Token, tokens_of
 
@@ -73,7 +73,9 @@ def encode_one(
 def refuse_unread(model: "PreTrainedModel") -> None:
     """There must be a model, and one that reads text."""
     if not (isinstance(model, torch.nn.Module) and hasattr(model, "config")):
-        raise TypeError(f"trace takes a Hugging Face PreTrainedModel, or the name or folder of one; got {a(model)}.")
+        raise TypeError(
+            f"trace takes a Hugging Face PreTrainedModel, or the name or folder of one; got {type_name(model)}."
+        )
     if getattr(model, "main_input_name", "input_ids") != "input_ids":
         raise InputError(
             f"{type(model).__name__} reads no text; watch it with regard.install(model), which makes patterns of its "
@@ -98,7 +100,7 @@ def refuse_unknown(model: "PreTrainedModel", tokenizer: Any, ids: torch.Tensor, 
 def refuse_unreadable(text: str) -> None:
     """There must be something to look at: one text, of which each letter is one."""
     if not isinstance(text, str):
-        raise TypeError(f"the text is {a(text)}; give one text, a str, and for several call trace for each.")
+        raise TypeError(f"the text is {type_name(text)}; give one text, a str, and for several call trace for each.")
     try:
         text.encode()
     except UnicodeEncodeError as error:

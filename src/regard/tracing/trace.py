@@ -15,7 +15,7 @@ import torch
 
 from regard.attention.attend import Attended
 from regard.attention.pattern import Pattern
-from regard.attention.representation import a
+from regard.attention.representation import type_name
 from regard.errors import InputError, first_words, nearest
 from regard.tracing.encoding import encode, is_causal, refuse_unread
 from regard.tracing.head import Head, Place
@@ -258,7 +258,7 @@ def trace(
     """
     if tokenizer is not None and not hasattr(tokenizer, "convert_ids_to_tokens"):
         raise TypeError(
-            f"tokenizer is {a(tokenizer)}; it takes what AutoTokenizer.from_pretrained gives, or None for the "
+            f"tokenizer is {type_name(tokenizer)}; it takes what AutoTokenizer.from_pretrained gives, or None for the "
             "model's own."
         )
     if isinstance(model, str | Path):
@@ -374,6 +374,6 @@ def closest_heads(wanted: str, names: list[str]) -> list[str]:
     if match is None:
         return nearest(wanted.upper(), names)
     layer, head = map(int, match.groups())
-    numbers = [(int(a), int(b)) for a, b in (name[1:].split("H") for name in names)]
+    numbers = [(int(type_name), int(b)) for type_name, b in (name[1:].split("H") for name in names)]
     order = sorted(range(len(names)), key=lambda i: (abs(numbers[i][0] - layer), abs(numbers[i][1] - head)))
     return [names[i] for i in order[:3]]

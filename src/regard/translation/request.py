@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.attention.representation import a
+from regard.attention.representation import type_name
 from regard.text.vocabulary import EOS
 
 
@@ -28,7 +28,7 @@ def check_texts(texts: Sequence[str], what: str, first: int) -> None:
     """Refuse what is no text, by the number of its line."""
     for number, text in enumerate(texts, first):
         if not isinstance(text, str):
-            raise TypeError(f"{what} of line {number} is {a(text)}; it takes a str.")
+            raise TypeError(f"{what} of line {number} is {type_name(text)}; it takes a str.")
 
 
 def prefixes(prefix: str | Sequence[str] | None, texts: Sequence[str], first: int = 1) -> Sequence[str]:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.attention.attend import Attended, attend
 from regard.attention.pattern import Pattern
 from regard.attention.precision import widest_type
-from regard.attention.representation import a
+from regard.attention.representation import type_name
 from regard.device import device_named
 from regard.errors import InputError
 from regard.text.cleaning import tidied
@@ -115,7 +115,7 @@ class Translator:
         if isinstance(texts, str):
             raise TypeError(f"translate takes a list of texts; got the text {texts!r}: put it in a list.")
         if isinstance(search, type) or not isinstance(search, Search):
-            raise TypeError(f"search is {a(search)}; it takes an object such as Beam().")
+            raise TypeError(f"search is {type_name(search)}; it takes an object such as Beam().")
         check_texts(texts, "the text", first)
         read = self.source_vocabulary.encode_all(texts)
         starts = prefixes(prefix, texts, first)

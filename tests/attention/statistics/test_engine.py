@@ -319,7 +319,7 @@ def test_the_number_of_threads_does_not_change_a_single_bit(monkeypatch, paralle
     ("struct", "name"),
     [
         *((struct, "rows.h") for struct in (kernel.Call, kernel.Sum)),
-        *((struct, "blocks.c") for struct in (kernel.Vectors, kernel.Reading, kernel.Pass)),
+        *((struct, "attention.c") for struct in (kernel.Vectors, kernel.Reading, kernel.Pass)),
     ],
 )
 def test_the_structs_have_the_fields_of_the_source_in_their_order(struct, name):

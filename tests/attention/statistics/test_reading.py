@@ -16,7 +16,7 @@ INTERRUPTED = """
 import os, signal, sys
 import torch
 from regard import Ask, Causal, Global, Window, attend
-from regard.attention.statistics import reading
+from regard.attention.statistics.cpu import run as reading
 
 torch.set_num_threads(int(sys.argv[1]))
 reading.SECONDS_AT_ONCE, reading.MADE_AT_ONCE = 0.0, 1

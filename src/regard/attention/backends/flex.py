@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.attention.gradients import wanted
+from regard.attention.gradients import need_gradients
 from regard.attention.grid.grid import Grid, spans
 from regard.attention.masks import Mask
 from regard.attention.masks.flex import mask_mod
@@ -48,7 +48,7 @@ def why_not(pattern: Pattern, dropout: float) -> str | None:
         return "FlexAttention has no dropout"
     if query.dtype == torch.float64:
         return "FlexAttention has no float64"
-    if query.device.type == "cpu" and wanted(tensors):
+    if query.device.type == "cpu" and need_gradients(tensors):
         return "FlexAttention gives no gradients on a CPU"
     return None
 

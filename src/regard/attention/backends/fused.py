@@ -22,13 +22,13 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.gradients import forward, recomputed, wanted
-from regard.attention.grid.grid import Grid, Tile, by_query, side_by_side, spans, unknown
+from regard.attention.gradients import checkpointed, in_forward_mode, need_gradients
+from regard.attention.grid.grid import Grid, Tile, contiguous_rows, is_symbolic, spans, varies_by_query
 from regard.attention.masks import Causal, Keep, Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import BLOCK_WEIGHTS, Pattern
-from regard.attention.precision import as_typed
+from regard.attention.precision import without_autocast
 from regard.attention.scores.bias import Bias, Biased
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import DotScore, Score
@@ -64,7 +64,7 @@ def why_not(score: Score, normalise: Normaliser) -> str | None:
 
 def why_built(pattern: Pattern, dropout: float) -> str | None:
     """Why only PyTorch's kernel that builds the weights does a call; None if another does it too."""
-    if forward():
+    if in_forward_mode():
         return "the fused kernel has no forward derivative"
     if pattern.query.is_cuda and pattern.dtype == torch.float64:
         return "on CUDA the fused kernels have no float64"
@@ -72,7 +72,7 @@ def why_built(pattern: Pattern, dropout: float) -> str | None:
         return None
     if dropout > 0:
         return "on a CPU the fused kernel has no dropout"
-    if isinstance(pattern.score, ScaledDot) and wanted(tensors_in(pattern.score.bias)):
+    if isinstance(pattern.score, ScaledDot) and need_gradients(tensors_in(pattern.score.bias)):
         return "on a CPU the fused kernel trains no bias"
     return None
 
@@ -93,14 +93,14 @@ def fused(pattern: Pattern, dropout: float) -> Float[Tensor, "batch heads querie
         context = kernel(query, key, value, None, scale, dropout)
     elif bias is None and causal:
         context = kernel(query, key, value, None, scale, dropout, causal=True)
-    elif unknown(grid.queries) or unknown(grid.keys) or at_once(mask, score.bias):
+    elif is_symbolic(grid.queries) or is_symbolic(grid.keys) or at_once(mask, score.bias):
         context = kernel(query, key, value, joined(mask, bias, grid.whole(), query), scale, dropout)
     elif not in_blocks(mask, score.bias):
         context = kernel_of_block(query, key, value, mask, bias, grid, range(grid.queries), scale, dropout)
     else:
         parts, run = list(spans(grid.queries, BLOCK_QUERIES)), kernel_of_block
         if torch.is_grad_enabled() and built_again(mask, bias, grid, parts):
-            run = partial(recomputed, kernel_of_block, draws=dropout > 0)
+            run = partial(checkpointed, kernel_of_block, draws=dropout > 0)
         blocks = [run(query, key, value, mask, bias, grid, queries, scale, dropout) for queries in parts]
         context = torch.cat(blocks, dim=2) if len(blocks) > 1 else blocks[0]
     d_value = pattern.value.shape[-1]
@@ -136,7 +136,7 @@ def rounds(pattern: Pattern) -> bool:
 def in_float32(backend: Run, pattern: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     """The context of a call that `rounds`, in float32 at least: else it came from other weights than the pattern's."""
     score = pattern.score
-    with as_typed(pattern.device):
+    with without_autocast(pattern.device):
         query, key, value = (part.to(pattern.dtype) for part in (pattern.query, pattern.key, pattern.value))
         if isinstance(score, DotScore):
             query, key = score.as_dot(query, key)
@@ -168,12 +168,14 @@ def at_once(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
     if mask is None or bias is None:
         return True
     size = prod(torch.broadcast_shapes(mask.tensor.shape, bias.shape))  # type: ignore[no-untyped-call]
-    return unknown(size) or size <= max(mask.tensor.numel(), bias.numel(), BLOCK_WEIGHTS)
+    return is_symbolic(size) or size <= max(mask.tensor.numel(), bias.numel(), BLOCK_WEIGHTS)
 
 
 def in_blocks(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
     """Whether mask and bias, as one, depend on the query, so that they are built for a block of queries at a time."""
-    return (mask is not None and mask.per_query) or (by_query(bias) if isinstance(bias, Tensor) else bias is not None)
+    return (mask is not None and mask.per_query) or (
+        varies_by_query(bias) if isinstance(bias, Tensor) else bias is not None
+    )
 
 
 def built_again(mask: Mask | None, bias: Callable[[Tile], Biased] | None, grid: Grid, parts: list[range]) -> bool:
@@ -184,7 +186,7 @@ def built_again(mask: Mask | None, bias: Callable[[Tile], Biased] | None, grid: 
     if mask is None or bias is not None:
         return True
     size = grid.batch * sum(len(queries) * len(mask.reach(grid, queries)) for queries in parts)
-    return unknown(size) or size > BLOCK_WEIGHTS
+    return is_symbolic(size) or size > BLOCK_WEIGHTS
 
 
 def kernel_of_block(
@@ -235,7 +237,7 @@ def kernel(
     # What is exported is for any number of keys, and goes to other kernels.
     if query.is_cpu and not torch.compiler.is_exporting() and key.shape[2] < REGISTER_NUMBERS:
         return math_kernel(query, key, value, attn_mask, scale, dropout, causal)
-    query, key, value = map(side_by_side, (query, key, value))
+    query, key, value = map(contiguous_rows, (query, key, value))
     if query.is_cuda:
         return cuda_kernel(query, key, value, attn_mask, scale, dropout, causal)
     grouped = key.shape[1] != query.shape[1]
@@ -265,7 +267,7 @@ def cuda_kernel(
         context = cuda_kernel(more_queries, key, value, None, scale, dropout, causal)
         return rearrange(context, f"{together} -> {apart}", group=group)
     if attn_mask is not None:
-        attn_mask = side_by_side(attn_mask.expand(-1, -1, -1, key.shape[2]))
+        attn_mask = contiguous_rows(attn_mask.expand(-1, -1, -1, key.shape[2]))
     if grouped and (attn_mask is not None or query.itemsize > 2 or query.shape[3] > WIDEST_GROUPED):
         key, value, grouped = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1), False
     return F.scaled_dot_product_attention(

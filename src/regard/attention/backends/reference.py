@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.attention.gradients import wanted
+from regard.attention.gradients import need_gradients
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
@@ -83,7 +83,7 @@ def why_not(pattern: Pattern, dropout: float) -> str | None:
     if dropout > 0:
         return "the reference has no dropout"
     parts = (pattern.query, pattern.key, pattern.value, pattern.score, pattern.normalise)
-    if wanted(tensor for part in parts for tensor in tensors_in(part)):
+    if need_gradients(tensor for part in parts for tensor in tensors_in(part)):
         return "the reference gives no gradients"
     return None
 

@@ -40,7 +40,7 @@ class Grid:
 
     def whole(self) -> "Tile":
         """The tile that is the whole grid."""
-        return Tile(self, *map(every, (self.batch, self.heads, self.queries, self.keys)))
+        return Tile(self, *map(all_positions, (self.batch, self.heads, self.queries, self.keys)))
 
     def __str__(self) -> str:
         return f"batch={self.batch}, heads={self.heads}, queries={self.queries}, keys={self.keys}"
@@ -84,7 +84,7 @@ class Tile:
 
     def along(self, axis: int, device: torch.device) -> Int[Tensor, "#batch #heads #queries #keys"]:
         """The positions along one axis (0 batch … 3 keys), shaped so that they broadcast over the tile."""
-        positions = numbers(self.axes[axis], device)
+        positions = as_indices(self.axes[axis], device)
         return positions.reshape([-1 if other == axis else 1 for other in range(4)])
 
     def select(self, tensor: Tensor) -> Tensor:
@@ -92,7 +92,7 @@ class Tile:
         tensor = tensor[(None,) * (4 - tensor.ndim)]
         for axis, positions in enumerate(self.axes):
             if tensor.shape[axis] != 1:
-                tensor = take(tensor, axis, positions)
+                tensor = select_positions(tensor, axis, positions)
         return tensor
 
 
@@ -109,17 +109,17 @@ def is_whole(number: object) -> bool:
     return hasattr(number, "__index__")
 
 
-def unknown(length: int) -> bool:
+def is_symbolic(length: int) -> bool:
     """Whether a length is a symbol, that of a program which is exported for any length: no loop can go over it."""
     return isinstance(length, torch.SymInt)
 
 
-def every(length: int) -> Positions:
+def all_positions(length: int) -> Positions:
     """All places of an axis."""
-    return torch.arange(length) if unknown(length) else range(length)
+    return torch.arange(length) if is_symbolic(length) else range(length)
 
 
-def numbers(positions: Positions, device: torch.device) -> Int[Tensor, " positions"]:
+def as_indices(positions: Positions, device: torch.device) -> Int[Tensor, " positions"]:
     """Positions as a tensor of their numbers."""
     if isinstance(positions, range):
         stop = max(positions.start, positions.stop)  # an empty range may stop before it starts
@@ -127,7 +127,7 @@ def numbers(positions: Positions, device: torch.device) -> Int[Tensor, " positio
     return positions.to(device)
 
 
-def take(tensor: Tensor, axis: int, positions: Positions) -> Tensor:
+def select_positions(tensor: Tensor, axis: int, positions: Positions) -> Tensor:
     """The given positions of one axis: a view where they are a range, a copy where they are numbers."""
     if isinstance(positions, range):
         index = (slice(None),) * (axis % tensor.ndim) + (slice(positions.start, positions.stop, positions.step),)
@@ -135,12 +135,12 @@ def take(tensor: Tensor, axis: int, positions: Positions) -> Tensor:
     return tensor.index_select(axis, positions.to(tensor.device))
 
 
-def by_query(tensor: Tensor) -> bool:
+def varies_by_query(tensor: Tensor) -> bool:
     """Whether a tensor that broadcasts over the grid has a row for each query."""
     return tensor.ndim >= 2 and tensor.shape[-2] != 1
 
 
-def side_by_side(tensor: Tensor) -> Tensor:
+def contiguous_rows(tensor: Tensor) -> Tensor:
     """The same, the numbers of its last axis one beside the other in memory, as kernels take them."""
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 

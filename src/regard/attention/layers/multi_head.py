@@ -20,10 +20,10 @@ from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.positions.rotary import Rotary
-from regard.attention.representation import a
+from regard.attention.representation import type_name
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
-from regard.attention.stages import modules_in, parameters_in, with_parameters
+from regard.attention.stages import modules_in, parameters_in, replace_parameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -117,8 +117,8 @@ class MultiHeadAttention(nn.Module):
         self.score, self.normalise, self.positions, self.dropout = score, normalise, positions, dropout
         if not isinstance(positions, Rotary | None):
             raise TypeError(
-                f"positions is {a(positions)}; it takes an object such as Rotary(), which turns queries and keys. "
-                "Vectors that are added to tokens (LearnedPositions, sinusoidal) are added before this layer."
+                f"positions is {type_name(positions)}; it takes an object such as Rotary(), which turns queries and "
+                "keys. Vectors that are added to tokens (LearnedPositions, sinusoidal) are added before this layer."
             )
         self.hold(score, normalise)
         self.to_query = nn.Linear(d_model, d_model)
@@ -152,7 +152,7 @@ class MultiHeadAttention(nn.Module):
             TypeError: another module.
         """
         if not isinstance(module, nn.MultiheadAttention):
-            raise TypeError(f"from_torch takes an nn.MultiheadAttention; got {a(module)}.")
+            raise TypeError(f"from_torch takes an nn.MultiheadAttention; got {type_name(module)}.")
         extras = {
             "kdim or vdim other than embed_dim": not module._qkv_same_embed_dim,
             "bias=False": module.in_proj_bias is None,
@@ -201,7 +201,7 @@ class MultiHeadAttention(nn.Module):
         if self.positions is not None:
             query = self.positions(query, places(x.shape[1], known.n_tokens - x.shape[1], x.device))
         held = iter(getattr(self, "held_parameters", ()))
-        score, normalise = with_parameters(self.score, held), with_parameters(self.normalise, held)
+        score, normalise = replace_parameters(self.score, held), replace_parameters(self.normalise, held)
         attended = attend(
             query,
             known.key,

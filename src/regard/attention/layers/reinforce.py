@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.gradients import recomputed
-from regard.attention.grid.grid import Grid, spans, take
+from regard.attention.gradients import checkpointed
+from regard.attention.grid.grid import Grid, select_positions, spans
 from regard.attention.normalise.hard import Hard, Sampled
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import BLOCK_WEIGHTS, Pattern
@@ -66,11 +66,11 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
     soft = replace(pattern, normalise=Softmax(temperature=pattern.normalise.choose.temperature))
 
     def read(queries: range) -> Float[Tensor, "batch heads block 1"]:
-        weights, chosen = soft.weights(pattern.grid.whole().part(queries=queries)), take(keys, 2, queries)
+        weights, chosen = soft.weights(pattern.grid.whole().part(queries=queries)), select_positions(keys, 2, queries)
         # a query that sees no key drew none: probability 1, set before the logarithm so that its gradient is 0
         return weights.gather(3, chosen.clamp_min(0)).masked_fill(chosen < 0, 1.0).log()
 
-    blocks = [recomputed(read, queries) for queries in spans(pattern.grid.queries, queries_at_once(pattern.grid))]
+    blocks = [checkpointed(read, queries) for queries in spans(pattern.grid.queries, queries_at_once(pattern.grid))]
     if not blocks:
         return torch.zeros(pattern.shape[:3], dtype=pattern.dtype, device=pattern.device)
     return torch.cat(blocks, dim=2)[..., 0]

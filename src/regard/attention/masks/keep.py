@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from regard.attention.grid.grid import Grid, Tile, by_query
+from regard.attention.grid.grid import Grid, Tile, varies_by_query
 from regard.attention.masks.mask import Kept, Mask
-from regard.attention.representation import a
+from regard.attention.representation import type_name
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -24,8 +24,8 @@ class Keep(Mask):
     def __post_init__(self) -> None:
         if not isinstance(self.tensor, Tensor):
             raise TypeError(
-                f"mask is {a(self.tensor)}; it takes a Mask such as Causal(), a boolean tensor (True = may attend) or "
-                "None."
+                f"mask is {type_name(self.tensor)}; it takes a Mask such as Causal(), a boolean tensor (True = may "
+                "attend) or None."
             )
         if self.tensor.dtype != torch.bool:
             raise TypeError(
@@ -36,7 +36,7 @@ class Keep(Mask):
     @property
     def per_query(self) -> bool:  # type: ignore[override]
         """Whether the tensor has a row for each query."""
-        return by_query(self.tensor)
+        return varies_by_query(self.tensor)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
         """The tensor's own part."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.masks.ranges import Ranges
-from regard.attention.representation import a, introduce
+from regard.attention.representation import describe, type_name
 
 Kept = Bool[Tensor, "#batch #heads #queries #keys"] | Bool[Tensor, ""]
 """What a mask says of a tile; of a single place (see `flex.py`), one truth."""
@@ -63,14 +63,14 @@ class Mask(ABC):
         return Opposite(self)
 
     def __repr__(self) -> str:
-        return introduce(self)
+        return describe(self)
 
 
 def as_other(other: object) -> Mask:
     """What a mask is joined with, once it is known to be one."""
     if not isinstance(other, Mask):
         raise TypeError(
-            f"a mask joins with another mask, and this is {a(other)}; a boolean tensor is one as Keep(tensor)."
+            f"a mask joins with another mask, and this is {type_name(other)}; a boolean tensor is one as Keep(tensor)."
         )
     return other
 

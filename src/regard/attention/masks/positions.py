@@ -5,7 +5,7 @@ from jaxtyping import Int, Integer
 from torch import Tensor
 
 from regard.attention.grid.grid import Grid, is_whole
-from regard.attention.representation import brief
+from regard.attention.representation import short_repr
 
 
 def first_position(offset: int | None, grid: Grid) -> int:
@@ -28,7 +28,9 @@ def check_whole(mask: str, **numbers: object) -> None:
     for name, number in numbers.items():
         or_none = ", or None" if name == "offset" else ""
         if not is_whole(number) and not (or_none and number is None):
-            raise TypeError(f"{mask} was given {name}={brief(number)}; it takes a whole number, such as 3{or_none}.")
+            raise TypeError(
+                f"{mask} was given {name}={short_repr(number)}; it takes a whole number, such as 3{or_none}."
+            )
 
 
 def check_whole_numbers(mask: str, name: str, given: object) -> None:
@@ -42,7 +44,7 @@ def check_whole_numbers(mask: str, name: str, given: object) -> None:
     if not isinstance(given, Tensor) or given.is_floating_point() or given.dtype == torch.bool:
         hint = " A boolean tensor is a mask itself: mask=…." if "torch.bool" in str(getattr(given, "dtype", "")) else ""
         raise TypeError(
-            f"{mask} was given {name}={brief(given)}; it takes a tensor of whole numbers, such as "
+            f"{mask} was given {name}={short_repr(given)}; it takes a tensor of whole numbers, such as "
             f"torch.tensor([5, 3]).{hint}"
         )
 

@@ -23,7 +23,7 @@ from regard.attention.grid.grid import Grid, Tile
 from regard.attention.normalise.noise import check_seed, gumbel
 from regard.attention.normalise.normaliser import Normaliser, Rows
 from regard.attention.normalise.softmax import Softmax
-from regard.attention.representation import introduce
+from regard.attention.representation import describe
 
 
 class Choice(ABC):
@@ -37,7 +37,7 @@ class Choice(ABC):
         """Raise ValueError, naming what would fit, if this choice does not fit the grid."""
 
     def __repr__(self) -> str:
-        return introduce(self)
+        return describe(self)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile
-from regard.attention.representation import introduce
+from regard.attention.representation import describe
 
 Rows = Float[Tensor, "batch heads queries keys"]
 """Each query of a tile over all of the grid's keys."""
@@ -44,4 +44,4 @@ class Normaliser(ABC):
         """Raise ValueError, naming what would fit, if this normaliser does not fit the grid."""
 
     def __repr__(self) -> str:
-        return introduce(self)
+        return describe(self)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.normalise.normaliser import Normaliser, Rows
 from regard.attention.normalise.softmax import Softmax
-from regard.attention.stages import parameters_in, with_parameters
+from regard.attention.stages import parameters_in, replace_parameters
 
 
 class TalkingHeads(nn.Module, Normaliser):
@@ -67,7 +67,7 @@ class TalkingHeads(nn.Module, Normaliser):
         """The mixed weights of whole rows of all heads."""
         assert scores.shape[1] == self.n_heads, "the weights of one head need the scores of all"
         heard = scores if keep is None else scores.masked_fill(~keep, 0.0)
-        normalise = with_parameters(self.normalise, (getattr(self, f"held_{number}") for number in count()))
+        normalise = replace_parameters(self.normalise, (getattr(self, f"held_{number}") for number in count()))
         weights = mixed(normalise(mixed(heard, self.before), keep, tile), self.after)
         return weights if keep is None else weights.masked_fill(~keep, 0.0)
 

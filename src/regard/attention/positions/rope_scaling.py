@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.representation import introduce
+from regard.attention.representation import describe
 
 Speeds = Float[Tensor, " pairs"]
 
@@ -51,7 +51,7 @@ class Stretch(ABC):
         return 1.0
 
     def __repr__(self) -> str:
-        return introduce(self)
+        return describe(self)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.positions.rope_scaling import Stretch
-from regard.attention.representation import introduce
+from regard.attention.representation import describe
 
 Pairing = Literal["halves", "neighbours"]
 """Which numbers of a vector form a pair: p with p + d_rotary / 2, or 2p with 2p + 1."""
@@ -91,7 +91,7 @@ class Rotary:
         return speeds if self.stretch is None else self.stretch(speeds, self.base)
 
     def __repr__(self) -> str:
-        return introduce(self)
+        return describe(self)
 
 
 def turn(

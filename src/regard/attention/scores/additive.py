@@ -17,8 +17,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.gradients import recomputed
-from regard.attention.grid.grid import Tile, unknown
+from regard.attention.gradients import checkpointed
+from regard.attention.grid.grid import Tile, is_symbolic
 from regard.attention.scores.prepared import Preparable
 from regard.attention.scores.score import check_built_for, check_sizes
 
@@ -32,12 +32,12 @@ def additive_scores(
     vector: Float[Tensor, " d_hidden"],
 ) -> Float[Tensor, "batch heads queries keys"]:
     """vector · tanh(query + key) for queries and keys that are projected already, tile by tile."""
-    if unknown(query.shape[2]) or query.shape[2] == 1:
+    if is_symbolic(query.shape[2]) or query.shape[2] == 1:
         return hidden_layer(query, key, vector)
     places = TILE_NUMBERS // max(1, query.shape[0] * query.shape[1] * query.shape[3])
     side = max(1, math.isqrt(places))  # square tiles: a backward pass adds the fewest gradients up
     queries, keys = torch.split(query, side, dim=2), torch.split(key, side, dim=2)
-    rows = [torch.cat([recomputed(hidden_layer, q, k, vector) for k in keys], dim=3) for q in queries]
+    rows = [torch.cat([checkpointed(hidden_layer, q, k, vector) for k in keys], dim=3) for q in queries]
     return torch.cat(rows, dim=2)
 
 

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.grid.grid import Grid, Tile, take
+from regard.attention.grid.grid import Grid, Tile, select_positions
 from regard.attention.scores.bias import Bias, Biased, distances
 
 
@@ -54,7 +54,7 @@ class Alibi(Bias):
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
         """Minus the distance, times the slope of the head."""
         slopes = alibi_slopes(tile.grid.heads) if self.slopes is None else self.slopes
-        slopes = take(slopes.to(device, dtype), 0, tile.heads)[:, None, None]
+        slopes = select_positions(slopes.to(device, dtype), 0, tile.heads)[:, None, None]
         return -slopes * distances(tile, device, self.offset).abs().to(dtype)
 
     def check(self, grid: Grid) -> None:

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile
-from regard.attention.representation import introduce
+from regard.attention.representation import describe
 
 Biased = Float[Tensor, "#batch #heads #queries #keys"]
 
@@ -29,7 +29,7 @@ class Bias(ABC):
         """Raise ValueError, naming what would fit, if this bias does not fit the grid."""
 
     def __repr__(self) -> str:
-        return introduce(self)
+        return describe(self)
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

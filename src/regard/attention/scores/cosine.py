@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.grid.grid import Grid, Tile
-from regard.attention.representation import brief
+from regard.attention.representation import short_repr
 from regard.attention.scores.score import DotScore
 
 SWIN_SCALE = 10.0
@@ -84,7 +84,7 @@ class Cosine(nn.Module, DotScore):
     def extra_repr(self) -> str:
         """The scale, where it is not the default."""
         is_default = not isinstance(self.scale, Tensor) and self.scale == SWIN_SCALE
-        return "" if is_default else f"scale={brief(self.scale)}"
+        return "" if is_default else f"scale={short_repr(self.scale)}"
 
 
 def direction(vector: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:

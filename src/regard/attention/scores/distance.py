@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.representation import introduce
+from regard.attention.representation import describe
 from regard.attention.scores.score import DotScore
 
 
@@ -51,4 +51,4 @@ class Distance(DotScore):
         return query, torch.cat([key, -torch.ones_like(near), -near], dim=-1)
 
     def __repr__(self) -> str:
-        return introduce(self)
+        return describe(self)

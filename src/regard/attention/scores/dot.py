@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile
-from regard.attention.representation import a, introduce
+from regard.attention.representation import describe, type_name
 from regard.attention.scores.bias import Bias, Rounded
 from regard.attention.scores.score import Score
 
@@ -56,7 +56,7 @@ class ScaledDot(Score):
             )
         if not isinstance(self.bias, Tensor | Bias | None):
             raise TypeError(
-                f"bias is {a(self.bias)}; it takes a tensor that broadcasts to "
+                f"bias is {type_name(self.bias)}; it takes a tensor that broadcasts to "
                 "[batch heads queries keys], a rule such as Alibi(), or None."
             )
         if isinstance(self.bias, Tensor) and not self.bias.is_floating_point():
@@ -111,7 +111,7 @@ class ScaledDot(Score):
             )
 
     def __repr__(self) -> str:
-        return introduce(self)
+        return describe(self)
 
 
 def fixed_scale(scale: object) -> float:
@@ -127,7 +127,7 @@ def fixed_scale(scale: object) -> float:
         )
     plain = isinstance(scale, int | float)
     if not isinstance(scale, SupportsFloat) or not (plain or getattr(scale, "ndim", 0) == 0):
-        raise TypeError(f"scale is {a(scale)}; it takes a number, or None = 1 / sqrt(d_key).")
+        raise TypeError(f"scale is {type_name(scale)}; it takes a number, or None = 1 / sqrt(d_key).")
     if not -math.inf < (number := float(scale)) < math.inf:
         raise ValueError(f"scale={number} multiplies every product, so it must be finite; None = 1 / sqrt(d_key).")
     return number

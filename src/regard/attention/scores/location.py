@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.grid.grid import Grid, Tile, take
+from regard.attention.grid.grid import Grid, Tile, select_positions
 from regard.attention.scores.score import DotScore, check_sizes
 
 
@@ -62,7 +62,7 @@ class Location(nn.Module, DotScore):
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
         """The scores of one tile: the rows of W for the places of its keys."""
-        return query @ take(self.weight, 0, tile.keys).to(query).mT
+        return query @ select_positions(self.weight, 0, tile.keys).to(query).mT
 
     def check(self, grid: Grid) -> None:
         """There must be a row of W for each key."""

@@ -16,8 +16,8 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.gradients import recomputed
-from regard.attention.grid.grid import Grid, Tile, every, spans, take, unknown
+from regard.attention.gradients import checkpointed
+from regard.attention.grid.grid import Grid, Tile, all_positions, is_symbolic, select_positions, spans
 from regard.attention.scores.additive import TILE_NUMBERS
 from regard.attention.scores.prepared import Preparable
 from regard.attention.scores.score import check_built_for, check_sizes
@@ -116,7 +116,9 @@ class LocationAware(nn.Module, Preparable):
 
     def hidden_layer(self, query: Tensor, key: Tensor, previous: Tensor, tile: Tile) -> Tensor:
         """The network of one tile, from queries and keys that are projected and the weights over all keys."""
-        places = take(around(previous, self.filters.to(query)), 3, tile.keys) @ self.place_weight.to(query).mT
+        places = (
+            select_positions(around(previous, self.filters.to(query)), 3, tile.keys) @ self.place_weight.to(query).mT
+        )
         inner = query[:, :, :, None] + key[:, :, None] + places + self.bias.to(query)
         return torch.tanh(inner) @ self.vector.to(query)
 
@@ -165,17 +167,17 @@ class LocationAwareAfter(Preparable):
     ) -> Float[Tensor, "batch heads queries keys"]:
         """The scores of one tile, from its own queries and from keys that V has projected; a few queries at a time."""
         query = query @ self.network.query_weight.to(query).mT
-        previous = tile.part(keys=every(tile.grid.keys)).select(self.previous).to(query)
+        previous = tile.part(keys=all_positions(tile.grid.keys)).select(self.previous).to(query)
         previous = previous.expand(*query.shape[:3], -1)
         if query.shape[2] == 0 or tile.grid.keys == 0:
             return query.new_zeros(tile.shape)
-        if unknown(query.shape[2]) or query.shape[2] == 1:  # a hidden layer no larger than the projected keys
+        if is_symbolic(query.shape[2]) or query.shape[2] == 1:  # a hidden layer no larger than the projected keys
             return self.network.hidden_layer(query, key, previous, tile)
         numbers = len(tile.batch) * len(tile.heads) * tile.grid.keys * self.d_hidden
         rows = []
         for span in spans(query.shape[2], max(1, TILE_NUMBERS // max(1, numbers))):
             some = (query[:, :, span.start : span.stop], key, previous[:, :, span.start : span.stop], tile)
-            rows.append(recomputed(self.network.hidden_layer, *some))
+            rows.append(checkpointed(self.network.hidden_layer, *some))
         return torch.cat(rows, dim=2)
 
     def check(self, grid: Grid) -> None:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from regard.attention.grid.grid import Grid, Tile, take
+from regard.attention.grid.grid import Grid, Tile, select_positions
 from regard.attention.scores.bias import Bias, Biased, distances
 
 
@@ -81,7 +81,7 @@ class RelativeBias(nn.Module, Bias):
         buckets = relative_buckets(torch.arange(-far, far + 1), self.n_buckets, far, self.bidirectional)
         by_distance = self.by_bucket.to(device, dtype)[buckets.to(device)].T
         index = distances(tile, device, self.offset).clamp(-far, far)[0, 0] + far
-        picked = take(by_distance, 0, tile.heads).index_select(1, index.flatten())
+        picked = select_positions(by_distance, 0, tile.heads).index_select(1, index.flatten())
         return picked.reshape(1, len(tile.heads), *index.shape)
 
     def check(self, grid: Grid) -> None:

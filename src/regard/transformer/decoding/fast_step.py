@@ -2,7 +2,7 @@
 
 Where anything is not as the paper has it (a module that was replaced, a hook, another score, parameters that are not
 all there) there is no shortcut, and the decoder's own forward takes the step. Where there is one, a kernel takes it if
-it can (`newest.py`), and else operations on tensors do (`bare.py`).
+it can (`kernel.py`), and else operations on tensors do (`unwrapped_step.py`).
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ KNOWN = (
     DecoderBlock, MultiHeadAttention, FeedForward, Residual, Embedding, LearnedPositions, Dropout,
     nn.Embedding, nn.LayerNorm, nn.Linear, nn.ModuleList,
 )  # fmt: skip
-"""The modules whose sums are written down in `bare.py` and `newest.c`."""
+"""The modules whose sums are written down in `unwrapped_step.py` and `decoding_step.c`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -44,7 +44,7 @@ GATES = {"reglu": 0, "geglu": 1, "swiglu": 3, "glu": 7, "bilinear": 8}
 
 
 class Norm(ctypes.Structure):
-    """The struct of the same name in newest.c."""
+    """The struct of the same name in decoding_step.c."""
 
     _fields_ = (("weight", FLOATS), ("bias", FLOATS), ("eps", ctypes.c_float))
 
@@ -55,7 +55,7 @@ class Norm(ctypes.Structure):
 
 
 class Block(ctypes.Structure):
-    """The struct of the same name in newest.c."""
+    """The struct of the same name in decoding_step.c."""
 
     _fields_ = (
         ("query", Projection),
@@ -79,7 +79,7 @@ class Block(ctypes.Structure):
 
 
 class Vectors(ctypes.Structure):
-    """The struct of the same name in newest.c."""
+    """The struct of the same name in decoding_step.c."""
 
     _fields_ = (
         ("numbers", FLOATS),
@@ -96,7 +96,7 @@ class Vectors(ctypes.Structure):
 
 
 class Call(ctypes.Structure):
-    """What `regard_newest` is given: the struct of the same name in newest.c, field by field."""
+    """What `regard_newest` is given: the struct of the same name in decoding_step.c, field by field."""
 
     _fields_ = (
         ("decoder", ctypes.POINTER(Block)),

@@ -4,7 +4,7 @@ A decoder's own forward is made to be seen: it calls modules, checks arguments a
 one token that takes several times as long as the sums themselves. Here is the same decoder, of the same parameters,
 without it: the tokens before lie in room that is filled in place, and a pattern is made when somebody asks for it.
 
-`newest.py` does the same by a kernel where it can; `shortcut.py` says where a step may be taken so at all.
+`kernel.py` does the same by a kernel where it can; `fast_step.py` says where a step may be taken so at all.
 """
 
 import math

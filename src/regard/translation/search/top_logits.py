@@ -22,7 +22,7 @@ from regard.text.vocabulary import BOS, PAD
 
 SOURCE = KERNELS / "top_logits.c"
 AT_ONCE = 4
-"""Rows that a thread takes, as in likeliest.c."""
+"""Rows that a thread takes, as in top_logits.c."""
 
 WORTH_THREADS = 2**15
 """Logits from which on it is worth while to wake other threads."""
@@ -35,7 +35,7 @@ NEVER = (PAD, BOS)
 
 
 class Call(ctypes.Structure):
-    """What `regard_likeliest` is given: the struct of the same name in likeliest.c, field by field."""
+    """What `regard_likeliest` is given: the struct of the same name in top_logits.c, field by field."""
 
     _fields_ = (
         ("rows", ctypes.c_int64),

@@ -6,7 +6,7 @@ For a block of queries of one head, over all keys that it can reach, so many key
     weights  = softmax(scores)              with every statistic, while they are in the cache
     context += weights · value              where the context is asked for
 
-`blocks.c` does so. Blocks are shared out over torch's own threads, and over machines (`ranks.py`); the numbers do not
+`attention.c` does so. Blocks are shared out over torch's own threads, and over machines (`ranks.py`); the numbers do not
 depend on how.
 """
 
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.attention.ask import Ask, Summary
 from regard.attention.normalise.softmax import Softmax
-from regard.attention.precision import as_typed
+from regard.attention.precision import without_autocast
 from regard.attention.statistics.cpu.plan import Plan
 from regard.attention.statistics.cpu.rounds import rounds_of
 from regard.attention.statistics.cpu.run import Reading
@@ -67,7 +67,7 @@ def gone_through(
     pattern: "Pattern", ask: Ask, *, contexts: bool, report: Report | None = None, share: slice | None = None
 ) -> Totals:
     """What a share of the blocks comes to, or all of them."""
-    with as_typed(pattern.device):
+    with without_autocast(pattern.device):
         whole = Plan.of(pattern.grid, pattern.mask)
         reading = Reading.of(pattern, ask, whole if share is None else whole.share(share), contexts)
         for part in rounds_of(pattern, reading.plan.blocks, contexts):

@@ -1,4 +1,4 @@
-"""How the scores of a block come about: by `blocks.c` where a formula says all of it, else by torch's operations.
+"""How the scores of a block come about: by `attention.c` where a formula says all of it, else by torch's operations.
 
 scores = softcap · tanh(scale · query · key) + bias        and -∞ where the mask keeps no key
 """
@@ -59,7 +59,7 @@ class ByDistance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Formula:
-    """The scores of a pattern, as `blocks.c` makes them.
+    """The scores of a pattern, as `attention.c` makes them.
 
     Attributes:
         softcap: below 0 for none.
@@ -96,7 +96,7 @@ class Formula:
         )
 
     def tell(self, call: kernel.Pass) -> None:
-        """Let `blocks.c` know of it."""
+        """Let `attention.c` know of it."""
         call.scale, call.softcap, call.of_bias = self.scale, self.softcap, self.of_bias
         if self.bias is not None:
             call.bias = self.bias.vectors() if isinstance(self.bias, ByDistance) else kernel.Vectors.of(self.bias)
@@ -128,7 +128,7 @@ def finite(factor: float) -> float:
 
 
 def scores_into(scores: Float[Tensor, " weights"], pattern: "Pattern", block: Block, limits: Limits | None) -> None:
-    """Write the scores of a block that has no formula; what `limits` bars is left to `blocks.c`."""
+    """Write the scores of a block that has no formula; what `limits` bars is left to `attention.c`."""
     tile, by_row = block.tile(pattern.grid), scores.view(len(block.queries), -1)
     assert isinstance(pattern.normalise, Softmax)
     torch.div(pattern._scores(tile)[0, 0], pattern.normalise.temperature, out=by_row)

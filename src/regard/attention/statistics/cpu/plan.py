@@ -57,7 +57,7 @@ class Block:
 
     @property
     def room(self) -> int:
-        """Numbers that are kept for it, as `block` in `blocks.c` has them, without the cells of a map."""
+        """Numbers that are kept for it, as `block` in `attention.c` has them, without the cells of a map."""
         rows, keys, width = len(self.queries), len(self.keys), self.width
         return rows * (keys + 3 + -(-keys // max(1, width))) + 2 * width
 
@@ -120,7 +120,7 @@ class Plan:
 
     Attributes:
         limits: what each query sees, where that is a range of keys.
-        places: the blocks as `blocks.c` takes them.
+        places: the blocks as `attention.c` takes them.
         size: how many weights are in them.
         rows: queries in the largest.
         width: keys that are gone through at a time, at most.

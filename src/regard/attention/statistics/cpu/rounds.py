@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.grid.grid import side_by_side
+from regard.attention.grid.grid import contiguous_rows
 from regard.attention.statistics.cpu.plan import Block
 
 if TYPE_CHECKING:
@@ -69,4 +69,4 @@ def item(part: Float[Tensor, "_batch heads tokens d"], number: int) -> Float[Ten
 
 def ready(part: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The same in float32, the numbers of a vector side by side."""
-    return side_by_side(part.float())
+    return contiguous_rows(part.float())

@@ -1,4 +1,4 @@
-"""One pass over a pattern: where its results go, and what `blocks.c` is told of its blocks."""
+"""One pass over a pattern: where its results go, and what `attention.c` is told of its blocks."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +36,7 @@ MADE_AT_ONCE = 2**22
 """Scores that torch's operations make before they are gone through, if the blocks of all threads have no more."""
 
 PANEL = 64
-"""Columns that `blocks.c` multiplies at once, at most; it may also read so many numbers beyond the end of others."""
+"""Columns that `attention.c` multiplies at once, at most; it may also read so many numbers beyond the end of others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

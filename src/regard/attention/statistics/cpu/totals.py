@@ -15,7 +15,7 @@ from regard.attention.ask import PER_QUERY, Ask, Summary, Top
 from regard.attention.grid.grid import Grid
 
 HERE = torch.device("cpu")
-"""Where `blocks.c` finds numbers, whatever torch's default device is; they are of the types it takes, not of its."""
+"""Where `attention.c` finds numbers, whatever torch's default device is; they are of the types it takes, not of its."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,9 +17,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.ask import NOTHING, PER_QUERY, Ask, Summary
-from regard.attention.grid.grid import Grid, side_by_side, spans
+from regard.attention.grid.grid import Grid, contiguous_rows, spans
 from regard.attention.normalise.softmax import Softmax
-from regard.attention.precision import as_typed
+from regard.attention.precision import without_autocast
 from regard.attention.scores.alibi import Alibi
 from regard.attention.scores.bias import unrounded
 from regard.attention.scores.dot import ScaledDot
@@ -81,8 +81,8 @@ def read(
     pattern: "Pattern", ask: Ask, *, contexts: bool, report: Report | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
     """The context, if it is wanted, and the summary of a pattern that `why_not` has nothing against."""
-    with as_typed(pattern.device), current(pattern.device):
-        query, key, value = map(side_by_side, (pattern.query, pattern.key, pattern.value))
+    with without_autocast(pattern.device), current(pattern.device):
+        query, key, value = map(contiguous_rows, (pattern.query, pattern.key, pattern.value))
         pattern = replace(pattern, query=query, key=key, value=value)
         totals = Totals.of(pattern, ask, contexts)
         if pattern.shape.numel():

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.ask import Ask, Reduce, Summary, Top
-from regard.attention.grid.grid import Grid, Tile, numbers
+from regard.attention.grid.grid import Grid, Tile, as_indices
 from regard.attention.precision import widest_type
 
 Rows = Float[Tensor, "batch heads queries keys"]
@@ -105,7 +105,7 @@ class On:
 
     def add(self, block: Block) -> None:
         """Add the weights of the next queries."""
-        queries, n_keys = numbers(block.tile.queries, block.weights.device), block.weights.shape[-1]
+        queries, n_keys = as_indices(block.tile.queries, block.weights.device), block.weights.shape[-1]
         keys = queries + block.tile.grid.offset + self._after if self._key is None else queries * 0 + self._key
         there = (keys >= 0) & (keys < n_keys)
         some = block.weights if n_keys else F.pad(block.weights, (0, 1))
@@ -168,7 +168,7 @@ class Pooled:
 
     def add(self, block: Block) -> None:
         """Take the weights of the next queries into their cells."""
-        rows = self._row[numbers(block.tile.queries, self._row.device)]
+        rows = self._row[as_indices(block.tile.queries, self._row.device)]
         weights = block.weights.to(self._map.dtype)
         narrow = weights.new_full((*weights.shape[:3], self._map.shape[3]), self._least)
         if self._reduce == "max":
