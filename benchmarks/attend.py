@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard import Alibi, Causal, Padding, ScaledDot, Window, attend, explain_backend
 from regard.attention.masks import Mask
-from regard.attention.scores.alibi import alibi_slopes
+from regard.attention.scores.biases.alibi import alibi_slopes
 
 LENGTHS = 512, 1024, 2048, 4096, 8192, 16384
 MASKS = "none", "causal", "padding", "window", "ALiBi"

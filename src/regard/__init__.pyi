@@ -50,8 +50,9 @@ from .attention.positions.rotary import Rotary as Rotary
 from .attention.positions.sinusoidal import sinusoidal as sinusoidal
 from .attention.scores.additive import Additive as Additive
 from .attention.scores.additive import Concat as Concat
-from .attention.scores.alibi import Alibi as Alibi
-from .attention.scores.bias import Bias as Bias
+from .attention.scores.biases.alibi import Alibi as Alibi
+from .attention.scores.biases.bias import Bias as Bias
+from .attention.scores.biases.relative_bias import RelativeBias as RelativeBias
 from .attention.scores.cosine import Cosine as Cosine
 from .attention.scores.distance import Distance as Distance
 from .attention.scores.dot import Dot as Dot
@@ -60,7 +61,6 @@ from .attention.scores.general import General as General
 from .attention.scores.location import Location as Location
 from .attention.scores.location_aware import LocationAware as LocationAware
 from .attention.scores.prepared import Prepared as Prepared
-from .attention.scores.relative_bias import RelativeBias as RelativeBias
 from .attention.scores.shaw import Shaw as Shaw
 from .attention.statistics.progress import report_to as report_to
 from .attention.statistics.ranks import summary_over_ranks as summary_over_ranks

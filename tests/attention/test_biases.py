@@ -27,8 +27,8 @@ from regard import (
 from regard.attention.backends.reference import reference
 from regard.attention.grid.grid import Grid
 from regard.attention.pattern import BLOCK_WEIGHTS
-from regard.attention.scores.alibi import alibi_slopes
-from regard.attention.scores.relative_bias import relative_buckets
+from regard.attention.scores.biases.alibi import alibi_slopes
+from regard.attention.scores.biases.relative_bias import relative_buckets
 
 CPU = torch.device("cpu")
 GRID = Grid(2, 6, 11, 19)

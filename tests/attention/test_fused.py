@@ -17,7 +17,7 @@ from regard import Causal, Documents, Keep, Padding, ScaledDot, Softmax, Window,
 from regard.attention.backends.fused import why_not
 from regard.attention.backends.reference import reference
 from regard.attention.pattern import Pattern
-from regard.attention.scores.bias import Bias
+from regard.attention.scores.biases.bias import Bias
 from regard.attention.scores.score import Score
 
 LONG = 4099

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Any, TypeVar
 
 import torch
@@ -25,7 +25,7 @@ from regard.attention.masks import Mask
 from regard.attention.normalise.hard import Choice
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.pattern import Pattern
-from regard.attention.scores.bias import Bias
+from regard.attention.scores.biases.bias import Bias
 from regard.attention.scores.score import Score
 from regard.errors import InputError, needs, reason
 from regard.tensor_file import write_tensors
@@ -224,7 +224,7 @@ def made(about: Described, tensors: Mapping[str, Tensor]) -> Any:
 def rules() -> dict[str, type]:
     """Every score, mask, normaliser and what they are made of, of regard's own, by name."""
     for package in (masks, normalise, scores):
-        for module in iter_modules(package.__path__, f"{package.__name__}."):
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.endswith("__main__"):
                 import_module(module.name)
     return {kind.__name__: kind for root in ROOTS for kind in kinds_of(root) if kind.__module__.startswith("regard.")}

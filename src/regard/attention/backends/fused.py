@@ -29,7 +29,7 @@ from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import BLOCK_WEIGHTS, Pattern
 from regard.attention.precision import without_autocast
-from regard.attention.scores.bias import Bias, Biased
+from regard.attention.scores.biases.bias import Bias, Biased
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import DotScore, Score
 from regard.attention.stages import tensors_in

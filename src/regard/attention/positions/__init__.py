@@ -4,6 +4,5 @@
     LearnedPositions    a learned vector for each position               Gehring et al. 2017, section 3.1
     Rotary              queries and keys rotated by their positions      Su et al. 2021, equation 34
 
-Positions that enter through the scores are biases: see `scores/alibi.py`, `scores/relative_bias.py` and
-`scores/shaw.py`.
+Positions that enter through the scores are biases: see `scores/biases/` and `scores/shaw.py`.
 """

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.representation import describe, type_name
-from regard.attention.scores.bias import Bias, Rounded
+from regard.attention.scores.biases.bias import Bias, Rounded
 from regard.attention.scores.score import Score
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.grid.grid import Tile
-from regard.attention.scores.bias import distances
+from regard.attention.scores.biases.bias import distances
 from regard.attention.scores.score import Score, check_built_for, check_sizes
 
 

@@ -14,10 +14,10 @@ from torch import Tensor
 from regard.attention.grid.grid import Grid
 from regard.attention.masks.keep import Keep
 from regard.attention.normalise.softmax import Softmax
-from regard.attention.scores.alibi import Alibi
-from regard.attention.scores.bias import Bias, unrounded
+from regard.attention.scores.biases.alibi import Alibi
+from regard.attention.scores.biases.bias import Bias, unrounded
+from regard.attention.scores.biases.relative_bias import RelativeBias
 from regard.attention.scores.dot import ScaledDot
-from regard.attention.scores.relative_bias import RelativeBias
 from regard.attention.scores.score import Score
 from regard.attention.statistics.cpu.plan import Block, Limits
 from regard.attention.statistics.cpu.totals import HERE

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from regard.attention.grid.grid import Grid
 from regard.attention.normalise.softmax import Softmax
-from regard.attention.scores.alibi import Alibi, alibi_slopes
-from regard.attention.scores.bias import unrounded
+from regard.attention.scores.biases.alibi import Alibi, alibi_slopes
+from regard.attention.scores.biases.bias import unrounded
+from regard.attention.scores.biases.relative_bias import RelativeBias
 from regard.attention.scores.dot import ScaledDot
-from regard.attention.scores.relative_bias import RelativeBias
 from regard.attention.statistics.cpu.plan import ranges_of
 from regard.attention.statistics.gpu.schedule import Borders, Limits, limits_of
 

@@ -20,10 +20,10 @@ from regard.attention.ask import NOTHING, PER_QUERY, Ask, Summary
 from regard.attention.grid.grid import Grid, contiguous_rows, spans
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.precision import without_autocast
-from regard.attention.scores.alibi import Alibi
-from regard.attention.scores.bias import unrounded
+from regard.attention.scores.biases.alibi import Alibi
+from regard.attention.scores.biases.bias import unrounded
+from regard.attention.scores.biases.relative_bias import RelativeBias
 from regard.attention.scores.dot import ScaledDot
-from regard.attention.scores.relative_bias import RelativeBias
 from regard.attention.statistics.cpu.plan import MOST_RANGES, ranges_of
 from regard.attention.statistics.gpu.arguments import Call
 from regard.attention.statistics.gpu.forward import context_and_log_sum

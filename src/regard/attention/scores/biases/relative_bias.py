@@ -12,7 +12,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from regard.attention.grid.grid import Grid, Tile, select_positions
-from regard.attention.scores.bias import Bias, Biased, distances
+from regard.attention.scores.biases.bias import Bias, Biased, distances
 
 
 class RelativeBias(nn.Module, Bias):

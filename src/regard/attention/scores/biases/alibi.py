@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile, select_positions
-from regard.attention.scores.bias import Bias, Biased, distances
+from regard.attention.scores.biases.bias import Bias, Biased, distances
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
