@@ -16,7 +16,7 @@ from regard.kernels.linear import Linear
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
 from regard.translation.search.beam import Beam
-from regard.translation.search.search import Sources
+from regard.translation.search.interface import Sources
 from regard.translation.search.top_logits import likeliest
 
 

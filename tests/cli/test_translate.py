@@ -12,7 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 from regard import InputError
-from regard.cli.lines import FIRST_BYTES, arriving, read_lines
+from regard.cli.text_lines import FIRST_BYTES, arriving, read_lines
 from regard.cli.main import app
 from regard.text.parallel import LONGEST_LINE
 from regard.text.vocabulary import EOS, Vocabulary

@@ -14,7 +14,7 @@ from regard.training.console import Watcher
 from regard.training.settings.config import Training
 from regard.training.settings.toml_file import read_config
 from regard.training.train import train
-from regard.translation.folder import read_translator
+from regard.translation.translator_folder import read_translator
 
 
 @pytest.fixture(params=["transformer", "recurrent"])

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from tiny import new_transformer
 
 from regard.text.vocabulary import BOS, EOS, PAD, Vocabulary
-from regard.translation.search.search import padded
+from regard.translation.search.interface import padded
 from regard.translation.translator import Translator
 
 PAIRS = {

@@ -17,7 +17,7 @@ from regard.transformer.model import Transformer
 from regard.translation.search.beam import Beam
 from regard.translation.search.greedy import Greedy
 from regard.translation.search.sampling import Sample
-from regard.translation.search.search import Sources
+from regard.translation.search.interface import Sources
 
 SEARCHES = [
     Greedy(),

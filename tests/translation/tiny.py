@@ -13,7 +13,7 @@ from regard.attention.pattern import Pattern
 from regard.text.vocabulary import BOS, EOS, PAD
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
-from regard.translation.search.search import Sources
+from regard.translation.search.interface import Sources
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from rich.console import Console
 from regard import Keep, Softmax
 from regard.by_hand import examples
 from regard.by_hand.numbers import Numbers
-from regard.by_hand.worked import Stage, example, work_out
+from regard.by_hand.worked_attention import Stage, example, work_out
 from regard.tracing.tokens import Token
 from regard.views.terminal.matrices import BLUE, Tint, show, standard_output
 

@@ -34,12 +34,12 @@ def demo(
     """
     from rich.console import Console
 
-    from regard.cli.work import working
+    from regard.cli.progress import working
     from regard.errors import InputError, reason
 
     console = Console(highlight=False)
     with working("loading torch"):
-        from regard.by_hand.worked import example
+        from regard.by_hand.worked_attention import example
         from regard.views.terminal.matrices import show as show_matrices
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def demo(
 
 def translator(out: Path, console: "Console") -> Path:
     """Train a translator on number names and show where it looks; the picture of an alignment."""
-    from regard.cli.work import working
+    from regard.cli.progress import working
 
     with working("naming numbers"):
         from regard.text.sample import SPLITS, sample, write_sample

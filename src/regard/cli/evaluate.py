@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.options import Device, Truncate
+from regard.cli.shared_options import Device, Truncate
 
 
 def evaluate(
@@ -55,8 +55,8 @@ def evaluate(
     """
     from dataclasses import asdict
 
-    from regard.cli.lines import lines_of
-    from regard.cli.work import working
+    from regard.cli.text_lines import lines_of
+    from regard.cli.progress import working
     from regard.errors import InputError
     from regard.evaluation.evaluate import check_lines, is_tokenized
     from regard.evaluation.evaluate import evaluate as measure
@@ -131,7 +131,7 @@ def check_given(
 
 def translations(folder: Path, lines: list[str], truncate: bool, device: str | None) -> list[str]:
     """Translations made now, by beam search."""
-    from regard.cli.work import working
+    from regard.cli.progress import working
 
     with working(f"translating {len(lines):,} lines"):
         from regard.translation.translator import Translator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import HeadName, Model, Target, Token, Truncate
+from regard.cli.shared_options import HeadName, Model, Target, Token, Truncate
 
 if TYPE_CHECKING:
     from regard.by_hand.numbers import Numbers
@@ -67,7 +67,7 @@ def explain(
       temperature = 0.5                 what the scores are divided by
       title = "…"  source = "…"         what it is; where the numbers come from
     """
-    from regard.cli.work import working
+    from regard.cli.progress import working
 
     if list_examples:
         show_list()
@@ -81,8 +81,8 @@ def explain(
 
         writable(json)
     with working("working it out"):
-        from regard.by_hand.toml_file import named_mask
-        from regard.by_hand.worked import work_out
+        from regard.by_hand.numbers_file import named_mask
+        from regard.by_hand.worked_attention import work_out
 
         causal = mask is not None and named_mask(mask) is not None
         query: str | int | None = token
@@ -91,7 +91,7 @@ def explain(
         else:
             numbers = own_numbers(file, example)
         worked = work_out(numbers.changed(temperature=temperature, causal=causal), query)
-    from regard.by_hand.as_json import as_json
+    from regard.by_hand.worked_json import as_json
     from regard.views.output_file import write_output
     from regard.views.terminal.matrices import show
 
@@ -106,7 +106,7 @@ def explain(
 
 def head_numbers(model: str | None, text: str, **options: Any) -> "tuple[Numbers, int]":
     """Those of a head of a model of transformers, or of a translator that `regard train` wrote, and the token."""
-    from regard.translation.folder import holds_translator
+    from regard.translation.translator_folder import holds_translator
 
     if model is not None and holds_translator(Path(model)):
         from regard.by_hand.translator_head import translator_numbers
@@ -120,7 +120,7 @@ def head_numbers(model: str | None, text: str, **options: Any) -> "tuple[Numbers
 
 def own_numbers(file: Path | None, example: str | None) -> "Numbers":
     """The numbers of a file, or of a built-in example."""
-    from regard.by_hand.toml_file import example_numbers, read_numbers
+    from regard.by_hand.numbers_file import example_numbers, read_numbers
 
     return example_numbers(example or "self-attention") if file is None else read_numbers(file)
 

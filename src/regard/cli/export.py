@@ -31,8 +31,8 @@ def export(
       regard export en-ko --to ctranslate2 --out en-ko-ct2
       regard export en-ko --to onnx --out en-ko-onnx --lines test.en
     """
-    from regard.cli.lines import lines_of
-    from regard.cli.work import working
+    from regard.cli.text_lines import lines_of
+    from regard.cli.progress import working
 
     checked = None if lines is None else lines_of(lines)
     with working(f"exporting to {to}"):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from regard.cli.options import HeadName, Model, Target, Token, Truncate
+from regard.cli.shared_options import HeadName, Model, Target, Token, Truncate
 
 if TYPE_CHECKING:
     from io import BufferedIOBase
@@ -51,7 +51,7 @@ def look(
       regard look - --model openai-community/gpt2 --layer 5 < letter.txt
       regard look "A dog runs." --model en-de --html dog.html
     """
-    from regard.cli.work import working
+    from regard.cli.progress import working
     from regard.views.output_file import writable, write_output
 
     pictures = {".png": png, ".svg": svg, ".pdf": pdf}
@@ -108,14 +108,14 @@ def from_stdin() -> str:
     Raises:
         InputError: it is not UTF-8.
     """
-    from regard.cli.lines import read_lines
+    from regard.cli.text_lines import read_lines
 
     return "\n".join(line for lines in read_lines(cast("BufferedIOBase", sys.stdin.buffer)) for line in lines)
 
 
 def traced(model: str | None, text: str, target: str | None, truncate: bool) -> "Trace":
     """A text read by a model of transformers, or translated by a translator that `regard train` wrote."""
-    from regard.translation.folder import holds_translator
+    from regard.translation.translator_folder import holds_translator
 
     if model is not None and holds_translator(Path(model)):
         from regard.by_hand.translator_head import translation_of

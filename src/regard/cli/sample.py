@@ -28,7 +28,7 @@ def sample(
       regard sample --source en --target ko --pairs 20000 --seed 7 --out numbers
       regard train numbers/train.en numbers/train.ko --out translator
     """
-    from regard.cli.work import working
+    from regard.cli.progress import working
     from regard.text.sample import SPLITS, write_sample
     from regard.text.sample import sample as draw
 

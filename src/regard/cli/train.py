@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import Device
+from regard.cli.shared_options import Device
 
 if TYPE_CHECKING:
     from regard.training.train import Trained
@@ -76,7 +76,7 @@ def train(
       \\[evaluation]  every_steps  pairs  metric  keep  patience  average
                     log_steps  save_minutes
     """
-    from regard.cli.work import working
+    from regard.cli.progress import working
 
     with working("loading torch"):
         from regard.training.console import Terminal, Watcher

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from regard.cli.options import Device, Truncate
+from regard.cli.shared_options import Device, Truncate
 
 if TYPE_CHECKING:
-    from regard.translation.search.search import Search
+    from regard.translation.search.interface import Search
     from regard.translation.translation import Translation
     from regard.translation.translator import Translator
 
@@ -90,8 +90,8 @@ def translate(
       regard translate en-fr --sample --temperature 0.7 --top-p 0.9
       regard translate en-fr --json < book.en | jq .alignment
     """
-    from regard.cli.lines import read_lines, watched
-    from regard.cli.work import working
+    from regard.cli.text_lines import read_lines, watched
+    from regard.cli.progress import working
 
     beams = {"size": beam, "length_penalty": length_penalty, "coverage_penalty": coverage_penalty, "n_best": n_best}
     drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
@@ -232,7 +232,7 @@ class Beginnings:
     """What translations must begin with: one prefix for all, or a line of a file for each."""
 
     def __init__(self, prefix: str | None, file: Path | None) -> None:
-        from regard.cli.lines import lines_of
+        from regard.cli.text_lines import lines_of
 
         self.prefix, self.file = prefix, file
         self.lines = None if file is None else lines_of(file)

@@ -19,7 +19,7 @@ from typing import Any
 
 from regard.errors import InputError, nearest, reason
 from regard.export.parity import Parity, compare, made_up
-from regard.translation.folder import Contents, read_translator
+from regard.translation.translator_folder import Contents, read_translator
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

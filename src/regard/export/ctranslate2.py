@@ -21,7 +21,7 @@ from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from regard.transformer.config import TransformerConfig
 from regard.transformer.feed_forward import GATES
 from regard.transformer.model import Transformer
-from regard.translation.folder import Contents
+from regard.translation.translator_folder import Contents
 
 ACTIVATIONS = {
     "relu": "RELU",

@@ -26,7 +26,7 @@ from regard.tracing.loading import quiet
 from regard.transformer.config import TransformerConfig
 from regard.transformer.marian import ACTIVATIONS, pairs, reordered, to_marian, turns
 from regard.transformer.model import Transformer
-from regard.translation.folder import Contents
+from regard.translation.translator_folder import Contents
 
 if TYPE_CHECKING:
     from transformers import PegasusForConditionalGeneration, PreTrainedModel

@@ -30,7 +30,7 @@ from regard.export.transformer_graphs import PAST, Graphs, transformer_graphs
 from regard.recurrent.model import Recurrent
 from regard.text.vocabulary import BOS, EOS, PAD
 from regard.transformer.model import Transformer
-from regard.translation.folder import Contents
+from regard.translation.translator_folder import Contents
 
 OPSET = 18
 """The version of ONNX's operators; of 2022, so that runtimes in use know it."""

@@ -18,10 +18,10 @@ import torch
 from regard.errors import InputError
 from regard.text.cleaning import tidied
 from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
-from regard.translation.folder import Contents
+from regard.translation.translator_folder import Contents
 from regard.translation.model_protocol import TranslatingModel
 from regard.translation.search.greedy import Greedy
-from regard.translation.search.search import Hypothesis, Sources
+from regard.translation.search.interface import Hypothesis, Sources
 
 TOLERANCE = 1e-3
 """Nats that two float32 computations of one token's log-probability may differ by."""

@@ -15,9 +15,9 @@ from regard.text.vocabulary import EOS, Vocabulary
 from regard.training.loss import loss_of
 from regard.training.state import Judged, State
 from regard.training.store.snapshots import mean_parameters
-from regard.translation.folder import write_translator
+from regard.translation.translator_folder import write_translator
 from regard.translation.search.greedy import Greedy
-from regard.translation.search.search import Sources
+from regard.translation.search.interface import Sources
 
 AT_ONCE = 64
 """Sentences that are translated in one batch."""

@@ -35,7 +35,7 @@ from regard.training.state import Judged, Position, State
 from regard.training.store.checkpoint import latest_checkpoint
 from regard.training.store.folder import claim, stored_config
 from regard.training.store.log import Log
-from regard.translation.folder import fill, kinds
+from regard.translation.translator_folder import fill, kinds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

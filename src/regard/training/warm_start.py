@@ -13,7 +13,7 @@ from regard.errors import InputError
 from regard.tensor_file import write_tensors
 from regard.training.settings.config import Kind, TrainConfig
 from regard.training.settings.toml_file import MEASURED
-from regard.translation.folder import Contents, kind_of, own_tensors, read_translator
+from regard.translation.translator_folder import Contents, kind_of, own_tensors, read_translator
 
 FREE = {"dropout", "attention_dropout"}
 """What may be other than in the translator: all else would make its parameters mean something else."""

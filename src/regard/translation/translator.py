@@ -23,13 +23,13 @@ from regard.text.cleaning import tidied
 from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
 from regard.tracing.trace import Trace
 from regard.translation.alignment import Alignment, looked
-from regard.translation.folder import read_translator, write_translator
+from regard.translation.translator_folder import read_translator, write_translator
 from regard.translation.length_batches import BATCH_TOKENS, batches, budgeted, longer_side
 from regard.translation.model_protocol import Predicted, TranslatingModel
 from regard.translation.pieces import UNKNOWN, shown, spelled, words_in
 from regard.translation.request import Request, check_texts, prefixes
 from regard.translation.search.beam import Beam
-from regard.translation.search.search import Hypothesis, Search, Sources, padded
+from regard.translation.search.interface import Hypothesis, Search, Sources, padded
 from regard.translation.search.top_logits import log_softmax
 from regard.translation.translation import Translation
 

@@ -8,7 +8,7 @@ from regard.recurrent.model import Recurrent
 from regard.text.vocabulary import Vocabulary
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
-from regard.translation.folder import Contents, write_translator
+from regard.translation.translator_folder import Contents, write_translator
 
 ENGLISH = ["the cat sat on the mat .", "a dog runs across the green field", "two men stand near a river"]
 ITALIAN = ["il gatto è sul tappeto .", "un cane corre attraverso il campo verde", "due uomini vicino a un fiume"]

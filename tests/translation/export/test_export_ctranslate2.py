@@ -10,7 +10,7 @@ from regard import InputError
 from regard.export import ctranslate2 as export
 from regard.export.parity import compare
 from regard.translation.search.beam import Beam
-from regard.translation.search.search import Sources
+from regard.translation.search.interface import Sources
 
 LINES = ["the cat sat", "zwei 猫", "a"]
 SHAPES = [

@@ -9,7 +9,7 @@ from regard import InputError
 from regard.export.parity import Parity, compare, made_up
 from regard.text.vocabulary import EOS
 from regard.translation.search.greedy import Greedy
-from regard.translation.search.search import Sources
+from regard.translation.search.interface import Sources
 
 LINES = ["the cat sat", "two men"]
 

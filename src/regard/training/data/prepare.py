@@ -36,7 +36,7 @@ from regard.training.settings.config import Model, TrainConfig
 from regard.training.settings.recipes import LONGEST, chosen_recipe, derived, with_longest, with_steps
 from regard.training.store.folder import settle, stored_config, write_config
 from regard.training.warm_start import START, copy_parameters, start_of, with_start
-from regard.translation.folder import JOINT, SOURCE, TARGET, Contents, kinds
+from regard.translation.translator_folder import JOINT, SOURCE, TARGET, Contents, kinds
 
 ONE_IN, MOST_DEV_PAIRS = 20, 1_000
 """The share of a corpus that is held out to judge by, where no number is set, and the most pairs."""

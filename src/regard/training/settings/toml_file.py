@@ -16,7 +16,7 @@ from typing import Any, get_type_hints
 
 from regard.errors import InputError, nearest, needs, reason
 from regard.training.settings.config import Model, Section, TrainConfig, check
-from regard.translation.folder import holds_translator, kinds, read_about
+from regard.translation.translator_folder import holds_translator, kinds, read_about
 
 SECTIONS: dict[str, type[Section]] = get_type_hints(TrainConfig)
 MEASURED = {"n_source_tokens", "n_target_tokens"}

@@ -25,7 +25,7 @@ from regard.attention.precision import widest_type
 from regard.text.vocabulary import EOS
 from regard.translation.alignment import looked
 from regard.translation.model_protocol import Step, TranslatingModel
-from regard.translation.search.search import Hypothesis, Sources, begin, choices, selected
+from regard.translation.search.interface import Hypothesis, Sources, begin, choices, selected
 
 NOT_COVERED = 1e-9
 """What a source piece that nothing looked at counts as having been given, since log 0 would outweigh everything."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.translation.model_protocol import TranslatingModel
-from regard.translation.search.search import Chosen, Hypothesis, Sources, choices, follow
+from regard.translation.search.interface import Chosen, Hypothesis, Sources, choices, follow
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from torch import Tensor
 from regard.attention.precision import widest_type
 from regard.text.keyed_random import seed_of
 from regard.translation.model_protocol import TranslatingModel
-from regard.translation.search.search import Chosen, Hypothesis, Sources, allowed, follow
+from regard.translation.search.interface import Chosen, Hypothesis, Sources, allowed, follow
 
 
 @dataclass(frozen=True, slots=True)

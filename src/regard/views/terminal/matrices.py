@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from regard.by_hand.worked import Stage, Worked
+from regard.by_hand.worked_attention import Stage, Worked
 from regard.views.terminal.number_text import GAP, LABEL_CELLS, Way, fit, kept, printable, priority, shortened
 
 PIPED_WIDTH = 120
@@ -280,6 +280,6 @@ def joined(row: Sequence[Block]) -> Iterator[Text]:
 
 
 if __name__ == "__main__":
-    from regard.by_hand.worked import example
+    from regard.by_hand.worked_attention import example
 
     show(example("self-attention"))

@@ -10,7 +10,7 @@ from regard.cli.export import export
 from regard.text.vocabulary import Vocabulary
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
-from regard.translation.folder import write_translator
+from regard.translation.translator_folder import write_translator
 
 app = typer.Typer()
 app.command()(export)

@@ -135,7 +135,7 @@ def work_out(numbers: Numbers, token: Place | None = None) -> Worked:
     Raises:
         InputError: there is no such token, or numbers so large that a product of them is infinite.
 
-    >>> from regard.by_hand.toml_file import example_numbers
+    >>> from regard.by_hand.numbers_file import example_numbers
     >>> work_out(example_numbers("self-attention"))["products"].matrix
     tensor([[ 2.,  4.,  4.],
             [ 4., 16., 12.],
@@ -167,7 +167,7 @@ def example(name: str, token: Place | None = None) -> Worked:
     Raises:
         InputError: there is no such example; the message names the nearest.
     """
-    from regard.by_hand.toml_file import example_numbers
+    from regard.by_hand.numbers_file import example_numbers
 
     return work_out(example_numbers(name), token)
 

@@ -4,7 +4,7 @@ import json
 import math
 from typing import Any
 
-from regard.by_hand.worked import Stage, Worked, texts
+from regard.by_hand.worked_attention import Stage, Worked, texts
 
 
 def as_json(worked: Worked) -> str:

@@ -6,7 +6,7 @@ import torch
 from regard import InputError
 from regard.attention.masks import Causal, Keep
 from regard.by_hand import examples
-from regard.by_hand.toml_file import KEYS, example_numbers, numbers_of, read_numbers
+from regard.by_hand.numbers_file import KEYS, example_numbers, numbers_of, read_numbers
 
 DIRECT = "Q = [[1, 2], [3, 4]]\nK = [[1, 0], [0, 1]]\nV = [[1, 0], [0, 1]]\n"
 
@@ -76,7 +76,7 @@ def test_what_is_left_out():
 
 
 def test_the_docstring_names_every_key():
-    from regard.by_hand import toml_file as worked_file
+    from regard.by_hand import numbers_file as worked_file
 
     named = {line.split("=")[0].strip() for line in worked_file.__doc__.splitlines() if " = " in line}
     assert set(KEYS) - named == {"K", "V", "W_k", "W_v", "b_k", "b_v"}

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 import regard
 from regard import InputError
 from regard.by_hand.model_head import model_numbers, score_of
-from regard.by_hand.worked import work_out
+from regard.by_hand.worked_attention import work_out
 
 SNAKE = "The snake is very dangerous because it has a venom."
 VOCABULARY = {"vocab_size": 30_522, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}

@@ -14,7 +14,7 @@ from torch.testing import assert_close
 from regard import InputError
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
-from regard.translation.folder import read_translator, write_translator
+from regard.translation.translator_folder import read_translator, write_translator
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from torch.testing import assert_close
 
 from regard import Alibi, Causal, InputError, Keep, ScaledDot, Softmax
 from regard.by_hand import examples
-from regard.by_hand.as_json import as_json
+from regard.by_hand.worked_json import as_json
 from regard.by_hand.numbers import Numbers
-from regard.by_hand.worked import example, work_out
+from regard.by_hand.worked_attention import example, work_out
 from regard.tracing.tokens import Token
 
 X = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1]], dtype=float)

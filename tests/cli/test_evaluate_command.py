@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from regard import InputError
 from regard.cli.evaluate import evaluate
-from regard.cli.lines import lines_of
+from regard.cli.text_lines import lines_of
 
 app = typer.Typer()
 app.command()(evaluate)
