@@ -16,7 +16,7 @@ from regard.kernels.linear import Linear
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
 from regard.translation.search.beam import Beam
-from regard.translation.search.interface import Sources
+from regard.translation.search.interface import SourceBatch
 from regard.translation.search.top_logits import likeliest
 
 
@@ -71,9 +71,9 @@ def transformer() -> Transformer:
     return Transformer(TransformerConfig.preset("tiny", n_source_tokens=8000, n_target_tokens=8000)).eval()
 
 
-def sources(model: Transformer) -> Sources:
+def sources(model: Transformer) -> SourceBatch:
     """16 of 20 tokens."""
-    return Sources.of(model, torch.randint(4, 8000, (16, 20)).tolist())
+    return SourceBatch.of(model, torch.randint(4, 8000, (16, 20)).tolist())
 
 
 def test_a_step_of_a_decoder(benchmark: Benchmark) -> None:

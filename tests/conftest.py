@@ -2,16 +2,20 @@
 
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import jaxtyping
 import pytest
 import torch
 from hypothesis import settings
 from torch import Tensor
+from trained_translator import train_translator, train_vocabularies
 
 from regard import Attended, Causal, Mask, Trace, attend, trace
+from regard.text.vocabulary import Vocabulary
 from regard.tracing.loading import Loaded, load
 from regard.tracing.tokens import Token
+from regard.translation.translator import Translator
 
 settings.register_profile("regard", deadline=None, derandomize=True, max_examples=25, database=None)
 settings.load_profile("regard")
@@ -108,3 +112,21 @@ def translated() -> Trace:
     n, m = len(source), len(target)
     steps = {"encoder": {0: step(n, n)}, "decoder": {0: step(m, m, Causal())}, "cross": {0: step(m, n), 1: step(m, n)}}
     return Trace("toy", "the cat sat on it", "le chat est assis là !", source, target, steps)
+
+
+@pytest.fixture(scope="session")
+def vocabularies() -> tuple[Vocabulary, Vocabulary]:
+    """The vocabularies of the trained translator's two languages."""
+    return train_vocabularies()
+
+
+@pytest.fixture(scope="session")
+def translator(vocabularies: tuple[Vocabulary, Vocabulary]) -> Translator:
+    """A small translator that has learned eight sentences."""
+    return train_translator(*vocabularies)
+
+
+@pytest.fixture(scope="session")
+def translator_folder(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The trained translator in a folder."""
+    return translator.save(tmp_path_factory.mktemp("folders") / "en-de")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard import Causal, InputError, Keep
-from regard.by_hand.numbers import Numbers, listed
+from regard.by_hand.numbers import Numbers, joined_names
 from regard.errors import counted
 from regard.tracing.tokens import Token
 
@@ -144,4 +144,8 @@ def test_tokens_have_names_where_none_are_given():
 
 def test_words():
     assert [counted(1, "column"), counted(2, "query"), counted(2, "key")] == ["1 column", "2 queries", "2 keys"]
-    assert [listed(["Q"]), listed(["Q", "K"]), listed(["Q", "K", "V"])] == ["Q", "Q and K", "Q, K and V"]
+    assert [joined_names(["Q"]), joined_names(["Q", "K"]), joined_names(["Q", "K", "V"])] == [
+        "Q",
+        "Q and K",
+        "Q, K and V",
+    ]

@@ -6,7 +6,7 @@ import torch
 from regard import InputError
 from regard.attention.masks import Causal, Keep
 from regard.by_hand import examples
-from regard.by_hand.numbers_file import KEYS, example_numbers, numbers_of, read_numbers
+from regard.by_hand.numbers_file import KEYS, example_numbers, parse_numbers, read_numbers
 
 DIRECT = "Q = [[1, 2], [3, 4]]\nK = [[1, 0], [0, 1]]\nV = [[1, 0], [0, 1]]\n"
 
@@ -27,12 +27,12 @@ def refused(tmp_path):
 
 def test_a_byte_order_mark_is_no_text(tmp_path):
     (tmp_path / "snakes.toml").write_text(DIRECT, encoding="utf-8-sig")
-    found, expected = read_numbers(tmp_path / "snakes.toml"), numbers_of(DIRECT, "snakes.toml", "snakes")
+    found, expected = read_numbers(tmp_path / "snakes.toml"), parse_numbers(DIRECT, "snakes.toml", "snakes")
     assert repr(found) == repr(expected)
 
 
 def test_every_key_is_read():
-    numbers = numbers_of(
+    numbers = parse_numbers(
         """
         title = "Two  snakes"
         source = "a zoo"
@@ -69,16 +69,16 @@ def test_every_key_is_read():
 
 
 def test_what_is_left_out():
-    numbers = numbers_of(DIRECT, "file", "stem")
+    numbers = parse_numbers(DIRECT, "file", "stem")
     assert (numbers.title, numbers.source, numbers.n_heads) == ("stem", "", 1)
     assert (numbers.score.scale, numbers.mask, numbers.normalise.temperature) == (None, None, 1.0)
-    assert numbers_of(DIRECT + 'mask = "causal"', "file", "stem").mask == Causal()
+    assert parse_numbers(DIRECT + 'mask = "causal"', "file", "stem").mask == Causal()
 
 
 def test_the_docstring_names_every_key():
-    from regard.by_hand import numbers_file as worked_file
+    from regard.by_hand import numbers_file
 
-    named = {line.split("=")[0].strip() for line in worked_file.__doc__.splitlines() if " = " in line}
+    named = {line.split("=")[0].strip() for line in numbers_file.__doc__.splitlines() if " = " in line}
     assert set(KEYS) - named == {"K", "V", "W_k", "W_v", "b_k", "b_v"}
     assert named <= set(KEYS)
 

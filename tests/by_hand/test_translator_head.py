@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from regard import InputError
-from regard.by_hand.translator_head import translation_of, translator_numbers
+from regard.by_hand.translator_head import translate_or_score, translator_numbers
 from regard.by_hand.worked_attention import work_out
 from regard.recurrent.config import RecurrentConfig
 from regard.recurrent.model import Recurrent
@@ -33,7 +33,7 @@ def test_every_kind_starts_from_its_tokens_and_the_layer_s_parameters(translator
     for letter, layer in (("q", module.to_query), ("k", module.to_key), ("v", module.to_value)):
         assert torch.equal(numbers.matrices[f"W_{letter}"], layer.weight[own].T.double())
         assert torch.equal(numbers.matrices[f"b_{letter}"], layer.bias[None, own].double())
-    seen = translation_of(translator, TEXT, target, truncate=False).trace[f"{kind} L0H1"]
+    seen = translate_or_score(translator, TEXT, target, truncate=False).trace[f"{kind} L0H1"]
     worked = work_out(numbers)
     with torch.no_grad():
         steps = seen.pattern.steps(0, 1)

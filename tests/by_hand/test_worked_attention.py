@@ -10,9 +10,9 @@ from torch.testing import assert_close
 
 from regard import Alibi, Causal, InputError, Keep, ScaledDot, Softmax
 from regard.by_hand import examples
-from regard.by_hand.worked_json import as_json
 from regard.by_hand.numbers import Numbers
-from regard.by_hand.worked_attention import example, work_out
+from regard.by_hand.worked_attention import work_out, worked_example
+from regard.by_hand.worked_json import worked_json
 from regard.tracing.tokens import Token
 
 X = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1]], dtype=float)
@@ -39,7 +39,7 @@ def named(*texts):
 
 
 def test_self_attention_comes_out_as_in_the_articles():
-    worked = example("self-attention")
+    worked = worked_example("self-attention")
     assert worked["products"].matrix.tolist() == [[2, 4, 4], [4, 16, 12], [4, 12, 10]]
     assert [[f"{weight:.4e}" for weight in row] for row in worked["weights"].matrix.tolist()] == [
         ["1.3613e-01", "4.3194e-01", "4.3194e-01"],
@@ -54,7 +54,7 @@ def test_self_attention_comes_out_as_in_the_articles():
 
 
 def test_self_attention_has_every_stage_with_its_formula_and_shape():
-    assert [(stage.name, stage.formula, stage.shape) for stage in example("self-attention").stages] == [
+    assert [(stage.name, stage.formula, stage.shape) for stage in worked_example("self-attention").stages] == [
         ("x", "", "3 tokens × 4"),
         ("W_q", "", "4 × 3"),
         ("W_k", "", "4 × 3"),
@@ -70,7 +70,7 @@ def test_self_attention_has_every_stage_with_its_formula_and_shape():
 
 
 def test_every_stage_is_what_numpy_makes_of_it():
-    worked = example("self-attention")
+    worked = worked_example("self-attention")
     query, key, value = X @ W_Q, X @ W_K, X @ W_V
     scores = query @ key.T / np.sqrt(3)
     expected = {
@@ -83,7 +83,7 @@ def test_every_stage_is_what_numpy_makes_of_it():
 
 
 def test_causal_hides_what_comes_later():
-    worked = example("causal")
+    worked = worked_example("causal")
     scores = X @ W_Q @ (X @ W_K).T / np.sqrt(3)
     masked = np.where(np.tri(3, dtype=bool), scores, -np.inf)
     assert_close(worked["masked"].matrix, torch.from_numpy(masked))
@@ -95,7 +95,7 @@ def test_causal_hides_what_comes_later():
 
 
 def test_one_word_scores_itself_at_one_and_a_half_and_four_words_have_twelve_vectors():
-    worked = example("one-word", "I")
+    worked = worked_example("one-word", "I")
     assert worked["x"].matrix[0].tolist() == [1, 1, 1, 1]
     assert worked["scores"].matrix[0, 0] == 1.5
     assert sum(len(worked[name].matrix) for name in "QKV") == 12
@@ -103,7 +103,7 @@ def test_one_word_scores_itself_at_one_and_a_half_and_four_words_have_twelve_vec
 
 
 def test_multi_head_splits_4_x_8_over_four_heads():
-    worked = example("multi-head")
+    worked = worked_example("multi-head")
     assert worked["Q"].matrix.shape == (4, 8)
     assert [worked[f"context_{head}"].matrix.shape for head in (1, 2, 3, 4)] == [(4, 2)] * 4
     assert worked["concatenated"].matrix.shape == (4, 8)
@@ -114,7 +114,7 @@ def test_multi_head_splits_4_x_8_over_four_heads():
 
 
 def test_two_tokens_and_eight_heads_give_2_x_24():
-    worked = example("two-tokens-eight-heads")
+    worked = worked_example("two-tokens-eight-heads")
     assert [worked[f"context_{head}"].matrix.shape for head in range(1, 9)] == [(2, 3)] * 8
     assert worked["concatenated"].matrix.shape == (2, 24)
     assert worked["W_o"].matrix.shape == (24, 3)
@@ -123,7 +123,7 @@ def test_two_tokens_and_eight_heads_give_2_x_24():
 
 @pytest.mark.parametrize(("name", "n_heads"), [("multi-head", 4), ("two-tokens-eight-heads", 8)])
 def test_heads_are_what_numpy_makes_of_their_columns(name, n_heads):
-    worked = example(name)
+    worked = worked_example(name)
     given = {stage.name: stage.matrix.numpy() for stage in worked.stages if not stage.formula}
     contexts = []
     for head in range(n_heads):
@@ -137,7 +137,7 @@ def test_heads_are_what_numpy_makes_of_their_columns(name, n_heads):
 
 
 def test_cross_is_one_step_of_a_recurrent_translator():
-    worked = example("cross")
+    worked = worked_example("cross")
     states = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1]], dtype=float)
     scores = states @ np.array([1.0, 0, 2])
     assert worked["scores"].matrix.tolist() == [scores.tolist()]
@@ -149,7 +149,7 @@ def test_cross_is_one_step_of_a_recurrent_translator():
 
 @pytest.mark.parametrize("name", examples.names())
 def test_every_example_sums_to_one_row_by_row(name):
-    weights = example(name).weights
+    weights = worked_example(name).weights
     assert_close(weights.sum(dim=-1), torch.ones(weights.shape[:2], dtype=torch.float64))
 
 
@@ -281,7 +281,7 @@ def test_a_sink_is_tempered_as_the_scores_are(temperature, formula, note):
 
 
 def test_the_weighted_values_add_up_to_the_context():
-    worked = example("self-attention", "x2")
+    worked = worked_example("self-attention", "x2")
     weights, value = worked["weights"].matrix, worked["V"].matrix
     stage = worked["weighted values"]
     assert_close(stage.matrix, weights[1][:, None] * value)
@@ -294,13 +294,13 @@ def test_the_weighted_values_add_up_to_the_context():
 
 
 def test_each_head_has_its_weighted_values():
-    worked = example("multi-head", "x3")
+    worked = worked_example("multi-head", "x3")
     for head in (1, 2, 3, 4):
         assert_close(worked[f"weighted values_{head}"].matrix.sum(dim=0), worked[f"context_{head}"].matrix[2])
 
 
 def test_without_a_token_nothing_is_marked():
-    worked = example("self-attention")
+    worked = worked_example("self-attention")
     assert worked.query is None
     assert worked.strongest == ()
     assert {stage.marked for stage in worked.stages} == {None}
@@ -308,7 +308,7 @@ def test_without_a_token_nothing_is_marked():
 
 def test_a_token_that_is_not_there_is_refused():
     with pytest.raises(InputError) as refusal:
-        example("one-word", "stduent")
+        worked_example("one-word", "stduent")
     assert str(refusal.value) == "no token 'stduent' in the text; nearest: student."
 
 
@@ -317,12 +317,12 @@ def test_a_token_that_is_not_there_is_refused():
 
 def test_a_stage_that_is_not_there_is_refused():
     with pytest.raises(InputError) as refusal:
-        example("self-attention")["weigths"]
+        worked_example("self-attention")["weigths"]
     assert str(refusal.value) == "no stage 'weigths'; nearest: weights."
 
 
 def test_they_introduce_themselves():
-    worked = example("multi-head")
+    worked = worked_example("multi-head")
     assert repr(worked) == (
         "Worked('Multi-head attention: 4 x 8 split over four heads', queries=4, keys=4, heads=4, stages=38)"
     )
@@ -330,8 +330,8 @@ def test_they_introduce_themselves():
 
 
 def test_json_has_every_number_with_all_its_digits():
-    worked = example("causal", "x2")
-    facts = json.loads(as_json(worked))
+    worked = worked_example("causal", "x2")
+    facts = json.loads(worked_json(worked))
     assert [stage["name"] for stage in facts["stages"]] == [stage.name for stage in worked.stages]
     for told, stage in zip(facts["stages"], worked.stages, strict=True):
         again = torch.tensor(

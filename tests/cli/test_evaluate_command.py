@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from regard import InputError
 from regard.cli.evaluate import evaluate
-from regard.cli.text_lines import lines_of
+from regard.cli.text_lines import read_file_lines
 
 app = typer.Typer()
 app.command()(evaluate)
@@ -45,7 +45,7 @@ def refusal(*arguments):
 def test_scores_in_the_terminal(files):
     result = run("test.de", "system.de")
     assert result.exit_code == 0, result.exception
-    bleu = sacrebleu.corpus_bleu(lines_of(files / "system.de"), [lines_of(files / "test.de")])
+    bleu = sacrebleu.corpus_bleu(read_file_lines(files / "system.de"), [read_file_lines(files / "test.de")])
     assert result.stdout.splitlines()[1].rstrip() == f"BLEU     {bleu.score:.1f}"
     assert "exact    50.0   % of 2 lines" in result.stdout
     assert "  line 1         chrF" in result.stdout
@@ -98,8 +98,8 @@ def test_a_translator_translates_first(files, monkeypatch):
     class Fake:
         def translate(self, texts, truncate):
             asked.append(truncate)
-            assert texts == lines_of(files / "test.en")
-            return [SimpleNamespace(text=text) for text in lines_of(files / "system.de")]
+            assert texts == read_file_lines(files / "test.en")
+            return [SimpleNamespace(text=text) for text in read_file_lines(files / "system.de")]
 
     def load(folder, device):
         asked.append(device)
@@ -118,9 +118,9 @@ def test_a_translator_translates_first(files, monkeypatch):
 def test_lines_are_kept_as_they_are(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes("\ufeffein  Satz \r\n\r\nzwei\u2028Zeilen?\n".encode())
-    assert lines_of(path) == ["ein  Satz ", "", "zwei\u2028Zeilen?"]
+    assert read_file_lines(path) == ["ein  Satz ", "", "zwei\u2028Zeilen?"]
     path.write_bytes(b"")
-    assert lines_of(path) == []
+    assert read_file_lines(path) == []
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from regard import InputError
 from regard.by_hand import examples
-from regard.by_hand.worked_attention import example
+from regard.by_hand.worked_attention import worked_example
 from regard.cli.explain import explain
 
 SNAKE = "The snake is very dangerous because it has a venom."
@@ -76,7 +76,7 @@ def test_the_list_has_a_line_for_every_example(said):
 @pytest.mark.parametrize("name", examples.names())
 def test_every_example_is_shown(said, name):
     text = said("--example", name)
-    for stage in example(name).stages:
+    for stage in worked_example(name).stages:
         assert f"{stage.name} = {stage.formula}" in text if stage.formula else stage.name in text
 
 
@@ -125,7 +125,7 @@ def test_json_has_every_stage(said, tmp_path):
     text = said("--json", path)
     assert text.endswith(f"\n\nwrote {path}\n")
     stages = {stage["name"]: stage["matrix"] for stage in json.loads(path.read_text())["stages"]}
-    assert stages == {stage.name: stage.matrix.tolist() for stage in example("self-attention").stages}
+    assert stages == {stage.name: stage.matrix.tolist() for stage in worked_example("self-attention").stages}
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_pipe_gets_plain_text_and_is_wider():
 
 def test_the_list_and_the_help_load_nothing_heavy():
     program = (
-        "import sys\nfrom regard.cli.explain import explain, show_list\nshow_list()\n"
+        "import sys\nfrom regard.cli.explain import explain, print_examples\nprint_examples()\n"
         "print([name for name in ('torch', 'transformers', 'numpy', 'matplotlib') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

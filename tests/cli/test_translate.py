@@ -12,8 +12,8 @@ import torch
 from typer.testing import CliRunner
 
 from regard import InputError
-from regard.cli.text_lines import FIRST_BYTES, arriving, read_lines
 from regard.cli.main import app
+from regard.cli.text_lines import FIRST_BYTES, available_lines, read_lines
 from regard.text.parallel import LONGEST_LINE
 from regard.text.vocabulary import EOS, Vocabulary
 from regard.transformer.config import TransformerConfig
@@ -109,9 +109,9 @@ def test_lines_are_given_as_they_come():
         def read1(self, size=-1):
             return next(self.parts, b"")
 
-    assert list(arriving(Typed())) == [[b"one"], [b"two"], [b"three"]]
+    assert list(available_lines(Typed())) == [[b"one"], [b"two"], [b"three"]]
     many = b"".join(b"%d\n" % n for n in range(100_000))
-    given = list(arriving(BytesIO(many)))
+    given = list(available_lines(BytesIO(many)))
     assert sum(map(len, given)) == 100_000
     assert sum(map(len, given[0])) < FIRST_BYTES
     assert [line for part in given for line in part] == many.split(b"\n")[:-1]

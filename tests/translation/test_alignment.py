@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from regard import attend
-from regard.translation.alignment import Alignment, looked, merged
+from regard.translation.alignment import Alignment, cross_weights, merged
 
 
 def test_merging_by_hand():
@@ -77,9 +77,9 @@ def test_a_text_without_words_has_no_pairs():
 
 def test_the_layer_before_the_last_unless_another_is_named(normal):
     patterns = tuple(attend(normal(2, 3, 5, 7), normal(2, 3, 11, 7), normal(2, 3, 11, 7)).pattern for _ in range(4))
-    assert_close(looked(patterns), patterns[2].dense().sum(dim=1) / 3)
-    assert_close(looked(patterns, 0), patterns[0].dense().sum(dim=1) / 3)
-    assert_close(looked(patterns[:1]), patterns[0].dense().sum(dim=1) / 3)
+    assert_close(cross_weights(patterns), patterns[2].dense().sum(dim=1) / 3)
+    assert_close(cross_weights(patterns, 0), patterns[0].dense().sum(dim=1) / 3)
+    assert_close(cross_weights(patterns[:1]), patterns[0].dense().sum(dim=1) / 3)
     with pytest.raises(ValueError) as error:
-        looked(patterns, 4)
+        cross_weights(patterns, 4)
     assert str(error.value) == "layer=4 is not there to be read; the model has 4, counted from 0."

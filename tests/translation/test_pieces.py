@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.translation.pieces import shown, spelled, words_in, words_of
+from regard.translation.pieces import text_of_pieces, trace_tokens, word_of_each_piece, words_and_pieces
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ from regard.translation.pieces import shown, spelled, words_in, words_of
     ],
 )
 def test_letters_and_words(pieces, text, word_of):
-    assert spelled(pieces) == text
-    assert words_of(pieces) == word_of
+    assert text_of_pieces(pieces) == text
+    assert word_of_each_piece(pieces) == word_of
     assert not pieces or len(text.split()) == max([0, *word_of]) + (text != "")
 
 
@@ -42,16 +42,16 @@ def test_words_are_those_of_the_text_whatever_the_vocabulary_leaves_out(vocabula
     ids = vocabularies[0].encode(text)
     pieces = vocabularies[0].pieces(ids)
     assert 1 not in ids
-    words, numbers = words_in(text, pieces)
+    words, numbers = words_and_pieces(text, pieces)
     begins = [n for n, piece in zip(numbers, pieces, strict=True) if piece.startswith("▁")]
     assert words == tuple(text.split())
     assert [words[n] for n in begins] == word_of
-    assert words_in(text, pieces[:2], whole=False) == (words, numbers[:2])
+    assert words_and_pieces(text, pieces[:2], whole=False) == (words, numbers[:2])
 
 
 def test_a_vocabulary_that_changes_the_letters_has_words_of_its_own():
-    assert words_in("½", ["▁1", "▁2"]) == (("1", "2"), (0, 1))
-    assert words_in("１ ２", ["▁12"]) == (("12",), (0,))
+    assert words_and_pieces("½", ["▁1", "▁2"]) == (("1", "2"), (0, 1))
+    assert words_and_pieces("１ ２", ["▁12"]) == (("12",), (0,))
 
 
 def test_real_pieces_spell_what_the_vocabulary_decodes(vocabularies):
@@ -59,11 +59,11 @@ def test_real_pieces_spell_what_the_vocabulary_decodes(vocabularies):
         for text in ("the cat sat", "ein hund, zur katze", " a  b "):
             ids = vocabulary.encode(text)
             if 1 not in ids:
-                assert spelled(vocabulary.pieces(ids)) == vocabulary.decode(ids)
+                assert text_of_pieces(vocabulary.pieces(ids)) == vocabulary.decode(ids)
 
 
 def test_pieces_as_tokens():
-    tokens = shown(["<s>", "▁a", "b", "▁", "ẞ", "<0xEB>", "</s>"], [2, 5, 6, 7, 1, 8, 3], {2, 3})
+    tokens = trace_tokens(["<s>", "▁a", "b", "▁", "ẞ", "<0xEB>", "</s>"], [2, 5, 6, 7, 1, 8, 3], {2, 3})
     assert [token.text for token in tokens] == ["<s>", "a", "b", "␣", "[UNK:ẞ]", "‹EB›", "</s>"]
     assert [token.joined for token in tokens] == [False, False, True, False, True, True, False]
     assert [token.special for token in tokens] == [True, False, False, False, False, False, True]

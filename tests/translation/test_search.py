@@ -7,7 +7,7 @@ from itertools import groupby
 
 import pytest
 import torch
-from tiny import Tiny, alone, every_text, forced, some_sources
+from tiny_model import Tiny, alone, every_text, forced, some_sources
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.errors import InputError
@@ -16,8 +16,8 @@ from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
 from regard.translation.search.beam import Beam
 from regard.translation.search.greedy import Greedy
+from regard.translation.search.interface import SourceBatch
 from regard.translation.search.sampling import Sample
-from regard.translation.search.interface import Sources
 
 SEARCHES = [
     Greedy(),
@@ -185,7 +185,7 @@ def test_a_device_without_float64_searches_in_float32(search, prefix, transforme
     single = Transformer(transformer.config).eval()
     single.load_state_dict(transformer.state_dict())
     sources = some_sources(single, n=6, prefix=prefix)
-    for module in ("search", "top_logits", "sampling", "beam"):
+    for module in ("interface", "top_logits", "sampling", "beam"):
         monkeypatch.setattr(f"regard.translation.search.{module}.widest_type", lambda device: torch.float32)
     monkeypatch.setattr("regard.translation.search.top_logits.regard_likeliest", lambda: None)  # it runs on a CPU
     with Narrow():
@@ -273,10 +273,10 @@ def test_a_text_begins_with_its_prefix_and_ends_at_its_limit(search, transformer
 
 def test_limits_follow_the_source_and_the_model():
     model = Tiny()
-    sources = Sources.of(model, [[5, 3], [5, 6, 7, 3]], [[4], [4]])
+    sources = SourceBatch.of(model, [[5, 3], [5, 6, 7, 3]], [[4], [4]])
     assert sources.limits == (22, 22)  # max_tokens is 23, and BOS takes a place
     roomy = Tiny(config=replace(model.config, max_tokens=997))
-    assert Sources.of(roomy, [[5, 3], [5, 6, 7, 3]], [[4], [4]]).limits == (3 * 2 + 20 + 1, 3 * 4 + 20 + 1)
+    assert SourceBatch.of(roomy, [[5, 3], [5, 6, 7, 3]], [[4], [4]]).limits == (3 * 2 + 20 + 1, 3 * 4 + 20 + 1)
 
 
 @pytest.mark.parametrize("search", [Greedy(), Beam(3), Sample()], ids=repr)

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tiny import new_transformer
 from torch.testing import assert_close
+from trained_translator import new_transformer
 
 from regard import InputError
 from regard.recurrent.config import RecurrentConfig

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from regard import InputError
-from regard.evaluation.records import Comparison, Evaluation, LengthGroup, Score, Sentence
+from regard.evaluation.records import Comparison, Evaluation, LengthGroup, MetricScore, SentenceScore
 from regard.views.evaluation.page import N_WORST, page, write_page
 from regard.views.evaluation.text import show
 from regard.views.evaluation.wording import chance, words_of
@@ -22,7 +22,7 @@ from regard.views.evaluation.words import differences, nearest_reference
 
 def line(number, chrf, hypothesis, reference, **more):
     exact = hypothesis == reference
-    return Sentence(line=number, chrf=chrf, exact=exact, hypothesis=hypothesis, references=(reference,), **more)
+    return SentenceScore(line=number, chrf=chrf, exact=exact, hypothesis=hypothesis, references=(reference,), **more)
 
 
 def with_first(parts, **changes):
@@ -36,7 +36,9 @@ def alone():
     values = {"BLEU": 31.44, "chrF2": 58.26, "TER": 44.0}
     return Evaluation(
         n_lines=1234,
-        scores=tuple(Score(name=name, value=value, signature=f"{name}|nrefs:1") for name, value in values.items()),
+        scores=tuple(
+            MetricScore(name=name, value=value, signature=f"{name}|nrefs:1") for name, value in values.items()
+        ),
         exact=12.5,
         other_exact=None,
         by_length=(

@@ -12,7 +12,7 @@ from rich.console import Console
 from regard import Keep, Softmax
 from regard.by_hand import examples
 from regard.by_hand.numbers import Numbers
-from regard.by_hand.worked_attention import Stage, example, work_out
+from regard.by_hand.worked_attention import Stage, work_out, worked_example
 from regard.tracing.tokens import Token
 from regard.views.terminal.matrices import BLUE, Tint, show, standard_output
 
@@ -38,7 +38,7 @@ def wide(normal, n_tokens, words=None, query=None, **choices):
 
 def test_self_attention_in_80_columns():
     assert (
-        printed(example("self-attention"))
+        printed(worked_example("self-attention"))
         == """\
 Self-attention: three tokens look at each other
 Small whole numbers that are easily checked by hand: three embeddings of width
@@ -81,7 +81,7 @@ Small whole numbers that are easily checked by hand: three embeddings of width
 
 
 def test_a_mask_a_token_and_its_weighted_values():
-    text = printed(example("causal", "x2"))
+    text = printed(worked_example("causal", "x2"))
     assert text.endswith("""\
   masked = scores, −∞ where not allowed    weights = softmax(masked), row by row
   3 tokens × 3 tokens                      3 tokens × 3 tokens
@@ -104,7 +104,7 @@ x2 looks most at x2 0.999, x1 0.001
 @pytest.mark.parametrize("width", [64, 80, 120, 200])
 @pytest.mark.parametrize("name", examples.names())
 def test_every_example_fits_and_has_no_trailing_spaces(name, width):
-    for line in printed(example(name), width).splitlines():
+    for line in printed(worked_example(name), width).splitlines():
         assert line == line.rstrip()
         assert cell_len(line) <= width
 
@@ -120,8 +120,8 @@ def test_wide_matrices_are_left_out_in_the_middle_and_fit(normal, n_tokens, widt
 
 
 def test_nothing_is_said_to_be_left_out_where_nothing_is():
-    assert "Fitted to" not in printed(example("multi-head"))
-    assert "Fitted to 80 columns" in printed(example("two-tokens-eight-heads"))
+    assert "Fitted to" not in printed(worked_example("multi-head"))
+    assert "Fitted to 80 columns" in printed(worked_example("two-tokens-eight-heads"))
 
 
 def test_thirteen_tokens_of_a_sentence_all_have_their_weight_in_80_columns(normal):
@@ -148,7 +148,7 @@ def test_the_keys_that_the_token_looks_at_most_stay_in_sight(normal):
 
 
 def test_digits_are_as_many_as_asked_for_and_then_columns_go_instead(normal):
-    text = printed(example("self-attention"), digits=2)
+    text = printed(worked_example("self-attention"), digits=2)
     assert "  x1  0.14  0.43  0.43" in text
     lines = printed(wide(normal, 13), digits=6).splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("  weights = "))
@@ -159,7 +159,7 @@ def test_digits_are_as_many_as_asked_for_and_then_columns_go_instead(normal):
 
 
 def test_weights_go_from_white_to_blue_and_what_is_masked_is_grey():
-    worked = example("causal")
+    worked = worked_example("causal")
     tint = Tint.of(worked["weights"])
     assert tint.style(0.0).bgcolor.triplet == (255, 255, 255)
     assert tint.style(1.0).bgcolor.triplet == BLUE
@@ -171,13 +171,13 @@ def test_weights_go_from_white_to_blue_and_what_is_masked_is_grey():
 
 
 def test_what_was_given_is_not_tinted():
-    worked = example("self-attention")
+    worked = worked_example("self-attention")
     assert Tint.of(worked["x"]).style(2.0).bgcolor is None
     assert Tint.of(worked["Q"]).style(2.0).bgcolor is not None
 
 
 def test_colour_only_on_a_terminal_and_the_same_text_without_it():
-    worked = example("causal", "x2")
+    worked = worked_example("causal", "x2")
     coloured, plain = printed(worked, colour=True), printed(worked)
     assert "\x1b[" not in plain
     assert "48;2;8;81;156" in coloured
@@ -188,7 +188,7 @@ def test_colour_only_on_a_terminal_and_the_same_text_without_it():
 def test_no_color_is_respected(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     file = io.StringIO()
-    show(example("causal"), Console(file=file, width=80, force_terminal=True, color_system="truecolor"))
+    show(worked_example("causal"), Console(file=file, width=80, force_terminal=True, color_system="truecolor"))
     assert "48;" not in file.getvalue()
     assert "38;" not in file.getvalue()
 
@@ -227,7 +227,7 @@ def test_a_row_that_sees_nothing_is_said_in_words():
 
 
 def test_each_head_says_where_the_token_looks():
-    text = printed(example("multi-head", "x2"))
+    text = printed(worked_example("multi-head", "x2"))
     assert re.search(r"^x2, in head 2, looks most at x2 0\.79", text, re.MULTILINE)
     assert len(re.findall(r"^x2, in head \d, looks most at ", text, re.MULTILINE)) == 4
 

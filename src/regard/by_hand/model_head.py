@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from regard.attention.masks import Keep, Mask
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
-from regard.by_hand.numbers import Numbers, listed
+from regard.by_hand.numbers import Numbers, joined_names
 from regard.errors import InputError
 from regard.tracing.focus import Focus, focus_on
 from regard.tracing.head import Head, Place
@@ -32,7 +32,7 @@ Matrix = Float[Tensor, "_ _"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ran:
+class LinearCall:
     """A linear layer that ran: output = source W + b."""
 
     layer: nn.Module
@@ -75,11 +75,11 @@ def model_numbers(
     if model is None or isinstance(model, str):
         loaded = load(model)
         model, tokenizer = loaded.model, tokenizer or loaded.tokenizer
-    with overheard(model) as heard, torch.no_grad():
+    with linear_calls_by_step(model) as heard, torch.no_grad():
         seen = trace(model, text, target=target, tokenizer=tokenizer, truncate=truncate)
         focus = focus_on(seen, token, head)
         attended = seen.attended[focus.head.kind][focus.head.layer]
-        return numbers_of(focus, heard.get(id(attended), []), title_of(seen, focus)), focus.query
+        return head_numbers(focus, heard.get(id(attended), []), title_of(seen, focus)), focus.query
 
 
 def title_of(seen: Trace, focus: Focus) -> str:
@@ -89,15 +89,15 @@ def title_of(seen: Trace, focus: Focus) -> str:
 
 
 @contextmanager
-def overheard(model: "PreTrainedModel") -> Iterator[dict[int, list[Ran]]]:
+def linear_calls_by_step(model: "PreTrainedModel") -> Iterator[dict[int, list[LinearCall]]]:
     """Within this, the linear layers that ran in the module of each attention step, by the id of the recorded step."""
     from transformers.pytorch_utils import Conv1D
 
-    heard: dict[int, list[Ran]] = {}
+    heard: dict[int, list[LinearCall]] = {}
     handles = []
     for module in model.modules():
         if layers := [child for child in module.children() if isinstance(child, nn.Linear | Conv1D)]:
-            handles += listen(module, layers, heard)
+            handles += add_hooks(module, layers, heard)
     try:
         yield heard
     finally:
@@ -106,12 +106,12 @@ def overheard(model: "PreTrainedModel") -> Iterator[dict[int, list[Ran]]]:
 
 
 @contextmanager
-def overheard_layers(modules: Iterable[nn.Module]) -> Iterator[list[Ran]]:
+def linear_calls(modules: Iterable[nn.Module]) -> Iterator[list[LinearCall]]:
     """Within this, every linear layer among some modules that ran."""
-    heard: list[Ran] = []
+    heard: list[LinearCall] = []
 
     def ran(layer: nn.Module, inputs: Any, output: Any) -> None:
-        heard.append(Ran(layer, inputs[0], output))
+        heard.append(LinearCall(layer, inputs[0], output))
 
     handles = [layer.register_forward_hook(ran) for layer in modules if isinstance(layer, nn.Linear)]
     try:
@@ -121,16 +121,16 @@ def overheard_layers(modules: Iterable[nn.Module]) -> Iterator[list[Ran]]:
             handle.remove()
 
 
-def listen(module: nn.Module, layers: Sequence[nn.Module], heard: dict[int, list[Ran]]) -> list[Any]:
+def add_hooks(module: nn.Module, layers: Sequence[nn.Module], heard: dict[int, list[LinearCall]]) -> list[Any]:
     """Note what runs in a module for the attention steps that happen in it; the innermost module has the say."""
-    calls: list[tuple[int, list[Ran]]] = []
+    calls: list[tuple[int, list[LinearCall]]] = []
 
     def begin(module: nn.Module, inputs: Any) -> None:
         calls.append((len(RECORDING.get() or ()), []))
 
     def ran(layer: nn.Module, inputs: Any, output: Any) -> None:
         if calls and inputs and isinstance(output, Tensor):
-            calls[-1][1].append(Ran(layer, inputs[0], output))
+            calls[-1][1].append(LinearCall(layer, inputs[0], output))
 
     def end(module: nn.Module, inputs: Any, output: Any) -> None:
         before, layers_ran = calls.pop()
@@ -144,7 +144,7 @@ def listen(module: nn.Module, layers: Sequence[nn.Module], heard: dict[int, list
     ]
 
 
-def numbers_of(focus: Focus, ran: Sequence[Ran], title: str) -> Numbers:
+def head_numbers(focus: Focus, ran: Sequence[LinearCall], title: str) -> Numbers:
     """One head's numbers, from x and its parameters where they are found."""
     head = focus.head
     steps = head.pattern.steps(0, head.head)
@@ -154,7 +154,7 @@ def numbers_of(focus: Focus, ran: Sequence[Ran], title: str) -> Numbers:
     notes: tuple[str, ...] = ()
     if matrices is None:
         matrices = {name: part.cpu().double() for name, part in parts.items()}
-        notes = (why_direct(projections),)
+        notes = (direct_note(projections),)
     crosses = head.kind == "cross"
     return Numbers(
         title=title,
@@ -184,17 +184,17 @@ def projected_matrices(projections: dict[str, Projection | None]) -> dict[str, M
     return matrices
 
 
-def why_direct(projections: dict[str, Projection | None]) -> str:
+def direct_note(projections: dict[str, Projection | None]) -> str:
     """Why the numbers start from Q, K and V, in one line."""
     unknown = [name for name, projection in projections.items() if projection is None]
     why = "K and V come from different inputs here"
     if unknown:
         are = "is not a plain product" if len(unknown) == 1 else "are not plain products"
-        why = f"{listed(unknown)} {are} x W here (positions or norms come in between)"
+        why = f"{joined_names(unknown)} {are} x W here (positions or norms come in between)"
     return f"{why}, so the numbers start from Q, K and V as the attention got them."
 
 
-def find_projection(part: Float[Tensor, "tokens d_head"], ran: Sequence[Ran]) -> Projection | None:
+def find_projection(part: Float[Tensor, "tokens d_head"], ran: Sequence[LinearCall]) -> Projection | None:
     """The linear layer and its columns whose output is this part; None if there are none."""
     n_tokens, d_head = part.shape
     for candidate in ran:
@@ -206,7 +206,7 @@ def find_projection(part: Float[Tensor, "tokens d_head"], ran: Sequence[Ran]) ->
             columns = slice(start, start + d_head)
             if torch.allclose(output[:, columns].to(part), part):
                 found = projection_of(candidate.layer, source, columns)
-                if found is not None and is_so(found, part, candidate.output.dtype):
+                if found is not None and reproduces(found, part, candidate.output.dtype):
                     return found
     return None
 
@@ -226,7 +226,7 @@ def projection_of(layer: nn.Module, source: Tensor, columns: slice) -> Projectio
     )
 
 
-def is_so(found: Projection, part: Float[Tensor, "tokens d_head"], dtype: torch.dtype) -> bool:
+def reproduces(found: Projection, part: Float[Tensor, "tokens d_head"], dtype: torch.dtype) -> bool:
     """Whether source @ parameters + bias is this part, but for the rounding of the type that it was computed in."""
     bias = torch.zeros(()) if found.bias is None else found.bias
     largest = found.source.abs() @ found.parameters.abs() + bias.abs()
@@ -248,7 +248,7 @@ def score_of(head: Head) -> ScaledDot:
     d_key = head.pattern.query.shape[-1]
     usual = score.scale is None or abs(score.scale * d_key**0.5 - 1) < 1e-6
     grid, device = head.pattern.grid, head.pattern.device
-    bias = None if score.bias is None else part_of(head, score.biases(grid.whole(), device)).double()
+    bias = None if score.bias is None else head_part(head, score.biases(grid.whole(), device)).double()
     return ScaledDot(scale=None if usual else score.scale, softcap=score.softcap, bias=bias)
 
 
@@ -256,7 +256,7 @@ def mask_of(head: Head) -> Mask | None:
     """Which key each query may look at; None where every one may."""
     if head.pattern.mask is None:
         return None
-    keep = part_of(head, head.pattern.mask.keep(head.pattern.grid.whole(), head.pattern.device))
+    keep = head_part(head, head.pattern.mask.keep(head.pattern.grid.whole(), head.pattern.device))
     return None if bool(keep.all()) else Keep(keep)
 
 
@@ -271,7 +271,7 @@ def normalise_of(head: Head) -> Softmax:
     return Softmax() if sinks is None else Softmax(sinks=sinks[[head.head]].detach().cpu().double())
 
 
-def part_of(head: Head, tensor: Tensor) -> Tensor:
+def head_part(head: Head, tensor: Tensor) -> Tensor:
     """The queries × keys of one head, of a tensor that broadcasts to the whole grid."""
     grid = head.pattern.grid
     return tensor.detach().expand(grid.shape)[0, head.head].cpu()

@@ -84,12 +84,12 @@ class Numbers:
     @property
     def queries(self) -> tuple[Token, ...]:
         """The tokens that look."""
-        return self.tokens or called("x", self.n_queries)
+        return self.tokens or numbered_tokens("x", self.n_queries)
 
     @property
     def keys(self) -> tuple[Token, ...]:
         """The tokens that are looked at."""
-        return (self.memory_tokens or called("m", self.n_keys)) if self.crosses else self.queries
+        return (self.memory_tokens or numbered_tokens("m", self.n_keys)) if self.crosses else self.queries
 
     def changed(self, *, temperature: float | None = None, causal: bool = False) -> "Numbers":
         """The same numbers with another temperature, or with a causal mask besides the one there is.
@@ -99,17 +99,17 @@ class Numbers:
         """
         normalise = self.normalise
         if temperature is not None:
-            normalise = replace(normalise, temperature=fit_temperature(temperature))
+            normalise = replace(normalise, temperature=checked_temperature(temperature))
         mask = (Causal() if self.mask is None else self.mask & Causal()) if causal else self.mask
         return replace(self, normalise=normalise, mask=mask)
 
 
-def called(letter: str, count: int) -> tuple[Token, ...]:
+def numbered_tokens(letter: str, count: int) -> tuple[Token, ...]:
     """Names for tokens that have none: x1, x2, …"""
     return tuple(Token(text=f"{letter}{n}", piece=f"{letter}{n}") for n in range(1, count + 1))
 
 
-def fit_temperature(temperature: float) -> float:
+def checked_temperature(temperature: float) -> float:
     """A temperature that can be used.
 
     Raises:
@@ -129,11 +129,13 @@ def check_names(given: Collection[str]) -> None:
     direct = [name for name in DIRECT if name in given]
     projected = [name for name in (*PROJECTED, *OPTIONAL) if name in given]
     if direct and projected:
-        both = f"{listed(direct)} {is_are(direct)} given and so {is_are(projected)} {listed(projected)}"
+        both = (
+            f"{joined_names(direct)} {is_or_are(direct)} given and so {is_or_are(projected)} {joined_names(projected)}"
+        )
         raise InputError(f"{both}; {CHOOSE}, not both.")
     wanted = DIRECT if direct else PROJECTED
     if missing := [name for name in wanted if name not in given]:
-        raise InputError(f"{listed(missing)} {is_are(missing)} missing; {CHOOSE}.")
+        raise InputError(f"{joined_names(missing)} {is_or_are(missing)} missing; {CHOOSE}.")
 
 
 def check_sizes(matrices: Mapping[str, Tensor]) -> None:
@@ -143,23 +145,23 @@ def check_sizes(matrices: Mapping[str, Tensor]) -> None:
     if "x" in size:
         memory = "memory" if "memory" in size else "x"
         for name, source in (("W_q", "x"), ("W_k", memory), ("W_v", memory)):
-            fit(size, name, source, rows=size[source][1], why=embedding)
-        fit(size, "W_k", "W_q", columns=size["W_q"][1], why="so that each query can be multiplied with each key")
+            check_size(size, name, source, rows=size[source][1], why=embedding)
+        check_size(size, "W_k", "W_q", columns=size["W_q"][1], why="so that each query can be multiplied with each key")
         for letter in "qkv":
             if f"b_{letter}" in size:
                 why = f"one for each column of W_{letter}"
-                fit(size, f"b_{letter}", f"W_{letter}", rows=1, columns=size[f"W_{letter}"][1], why=why)
+                check_size(size, f"b_{letter}", f"W_{letter}", rows=1, columns=size[f"W_{letter}"][1], why=why)
         d_value = size["W_v"][1]
     else:
-        fit(size, "K", "Q", columns=size["Q"][1], why="so that each query can be multiplied with each key")
-        fit(size, "V", "K", rows=size["K"][0], why="one for each key")
+        check_size(size, "K", "Q", columns=size["Q"][1], why="so that each query can be multiplied with each key")
+        check_size(size, "V", "K", rows=size["K"][0], why="one for each key")
         d_value = size["V"][1]
     if "W_o" in size:
         context = {"W_o": size["W_o"], "the context": (size["x" if "x" in size else "Q"][0], d_value)}
-        fit(context, "W_o", "the context", rows=d_value, why="one for each number of a context")
+        check_size(context, "W_o", "the context", rows=d_value, why="one for each number of a context")
 
 
-def fit(
+def check_size(
     size: Mapping[str, tuple[int, ...]],
     name: str,
     against: str,
@@ -174,8 +176,8 @@ def fit(
     if have != would:
         wanted = counted(would[0], "row") if rows is not None and have[0] != rows else counted(would[1], "column")
         raise InputError(
-            f"{name} is {by(have)}, but {against} is {by(size[against])}: "
-            f"{name} must have {wanted}, {why} ({by(would)} would fit)."
+            f"{name} is {size_text(have)}, but {against} is {size_text(size[against])}: "
+            f"{name} must have {wanted}, {why} ({size_text(would)} would fit)."
         )
 
 
@@ -213,8 +215,8 @@ def check_mask(numbers: Numbers) -> None:
     wanted = (numbers.n_queries, numbers.n_keys)
     if isinstance(numbers.mask, Keep) and numbers.mask.tensor.shape != wanted:
         raise InputError(
-            f"mask is {by(tuple(numbers.mask.tensor.shape))}, but there are {counted(wanted[0], 'query')} and "
-            f"{counted(wanted[1], 'key')}: it must be {by(wanted)}, one row for each query."
+            f"mask is {size_text(tuple(numbers.mask.tensor.shape))}, but there are {counted(wanted[0], 'query')} and "
+            f"{counted(wanted[1], 'key')}: it must be {size_text(wanted)}, one row for each query."
         )
     if numbers.mask is not None and not isinstance(numbers.mask, Keep) and numbers.crosses:
         raise InputError(
@@ -226,20 +228,20 @@ def check_mask(numbers: Numbers) -> None:
 # In words
 
 
-def by(size: tuple[int, ...]) -> str:
+def size_text(size: tuple[int, ...]) -> str:
     """The size of a matrix: 4 x 3."""
     return " x ".join(map(str, size))
 
 
-def listed(names: list[str]) -> str:
+def joined_names(names: list[str]) -> str:
     """Names in a sentence.
 
-    >>> listed(["Q", "K", "V"])
+    >>> joined_names(["Q", "K", "V"])
     'Q, K and V'
     """
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def is_are(names: list[str]) -> str:
+def is_or_are(names: list[str]) -> str:
     """The verb for so many names."""
     return "is" if len(names) == 1 else "are"

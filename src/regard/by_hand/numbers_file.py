@@ -30,7 +30,7 @@ from regard.attention.masks import Causal, Keep, Mask
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
 from regard.by_hand import examples
-from regard.by_hand.numbers import MATRICES, Numbers, fit_temperature
+from regard.by_hand.numbers import MATRICES, Numbers, checked_temperature
 from regard.errors import InputError, counted, nearest, reason
 from regard.tracing.tokens import Token
 
@@ -47,13 +47,13 @@ def read_numbers(path: Path) -> Numbers:
     try:
         text = path.read_bytes().decode().removeprefix("\ufeff")
     except FileNotFoundError as error:
-        raise InputError(absent(path)) from error
+        raise InputError(missing_file_message(path)) from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}; name a TOML file.") from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise InputError(f"{path} is not text in UTF-8 (line {line}); save it as such.") from error
-    return numbers_of(text, str(path), path.stem)
+    return parse_numbers(text, str(path), path.stem)
 
 
 def example_numbers(name: str) -> Numbers:
@@ -62,17 +62,17 @@ def example_numbers(name: str) -> Numbers:
     Raises:
         InputError: there is no such example; the message names the nearest.
     """
-    return numbers_of(examples.text(name), f"{name}.toml", name)
+    return parse_numbers(examples.text(name), f"{name}.toml", name)
 
 
-def absent(path: Path) -> str:
+def missing_file_message(path: Path) -> str:
     """What to do about a file that is not there."""
     if path.name in examples.names():
         return f"no file {path}; the built-in example of that name is shown with --example {path.name}."
     return f"no file {path}; name a TOML file of numbers, or take a built-in example (--list names them)."
 
 
-def numbers_of(text: str, file: str, title: str) -> Numbers:
+def parse_numbers(text: str, file: str, title: str) -> Numbers:
     """The numbers that a TOML text gives; `title` is used if it has none."""
     try:
         given = tomllib.loads(text)
@@ -88,9 +88,9 @@ def numbers_of(text: str, file: str, title: str) -> Numbers:
         tokens=read_tokens("tokens", given),
         memory_tokens=read_tokens("memory_tokens", given),
         n_heads=read_count("n_heads", given),
-        score=ScaledDot(scale=number(given["scale"], "scale") if "scale" in given else None),
+        score=ScaledDot(scale=read_number(given["scale"], "scale") if "scale" in given else None),
         mask=read_mask(given),
-        normalise=Softmax(temperature=fit_temperature(number(given.get("temperature", 1.0), "temperature"))),
+        normalise=Softmax(temperature=checked_temperature(read_number(given.get("temperature", 1.0), "temperature"))),
     )
 
 
@@ -106,7 +106,7 @@ def read_matrix(name: str, rows: Any) -> Float[Tensor, "rows columns"]:
         if not isinstance(rows, list) or not rows or any(isinstance(entry, list) for entry in rows):
             raise InputError(f"{name} must be one row of numbers, like [1, 0, 2].")
         rows = [rows]
-    return torch.tensor(cells(name, rows, number), dtype=torch.float64)
+    return torch.tensor(read_cells(name, rows, read_number), dtype=torch.float64)
 
 
 def read_mask(given: dict[str, Any]) -> Mask | None:
@@ -115,7 +115,7 @@ def read_mask(given: dict[str, Any]) -> Mask | None:
         return None
     if isinstance(given["mask"], str):
         return named_mask(given["mask"])
-    kept: Bool[Tensor, "queries keys"] = torch.tensor(cells("mask", given["mask"], flag), dtype=torch.bool)
+    kept: Bool[Tensor, "queries keys"] = torch.tensor(read_cells("mask", given["mask"], read_flag), dtype=torch.bool)
     return Keep(kept)
 
 
@@ -132,7 +132,7 @@ def named_mask(name: str) -> Mask:
     return Causal()
 
 
-def cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[list[Any]]:
+def read_cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[list[Any]]:
     """The cells of a matrix, once it is known to be one."""
     if not isinstance(rows, list) or not rows or not all(isinstance(row, list) for row in rows):
         raise InputError(f"{name} must be a matrix, a list of rows of the same length, like [[1, 0], [0, 1]].")
@@ -147,10 +147,10 @@ def cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[list[An
     return [[read(cell, f"{name}, row {i}, column {j}") for j, cell in enumerate(r, 1)] for i, r in enumerate(rows, 1)]
 
 
-def number(cell: Any, place: str) -> float:
+def read_number(cell: Any, place: str) -> float:
     """A cell that is a finite number."""
     if isinstance(cell, bool) or not isinstance(cell, int | float):
-        raise InputError(f"{place}: {shown(cell)} is not a number.")
+        raise InputError(f"{place}: {shortened(cell)} is not a number.")
     if isinstance(cell, int) and cell.bit_length() > 1023:
         raise InputError(f"{place}: the number is too large for a float64, which ends at 1.8e308.")
     if not math.isfinite(cell):
@@ -158,10 +158,10 @@ def number(cell: Any, place: str) -> float:
     return float(cell)
 
 
-def flag(cell: Any, place: str) -> bool:
+def read_flag(cell: Any, place: str) -> bool:
     """A cell that is true or false."""
     if not isinstance(cell, bool):
-        raise InputError(f"{place}: {shown(cell)} is not true or false (true = may look).")
+        raise InputError(f"{place}: {shortened(cell)} is not true or false (true = may look).")
     return cell
 
 
@@ -169,7 +169,7 @@ def read_count(name: str, given: dict[str, Any]) -> int:
     """A whole number from 1; 1 if it is not given."""
     value = given.get(name, 1)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name} = {shown(value)} must be a whole number from 1.")
+        raise InputError(f"{name} = {shortened(value)} must be a whole number from 1.")
     return value
 
 
@@ -177,7 +177,7 @@ def read_text(name: str, given: dict[str, Any]) -> str:
     """A text; empty if it is not given."""
     value = given.get(name, "")
     if not isinstance(value, str):
-        raise InputError(f"{name} = {shown(value)} must be a text in quotes.")
+        raise InputError(f"{name} = {shortened(value)} must be a text in quotes.")
     return " ".join(value.split())
 
 
@@ -191,7 +191,7 @@ def read_tokens(name: str, given: dict[str, Any]) -> tuple[Token, ...] | None:
     return tuple(Token(text=" ".join(text.split()), piece=text) for text in texts)
 
 
-def shown(value: Any) -> str:
+def shortened(value: Any) -> str:
     """A value as a message shows it: what TOML would say, shortened."""
     text = {True: "true", False: "false"}.get(value, repr(value)) if isinstance(value, bool) else repr(value)
     return text if len(text) <= 40 else text[:39] + "…"

@@ -4,7 +4,7 @@ from functools import partial
 
 from torch import nn
 
-from regard.by_hand.model_head import numbers_of, overheard_layers, title_of
+from regard.by_hand.model_head import head_numbers, linear_calls, title_of
 from regard.by_hand.numbers import Numbers
 from regard.tracing.encoding import refuse_unreadable
 from regard.tracing.focus import focus_on
@@ -13,7 +13,7 @@ from regard.translation.translation import Translation
 from regard.translation.translator import Translator
 
 
-def translation_of(translator: Translator, text: str, target: str | None, truncate: bool) -> Translation:
+def translate_or_score(translator: Translator, text: str, target: str | None, truncate: bool) -> Translation:
     """A text with the translator's own translation, or with a target as if that were its own.
 
     Raises:
@@ -44,9 +44,9 @@ def translator_numbers(
     Raises:
         InputError: as `translation_of` and `focus_on` do; attention that is no softmax of products.
     """
-    translation = translation_of(translator, text, target, truncate)
+    translation = translate_or_score(translator, text, target, truncate)
     modules = translator.model.modules() if isinstance(translator.model, nn.Module) else ()
-    with overheard_layers(modules) as ran:
+    with linear_calls(modules) as ran:
         seen = translation.trace
     focus = focus_on(seen, token, head)
-    return numbers_of(focus, ran, title_of(seen, focus)), focus.query
+    return head_numbers(focus, ran, title_of(seen, focus)), focus.query

@@ -66,7 +66,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Worked:
+class WorkedAttention:
     """Attention worked out step by step; worked["weights"] is one stage.
 
     Attributes:
@@ -88,7 +88,7 @@ class Worked:
         """What there is to say about the numbers, a line each."""
         before = [stage for stage, then in pairwise(self.stages) if then.name.split("_")[0] == "weights"]
         blind = torch.stack([stage.matrix for stage in before]).isneginf().all(dim=-1).all(dim=0).tolist()
-        names = [text for text, is_blind in zip(texts(self.numbers.queries), blind, strict=True) if is_blind]
+        names = [text for text, is_blind in zip(token_texts(self.numbers.queries), blind, strict=True) if is_blind]
         seen = (f"{name} may look at no key: its weights and its context are 0." for name in names)
         return (*self.numbers.notes, *self.sink, *seen)
 
@@ -126,7 +126,7 @@ class Worked:
         return f"Worked({self.title!r}, {sizes}, stages={len(self.stages)})"
 
 
-def work_out(numbers: Numbers, token: Place | None = None) -> Worked:
+def work_out(numbers: Numbers, token: Place | None = None) -> WorkedAttention:
     """Compute every stage.
 
     Args:
@@ -142,26 +142,26 @@ def work_out(numbers: Numbers, token: Place | None = None) -> Worked:
             [ 4., 12., 10.]], dtype=torch.float64)
     """
     query = None if token is None else find(token, numbers.queries)
-    queries, keys = texts(numbers.queries), texts(numbers.keys)
+    queries, keys = token_texts(numbers.queries), token_texts(numbers.keys)
     projected = projections(numbers)
     query_key_value = [
         rearrange(projected[name], "tokens (heads d_head) -> 1 heads tokens d_head", heads=numbers.n_heads)
         for name in ("Q", "K", "V")
     ]
     attended = attend(*query_key_value, score=numbers.score, mask=numbers.mask, normalise=numbers.normalise)
-    stages = [*given(numbers, queries, keys, query), *projected_stages(numbers, projected, queries, keys, query)]
+    stages = [*given_stages(numbers, queries, keys, query), *projected_stages(numbers, projected, queries, keys, query)]
     contexts = []
     for head in range(numbers.n_heads):
-        one = OneHead(numbers, attended.pattern.steps(0, head), None if numbers.n_heads == 1 else head + 1, query)
+        one = HeadStages(numbers, attended.pattern.steps(0, head), None if numbers.n_heads == 1 else head + 1, query)
         stages += one.stages(queries, keys)
         contexts.append(one.steps.context)
-    stages += together(numbers, contexts, queries, query)
+    stages += output_stages(numbers, contexts, queries, query)
     for stage in stages:
-        refuse_infinite(stage)
-    return Worked(numbers=numbers, stages=tuple(stages), query=query)
+        check_finite(stage)
+    return WorkedAttention(numbers=numbers, stages=tuple(stages), query=query)
 
 
-def example(name: str, token: Place | None = None) -> Worked:
+def worked_example(name: str, token: Place | None = None) -> WorkedAttention:
     """A built-in example, worked out.
 
     Raises:
@@ -175,7 +175,7 @@ def example(name: str, token: Place | None = None) -> Worked:
 # The stages, part by part
 
 
-def given(numbers: Numbers, queries: tuple[str, ...], keys: tuple[str, ...], query: int | None) -> list[Stage]:
+def given_stages(numbers: Numbers, queries: tuple[str, ...], keys: tuple[str, ...], query: int | None) -> list[Stage]:
     """The matrices that were given, in the order in which they are used; W_o comes when it is needed."""
     rows = {"x": queries, "Q": queries, "memory": keys, "K": keys, "V": keys}
     shown = [
@@ -191,13 +191,13 @@ def given(numbers: Numbers, queries: tuple[str, ...], keys: tuple[str, ...], que
         if name in numbers.matrices and name != "W_o"
     ]
     axes: dict[str, Any] = {"rows": queries, "columns": keys, "keys": "columns", "marked": query}
-    biases = biases_of(numbers)
+    biases = bias_matrices(numbers)
     for head, matrix in enumerate(biases, start=1):
         shown.append(Stage(section="Given", name="bias" if len(biases) == 1 else f"bias_{head}", matrix=matrix, **axes))
     return shown
 
 
-def biases_of(numbers: Numbers) -> Float[Tensor, "heads queries keys"]:
+def bias_matrices(numbers: Numbers) -> Float[Tensor, "heads queries keys"]:
     """What is added to the scores: one matrix for each head, one for all of them, or none."""
     grid = Grid(1, numbers.n_heads, numbers.n_queries, numbers.n_keys)
     if numbers.score.bias is None:
@@ -249,7 +249,7 @@ def projected_stages(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OneHead:
+class HeadStages:
     """The stages of one head; `head` is its number from 1, or None if it is the only one."""
 
     numbers: Numbers
@@ -286,7 +286,7 @@ class OneHead:
         return [
             self.stage(
                 name,
-                f"{columns(self.head, part.shape[1])} of {name}",
+                f"{head_columns(self.head, part.shape[1])} of {name}",
                 part,
                 rows=queries if name == "Q" else keys,
                 keys=None if name == "Q" else "rows",
@@ -309,7 +309,7 @@ class OneHead:
             formula = f"{score.softcap:g} · tanh({formula} / {score.softcap:g})"
         if score.bias is None:
             return formula
-        return f"{formula} + {'bias' if len(biases_of(self.numbers)) == 1 else self.name('bias')}"
+        return f"{formula} + {'bias' if len(bias_matrices(self.numbers)) == 1 else self.name('bias')}"
 
     def normalising(self, scores: str) -> str:
         """How the weights follow from the scores."""
@@ -320,7 +320,7 @@ class OneHead:
 
     def weighted_values(self, weights: str, value: str, keys: tuple[str, ...]) -> Stage:
         """What the token of interest takes from each key; these add up to its context."""
-        token = texts(self.numbers.queries)[self.query or 0]
+        token = token_texts(self.numbers.queries)[self.query or 0]
         formula = f"{weights} of {token} · rows of {value}"
         matrix = self.steps.weighted_values[self.query or 0]
         return self.stage("weighted values", formula, matrix, rows=keys, keys="rows", summed=True)
@@ -335,7 +335,9 @@ class OneHead:
         return name if self.head is None else f"{name}_{self.head}"
 
 
-def together(numbers: Numbers, contexts: Sequence[Matrix], queries: tuple[str, ...], query: int | None) -> list[Stage]:
+def output_stages(
+    numbers: Numbers, contexts: Sequence[Matrix], queries: tuple[str, ...], query: int | None
+) -> list[Stage]:
     """The heads' contexts side by side, and what the output parameters make of them."""
     section = "Output" if numbers.n_heads == 1 else "The heads together"
     stages, context = [], torch.cat(list(contexts), dim=1)
@@ -357,22 +359,22 @@ def together(numbers: Numbers, contexts: Sequence[Matrix], queries: tuple[str, .
     return stages
 
 
-def columns(head: int, width: int) -> str:
+def head_columns(head: int, width: int) -> str:
     """Which columns belong to a head, counted from 1.
 
-    >>> columns(2, 4), columns(2, 1)
+    >>> head_columns(2, 4), head_columns(2, 1)
     ('columns 5–8', 'column 2')
     """
     first, last = (head - 1) * width + 1, head * width
     return f"column {first}" if first == last else f"columns {first}–{last}"
 
 
-def texts(tokens: Sequence[Token]) -> tuple[str, ...]:
+def token_texts(tokens: Sequence[Token]) -> tuple[str, ...]:
     """What the tokens are called."""
     return tuple(token.text for token in tokens)
 
 
-def refuse_infinite(stage: Stage) -> None:
+def check_finite(stage: Stage) -> None:
     """Only a mask or a bias may make a number infinite, and only -∞."""
     barred = stage.matrix == -torch.inf
     if stage.name.split("_")[0] not in ("bias", "masked", "tempered") and "+ bias" not in stage.formula:

@@ -4,18 +4,18 @@ import json
 import math
 from typing import Any
 
-from regard.by_hand.worked_attention import Stage, Worked, texts
+from regard.by_hand.worked_attention import Stage, WorkedAttention, token_texts
 
 
-def as_json(worked: Worked) -> str:
+def worked_json(worked: WorkedAttention) -> str:
     """Every stage with all its digits, as JSON; a -∞ is null."""
     numbers = worked.numbers
     facts = {
         "title": numbers.title,
         "source": numbers.source,
         "notes": worked.notes,
-        "queries": texts(numbers.queries),
-        "keys": texts(numbers.keys),
+        "queries": token_texts(numbers.queries),
+        "keys": token_texts(numbers.keys),
         "query": worked.query,
         "n_heads": numbers.n_heads,
         "temperature": numbers.normalise.temperature,

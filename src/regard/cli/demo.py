@@ -34,12 +34,12 @@ def demo(
     """
     from rich.console import Console
 
-    from regard.cli.progress import working
+    from regard.cli.progress import spinner
     from regard.errors import InputError, reason
 
     console = Console(highlight=False)
-    with working("loading torch"):
-        from regard.by_hand.worked_attention import example
+    with spinner("loading torch"):
+        from regard.by_hand.worked_attention import worked_example
         from regard.views.terminal.matrices import show as show_matrices
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -48,12 +48,12 @@ def demo(
 
     console.rule("1  attention by hand", align="left")
     console.print()
-    show_matrices(example("self-attention"), console)
+    show_matrices(worked_example("self-attention"), console)
 
     console.print()
     console.rule("2  whom does `it` look at?", align="left")
     console.print()
-    with working("running MiniLM"):
+    with spinner("running MiniLM"):
         from regard.tracing.loading import load
         from regard.tracing.trace import trace
 
@@ -65,13 +65,13 @@ def demo(
         f"\nchecked: recomputed from the weights, every context is within {check.max_error:.1e} "
         f"of what the {', '.join(check.backends)} kernel returned (largest number {check.magnitude:.1f})"
     )
-    with working("drawing"):
+    with spinner("drawing"):
         picture = seen.figure(out / "snake.png", token="it", head="L3H1")
         page = seen.html(out / "snake.html", token="it", head="L3H1")
     console.print()
     console.rule("3  a translator, from two text files", align="left")
     console.print()
-    alignment = translator(out, console)
+    alignment = train_number_translator(out, console)
 
     console.print()
     console.rule("4  to keep", align="left")
@@ -82,11 +82,11 @@ def demo(
     print(f"translator  {folder}    echo 'forty-two' | {command} translate {folder}")
 
 
-def translator(out: Path, console: "Console") -> Path:
+def train_number_translator(out: Path, console: "Console") -> Path:
     """Train a translator on number names and show where it looks; the picture of an alignment."""
-    from regard.cli.progress import working
+    from regard.cli.progress import spinner
 
-    with working("naming numbers"):
+    with spinner("naming numbers"):
         from regard.text.sample import SPLITS, sample, write_sample
         from regard.training.console import Terminal
         from regard.training.settings.config import Evaluation, TrainConfig, Training
@@ -107,12 +107,12 @@ def translator(out: Path, console: "Console") -> Path:
     console.print(f"\nnumbers it has never seen: {right} of {len(translations)} exactly right\n")
     longest = max(translations, key=lambda found: len(found.source_pieces))
     looked = longest.alignment
-    words = spelled(looked.source_pieces), spelled(looked.target_pieces)
+    words = piece_labels(looked.source_pieces), piece_labels(looked.target_pieces)
     console.print(alignment_table(*words, looked.piece_weights))
     console.print(f"\n{longest.source} → {longest.text}")
     return write_alignment(out / "alignment.png", *words, looked.piece_weights, title=longest.text)
 
 
-def spelled(pieces: tuple[str, ...]) -> list[str]:
+def piece_labels(pieces: tuple[str, ...]) -> list[str]:
     """Pieces as they are read: the mark of a space stands for itself alone, the end of a text is a dot."""
     return [piece.replace("▁", "") or "␣" for piece in pieces[:-1]] + ["·"]

@@ -55,14 +55,14 @@ def evaluate(
     """
     from dataclasses import asdict
 
-    from regard.cli.text_lines import lines_of
-    from regard.cli.progress import working
+    from regard.cli.progress import spinner
+    from regard.cli.text_lines import read_file_lines
     from regard.errors import InputError
     from regard.evaluation.evaluate import check_lines, is_tokenized
     from regard.evaluation.evaluate import evaluate as measure
     from regard.views.output_file import writable, write_output
 
-    check_given(hypothesis, translator, source, {"--truncate": truncate, "--device": device is not None})
+    check_inputs(hypothesis, translator, source, {"--truncate": truncate, "--device": device is not None})
     to_stdout = json == Path("-")
     outputs = [path for path in (html, None if to_stdout else json) if path is not None]
     for output in outputs:
@@ -71,7 +71,7 @@ def evaluate(
     given = [path for path in (*references, source, hypothesis, against) if path is not None]
     if given.count(Path("-")) > 1:
         raise InputError("- is standard input, which can be read only once, and it is given twice; name a file.")
-    lines = {path: lines_of(path) for path in given}
+    lines = {path: read_file_lines(path) for path in given}
     check_lines({"standard input" if path == Path("-") else str(path): text for path, text in lines.items()})
     if hypothesis is not None:
         hypotheses = lines[hypothesis]
@@ -79,7 +79,7 @@ def evaluate(
         assert translator is not None  # check_given saw to both
         assert source is not None
         hypotheses = translations(translator, lines[source], truncate, device)
-    with working("measuring"):
+    with spinner("measuring"):
         evaluation = measure(
             hypotheses,
             *(lines[path] for path in references),
@@ -94,7 +94,7 @@ def evaluate(
             "BLEU with others', or give --tokenize none to compare it with that of the same words.",
             file=sys.stderr,
         )
-    document = as_json(asdict(evaluation)) if json else ""
+    document = evaluation_json(asdict(evaluation)) if json else ""
     if to_stdout:
         sys.stdout.write(document)
     else:
@@ -113,7 +113,7 @@ def evaluate(
             print(f"wrote {output}")
 
 
-def check_given(
+def check_inputs(
     hypothesis: Path | None, translator: Path | None, source: Path | None, options: dict[str, bool]
 ) -> None:
     """Refuse both or neither of translations and a translator, what a translator lacks, and its options without it."""
@@ -131,9 +131,9 @@ def check_given(
 
 def translations(folder: Path, lines: list[str], truncate: bool, device: str | None) -> list[str]:
     """Translations made now, by beam search."""
-    from regard.cli.progress import working
+    from regard.cli.progress import spinner
 
-    with working(f"translating {len(lines):,} lines"):
+    with spinner(f"translating {len(lines):,} lines"):
         from regard.translation.translator import Translator
 
         return [one.text for one in Translator.load(folder, device).translate(lines, truncate=truncate)]
@@ -146,7 +146,7 @@ def title(hypothesis: Path | None, translator: Path | None) -> str:
     return "translations" if hypothesis is None or str(hypothesis) == "-" else hypothesis.name
 
 
-def as_json(record: Any) -> str:
+def evaluation_json(record: Any) -> str:
     """An evaluation as a file for other programs."""
     from json import dumps
 

@@ -67,44 +67,44 @@ def explain(
       temperature = 0.5                 what the scores are divided by
       title = "…"  source = "…"         what it is; where the numbers come from
     """
-    from regard.cli.progress import working
+    from regard.cli.progress import spinner
 
     if list_examples:
-        show_list()
+        print_examples()
         return
-    refuse_two_sources(file, example, text)
-    refuse_without_text(text, {"--head": head, "--model": model, "--target": target})
-    refuse_digits(digits)
+    check_single_source(file, example, text)
+    check_model_options(text, {"--head": head, "--model": model, "--target": target})
+    check_digits(digits)
     to_stdout = json == Path("-")
     if json is not None and not to_stdout:
         from regard.views.output_file import writable
 
         writable(json)
-    with working("working it out"):
+    with spinner("working it out"):
         from regard.by_hand.numbers_file import named_mask
         from regard.by_hand.worked_attention import work_out
 
         causal = mask is not None and named_mask(mask) is not None
         query: str | int | None = token
         if text is not None:
-            numbers, query = head_numbers(model, text, head=head, token=token, target=target, truncate=truncate)
+            numbers, query = numbers_from_model(model, text, head=head, token=token, target=target, truncate=truncate)
         else:
-            numbers = own_numbers(file, example)
+            numbers = numbers_from_file(file, example)
         worked = work_out(numbers.changed(temperature=temperature, causal=causal), query)
-    from regard.by_hand.worked_json import as_json
+    from regard.by_hand.worked_json import worked_json
     from regard.views.output_file import write_output
     from regard.views.terminal.matrices import show
 
     if to_stdout:
-        sys.stdout.write(as_json(worked))
+        sys.stdout.write(worked_json(worked))
         return
     show(worked, digits=digits)
     if json is not None:
-        write_output(json, as_json(worked))
+        write_output(json, worked_json(worked))
         print(f"\nwrote {json}")
 
 
-def head_numbers(model: str | None, text: str, **options: Any) -> "tuple[Numbers, int]":
+def numbers_from_model(model: str | None, text: str, **options: Any) -> "tuple[Numbers, int]":
     """Those of a head of a model of transformers, or of a translator that `regard train` wrote, and the token."""
     from regard.translation.translator_folder import holds_translator
 
@@ -118,14 +118,14 @@ def head_numbers(model: str | None, text: str, **options: Any) -> "tuple[Numbers
     return model_numbers(model, text, **options)
 
 
-def own_numbers(file: Path | None, example: str | None) -> "Numbers":
+def numbers_from_file(file: Path | None, example: str | None) -> "Numbers":
     """The numbers of a file, or of a built-in example."""
     from regard.by_hand.numbers_file import example_numbers, read_numbers
 
     return example_numbers(example or "self-attention") if file is None else read_numbers(file)
 
 
-def show_list() -> None:
+def print_examples() -> None:
     """The built-in examples, a line each."""
     from regard.by_hand.examples import titles
 
@@ -135,7 +135,7 @@ def show_list() -> None:
         print(f"{name:<{longest}}  {title}")
 
 
-def refuse_two_sources(file: Path | None, example: str | None, text: str | None) -> None:
+def check_single_source(file: Path | None, example: str | None, text: str | None) -> None:
     """There is one thing to explain."""
     from regard.errors import InputError
 
@@ -144,7 +144,7 @@ def refuse_two_sources(file: Path | None, example: str | None, text: str | None)
         raise InputError(f"got {' and '.join(given)}; give one of them: a file, --example or --text.")
 
 
-def refuse_without_text(text: str | None, options: dict[str, str | None]) -> None:
+def check_model_options(text: str | None, options: dict[str, str | None]) -> None:
     """What belongs to a model needs a text for it to read."""
     from regard.errors import InputError
 
@@ -153,7 +153,7 @@ def refuse_without_text(text: str | None, options: dict[str, str | None]) -> Non
             raise InputError(f"{option} {value} belongs to a model; give the text that it reads with --text.")
 
 
-def refuse_digits(digits: int | None) -> None:
+def check_digits(digits: int | None) -> None:
     """A float64 has 17 digits."""
     from regard.errors import InputError
 

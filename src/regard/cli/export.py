@@ -31,11 +31,11 @@ def export(
       regard export en-ko --to ctranslate2 --out en-ko-ct2
       regard export en-ko --to onnx --out en-ko-onnx --lines test.en
     """
-    from regard.cli.text_lines import lines_of
-    from regard.cli.progress import working
+    from regard.cli.progress import spinner
+    from regard.cli.text_lines import read_file_lines
 
-    checked = None if lines is None else lines_of(lines)
-    with working(f"exporting to {to}"):
+    checked = None if lines is None else read_file_lines(lines)
+    with spinner(f"exporting to {to}"):
         from regard.export import export as write
         from regard.export import format_named
 

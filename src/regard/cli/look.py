@@ -51,7 +51,7 @@ def look(
       regard look - --model openai-community/gpt2 --layer 5 < letter.txt
       regard look "A dog runs." --model en-de --html dog.html
     """
-    from regard.cli.progress import working
+    from regard.cli.progress import spinner
     from regard.views.output_file import writable, write_output
 
     pictures = {".png": png, ".svg": svg, ".pdf": pdf}
@@ -60,16 +60,16 @@ def look(
     for output in outputs:
         writable(output)
     for ending, picture in pictures.items():
-        refuse_other_ending(picture, ending)
+        check_picture_ending(picture, ending)
     if heads:
         from regard.views.picture.canvas import picture_path
 
         picture_path(heads)
-    text = from_stdin() if text == "-" else text
-    with working("reading the text"):
+    text = read_stdin() if text == "-" else text
+    with spinner("reading the text"):
         from regard.tracing.focus import focus_on
 
-        seen = traced(model, text, target, truncate)
+        seen = trace_text(model, text, target, truncate)
         focus = focus_on(seen, token, head, layer)
 
     from regard.views.terminal.trace import show
@@ -77,7 +77,7 @@ def look(
     query, name = focus.query, f"{focus.head.kind} {focus.head.name}"
     if not to_stdout:
         show(seen, token=query, head=name)
-    with working("drawing"):
+    with spinner("drawing"):
         if html:
             seen.html(html, token=query, head=name)
         for picture in pictures.values():
@@ -102,7 +102,7 @@ def look(
         print(f"wrote {output}")
 
 
-def from_stdin() -> str:
+def read_stdin() -> str:
     """The text on standard input.
 
     Raises:
@@ -113,15 +113,15 @@ def from_stdin() -> str:
     return "\n".join(line for lines in read_lines(cast("BufferedIOBase", sys.stdin.buffer)) for line in lines)
 
 
-def traced(model: str | None, text: str, target: str | None, truncate: bool) -> "Trace":
+def trace_text(model: str | None, text: str, target: str | None, truncate: bool) -> "Trace":
     """A text read by a model of transformers, or translated by a translator that `regard train` wrote."""
     from regard.translation.translator_folder import holds_translator
 
     if model is not None and holds_translator(Path(model)):
-        from regard.by_hand.translator_head import translation_of
+        from regard.by_hand.translator_head import translate_or_score
         from regard.translation.translator import Translator
 
-        return translation_of(Translator.load(model), text, target, truncate).trace
+        return translate_or_score(Translator.load(model), text, target, truncate).trace
     from regard.tracing.loading import load
     from regard.tracing.trace import trace
 
@@ -129,7 +129,7 @@ def traced(model: str | None, text: str, target: str | None, truncate: bool) -> 
     return trace(loaded.model, text, target=target, tokenizer=loaded.tokenizer, truncate=truncate)
 
 
-def refuse_other_ending(path: Path | None, ending: str) -> None:
+def check_picture_ending(path: Path | None, ending: str) -> None:
     """Refuse a picture whose name says that it is of another kind."""
     from regard.errors import InputError
 

@@ -56,7 +56,7 @@ def version(show: bool = typer.Option(False, "--version", help="Show the version
         raise typer.Exit
 
 
-def share_the_machine() -> None:
+def limit_thread_spinning() -> None:
     """Let threads that wait for each other soon give their cores away; before torch is imported, or it has no effect.
 
     By itself OpenMP keeps them running much longer. On two idle cores that made training a twenty-fifth faster, but
@@ -66,7 +66,7 @@ def share_the_machine() -> None:
         os.environ["GOMP_SPINCOUNT"] = SPINS
 
 
-def refuse(why: str) -> NoReturn:
+def exit_with_message(why: str) -> NoReturn:
     """Say in one line why there is no more, and end."""
     print(f"regard: {why}", file=sys.stderr)
     sys.exit(2)
@@ -74,16 +74,16 @@ def refuse(why: str) -> NoReturn:
 
 def main() -> None:
     """Run the command line."""
-    share_the_machine()
+    limit_thread_spinning()
     try:
         try:
             app()
         finally:
             sys.stdout.flush()
     except InputError as error:
-        refuse(str(error))
+        exit_with_message(str(error))
     except UnicodeEncodeError as error:
-        refuse(
+        exit_with_message(
             f"the output is in {error.encoding}, which has no {error.object[error.start]!r}; set PYTHONUTF8=1, or "
             "another locale, for UTF-8."
         )
@@ -93,7 +93,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is not tried again at the end
         if error.errno == errno.EPIPE:  # nobody reads on; Typer's answer is the same
             sys.exit(1)
-        refuse(f"cannot write the output: {os.strerror(error.errno).lower()}.")
+        exit_with_message(f"cannot write the output: {os.strerror(error.errno).lower()}.")
     except SystemExit as stop:
         if stop.code == 130:  # Typer's answer to Ctrl-C
             print("regard: stopped", file=sys.stderr)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
+def spinner(what: str) -> Iterator[None]:
     """Show what is being done and for how long, until it is done; nothing where nobody watches."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn

@@ -28,11 +28,11 @@ def sample(
       regard sample --source en --target ko --pairs 20000 --seed 7 --out numbers
       regard train numbers/train.en numbers/train.ko --out translator
     """
-    from regard.cli.progress import working
+    from regard.cli.progress import spinner
     from regard.text.sample import SPLITS, write_sample
     from regard.text.sample import sample as draw
 
-    with working("naming numbers"):
+    with spinner("naming numbers"):
         splits = draw(source, target, dict(zip(SPLITS, (pairs, dev, test), strict=True)), seed=seed, below=below)
         files = write_sample(out, splits, (source, target), replace=force)
     for path in files:

@@ -18,13 +18,13 @@ FIRST_BYTES, MOST_BYTES = 2**12, 2**20
 """How much is read at a time: little at first, so that the first lines are soon answered, then more."""
 
 
-def unpacked(stream: BufferedIOBase) -> BufferedIOBase:
+def decompressed(stream: BufferedIOBase) -> BufferedIOBase:
     """A stream, unpacked where it is packed."""
     file = stream if isinstance(stream, BufferedReader) else BufferedReader(cast("RawIOBase", stream))
     return gzip.open(file) if file.peek(2)[:2] == GZIP else file
 
 
-def arriving(stream: BufferedIOBase) -> Iterator[list[bytes]]:
+def available_lines(stream: BufferedIOBase) -> Iterator[list[bytes]]:
     """The lines of a stream without their ends, all those that are there at a time; a file ends with or without one.
 
     A line is given before its end has come where it is already longer than `LONGEST_LINE`.
@@ -52,7 +52,7 @@ def read_lines(stream: BufferedIOBase, file: Path | None = None) -> Iterator[lis
     """
     name, number = file or "standard input", 0
     try:
-        for lines in arriving(unpacked(stream)):
+        for lines in available_lines(decompressed(stream)):
             texts: list[str] = []
             for line in lines:
                 number += 1
@@ -68,7 +68,7 @@ def read_lines(stream: BufferedIOBase, file: Path | None = None) -> Iterator[lis
         raise InputError(f"cannot read {name}: {reason(error)}.") from error
 
 
-def lines_of(path: Path) -> list[str]:
+def read_file_lines(path: Path) -> list[str]:
     """The lines of a text file; - is standard input.
 
     Raises:
@@ -88,7 +88,7 @@ Tell = Callable[[str], None]
 
 
 @contextmanager
-def watched(stream: BufferedIOBase, what: str) -> Iterator[tuple[Tell, Callable[[int], None]]]:
+def line_progress(stream: BufferedIOBase, what: str) -> Iterator[tuple[Tell, Callable[[int], None]]]:
     """How far the work is, where somebody watches and nothing else is shown: on the error stream's terminal.
 
     Gives two functions: one prints a remark, one counts lines that are done.
@@ -108,23 +108,23 @@ def watched(stream: BufferedIOBase, what: str) -> Iterator[tuple[Tell, Callable[
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(what, total=size_of(stream), lines=0)
+        task = progress.add_task(what, total=file_size(stream), lines=0)
         done = 0
 
         def count(n: int) -> None:
             nonlocal done
             done += n
-            progress.update(task, lines=done, completed=place_in(stream))
+            progress.update(task, lines=done, completed=n_bytes_read(stream))
 
         yield (lambda remark: console.print(remark, markup=False, highlight=False, soft_wrap=True)), count
 
 
-def size_of(stream: BufferedIOBase) -> int | None:
+def file_size(stream: BufferedIOBase) -> int | None:
     """How many bytes a file has; None for what is none."""
     status = os.fstat(stream.fileno())
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def place_in(stream: BufferedIOBase) -> int | None:
+def n_bytes_read(stream: BufferedIOBase) -> int | None:
     """How many bytes have been read; None where that is not known."""
     return stream.tell() if stream.seekable() else None

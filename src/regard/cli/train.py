@@ -76,9 +76,9 @@ def train(
       \\[evaluation]  every_steps  pairs  metric  keep  patience  average
                     log_steps  save_minutes
     """
-    from regard.cli.progress import working
+    from regard.cli.progress import spinner
 
-    with working("loading torch"):
+    with spinner("loading torch"):
         from regard.training.console import Terminal, Watcher
         from regard.training.settings.toml_file import read_config
         from regard.training.train import train as run
@@ -91,12 +91,12 @@ def train(
     with Watcher() if quiet else Terminal() as watcher:
         trained = run(source, target, out, settings, device=device, watcher=watcher)
     if trained.is_main:
-        tell(trained)
+        print_result(trained)
     if trained.reason is None:
         raise typer.Exit(130)
 
 
-def tell(trained: "Trained") -> None:
+def print_result(trained: "Trained") -> None:
     """Say how training ended, and what can be done now."""
     if trained.reason is None:
         print(f"stopped at step {trained.step:,} and saved; the same command goes on from there")

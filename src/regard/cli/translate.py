@@ -90,25 +90,25 @@ def translate(
       regard translate en-fr --sample --temperature 0.7 --top-p 0.9
       regard translate en-fr --json < book.en | jq .alignment
     """
-    from regard.cli.text_lines import read_lines, watched
-    from regard.cli.progress import working
+    from regard.cli.progress import spinner
+    from regard.cli.text_lines import line_progress, read_lines
 
     beams = {"size": beam, "length_penalty": length_penalty, "coverage_penalty": coverage_penalty, "n_best": n_best}
     drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    refuse_contradictions(greedy, sample, beams, drawing)
-    refuse_both({"--prefix": prefix, "--prefix-file": prefix_file})
-    refuse_small("--batch-tokens", batch_tokens)
+    check_search_options(greedy, sample, beams, drawing)
+    check_exclusive({"--prefix": prefix, "--prefix-file": prefix_file})
+    check_positive("--batch-tokens", batch_tokens)
     with ExitStack() as stack:
-        stream = opened(stack, file)
-        beginnings = Beginnings(prefix, prefix_file)
-        with working("loading the translator"):
+        stream = open_input(stack, file)
+        beginnings = Prefixes(prefix, prefix_file)
+        with spinner("loading the translator"):
             from regard.translation.length_batches import BATCH_TOKENS
             from regard.translation.translator import Translator
 
-            search = chosen_search(greedy, sample, beams, drawing)
+            search = search_from_options(greedy, sample, beams, drawing)
             translator = Translator.load(folder, device)
-        form = Form(alignments=alignments, json=as_json, n_best=n_best is not None)
-        tell, count = stack.enter_context(watched(stream, "translating"))
+        form = OutputFormat(alignments=alignments, json=as_json, n_best=n_best is not None)
+        tell, count = stack.enter_context(line_progress(stream, "translating"))
         first = 1
         for lines in read_lines(stream, file):
             for start in range(0, len(lines), LINES):
@@ -131,7 +131,7 @@ def translate(
         beginnings.refuse_more(first - 1)
 
 
-def opened(stack: ExitStack, file: Path | None) -> BufferedIOBase:
+def open_input(stack: ExitStack, file: Path | None) -> BufferedIOBase:
     """What to read.
 
     Raises:
@@ -150,7 +150,7 @@ def opened(stack: ExitStack, file: Path | None) -> BufferedIOBase:
 # Options
 
 
-def refuse_contradictions(
+def check_search_options(
     greedy: bool, sample: bool, beams: dict[str, float | int | None], drawing: dict[str, float | int | None]
 ) -> None:
     """There is one way to search, and options that belong to another have no meaning.
@@ -161,17 +161,17 @@ def refuse_contradictions(
     from regard.errors import InputError
 
     ways = {"greedy": greedy, "sample": sample} | {name: value is not None for name, value in beams.items()}
-    chosen = [option_of(name) for name, there in ways.items() if there]
+    chosen = [option_name(name) for name, there in ways.items() if there]
     if len(chosen) > 1 and (greedy or sample):
         raise InputError(
             f"got {' and '.join(chosen)}; a search is --greedy, or --sample, or a beam with the options of one."
         )
     for name, value in drawing.items():
         if value is not None and not sample:
-            raise InputError(f"{option_of(name)} {value} is about sampling; give --sample as well.")
+            raise InputError(f"{option_name(name)} {value} is about sampling; give --sample as well.")
 
 
-def refuse_both(options: dict[str, object]) -> None:
+def check_exclusive(options: dict[str, object]) -> None:
     """Two options that say the same thing.
 
     Raises:
@@ -183,7 +183,7 @@ def refuse_both(options: dict[str, object]) -> None:
         raise InputError(f"got {' and '.join(options)}; give one of them.")
 
 
-def refuse_small(option: str, value: int | None) -> None:
+def check_positive(option: str, value: int | None) -> None:
     """A count of at least 1.
 
     Raises:
@@ -195,7 +195,7 @@ def refuse_small(option: str, value: int | None) -> None:
         raise InputError(f"{option} {value} must be at least 1.")
 
 
-def chosen_search(greedy: bool, sample: bool, beams: dict[str, Any], drawing: dict[str, Any]) -> "Search":
+def search_from_options(greedy: bool, sample: bool, beams: dict[str, Any], drawing: dict[str, Any]) -> "Search":
     """The search that the options describe.
 
     Raises:
@@ -215,27 +215,27 @@ def chosen_search(greedy: bool, sample: bool, beams: dict[str, Any], drawing: di
     except ValueError as error:
         message = str(error).replace("Greedy()", "--greedy")
         for name in given:
-            message = message.replace(f"{name}=", f"{option_of(name)} ")
+            message = message.replace(f"{name}=", f"{option_name(name)} ")
         raise InputError(message) from error
 
 
-def option_of(name: str) -> str:
+def option_name(name: str) -> str:
     """The option for a number of a search.
 
-    >>> option_of("size"), option_of("n_best")
+    >>> option_name("size"), option_name("n_best")
     ('--beam', '--n-best')
     """
     return "--beam" if name == "size" else f"--{name.replace('_', '-')}"
 
 
-class Beginnings:
+class Prefixes:
     """What translations must begin with: one prefix for all, or a line of a file for each."""
 
     def __init__(self, prefix: str | None, file: Path | None) -> None:
-        from regard.cli.text_lines import lines_of
+        from regard.cli.text_lines import read_file_lines
 
         self.prefix, self.file = prefix, file
-        self.lines = None if file is None else lines_of(file)
+        self.lines = None if file is None else read_file_lines(file)
 
     def of(self, first: int, n: int) -> str | list[str] | None:
         """Those of n lines, the first of which has this number.
@@ -273,7 +273,7 @@ class Beginnings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Form:
+class OutputFormat:
     """How translations are written."""
 
     alignments: bool

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regard.errors import InputError, counted, nearest, needs
-from regard.evaluation.records import Comparison, Evaluation, LengthGroup, Score, Sentence
+from regard.evaluation.records import Comparison, Evaluation, LengthGroup, MetricScore, SentenceScore
 
 LENGTHS = (1, 6, 11, 21, 41, 81)
 """Where the rows of the table by length begin, in words of the reference."""
@@ -63,10 +63,10 @@ def evaluate(
     matches = exact_matches(hypotheses, references, lowercase)
     return Evaluation(
         n_lines=len(hypotheses),
-        scores=scores(metrics, hypotheses, references, against),
+        scores=metric_scores(metrics, hypotheses, references, against),
         exact=percent(matches),
         other_exact=None if against is None else percent(exact_matches(against, references, lowercase)),
-        by_length=by_length(metrics, hypotheses, references, matches),
+        by_length=scores_by_length(metrics, hypotheses, references, matches),
         sentences=worst_first(metrics["chrF"], hypotheses, references, matches, source, against),
     )
 
@@ -120,25 +120,27 @@ def build_metrics(tokenize: str, lowercase: bool) -> dict[str, Any]:
     }
 
 
-def scores(
+def metric_scores(
     metrics: dict[str, Any],
     hypotheses: Sequence[str],
     references: Sequence[Sequence[str]],
     against: Sequence[str] | None,
-) -> tuple[Score, ...]:
+) -> tuple[MetricScore, ...]:
     """Every metric over all lines, beside the second system's where there is one."""
     if against is not None:
-        return compared(metrics, hypotheses, references, against)
+        return paired_bootstrap(metrics, hypotheses, references, against)
     found = []
     for metric in metrics.values():
         score = metric.corpus_score(hypotheses, references)
-        found.append(Score(name=score.name, value=score.score, signature=signature(score.name, metric.get_signature())))
+        found.append(
+            MetricScore(name=score.name, value=score.score, signature=signature(score.name, metric.get_signature()))
+        )
     return tuple(found)
 
 
-def compared(
+def paired_bootstrap(
     metrics: dict[str, Any], hypotheses: Sequence[str], references: Sequence[Sequence[str]], against: Sequence[str]
-) -> tuple[Score, ...]:
+) -> tuple[MetricScore, ...]:
     """Every metric by paired bootstrap; the second system is its baseline."""
     significance = needs("sacrebleu.significance", "translation")
     systems = [("against", against), ("hypotheses", hypotheses)]
@@ -153,7 +155,9 @@ def compared(
             other_interval=float(other.ci),
             p_value=float(own.p_value),
         )
-        found.append(Score(name=name, value=float(own.score), signature=signature(name, said), comparison=comparison))
+        found.append(
+            MetricScore(name=name, value=float(own.score), signature=signature(name, said), comparison=comparison)
+        )
     return tuple(found)
 
 
@@ -177,7 +181,7 @@ def percent(matches: Sequence[bool]) -> float:
     return 100 * sum(matches) / len(matches)
 
 
-def by_length(
+def scores_by_length(
     metrics: dict[str, Any],
     hypotheses: Sequence[str],
     references: Sequence[Sequence[str]],
@@ -214,12 +218,12 @@ def worst_first(
     matches: Sequence[bool],
     source: Sequence[str] | None,
     against: Sequence[str] | None,
-) -> tuple[Sentence, ...]:
+) -> tuple[SentenceScore, ...]:
     """Every line with its own chrF, the lowest first."""
     sentences = []
     for i, (hypothesis, *right) in enumerate(zip(hypotheses, *references, strict=True)):
         sentences.append(
-            Sentence(
+            SentenceScore(
                 line=i + 1,
                 chrf=100.0 if hypothesis in right else chrf.sentence_score(hypothesis, right).score,  # 0 of two empty
                 exact=matches[i],

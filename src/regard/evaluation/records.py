@@ -24,7 +24,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Score:
+class MetricScore:
     """One metric over all lines.
 
     Attributes:
@@ -59,7 +59,7 @@ class LengthGroup:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sentence:
+class SentenceScore:
     """One line with its chrF.
 
     Attributes:
@@ -90,8 +90,8 @@ class Evaluation:
     """
 
     n_lines: int
-    scores: tuple[Score, ...]
+    scores: tuple[MetricScore, ...]
     exact: float
     other_exact: float | None
     by_length: tuple[LengthGroup, ...]
-    sentences: tuple[Sentence, ...]
+    sentences: tuple[SentenceScore, ...]

@@ -19,7 +19,7 @@ from typing import Any
 
 from regard.errors import InputError, nearest, reason
 from regard.export.parity import Parity, compare, made_up
-from regard.translation.translator_folder import Contents, read_translator
+from regard.translation.translator_folder import TranslatorContents, read_translator
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +37,7 @@ class Format:
     usage: str
 
     @property
-    def write(self) -> Callable[[Contents, Path], None]:
+    def write(self) -> Callable[[TranslatorContents, Path], None]:
         """Fills an empty folder."""
         return import_module(self.module).write
 

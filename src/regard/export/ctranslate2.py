@@ -21,7 +21,7 @@ from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from regard.transformer.config import TransformerConfig
 from regard.transformer.feed_forward import GATES
 from regard.transformer.model import Transformer
-from regard.translation.translator_folder import Contents
+from regard.translation.translator_folder import TranslatorContents
 
 ACTIVATIONS = {
     "relu": "RELU",
@@ -41,7 +41,7 @@ LONGEST = 1024
 """Positions that there are at least where they are waves; CTranslate2 writes up to 256 pieces unless told otherwise."""
 
 
-def write(contents: Contents, folder: Path) -> None:
+def write(contents: TranslatorContents, folder: Path) -> None:
     """Write a translator as CTranslate2 reads it.
 
     Raises:

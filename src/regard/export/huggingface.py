@@ -26,7 +26,7 @@ from regard.tracing.loading import quiet
 from regard.transformer.config import TransformerConfig
 from regard.transformer.marian import ACTIVATIONS, pairs, reordered, to_marian, turns
 from regard.transformer.model import Transformer
-from regard.translation.translator_folder import Contents
+from regard.translation.translator_folder import TranslatorContents
 
 if TYPE_CHECKING:
     from transformers import PegasusForConditionalGeneration, PreTrainedModel
@@ -35,7 +35,7 @@ BEAM = 5
 """Translations that its generate() follows at a time, as regard translate does."""
 
 
-def write(contents: Contents, folder: Path) -> None:
+def write(contents: TranslatorContents, folder: Path) -> None:
     """Write a translator as transformers reads it.
 
     Raises:
@@ -145,7 +145,7 @@ def filled_up(parameter: Float[Tensor, "*shape"], size: int, axis: int, value: f
     return F.pad(parameter, missing, value=value)
 
 
-def write_tokenizer(contents: Contents, folder: Path) -> None:
+def write_tokenizer(contents: TranslatorContents, folder: Path) -> None:
     """The vocabularies as Marian's tokenizer reads them."""
     source, target = contents.source_vocabulary, contents.target_vocabulary
     joint = source is target

@@ -30,13 +30,13 @@ from regard.export.transformer_graphs import PAST, Graphs, transformer_graphs
 from regard.recurrent.model import Recurrent
 from regard.text.vocabulary import BOS, EOS, PAD
 from regard.transformer.model import Transformer
-from regard.translation.translator_folder import Contents
+from regard.translation.translator_folder import TranslatorContents
 
 OPSET = 18
 """The version of ONNX's operators; of 2022, so that runtimes in use know it."""
 
 
-def write(contents: Contents, folder: Path) -> None:
+def write(contents: TranslatorContents, folder: Path) -> None:
     """Write a translator as ONNX graphs.
 
     Raises:

@@ -18,10 +18,10 @@ import torch
 from regard.errors import InputError
 from regard.text.cleaning import tidied
 from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
-from regard.translation.translator_folder import Contents
 from regard.translation.model_protocol import TranslatingModel
 from regard.translation.search.greedy import Greedy
-from regard.translation.search.interface import Hypothesis, Sources
+from regard.translation.search.interface import Hypothesis, SourceBatch
+from regard.translation.translator_folder import TranslatorContents
 
 TOLERANCE = 1e-3
 """Nats that two float32 computations of one token's log-probability may differ by."""
@@ -72,7 +72,7 @@ class Parity:
         )
 
 
-def compare(contents: Contents, exported: Exported, lines: Sequence[str]) -> Parity:
+def compare(contents: TranslatorContents, exported: Exported, lines: Sequence[str]) -> Parity:
     """Translate some lines by both, tidied as our vocabulary would.
 
     Raises:
@@ -92,7 +92,7 @@ def compare(contents: Contents, exported: Exported, lines: Sequence[str]) -> Par
     )
 
 
-def one_line(contents: Contents, exported: Exported, line: str) -> tuple[bool, float, float]:
+def one_line(contents: TranslatorContents, exported: Exported, line: str) -> tuple[bool, float, float]:
     """Whether the translation is the same, the difference, and the gap."""
     ids = [*contents.source_vocabulary.encode(line), EOS]
     if len(ids) > contents.model.config.max_tokens:
@@ -100,7 +100,7 @@ def one_line(contents: Contents, exported: Exported, line: str) -> tuple[bool, f
             f"a line to check by has {len(ids):,} pieces and the model reads at most "
             f"{contents.model.config.max_tokens:,}: {line[:60]!r}; leave it out."
         )
-    sources = Sources.of(contents.model, [ids])
+    sources = SourceBatch.of(contents.model, [ids])
     own = Greedy().run(contents.model, sources)[0][0]
     tokens, text = exported.translate(line, sources.limits[0])
     own_tokens = list(own.tokens)
@@ -113,7 +113,7 @@ def one_line(contents: Contents, exported: Exported, line: str) -> tuple[bool, f
 
 
 @torch.inference_mode()
-def between(model: TranslatingModel, sources: Sources, own: Hypothesis, tokens: Sequence[int]) -> float:
+def between(model: TranslatingModel, sources: SourceBatch, own: Hypothesis, tokens: Sequence[int]) -> float:
     """By how much our model finds its own piece likelier where another translation begins to differ.
 
     Infinite where only the texts differ: then pieces became a text in another way.

@@ -15,9 +15,9 @@ from regard.text.vocabulary import EOS, Vocabulary
 from regard.training.loss import loss_of
 from regard.training.state import Judged, State
 from regard.training.store.snapshots import mean_parameters
-from regard.translation.translator_folder import write_translator
 from regard.translation.search.greedy import Greedy
-from regard.translation.search.interface import Sources
+from regard.translation.search.interface import SourceBatch
+from regard.translation.translator_folder import write_translator
 
 AT_ONCE = 64
 """Sentences that are translated in one batch."""
@@ -124,7 +124,7 @@ class Judge:
         by_length = sorted(range(len(sources)), key=lambda number: len(sources[number]))
         for start in range(0, len(by_length), AT_ONCE):
             numbers = by_length[start : start + AT_ONCE]
-            batch = Sources.of(self.model, [[*sources[n], EOS] for n in numbers], device=self.device)
+            batch = SourceBatch.of(self.model, [[*sources[n], EOS] for n in numbers], device=self.device)
             for number, hypotheses in zip(numbers, Greedy().run(self.model, batch), strict=True):
                 found[number] = self.target_vocabulary.decode(list(hypotheses[0].tokens))
         return [found[number] for number in range(len(sources))]

@@ -35,7 +35,7 @@ from regard.training.state import Judged, Position, State
 from regard.training.store.checkpoint import latest_checkpoint
 from regard.training.store.folder import claim, stored_config
 from regard.training.store.log import Log
-from regard.translation.translator_folder import fill, kinds
+from regard.translation.translator_folder import load_parameters, model_kinds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,7 +137,7 @@ def begin(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher)
     torch.manual_seed(seed_of(config.training.seed))
     model = build(prepared)
     if prepared.start is not None:
-        fill(model, prepared.start)
+        load_parameters(model, prepared.start)
     training = config.training
     module = processes.wrap(TeacherForced(model, training.label_smoothing, training.r_drop), training.shard)
     optimiser = make_optimiser(module, training.learning_rate or 0.0, training.weight_decay)
@@ -161,7 +161,7 @@ def begin(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher)
 
 def build(prepared: Prepared) -> Any:
     """A model of the settings' kind and size, newly drawn."""
-    return kinds()[prepared.config.model.kind].model(prepared.model_config())
+    return model_kinds()[prepared.config.model.kind].model(prepared.model_config())
 
 
 def restored(out: Path, processes: Processes, module: nn.Module, optimiser: Optimizer, watcher: Watcher) -> State:

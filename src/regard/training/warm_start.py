@@ -13,7 +13,7 @@ from regard.errors import InputError
 from regard.tensor_file import write_tensors
 from regard.training.settings.config import Kind, TrainConfig
 from regard.training.settings.toml_file import MEASURED
-from regard.translation.translator_folder import Contents, kind_of, own_tensors, read_translator
+from regard.translation.translator_folder import TranslatorContents, kind_of, read_translator, unique_tensors
 
 FREE = {"dropout", "attention_dropout"}
 """What may be other than in the translator: all else would make its parameters mean something else."""
@@ -22,7 +22,7 @@ START = "start.safetensors"
 """A copy of the parameters, so that the translator's own folder may change or go away."""
 
 
-def start_of(config: TrainConfig) -> Contents | None:
+def start_of(config: TrainConfig) -> TranslatorContents | None:
     """The translator that a training begins with; None = a new one.
 
     Raises:
@@ -31,12 +31,12 @@ def start_of(config: TrainConfig) -> Contents | None:
     return None if config.model.start_from is None else read_translator(Path(config.model.start_from))
 
 
-def copy_parameters(start: Contents, folder: Path) -> None:
+def copy_parameters(start: TranslatorContents, folder: Path) -> None:
     """Keep the parameters of the translator that a training begins with."""
-    write_tensors(folder / START, own_tensors(start.model))
+    write_tensors(folder / START, unique_tensors(start.model))
 
 
-def with_start(config: TrainConfig, start: Contents) -> TrainConfig:
+def with_start(config: TrainConfig, start: TranslatorContents) -> TrainConfig:
     """The settings with what follows from the translator that training begins with.
 
     Raises:

@@ -21,7 +21,7 @@ from torch import Tensor
 from regard.attention.pattern import Pattern
 
 
-def looked(cross: tuple[Pattern, ...], layer: int | None = None) -> Float[Tensor, "batch target source"]:
+def cross_weights(cross: tuple[Pattern, ...], layer: int | None = None) -> Float[Tensor, "batch target source"]:
     """How much each target token looked at each source token: the mean over the heads of one layer.
 
     Args:

@@ -14,7 +14,7 @@ from regard.attention.pattern import Pattern
 
 
 @runtime_checkable
-class Sizes(Protocol):
+class ModelSizes(Protocol):
     """What the search must know of a model's config."""
 
     @property
@@ -31,19 +31,19 @@ class Sizes(Protocol):
 
 
 @runtime_checkable
-class State(Protocol):
+class DecoderState(Protocol):
     """What a decoder knows between two steps; a value, which no step changes."""
 
     @property
     def n_tokens(self) -> int:
         """How many target tokens have been read."""
 
-    def select(self, rows: Int[Tensor, " rows"]) -> "State":
+    def select(self, rows: Int[Tensor, " rows"]) -> "DecoderState":
         """The state of some rows of the batch, in the order asked for; a row may come several times."""
 
 
 @runtime_checkable
-class Step(Protocol):
+class DecoderStep(Protocol):
     """What a model expects after each of the tokens it was just given, and where those looked in the source."""
 
     @property
@@ -52,7 +52,7 @@ class Step(Protocol):
 
     @property
     def state(self) -> Any:
-        """The `State` that the next step takes."""
+        """The `DecoderState` that the next step takes."""
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
@@ -63,7 +63,7 @@ class Step(Protocol):
 
 
 @runtime_checkable
-class Predicted(Protocol):
+class ForcedDecoding(Protocol):
     """What a model expects after each token of a whole target, and how it looked, layer by layer."""
 
     @property
@@ -88,7 +88,7 @@ class TranslatingModel(Protocol):
     """A module that reads a source and writes a target, all at once or step by step."""
 
     @property
-    def config(self) -> Sizes:
+    def config(self) -> ModelSizes:
         """What it is built from."""
 
     def __call__(
@@ -96,11 +96,11 @@ class TranslatingModel(Protocol):
         source: Int[Tensor, "batch source"],
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
-    ) -> Predicted:
+    ) -> ForcedDecoding:
         """Read sources and whole targets, BOS first, both padded on the right; `lengths` are the sources' own."""
 
-    def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> State:
+    def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> DecoderState:
         """Read the sources once: what is known before the first target token."""
 
-    def step(self, tokens: Int[Tensor, "batch new"], state: Any) -> Step:
+    def step(self, tokens: Int[Tensor, "batch new"], state: Any) -> DecoderStep:
         """Read the next target tokens of each row, BOS first; the state is one that this model gave."""

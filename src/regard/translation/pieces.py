@@ -11,16 +11,16 @@ UNKNOWN = "⁇"
 """What stands in a translation where the translator wrote that it does not know; SentencePiece writes the same."""
 
 
-def words_of(pieces: Sequence[str]) -> tuple[int, ...]:
+def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:
     """Which of the words that pieces make up each piece belongs to, words counted from 0.
 
     A piece of nothing but space belongs to the word after it, or to the last; one with the end of a word and the
     beginning of the next to the first of them.
 
-    >>> words_of(["▁Ein", "▁H", "und", "▁", "<0xEB>", "<0xB1>", "<0x80>"])
+    >>> word_of_each_piece(["▁Ein", "▁H", "und", "▁", "<0xEB>", "<0xB1>", "<0x80>"])
     (0, 1, 1, 2, 2, 2, 2)
     """
-    spelt = [letters_of(piece) for piece in pieces]
+    spelt = [bytes_of_piece(piece) for piece in pieces]
     piece_of = [piece for piece, letters in enumerate(spelt) for _ in letters]
     word_of: list[int | None] = [None] * len(spelt)
     n_words, place, in_word = 0, 0, False
@@ -38,7 +38,7 @@ def words_of(pieces: Sequence[str]) -> tuple[int, ...]:
     return tuple(reversed(following))
 
 
-def words_in(text: str, pieces: Sequence[str], whole: bool = True) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def words_and_pieces(text: str, pieces: Sequence[str], whole: bool = True) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """The words of a text, as white space divides it, and which of them each of its pieces belongs to.
 
     A word of nothing that can be printed has no piece, and one with "▁" in it is several words to the vocabulary.
@@ -46,42 +46,42 @@ def words_in(text: str, pieces: Sequence[str], whole: bool = True) -> tuple[tupl
     Args:
         whole: whether the pieces are those of the whole text, or only of its beginning.
 
-    >>> words_in("Ein  Hund\t.", ["▁Ein", "▁Hund", "▁."])
+    >>> words_and_pieces("Ein  Hund\t.", ["▁Ein", "▁Hund", "▁."])
     (('Ein', 'Hund', '.'), (0, 1, 2))
-    >>> words_in("Ein \\x01 Hund▁.", ["▁Ein", "▁Hund", "▁."])
+    >>> words_and_pieces("Ein \\x01 Hund▁.", ["▁Ein", "▁Hund", "▁."])
     (('Ein', '\\x01', 'Hund▁.'), (0, 2, 2))
     """
-    words, word_of = text.split(), words_of(pieces)
+    words, word_of = text.split(), word_of_each_piece(pieces)
     places = [place for place, word in enumerate(words) for _ in tidied(word).split()]
     n_words = max(word_of, default=-1) + 1
     if n_words > len(places) or (whole and n_words < len(places)):  # a vocabulary that changes the letters
-        return tuple(spelled(pieces).split()), word_of
+        return tuple(text_of_pieces(pieces).split()), word_of
     return tuple(words), tuple(places[word] for word in word_of)
 
 
-def spelled(pieces: Sequence[str]) -> str:
+def text_of_pieces(pieces: Sequence[str]) -> str:
     """The text that pieces make up.
 
-    >>> spelled(["▁Ein", "▁H", "und", "▁", "<0xEB>", "<0xB1>", "<0x80>"])
+    >>> text_of_pieces(["▁Ein", "▁H", "und", "▁", "<0xEB>", "<0xB1>", "<0x80>"])
     'Ein Hund 뱀'
     """
-    return b"".join(map(letters_of, pieces)).decode(errors="replace").strip()
+    return b"".join(map(bytes_of_piece, pieces)).decode(errors="replace").strip()
 
 
-def letters_of(piece: str) -> bytes:
+def bytes_of_piece(piece: str) -> bytes:
     """What a piece of SentencePiece's stands for: "▁" is a space, "<0xEB>" a byte."""
     if re.fullmatch("<0x[0-9A-F]{2}>", piece):
         return bytes([int(piece[3:5], 16)])
     return piece.replace("▁", " ").encode()
 
 
-def shown(pieces: Sequence[str], ids: Sequence[int], special: Collection[int]) -> tuple[Token, ...]:
+def trace_tokens(pieces: Sequence[str], ids: Sequence[int], special: Collection[int]) -> tuple[Token, ...]:
     """Pieces as the tokens of a trace.
 
     Args:
         special: ids that stand for no letters, such as EOS.
 
-    >>> [token.text for token in shown(["▁snake", "s", "▁", "ẞ", "</s>"], [7, 8, 9, 1, 3], {3})]
+    >>> [token.text for token in trace_tokens(["▁snake", "s", "▁", "ẞ", "</s>"], [7, 8, 9, 1, 3], {3})]
     ['snake', 's', '␣', '[UNK:ẞ]', '</s>']
     """
     tokens = []

@@ -31,7 +31,7 @@ def check_texts(texts: Sequence[str], what: str, first: int) -> None:
             raise TypeError(f"{what} of line {number} is {type_name(text)}; it takes a str.")
 
 
-def prefixes(prefix: str | Sequence[str] | None, texts: Sequence[str], first: int = 1) -> Sequence[str]:
+def prefix_for_each(prefix: str | Sequence[str] | None, texts: Sequence[str], first: int = 1) -> Sequence[str]:
     """A prefix for each text.
 
     Raises:

@@ -22,16 +22,21 @@ from regard.errors import InputError
 from regard.text.cleaning import tidied
 from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
 from regard.tracing.trace import Trace
-from regard.translation.alignment import Alignment, looked
-from regard.translation.translator_folder import read_translator, write_translator
-from regard.translation.length_batches import BATCH_TOKENS, batches, budgeted, longer_side
-from regard.translation.model_protocol import Predicted, TranslatingModel
-from regard.translation.pieces import UNKNOWN, shown, spelled, words_in
-from regard.translation.request import Request, check_texts, prefixes
+from regard.translation.alignment import Alignment, cross_weights
+from regard.translation.length_batches import (
+    BATCH_TOKENS,
+    groups_within_budget,
+    n_tokens_of_longer_side,
+    request_batches,
+)
+from regard.translation.model_protocol import ForcedDecoding, TranslatingModel
+from regard.translation.pieces import UNKNOWN, text_of_pieces, trace_tokens, words_and_pieces
+from regard.translation.request import Request, check_texts, prefix_for_each
 from regard.translation.search.beam import Beam
-from regard.translation.search.interface import Hypothesis, Search, Sources, padded
+from regard.translation.search.interface import Hypothesis, Search, SourceBatch, pad_sequences
 from regard.translation.search.top_logits import log_softmax
 from regard.translation.translation import Translation
+from regard.translation.translator_folder import read_translator, write_translator
 
 CERTAIN = Hypothesis(tokens=(), log_probability=0.0, score=0.0)
 """The translation of an empty text."""
@@ -118,7 +123,7 @@ class Translator:
             raise TypeError(f"search is {type_name(search)}; it takes an object such as Beam().")
         check_texts(texts, "the text", first)
         read = self.source_vocabulary.encode_all(texts)
-        starts = prefixes(prefix, texts, first)
+        starts = prefix_for_each(prefix, texts, first)
         forced = self.target_vocabulary.encode_all(starts)
         for number, (start, ids) in enumerate(zip(starts, forced, strict=True), first):
             if UNK in ids:
@@ -127,9 +132,9 @@ class Translator:
         each = zip(texts, read, forced, strict=True)
         requests = [self._request(place, *one, first, truncate) for place, one in enumerate(each)]
         found = {one.place: self._translation(one, [CERTAIN]) for one in requests if one.empty}
-        with evaluating(self.model):
-            for batch in batches([one for one in requests if not one.empty], batch_tokens):
-                sources = Sources.of(
+        with evaluation_mode(self.model):
+            for batch in request_batches([one for one in requests if not one.empty], batch_tokens):
+                sources = SourceBatch.of(
                     self.model,
                     [one.ids for one in batch],
                     [one.prefix for one in batch],
@@ -173,9 +178,11 @@ class Translator:
             for one, target in zip(requests, targets, strict=True)
         ]
         found: dict[int, Translation] = {}
-        order = sorted(range(len(given)), key=lambda place: -longer_side(given[place]))
-        with evaluating(self.model), torch.no_grad():
-            for places in budgeted(order, lambda place: longer_side(given[place]), batch_tokens):
+        order = sorted(range(len(given)), key=lambda place: -n_tokens_of_longer_side(given[place]))
+        with evaluation_mode(self.model), torch.no_grad():
+            for places in groups_within_budget(
+                order, lambda place: n_tokens_of_longer_side(given[place]), batch_tokens
+            ):
                 logits = self._read_again([given[place] for place in places]).logits
                 known = log_softmax(logits).to(widest_type(logits.device))
                 for place, rows in zip(places, known, strict=True):
@@ -198,11 +205,13 @@ class Translator:
             ValueError: there is no such layer.
         """
         found: dict[int, Alignment] = {}
-        order = sorted(range(len(translations)), key=lambda place: -longer_side(translations[place]))
-        with evaluating(self.model), torch.no_grad():
-            for places in budgeted(order, lambda place: longer_side(translations[place]), batch_tokens):
+        order = sorted(range(len(translations)), key=lambda place: -n_tokens_of_longer_side(translations[place]))
+        with evaluation_mode(self.model), torch.no_grad():
+            for places in groups_within_budget(
+                order, lambda place: n_tokens_of_longer_side(translations[place]), batch_tokens
+            ):
                 batch = [translations[place] for place in places]
-                weights = looked(self._read_again(batch).cross, layer).cpu()
+                weights = cross_weights(self._read_again(batch).cross, layer).cpu()
                 for place, one, rows in zip(places, batch, weights, strict=True):
                     found[place] = self._alignment(one, rows[: len(one.target_ids) + 1, : len(one.source_ids)])
         return [found[place] for place in range(len(translations))]
@@ -224,11 +233,11 @@ class Translator:
 
     def trace(self, translation: Translation) -> Trace:
         """Who looked at whom, in every layer and head, while the translation is read once more."""
-        with evaluating(self.model), torch.no_grad():
+        with evaluation_mode(self.model), torch.no_grad():
             predicted = self._read_again([translation])
             kinds = {"encoder": predicted.encoder, "decoder": predicted.decoder, "cross": predicted.cross}
             attended = {
-                kind: {layer: attended_again(pattern) for layer, pattern in enumerate(patterns)}
+                kind: {layer: attend_again(pattern) for layer, pattern in enumerate(patterns)}
                 for kind, patterns in kinds.items()
                 if patterns
             }
@@ -238,8 +247,8 @@ class Translator:
             model=self.name,
             text=translation.source,
             target_text=translation.text,
-            source=shown(translation.source_pieces, translation.source_ids, end),
-            target=shown(tokens, ids, {BOS}),
+            source=trace_tokens(translation.source_pieces, translation.source_ids, end),
+            target=trace_tokens(tokens, ids, {BOS}),
             attended=attended,
         )
 
@@ -292,7 +301,7 @@ class Translator:
         known = UNK not in hypothesis.tokens
         return Translation(
             source=request.source,
-            text=self.target_vocabulary.decode(list(hypothesis.tokens)) if known else spelled(target),
+            text=self.target_vocabulary.decode(list(hypothesis.tokens)) if known else text_of_pieces(target),
             score=hypothesis.score,
             log_probability=hypothesis.log_probability,
             source_ids=request.ids,
@@ -311,18 +320,18 @@ class Translator:
 
     # What it looked at
 
-    def _read_again(self, translations: Sequence[Translation]) -> Predicted:
+    def _read_again(self, translations: Sequence[Translation]) -> ForcedDecoding:
         """The model's forced pass over translations, BOS before each."""
-        source, lengths = padded([one.source_ids for one in translations])
-        target, _ = padded([(BOS, *one.target_ids) for one in translations])
+        source, lengths = pad_sequences([one.source_ids for one in translations])
+        target, _ = pad_sequences([(BOS, *one.target_ids) for one in translations])
         return self.model(source.to(self.device), lengths.to(self.device), target.to(self.device))
 
     def _alignment(self, translation: Translation, weights: Tensor) -> Alignment:
         """The alignment of one translation from what each of its pieces looked at, EOS last."""
-        source_words, source_word_of = words_in(
+        source_words, source_word_of = words_and_pieces(
             translation.source, translation.source_pieces[:-1], whole=not translation.left_out
         )
-        target_words, target_word_of = words_in(translation.text, translation.target_pieces)
+        target_words, target_word_of = words_and_pieces(translation.text, translation.target_pieces)
         return Alignment(
             source_words=source_words,
             target_words=target_words,
@@ -346,7 +355,7 @@ class Translator:
             else:
                 largest = alignment.weights[alignment.target_word_of[row]].argmax()
                 pieces[row] = tidied(alignment.source_words[int(largest)])
-        return replace(translation, text=spelled(pieces), target_pieces=tuple(pieces))
+        return replace(translation, text=text_of_pieces(pieces), target_pieces=tuple(pieces))
 
     def __repr__(self) -> str:
         return (
@@ -355,7 +364,7 @@ class Translator:
         )
 
 
-def attended_again(pattern: Pattern) -> Attended:
+def attend_again(pattern: Pattern) -> Attended:
     """The attention step of a pattern, run again, so that a trace can compare the kernel with the weights."""
     return attend(
         pattern.query,
@@ -368,7 +377,7 @@ def attended_again(pattern: Pattern) -> Attended:
 
 
 @contextmanager
-def evaluating(model: TranslatingModel) -> Iterator[None]:
+def evaluation_mode(model: TranslatingModel) -> Iterator[None]:
     """Within this, a module is in evaluation mode."""
     in_training = [module for module in model.modules() if module.training] if isinstance(model, nn.Module) else []
     for module in in_training:

@@ -25,7 +25,7 @@ from regard.translation.model_protocol import TranslatingModel
 
 FORMAT = "regard translator"
 VERSION = 1
-NAME, PARAMETERS, JOINT, SOURCE, TARGET = (
+DESCRIPTION_FILE, PARAMETERS_FILE, JOINT_VOCABULARY, SOURCE_VOCABULARY, TARGET_VOCABULARY = (
     "translator.json",
     "model.safetensors",
     "vocabulary.spm",
@@ -35,7 +35,7 @@ NAME, PARAMETERS, JOINT, SOURCE, TARGET = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Kind:
+class ModelKind:
     """A kind of model: what it is built from, and how."""
 
     config: Any
@@ -43,7 +43,7 @@ class Kind:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Contents:
+class TranslatorContents:
     """What a translator's folder holds.
 
     Attributes:
@@ -57,7 +57,7 @@ class Contents:
     extra: Mapping[str, Any]
 
 
-def kinds() -> dict[str, Kind]:
+def model_kinds() -> dict[str, ModelKind]:
     """Every kind of model that a folder may hold, by name."""
     from regard.recurrent.config import RecurrentConfig
     from regard.recurrent.model import Recurrent
@@ -65,8 +65,8 @@ def kinds() -> dict[str, Kind]:
     from regard.transformer.model import Transformer
 
     return {
-        "transformer": Kind(config=TransformerConfig, model=Transformer),
-        "recurrent": Kind(config=RecurrentConfig, model=Recurrent),
+        "transformer": ModelKind(config=TransformerConfig, model=Transformer),
+        "recurrent": ModelKind(config=RecurrentConfig, model=Recurrent),
     }
 
 
@@ -90,7 +90,11 @@ def write_translator(
     """
     kind = kind_of(model)
     joint = source_vocabulary is target_vocabulary
-    vocabularies = {JOINT: source_vocabulary} if joint else {SOURCE: source_vocabulary, TARGET: target_vocabulary}
+    vocabularies = (
+        {JOINT_VOCABULARY: source_vocabulary}
+        if joint
+        else {SOURCE_VOCABULARY: source_vocabulary, TARGET_VOCABULARY: target_vocabulary}
+    )
     about = {
         "format": FORMAT,
         "version": VERSION,
@@ -104,35 +108,35 @@ def write_translator(
         folder.mkdir(parents=True, exist_ok=True)
         for name, vocabulary in vocabularies.items():
             vocabulary.save(folder / name)
-        write_tensors(folder / PARAMETERS, own_tensors(model))
-        write_whole(folder / NAME, json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+        write_tensors(folder / PARAMETERS_FILE, unique_tensors(model))
+        write_whole(folder / DESCRIPTION_FILE, json.dumps(about, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
         raise InputError(f"cannot write a translator into {folder}: {reason(error)}; name another folder.") from error
     return folder
 
 
-def read_translator(folder: Path, device: torch.device | str = "cpu") -> Contents:
+def read_translator(folder: Path, device: torch.device | str = "cpu") -> TranslatorContents:
     """Read a translator from its folder.
 
     Raises:
         InputError: there is none, or it is damaged, or a newer regard wrote it; the message says which and what to do.
     """
-    about = read_about(folder)
-    kind = kinds()[about["kind"]]
+    about = read_description(folder)
+    kind = model_kinds()[about["kind"]]
     config = config_from(folder, kind.config, about["config"])
     with torch.random.fork_rng(devices=[]):  # the first parameters are drawn only to be replaced
         model = kind.model(config)
-    fill(model, folder / PARAMETERS)
-    names = (JOINT, JOINT) if about["joint"] else (SOURCE, TARGET)
+    load_parameters(model, folder / PARAMETERS_FILE)
+    names = (JOINT_VOCABULARY, JOINT_VOCABULARY) if about["joint"] else (SOURCE_VOCABULARY, TARGET_VOCABULARY)
     loaded = {name: read_vocabulary(folder / name) for name in dict.fromkeys(names)}
     source, target = (loaded[name] for name in names)
-    for name, vocabulary, size in zip(names, (source, target), sizes(config), strict=True):
+    for name, vocabulary, size in zip(names, (source, target), vocabulary_sizes(config), strict=True):
         if len(vocabulary) != size:
             raise InputError(
                 f"{folder} does not fit together: {name} has {len(vocabulary):,} tokens and the model was built for "
                 f"{size:,}; copy the whole folder again, or train into a new one."
             )
-    return Contents(
+    return TranslatorContents(
         model=model.to(device).eval(), source_vocabulary=source, target_vocabulary=target, extra=about["extra"]
     )
 
@@ -140,7 +144,7 @@ def read_translator(folder: Path, device: torch.device | str = "cpu") -> Content
 # Writing
 
 
-def own_tensors(model: TranslatingModel) -> dict[str, Tensor]:
+def unique_tensors(model: TranslatingModel) -> dict[str, Tensor]:
     """The model's tensors, each once, by the first of its names.
 
     Raises:
@@ -161,7 +165,7 @@ def kind_of(model: object) -> str:
     Raises:
         TypeError: it is of none.
     """
-    for name, kind in kinds().items():
+    for name, kind in model_kinds().items():
         if type(model) is kind.model:
             return name
     raise TypeError(f"a folder holds a Transformer or a Recurrent; got a {type(model).__name__}.")
@@ -179,20 +183,20 @@ def package_version() -> str:
 
 def holds_translator(folder: Path) -> bool:
     """Whether a folder says that there is a translator in it."""
-    return (folder / NAME).is_file()
+    return (folder / DESCRIPTION_FILE).is_file()
 
 
-def read_about(folder: Path) -> dict[str, Any]:
+def read_description(folder: Path) -> dict[str, Any]:
     """What a folder says that it holds.
 
     Raises:
         InputError: it holds no translator, or one that cannot be read.
     """
-    path = folder / NAME
+    path = folder / DESCRIPTION_FILE
     try:
         about = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise no_translator(folder) from error
+        raise missing_translator_error(folder) from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}; make it readable, or copy the folder again.") from error
     except ValueError as error:
@@ -204,8 +208,8 @@ def read_about(folder: Path) -> dict[str, Any]:
             f"{path} is of version {about.get('version')} (written by regard {about.get('regard', '?')}) and this "
             f"regard reads version {VERSION}; install a newer one with pip install -U regard."
         )
-    if about.get("kind") not in kinds():
-        names = list(kinds())
+    if about.get("kind") not in model_kinds():
+        names = list(model_kinds())
         close = nearest(str(about.get("kind")), names, n=1)[0]
         raise InputError(f"{path} names the unknown kind {about.get('kind')!r}; nearest: {close}.")
     expected = {"joint": bool, "config": dict, "extra": dict}
@@ -215,12 +219,12 @@ def read_about(folder: Path) -> dict[str, Any]:
     return about
 
 
-def no_translator(folder: Path) -> InputError:
+def missing_translator_error(folder: Path) -> InputError:
     """The refusal of what holds no translator."""
     if folder.is_dir():
         return InputError(
-            f"{folder} holds no translator: there is no {NAME} in it; give the folder that regard train wrote with "
-            "--out (it is a translator from the first evaluation on)."
+            f"{folder} holds no translator: there is no {DESCRIPTION_FILE} in it; give the folder that regard train "
+            "wrote with --out (it is a translator from the first evaluation on)."
         )
     what = "is a file" if folder.exists() else "does not exist"
     return InputError(f"{folder} {what}; give the folder that regard train wrote with --out.")
@@ -232,7 +236,7 @@ def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
     Raises:
         InputError: a field that there is not, or a value that cannot be.
     """
-    path, names = folder / NAME, [field.name for field in fields(kind)]
+    path, names = folder / DESCRIPTION_FILE, [field.name for field in fields(kind)]
     for name in values:
         if name not in names:
             raise InputError(
@@ -245,12 +249,12 @@ def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
         raise InputError(f"{path} has a config that cannot be: {error}") from error
 
 
-def sizes(config: Any) -> tuple[int, int]:
+def vocabulary_sizes(config: Any) -> tuple[int, int]:
     """The sizes of source and target vocabulary that a model was built for."""
     return config.n_source_tokens, config.n_target_tokens
 
 
-def fill(model: nn.Module, path: Path) -> None:
+def load_parameters(model: nn.Module, path: Path) -> None:
     """Give a model the parameters of a file.
 
     Raises:
@@ -266,22 +270,22 @@ def fill(model: nn.Module, path: Path) -> None:
         tensors = load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
         raise InputError(f"{path} is damaged ({error}); copy the folder again, or train once more.") from error
-    refuse_others(path, {name: tuple(t.shape) for name, t in tensors.items()}, shapes(model))
+    check_parameters(path, {name: tuple(t.shape) for name, t in tensors.items()}, tensor_shapes(model))
     model.load_state_dict(tensors, strict=False)
 
 
-def shapes(model: Any) -> dict[str, tuple[int, ...]]:
+def tensor_shapes(model: Any) -> dict[str, tuple[int, ...]]:
     """The shape of each of a model's own tensors."""
-    return {name: tuple(tensor.shape) for name, tensor in own_tensors(model).items()}
+    return {name: tuple(tensor.shape) for name, tensor in unique_tensors(model).items()}
 
 
-def refuse_others(path: Path, found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> None:
+def check_parameters(path: Path, found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> None:
     """Refuse parameters that are not those of the model that the config describes.
 
     Raises:
         InputError: the first that is missing, unknown or of another shape, by name.
     """
-    again = f"does not fit {NAME} beside it; copy the whole folder again"
+    again = f"does not fit {DESCRIPTION_FILE} beside it; copy the whole folder again"
     for name in expected.keys() - found.keys():
         raise InputError(f"{path} {again}: the parameter {name} is missing.")
     for name in found.keys() - expected.keys():

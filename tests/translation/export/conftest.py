@@ -8,7 +8,7 @@ from regard.recurrent.model import Recurrent
 from regard.text.vocabulary import Vocabulary
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
-from regard.translation.translator_folder import Contents, write_translator
+from regard.translation.translator_folder import TranslatorContents, write_translator
 
 ENGLISH = ["the cat sat on the mat .", "a dog runs across the green field", "two men stand near a river"]
 ITALIAN = ["il gatto è sul tappeto .", "un cane corre attraverso il campo verde", "due uomini vicino a un fiume"]
@@ -30,7 +30,7 @@ def contents_of(vocabularies):
         sizes = {"d_model": 16, "n_heads": 4, "d_ff": 24, "n_layers": 2, "max_tokens": 23}
         fields = {"n_source_tokens": len(source), "n_target_tokens": len(target), **sizes, **fields}
         torch.manual_seed(5)
-        return Contents(
+        return TranslatorContents(
             model=loud(Transformer(TransformerConfig(**fields))),
             source_vocabulary=source,
             target_vocabulary=target,
@@ -49,7 +49,7 @@ def recurrent_of(vocabularies):
         sizes = {"n_source_tokens": len(source), "n_target_tokens": len(target), "d_model": 16, "max_tokens": 23}
         torch.manual_seed(5)
         model = loud(Recurrent(RecurrentConfig(**{**sizes, **fields})))
-        return Contents(model=model, source_vocabulary=source, target_vocabulary=target, extra={})
+        return TranslatorContents(model=model, source_vocabulary=source, target_vocabulary=target, extra={})
 
     return new
 

@@ -10,7 +10,7 @@ from regard import InputError
 from regard.export import ctranslate2 as export
 from regard.export.parity import compare
 from regard.translation.search.beam import Beam
-from regard.translation.search.interface import Sources
+from regard.translation.search.interface import SourceBatch
 
 LINES = ["the cat sat", "zwei 猫", "a"]
 SHAPES = [
@@ -45,7 +45,7 @@ def test_beam_search_finds_the_same(contents_of, tmp_path):
     opened = written(contents, tmp_path)
     never = [["<pad>"], ["<s>"]]
     for line in LINES:
-        sources = Sources.of(contents.model, [[*contents.source_vocabulary.encode(line), 3]])
+        sources = SourceBatch.of(contents.model, [[*contents.source_vocabulary.encode(line), 3]])
         own = Beam(4, length_penalty=0.0, coverage_penalty=0.0).run(contents.model, sources)[0][0]
         found = opened.translator.translate_batch(
             [opened.source.encode(line, out_type=str)],

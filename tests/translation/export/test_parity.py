@@ -9,7 +9,7 @@ from regard import InputError
 from regard.export.parity import Parity, compare, made_up
 from regard.text.vocabulary import EOS
 from regard.translation.search.greedy import Greedy
-from regard.translation.search.interface import Sources
+from regard.translation.search.interface import SourceBatch
 
 LINES = ["the cat sat", "two men"]
 
@@ -21,7 +21,7 @@ class Twin:
         self.contents, self.more, self.change, self.text = contents, more, change, text
 
     def greedy(self, line):
-        sources = Sources.of(self.contents.model, [[*self.contents.source_vocabulary.encode(line), EOS]])
+        sources = SourceBatch.of(self.contents.model, [[*self.contents.source_vocabulary.encode(line), EOS]])
         return Greedy().run(self.contents.model, sources)[0][0]
 
     def translate(self, text, limit):

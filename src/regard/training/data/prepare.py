@@ -36,7 +36,13 @@ from regard.training.settings.config import Model, TrainConfig
 from regard.training.settings.recipes import LONGEST, chosen_recipe, derived, with_longest, with_steps
 from regard.training.store.folder import settle, stored_config, write_config
 from regard.training.warm_start import START, copy_parameters, start_of, with_start
-from regard.translation.translator_folder import JOINT, SOURCE, TARGET, Contents, kinds
+from regard.translation.translator_folder import (
+    JOINT_VOCABULARY,
+    SOURCE_VOCABULARY,
+    TARGET_VOCABULARY,
+    TranslatorContents,
+    model_kinds,
+)
 
 ONE_IN, MOST_DEV_PAIRS = 20, 1_000
 """The share of a corpus that is held out to judge by, where no number is set, and the most pairs."""
@@ -109,7 +115,7 @@ def model_config(model: Model, n_source_tokens: int = 1, n_target_tokens: int = 
         InputError: they do not fit together.
     """
     changes = {**model.changes, "n_source_tokens": n_source_tokens, "n_target_tokens": n_target_tokens}
-    kind = kinds()[model.kind].config
+    kind = model_kinds()[model.kind].config
     try:
         return kind(**changes) if model.preset is None else kind.preset(model.preset, **changes)
     except ValueError as error:
@@ -123,7 +129,7 @@ def write_data(
     config: TrainConfig,
     survey: Survey,
     watcher: Watcher,
-    start: Contents | None,
+    start: TranslatorContents | None,
 ) -> None:
     """Write the folder, whole or not at all."""
     writing = data.with_name(f".{data.name}.writing")
@@ -236,10 +242,10 @@ def vocabularies(split: Split, config: TrainConfig, n_pairs: int) -> tuple[Vocab
 def save_vocabularies(folder: Path, source: Vocabulary, target: Vocabulary) -> None:
     """Write the vocabularies, one where they are one."""
     if source is target:
-        source.save(folder / JOINT)
+        source.save(folder / JOINT_VOCABULARY)
         return
-    source.save(folder / SOURCE)
-    target.save(folder / TARGET)
+    source.save(folder / SOURCE_VOCABULARY)
+    target.save(folder / TARGET_VOCABULARY)
 
 
 def load_vocabularies(folder: Path, joint: bool) -> tuple[Vocabulary, Vocabulary]:
@@ -249,9 +255,9 @@ def load_vocabularies(folder: Path, joint: bool) -> tuple[Vocabulary, Vocabulary
         InputError: one is missing or damaged.
     """
     if joint:
-        one = Vocabulary.load(folder / JOINT)
+        one = Vocabulary.load(folder / JOINT_VOCABULARY)
         return one, one
-    return Vocabulary.load(folder / SOURCE), Vocabulary.load(folder / TARGET)
+    return Vocabulary.load(folder / SOURCE_VOCABULARY), Vocabulary.load(folder / TARGET_VOCABULARY)
 
 
 def load(data: Path, config: TrainConfig) -> Prepared:

@@ -16,7 +16,7 @@ from typing import Any, get_type_hints
 
 from regard.errors import InputError, nearest, needs, reason
 from regard.training.settings.config import Model, Section, TrainConfig, check
-from regard.translation.translator_folder import holds_translator, kinds, read_about
+from regard.translation.translator_folder import holds_translator, model_kinds, read_description
 
 SECTIONS: dict[str, type[Section]] = get_type_hints(TrainConfig)
 MEASURED = {"n_source_tokens", "n_target_tokens"}
@@ -104,8 +104,8 @@ def model_of(table: Mapping[str, Any]) -> Model:
     own = {key: value for key, value in table.items() if key in own_names("model")}
     model = Model(**own)
     if "kind" not in own and model.start_from is not None and holds_translator(Path(model.start_from)):
-        model = replace(model, kind=read_about(Path(model.start_from))["kind"])
-    hints = get_type_hints(kinds()[model.kind].config, include_extras=True)
+        model = replace(model, kind=read_description(Path(model.start_from))["kind"])
+    hints = get_type_hints(model_kinds()[model.kind].config, include_extras=True)
     valid = [*own_names("model"), *(name for name in hints if name not in MEASURED)]
     changes = {key: value for key, value in table.items() if key not in own}
     for key, value in changes.items():

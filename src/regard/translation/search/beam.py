@@ -23,9 +23,9 @@ from torch import Tensor
 
 from regard.attention.precision import widest_type
 from regard.text.vocabulary import EOS
-from regard.translation.alignment import looked
-from regard.translation.model_protocol import Step, TranslatingModel
-from regard.translation.search.interface import Hypothesis, Sources, begin, choices, selected
+from regard.translation.alignment import cross_weights
+from regard.translation.model_protocol import DecoderStep, TranslatingModel
+from regard.translation.search.interface import Hypothesis, SourceBatch, read_prefixes, select_rows, top_tokens
 
 NOT_COVERED = 1e-9
 """What a source piece that nothing looked at counts as having been given, since log 0 would outweigh everything."""
@@ -62,14 +62,14 @@ class Beam:
                 raise ValueError(f"{name}={getattr(self, name)} must be a number of at least 0; 0 = no penalty.")
 
     @torch.inference_mode()
-    def run(self, model: TranslatingModel, sources: Sources) -> list[tuple[Hypothesis, ...]]:
+    def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
         """The best hypotheses for each source, best first."""
-        ended = [Ended(self, limit) for limit in sources.limits]
-        running: Running | None = first(self, model, sources)
+        ended = [FinishedHypotheses(self, limit) for limit in sources.limits]
+        running: ActiveHypotheses | None = initial_hypotheses(self, model, sources)
         while running is not None:
             extensions = extend(running, self.size)
             if bool(extensions.ended.any()):
-                running = keep_ended(running, extensions, ended, sources.lengths)
+                running = collect_finished(running, extensions, ended, sources.lengths)
                 extensions = extensions.going_on()
             running = advance(model, running, extensions)
         return [sentence.best() for sentence in ended]
@@ -85,7 +85,7 @@ class Beam:
 
 
 @dataclass(slots=True)
-class Ended:
+class FinishedHypotheses:
     """The hypotheses of one sentence that have ended."""
 
     beam: Beam
@@ -110,7 +110,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Sentences:
+class OpenSentences:
     """What is known of each sentence that is not done.
 
     Attributes:
@@ -125,12 +125,12 @@ class Sentences:
     places: Int[Tensor, " sentences"]
     to_beat: Float[Tensor, " sentences"]
 
-    def select(self, rows: Int[Tensor, " rows"]) -> "Sentences":
+    def select(self, rows: Int[Tensor, " rows"]) -> "OpenSentences":
         """Some of them; itself where that is all."""
         if len(rows) == len(self.numbers):
             return self
         kept = rows.tolist()
-        return Sentences(
+        return OpenSentences(
             numbers=tuple(self.numbers[row] for row in kept),
             limits=tuple(self.limits[row] for row in kept),
             places=self.places[rows],
@@ -139,7 +139,7 @@ class Sentences:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Running:
+class ActiveHypotheses:
     """The hypotheses under way: of every sentence as many, likeliest first, all of the same length.
 
     Attributes:
@@ -150,11 +150,11 @@ class Running:
         step: what the model expects next; its rows are sentences × places.
     """
 
-    sentences: Sentences
+    sentences: OpenSentences
     tokens: Int[Tensor, "sentences width length"]
     log_probability: Float[Tensor, "sentences width"]
     covered: Float[Tensor, "sentences width source"] | None
-    step: Step
+    step: DecoderStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -193,30 +193,30 @@ class Extensions:
         )
 
 
-def first(beam: Beam, model: TranslatingModel, sources: Sources) -> Running:
+def initial_hypotheses(beam: Beam, model: TranslatingModel, sources: SourceBatch) -> ActiveHypotheses:
     """One hypothesis for each sentence: its prefix."""
-    step, log_probability = begin(model, sources)
+    step, log_probability = read_prefixes(model, sources)
     n = len(sources.limits)
-    sentences = Sentences(
+    sentences = OpenSentences(
         numbers=tuple(range(n)),
         limits=sources.limits,
         places=torch.full((n,), beam.size, device=log_probability.device),
         to_beat=torch.full_like(log_probability, -torch.inf),
     )
-    return Running(
+    return ActiveHypotheses(
         sentences=sentences,
         tokens=sources.prefix[:, None],
         log_probability=log_probability[:, None],
-        covered=looked(step.cross).sum(dim=1)[:, None] if beam.coverage_penalty else None,
+        covered=cross_weights(step.cross).sum(dim=1)[:, None] if beam.coverage_penalty else None,
         step=step,
     )
 
 
-def extend(running: Running, size: int) -> Extensions:
+def extend(running: ActiveHypotheses, size: int) -> Extensions:
     """The likeliest extensions that there are places for. (Those of all are among the likeliest of each hypothesis.)"""
     logits, n_sentences, length = running.step.logits, len(running.tokens), running.tokens.shape[2]
     n_each = min(size, logits.shape[2])
-    each, tokens = choices(logits, n_each, length, running.sentences.limits)
+    each, tokens = top_tokens(logits, n_each, length, running.sentences.limits)
     each, tokens = each.view(n_sentences, -1, n_each), tokens.view(n_sentences, -1)
     total = (running.log_probability[:, :, None] + each).flatten(1)
     log_probability, chosen = total.topk(min(size, total.shape[1]), dim=1)
@@ -228,7 +228,9 @@ def extend(running: Running, size: int) -> Extensions:
     )
 
 
-def keep_ended(running: Running, extensions: Extensions, ended: list[Ended], lengths: Int[Tensor, " batch"]) -> Running:
+def collect_finished(
+    running: ActiveHypotheses, extensions: Extensions, ended: list[FinishedHypotheses], lengths: Int[Tensor, " batch"]
+) -> ActiveHypotheses:
     """Keep what has ended; the same hypotheses under way, with the places that are left and what is to beat."""
     numbers = running.sentences.numbers
     for row, place in extensions.ended.nonzero().tolist():
@@ -242,7 +244,7 @@ def keep_ended(running: Running, extensions: Extensions, ended: list[Ended], len
     return replace(running, sentences=replace(running.sentences, places=places, to_beat=to_beat))
 
 
-def advance(model: TranslatingModel, running: Running, extensions: Extensions) -> Running | None:
+def advance(model: TranslatingModel, running: ActiveHypotheses, extensions: Extensions) -> ActiveHypotheses | None:
     """Let the model read the tokens of extensions that all go on; None where none of any sentence matters."""
     mattering = (extensions.log_probability[:, 0] > running.sentences.to_beat).nonzero()[:, 0]
     if not len(mattering):
@@ -253,19 +255,21 @@ def advance(model: TranslatingModel, running: Running, extensions: Extensions) -
     log_probability, parents = extensions.log_probability[:, :width], extensions.parents[:, :width]
     tokens = extensions.tokens[:, :width]
     rows = (mattering[:, None] * running.tokens.shape[1] + parents).flatten()
-    step = model.step(tokens.flatten()[:, None], selected(running.step.state, rows, running.log_probability.numel()))
+    step = model.step(tokens.flatten()[:, None], select_rows(running.step.state, rows, running.log_probability.numel()))
     before = running.tokens.flatten(0, 1)[rows]
-    return Running(
+    return ActiveHypotheses(
         sentences=running.sentences.select(mattering),
         tokens=torch.cat([before.view(*tokens.shape, -1), tokens[:, :, None]], dim=2),
         log_probability=log_probability,
-        covered=None if running.covered is None else more_covered(running.covered, rows, step).view(*tokens.shape, -1),
+        covered=None
+        if running.covered is None
+        else updated_coverage(running.covered, rows, step).view(*tokens.shape, -1),
         step=step,
     )
 
 
-def more_covered(
-    covered: Float[Tensor, "sentences width source"], rows: Int[Tensor, " rows"], step: Step
+def updated_coverage(
+    covered: Float[Tensor, "sentences width source"], rows: Int[Tensor, " rows"], step: DecoderStep
 ) -> Float[Tensor, "rows source"]:
     """How much each source piece has been looked at by the hypotheses of these rows, their next token with them."""
-    return covered.flatten(0, 1)[rows] + looked(step.cross).view(len(rows), -1)
+    return covered.flatten(0, 1)[rows] + cross_weights(step.cross).view(len(rows), -1)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.translation.model_protocol import TranslatingModel
-from regard.translation.search.interface import Chosen, Hypothesis, Sources, choices, follow
+from regard.translation.search.interface import Chosen, Hypothesis, SourceBatch, decode, top_tokens
 
 
 @dataclass(frozen=True)
@@ -18,11 +18,11 @@ class Greedy:
     """
 
     @torch.inference_mode()
-    def run(self, model: TranslatingModel, sources: Sources) -> list[tuple[Hypothesis, ...]]:
+    def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
         """One hypothesis for each source."""
 
         def choose(logits: Tensor, rows: Tensor, length: int, limits: Sequence[int]) -> Chosen:
-            log_probability, tokens = choices(logits, 1, length, limits)
+            log_probability, tokens = top_tokens(logits, 1, length, limits)
             return tokens[:, 0], log_probability[:, 0]
 
-        return follow(model, sources, choose)
+        return decode(model, sources, choose)

@@ -19,7 +19,7 @@ from torch import Tensor
 from regard.attention.precision import widest_type
 from regard.errors import InputError
 from regard.text.vocabulary import BOS, EOS, PAD
-from regard.translation.model_protocol import Step, TranslatingModel
+from regard.translation.model_protocol import DecoderStep, TranslatingModel
 from regard.translation.search.top_logits import expected, likeliest, log_softmax
 
 TARGET_PER_SOURCE, TARGET_MORE = 3, 20
@@ -44,7 +44,7 @@ class Hypothesis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Sources:
+class SourceBatch:
     """Sentences to translate in one batch.
 
     Attributes:
@@ -69,10 +69,10 @@ class Sources:
         prefixes: Sequence[Sequence[int]] | None = None,
         numbers: Sequence[int] | None = None,
         device: torch.device | str = "cpu",
-    ) -> "Sources":
+    ) -> "SourceBatch":
         """A batch of sources, EOS last, and of prefixes of equal length, with the limits of the model."""
         prefixes = [()] * len(sources) if prefixes is None else prefixes
-        source, lengths = padded(sources)
+        source, lengths = pad_sequences(sources)
         prefix = torch.tensor(list(map(list, prefixes)), dtype=torch.long).reshape(len(sources), -1)
         longest = model.config.max_tokens - 1  # BOS takes a place
         limits = tuple(min(longest, TARGET_PER_SOURCE * n + TARGET_MORE + prefix.shape[1]) for n in lengths.tolist())
@@ -85,10 +85,10 @@ class Sources:
         )
 
 
-def padded(sequences: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "batch longest"], Int[Tensor, " batch"]]:
+def pad_sequences(sequences: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "batch longest"], Int[Tensor, " batch"]]:
     """Ids of several lengths as one tensor, padded on the right, and the lengths.
 
-    >>> padded([[5, 3], [7, 11, 3]])
+    >>> pad_sequences([[5, 3], [7, 11, 3]])
     (tensor([[ 5,  3,  0],
             [ 7, 11,  3]]), tensor([2, 3]))
     """
@@ -103,11 +103,11 @@ def padded(sequences: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "batch longe
 class Search(Protocol):
     """A way to look for target texts."""
 
-    def run(self, model: TranslatingModel, sources: Sources) -> list[tuple[Hypothesis, ...]]:
+    def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
         """What is found for each source, best first; at least one hypothesis."""
 
 
-def begin(model: TranslatingModel, sources: Sources) -> tuple[Step, Float[Tensor, " batch"]]:
+def read_prefixes(model: TranslatingModel, sources: SourceBatch) -> tuple[DecoderStep, Float[Tensor, " batch"]]:
     """Read the sources, BOS and the prefixes: the step from which the search goes on, and log P of the prefixes."""
     first = torch.full_like(sources.lengths, BOS)[:, None]
     step = model.step(torch.cat([first, sources.prefix], dim=1), model.start(sources.source, sources.lengths))
@@ -117,7 +117,7 @@ def begin(model: TranslatingModel, sources: Sources) -> tuple[Step, Float[Tensor
     return step, forced[..., 0].to(widest_type(forced.device)).sum(dim=1)
 
 
-def choices(
+def top_tokens(
     logits: Float[Tensor, "rows new vocabulary"], n: int, length: int, limits: Sequence[int]
 ) -> tuple[Float[Tensor, "rows n"], Int[Tensor, "rows n"]]:
     """The n likeliest of the tokens that may come after the last new token, with their log-probabilities.
@@ -132,11 +132,11 @@ def choices(
         log_probability, tokens = likeliest(logits[:, -1], n)
         refuse_nan(log_probability[:, 0])
         return log_probability, tokens
-    log_probability, tokens = allowed(logits, length, limits).topk(n, dim=1)
+    log_probability, tokens = token_log_probabilities(logits, length, limits).topk(n, dim=1)
     return log_probability.to(widest_type(logits.device)), tokens
 
 
-def allowed(
+def token_log_probabilities(
     logits: Float[Tensor, "rows new vocabulary"], length: int, limits: Sequence[int]
 ) -> Float[Tensor, "rows vocabulary"]:
     """Log-probabilities of all tokens, as `choices` has them; -inf for those that may not come."""
@@ -162,7 +162,7 @@ def refuse_nan(log_probability: Float[Tensor, " rows"]) -> None:
         )
 
 
-def selected(state: Any, rows: Int[Tensor, " rows"], n: int) -> Any:
+def select_rows(state: Any, rows: Int[Tensor, " rows"], n: int) -> Any:
     """Some of the n rows of a state; itself where that is all of them, in order."""
     if len(rows) == n and torch.equal(rows, torch.arange(n, device=rows.device)):
         return state
@@ -176,9 +176,9 @@ Choose = Callable[[Float[Tensor, "rows new vocabulary"], Int[Tensor, " rows"], i
 """Takes a token for each row: from logits, the rows' places in the batch, how many pieces there are, and the limits."""
 
 
-def follow(model: TranslatingModel, sources: Sources, choose: Choose) -> list[tuple[Hypothesis, ...]]:
+def decode(model: TranslatingModel, sources: SourceBatch, choose: Choose) -> list[tuple[Hypothesis, ...]]:
     """One hypothesis for each source, a token at a time; a row that has taken EOS leaves the batch."""
-    step, log_probability = begin(model, sources)
+    step, log_probability = read_prefixes(model, sources)
     rows, tokens = torch.arange(len(sources.limits), device=sources.lengths.device), sources.prefix
     limits, found = list(sources.limits), dict[int, Hypothesis]()
     while True:

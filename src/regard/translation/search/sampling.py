@@ -19,7 +19,7 @@ from torch import Tensor
 from regard.attention.precision import widest_type
 from regard.text.keyed_random import seed_of
 from regard.translation.model_protocol import TranslatingModel
-from regard.translation.search.interface import Chosen, Hypothesis, Sources, allowed, follow
+from regard.translation.search.interface import Chosen, Hypothesis, SourceBatch, decode, token_log_probabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +54,18 @@ class Sample:
             raise ValueError(f"seed={self.seed} must be a whole number from 0 to 2⁶³ - 1.")
 
     @torch.inference_mode()
-    def run(self, model: TranslatingModel, sources: Sources) -> list[tuple[Hypothesis, ...]]:
+    def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
         """One hypothesis for each source."""
         device = sources.lengths.device
         wide = widest_type(device)
-        numbers = drawn(self.seed, sources.numbers, max(sources.limits) + 1).to(wide).to(device)
+        numbers = random_numbers(self.seed, sources.numbers, max(sources.limits) + 1).to(wide).to(device)
 
         def choose(logits: Tensor, rows: Tensor, length: int, limits: Sequence[int]) -> Chosen:
-            known = allowed(logits, length, limits)
+            known = token_log_probabilities(logits, length, limits)
             tokens = self.draw(known, numbers[rows, length])
             return tokens, known.gather(1, tokens[:, None])[:, 0].to(wide)
 
-        return follow(model, sources, choose)
+        return decode(model, sources, choose)
 
     def draw(self, known: Float[Tensor, "rows vocabulary"], numbers: Float[Tensor, " rows"]) -> Int[Tensor, " rows"]:
         """The token of each row at which the sum of the probabilities passes the row's number.
@@ -88,7 +88,7 @@ class Sample:
         return tokens.gather(1, torch.searchsorted(sums, passed, right=True))[:, 0]
 
 
-def drawn(seed: int, numbers: tuple[int, ...], n: int) -> Float[Tensor, "rows n"]:
+def random_numbers(seed: int, numbers: tuple[int, ...], n: int) -> Float[Tensor, "rows n"]:
     """n numbers in [0, 1) for each sentence, from the seed and the sentence's own number."""
     rows = []
     for number in numbers:

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from regard.evaluation.records import Evaluation, LengthGroup, Score, Sentence
+from regard.evaluation.records import Evaluation, LengthGroup, MetricScore, SentenceScore
 from regard.views.evaluation.wording import chance, difference, note, shown, words_of, worst
 from regard.views.evaluation.words import Part, differences, nearest_reference
 from regard.views.output_file import writable, write_output
@@ -76,7 +76,7 @@ def worst_caption(n_shown: int, n_lines: int) -> str:
     )
 
 
-def score_card(score: Score, remark: str) -> str:
+def score_card(score: MetricScore, remark: str) -> str:
     """One metric as a large number, and what the second system has."""
     notes = [remark] if remark else []
     comparison = score.comparison
@@ -117,7 +117,7 @@ def length_row(group: LengthGroup) -> str:
     return f'<tr>{cells}<td class="measure">{bars}</td></tr>'
 
 
-def sentence(line: Sentence) -> str:
+def sentence(line: SentenceScore) -> str:
     """One line: what was to be said and what was, with what differs marked."""
     reference = nearest_reference(line.hypothesis, line.references)
     wrong, missing = differences(line.hypothesis, reference)

@@ -5,7 +5,7 @@ from rich.padding import Padding as Indent
 from rich.table import Table
 from rich.text import Text
 
-from regard.evaluation.records import Evaluation, Score, Sentence
+from regard.evaluation.records import Evaluation, MetricScore, SentenceScore
 from regard.views.evaluation.wording import chance, difference, note, shown, words_of, worst
 from regard.views.evaluation.words import Part, differences, nearest_reference
 from regard.views.names import visible
@@ -50,7 +50,7 @@ def score_table(evaluation: Evaluation) -> Table:
     return table
 
 
-def score_row(score: Score, remark: str) -> list[Text]:
+def score_row(score: MetricScore, remark: str) -> list[Text]:
     """One metric's line of the table."""
     name, comparison = Text(score.name, style="bold"), score.comparison
     if comparison is None:
@@ -86,7 +86,7 @@ def length_table(evaluation: Evaluation) -> Table:
     return table
 
 
-def sentence(line: Sentence) -> Table:
+def sentence(line: SentenceScore) -> Table:
     """One line: what was to be said and what was, with what differs marked."""
     reference = nearest_reference(line.hypothesis, line.references)
     wrong, missing = differences(line.hypothesis, reference)

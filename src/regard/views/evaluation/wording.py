@@ -2,10 +2,10 @@
 
 from itertools import islice
 
-from regard.evaluation.records import Evaluation, LengthGroup, Score, Sentence
+from regard.evaluation.records import Evaluation, LengthGroup, MetricScore, SentenceScore
 
 
-def worst(evaluation: Evaluation, most: int) -> list[Sentence]:
+def worst(evaluation: Evaluation, most: int) -> list[SentenceScore]:
     """The lines furthest from their references; none that is one, and spaces, which chrF does not see, count."""
     lines = (line for line in evaluation.sentences if not line.exact)
     return list(islice(lines, most))
@@ -43,7 +43,7 @@ def shown(bleu: float | None) -> str:
     return "–" if bleu is None else f"{bleu:.1f}"
 
 
-def note(score: Score, evaluation: Evaluation) -> str:
+def note(score: MetricScore, evaluation: Evaluation) -> str:
     """What a reader must know of a score; empty for nothing."""
     if score.name == "TER":
         return "less is better"

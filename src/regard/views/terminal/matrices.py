@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from regard.by_hand.worked_attention import Stage, Worked
+from regard.by_hand.worked_attention import Stage, WorkedAttention
 from regard.views.terminal.number_text import GAP, LABEL_CELLS, Way, fit, kept, printable, priority, shortened
 
 PIPED_WIDTH = 120
@@ -50,7 +50,7 @@ BARRED = Style(color="#6e6e6e", bgcolor="#c8c8c8")
 """A cell that the mask forbids."""
 
 
-def show(worked: Worked, console: Console | None = None, digits: int | None = None) -> None:
+def show(worked: WorkedAttention, console: Console | None = None, digits: int | None = None) -> None:
     """Print every stage, as wide as the console.
 
     Args:
@@ -73,7 +73,7 @@ def standard_output() -> Console:
     return console
 
 
-def lines(worked: Worked, width: int, digits: int | None = None) -> Iterator[Text]:
+def lines(worked: WorkedAttention, width: int, digits: int | None = None) -> Iterator[Text]:
     """All that `show` prints, line by line."""
     yield from wrapped(printable(worked.title), width, "bold")
     for note in filter(None, (worked.numbers.source, *worked.notes)):
@@ -98,7 +98,7 @@ def lines(worked: Worked, width: int, digits: int | None = None) -> Iterator[Tex
         )
 
 
-def looks(worked: Worked) -> Iterator[Text]:
+def looks(worked: WorkedAttention) -> Iterator[Text]:
     """Where the token of interest looks, head by head, in a line each."""
     if worked.query is None:
         return
@@ -138,7 +138,7 @@ class Block:
         return max(line.cell_len for line in (*self.heading, *filter(None, [self.header]), *self.rows))
 
 
-def block(worked: Worked, stage: Stage, width: int, digits: int | None) -> Block:
+def block(worked: WorkedAttention, stage: Stage, width: int, digits: int | None) -> Block:
     """Draw one matrix as wide as it needs to be, and no wider than the terminal."""
     notable = worked.strongest[:NOTABLE]
     n_rows, n_columns = stage.matrix.shape
@@ -280,6 +280,6 @@ def joined(row: Sequence[Block]) -> Iterator[Text]:
 
 
 if __name__ == "__main__":
-    from regard.by_hand.worked_attention import example
+    from regard.by_hand.worked_attention import worked_example
 
-    show(example("self-attention"))
+    show(worked_example("self-attention"))

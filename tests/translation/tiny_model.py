@@ -11,9 +11,7 @@ from regard import attend
 from regard.attention.masks import Padding
 from regard.attention.pattern import Pattern
 from regard.text.vocabulary import BOS, EOS, PAD
-from regard.transformer.config import TransformerConfig
-from regard.transformer.model import Transformer
-from regard.translation.search.interface import Sources
+from regard.translation.search.interface import SourceBatch
 
 
 @dataclass(frozen=True)
@@ -98,14 +96,14 @@ def some_sources(model, n=5, limits=None, prefix=0, seed=1):
         return torch.randint(4, vocabulary, (n_tokens,), generator=generator).tolist()
 
     texts = [[*ids(1 + (2 * row) % 5, model.config.n_source_tokens), EOS] for row in range(n)]
-    sources = Sources.of(model, texts, [ids(prefix, model.config.n_target_tokens) for _ in texts])
+    sources = SourceBatch.of(model, texts, [ids(prefix, model.config.n_target_tokens) for _ in texts])
     return sources if limits is None else replace(sources, limits=tuple(limits))
 
 
 def alone(sources, row):
     """One of the sources in a batch of its own, without padding."""
     length = int(sources.lengths[row])
-    return Sources(
+    return SourceBatch(
         source=sources.source[row : row + 1, :length],
         lengths=sources.lengths[row : row + 1],
         prefix=sources.prefix[row : row + 1],
@@ -132,11 +130,3 @@ def every_text(model, sources, row):
     for n in range(sources.limits[row] - len(prefix) + 1):
         for more in product(pieces, repeat=n):
             yield prefix + more
-
-
-def new_transformer(source, target, seed=0, **fields):
-    """A small Transformer for two vocabularies."""
-    torch.manual_seed(seed)
-    sizes = {"d_model": 32, "n_heads": 2, "d_ff": 64, "n_layers": 3, "share": "target", "max_tokens": 31}
-    fields = {"n_source_tokens": len(source), "n_target_tokens": len(target), **sizes, **fields}
-    return Transformer(TransformerConfig(**fields)).eval()

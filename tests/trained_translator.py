@@ -1,0 +1,51 @@
+"""A translator that is small enough for tests, has real vocabularies, and has learned eight sentences."""
+
+import torch
+import torch.nn.functional as F
+
+from regard.text.vocabulary import BOS, EOS, PAD, Vocabulary
+from regard.transformer.config import TransformerConfig
+from regard.transformer.model import Transformer
+from regard.translation.search.interface import pad_sequences
+from regard.translation.translator import Translator
+
+PAIRS = {
+    "the cat sat on a mat": "die katze saß auf einer matte",
+    "a dog ran to the cat": "ein hund lief zur katze",
+    "no dog": "kein hund",
+    "a dog sat": "ein hund saß",
+    "the cat ran": "die katze lief",
+    "I am a student": "ich bin student",
+    "no cat sat on the mat.": "keine katze saß auf der matte.",
+    "I ran to a dog, and sat": "ich lief zu einem hund und saß",
+}
+
+
+def train_vocabularies():
+    """The vocabularies of the two languages."""
+    sources, targets = [*PAIRS], [*PAIRS.values()]
+    return Vocabulary.train(sources * 9, 41), Vocabulary.train(targets * 9, 53)
+
+
+def train_translator(source, target):
+    """A translator that has learned the pairs well enough for its translations to differ and to end."""
+    model = new_transformer(source, target)
+    sources, targets = [[*source.encode(text), EOS] for text in PAIRS], [target.encode(text) for text in PAIRS.values()]
+    (read, lengths), (given, _) = pad_sequences(sources), pad_sequences([[BOS, *ids] for ids in targets])
+    expected, _ = pad_sequences([[*ids, EOS] for ids in targets])
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(60):
+        logits = model(read, lengths, given).logits
+        loss = F.cross_entropy(logits.flatten(0, 1), expected.flatten(), ignore_index=PAD)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    return Translator(model=model, source_vocabulary=source, target_vocabulary=target)
+
+
+def new_transformer(source, target, seed=0, **fields):
+    """A small Transformer for two vocabularies."""
+    torch.manual_seed(seed)
+    sizes = {"d_model": 32, "n_heads": 2, "d_ff": 64, "n_layers": 3, "share": "target", "max_tokens": 31}
+    fields = {"n_source_tokens": len(source), "n_target_tokens": len(target), **sizes, **fields}
+    return Transformer(TransformerConfig(**fields)).eval()
