@@ -7,7 +7,7 @@ from num2words import CONVERTER_CLASSES, num2words
 
 from regard import InputError
 from regard.text.cleaning import tidied
-from regard.text.sample import drawn, sample, write_sample
+from regard.text.sample import random_numbers, sample, write_sample
 
 
 def test_names_are_those_of_num2words_and_no_number_is_twice():
@@ -15,7 +15,7 @@ def test_names_are_those_of_num2words_and_no_number_is_twice():
     assert {split: len(pairs) for split, pairs in splits.items()} == {"train": 400, "dev": 30, "test": 70}
     pairs = [pair for split in splits.values() for pair in split]
     assert len({source for source, _ in pairs}) == len({target for _, target in pairs}) == 500
-    names = {num2words(n, lang="de"): num2words(n, lang="ko") for n in drawn(500, 1_000_000, 7)}
+    names = {num2words(n, lang="de"): num2words(n, lang="ko") for n in random_numbers(500, 1_000_000, 7)}
     assert dict(pairs) == names
     assert sample("de", "ko", {"train": 400, "dev": 30, "test": 70}, seed=7) == splits
     assert sample("de", "ko", {"train": 400, "dev": 30, "test": 70}, seed=8) != splits
@@ -25,13 +25,13 @@ def test_names_are_those_of_num2words_and_no_number_is_twice():
     ("n", "below"), [(1, 1), (5, 5), (10, 10), (100, 100), (99, 100), (1234, 5000), (7, 7_777_777), (0, 9)]
 )
 def test_numbers_are_different_and_below(n, below):
-    numbers = drawn(n, below, seed=3)
+    numbers = random_numbers(n, below, seed=3)
     assert len(numbers) == len(set(numbers)) == n
     assert all(0 <= number < below for number in numbers)
 
 
 def test_every_length_is_well_represented_in_every_split():
-    numbers = drawn(7000, 1_000_000, seed=7)
+    numbers = random_numbers(7000, 1_000_000, seed=7)
     lengths = [sum(len(str(number)) == n for number in numbers) for n in range(1, 7)]
     assert lengths == [10, 90, 900, 2000, 2000, 2000]
     assert sorted(numbers[:10]) == list(range(10))

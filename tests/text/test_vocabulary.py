@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from regard import InputError
 from regard.text.cleaning import tidied
-from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary, drawn_lines
+from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary, sampled_lines
 
 LINES = ["the cat sat on the mat", "ein Hund läuft schnell", "그것은 뱀이다", "日本語の文"] * 5
 VOCABULARY = Vocabulary.train(LINES, n_tokens=80)
@@ -102,11 +102,11 @@ def test_letters_that_are_asked_for_change_no_vocabulary(monkeypatch):
 
 
 def test_lines_are_drawn_from_all():
-    assert drawn_lines(map(str, range(5)), 5) == ["0", "1", "2", "3", "4"]
-    counts = Counter(int(line) for line in drawn_lines((str(n // 100) for n in range(10_000)), 2_000))
+    assert sampled_lines(map(str, range(5)), 5) == ["0", "1", "2", "3", "4"]
+    counts = Counter(int(line) for line in sampled_lines((str(n // 100) for n in range(10_000)), 2_000))
     assert len(counts) == 100
     assert all(6 <= count <= 38 for count in counts.values())  # 20 each, and four standard deviations
-    assert drawn_lines(map(str, range(100)), 9) == drawn_lines(map(str, range(100)), 9)
+    assert sampled_lines(map(str, range(100)), 9) == sampled_lines(map(str, range(100)), 9)
 
 
 def test_a_file_is_read_again(tmp_path):
@@ -139,7 +139,7 @@ def test_what_sentencepiece_cannot_use_is_said(monkeypatch):
     def broken(*given):
         raise RuntimeError("INTERNAL: something else")
 
-    monkeypatch.setattr("regard.text.vocabulary.trained", broken)
+    monkeypatch.setattr("regard.text.vocabulary.trained_model", broken)
     with pytest.raises(InputError) as refusal:
         Vocabulary.train(["a", "b"], 20)
     assert str(refusal.value) == "SentencePiece makes no vocabulary of these 2 lines: INTERNAL: something else."

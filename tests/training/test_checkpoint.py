@@ -94,7 +94,7 @@ def test_keep_latest(three):
     assert sorted(path.name for path in three.iterdir()) == ["step-20", "step-5"]
 
 
-def test_a_damaged_one_that_was_passed_over_is_not_kept_in_place_of_a_good_one(three):
+def test_a_damaged_one_that_was_passed_over_is_not_kept_in_random_rank_a_good_one(three):
     (three / "step-20" / "manifest.json").write_text("{")
     assert latest_checkpoint(three, lambda text: None).state == {"n": 5}
     save_checkpoint(three, 9, tensors(9), {"n": 9})

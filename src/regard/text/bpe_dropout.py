@@ -1,11 +1,11 @@
-"""BPE-dropout: texts that are cut into pieces in another way whenever they are learned from.
+"""BPE-dropout: texts that are cut into other pieces every time the model learns from them.
 
-Pieces are made of letters by merges, the most frequent first; of these, each is left out with some probability, and not
-tried again. So a model sees a word now whole and now in parts, learns what the parts mean, and does not know a small
-corpus by heart as soon.
+BPE makes pieces from letters by merges, the most frequent first; BPE-dropout skips each merge with some probability. A
+model then sees a word sometimes whole and sometimes in parts, learns what the parts mean, and is slower to overfit a
+small corpus.
 
-The algorithm is SentencePiece's, whose draws are others in every process; here they follow from a key, so that a
-training that goes on sees what it would have seen.
+The algorithm is SentencePiece's, whose random numbers differ from process to process; here they follow from a key, so
+that a training that is resumed cuts the texts as it would have done.
 
 Source: Provilkov, Emelianenko & Voita 2020, "BPE-Dropout", section 3.
 """
@@ -17,24 +17,24 @@ from numpy.typing import NDArray
 
 from regard.text.cleaning import SPACE
 from regard.text.corpus import Ids, Lengths, Side
-from regard.text.keyed_random import Numbers, shares
+from regard.text.keyed_random import Numbers, philox, uniform
 from regard.text.vocabulary import EOS, Vocabulary
 
 NEVER = 2**31
-"""The turn of two symbols that are no piece together."""
+"""The rank of two symbols that do not make a piece."""
 
 
 class BPEDropout:
-    """Cuts the texts of one language anew.
+    """BPE-dropout for the texts of one language.
 
     Args:
-        probability: of each merge to be left out.
-        max_tokens: a text that would be of more pieces stays as it is.
+        probability: the probability that a merge is skipped.
+        max_tokens: a text that would have more pieces keeps its usual pieces.
 
     >>> vocabulary = Vocabulary.train(["the cat sat", "the mat"] * 9, n_tokens=20)
     >>> ids = np.array(vocabulary.encode("the cat"), np.uint16)
-    >>> anew, lengths = BPEDropout(vocabulary, probability=1.0, max_tokens=9)(ids, np.array([len(ids)]), np.uint64(5))
-    >>> vocabulary.pieces(anew.tolist())
+    >>> ids, lengths = BPEDropout(vocabulary, probability=1.0, max_tokens=9)(ids, np.array([len(ids)]), key=(5,))
+    >>> vocabulary.pieces(ids.tolist())
     ['▁', 't', 'h', 'e', '▁', 'c', 'a', 't']
     """
 
@@ -44,95 +44,95 @@ class BPEDropout:
         self.letters, self.merges = spellings(pieces), Merges(pieces, vocabulary.scores())
         self.begins = np.array(pieces) == SPACE
 
-    def __call__(self, ids: Ids, lengths: Lengths, key: np.uint64) -> tuple[Ids, Lengths]:
-        """Texts that lie one after the other, cut anew; another key cuts them in another way.
+    def __call__(self, ids: Ids, lengths: Lengths, key: tuple[int | str, ...]) -> tuple[Ids, Lengths]:
+        """Return the ids and lengths of texts whose merges were skipped at random; every key skips other merges.
 
         Args:
-            ids: of all texts; each begins with ▁, as SentencePiece writes it.
-            lengths: how many of the ids each text has.
+            ids: the ids of all texts, concatenated; each text begins with ▁, as SentencePiece writes it.
+            lengths: the number of ids in each text.
         """
         text = np.repeat(np.arange(len(lengths)), lengths)
         letters, n_letters = self.letters.rows(ids.astype(np.int64))
         text_of_letter = np.repeat(text, n_letters)
         word = np.cumsum(self.begins[letters]) - 1
-        symbols, first_letter = self.merged(letters.astype(np.int64), word, key)
+        symbols, first_letter = self.merged(letters.astype(np.int64), word, philox(*key))
         text_of_symbol = text_of_letter[first_letter]
         fits = np.bincount(text_of_symbol, minlength=len(lengths)) <= self.max_tokens
-        anew, as_before = fits[text_of_symbol], ~fits[text]
-        text_of = np.concatenate([text_of_symbol[anew], text[as_before]])
-        found = np.concatenate([symbols[anew].astype(ids.dtype), ids[as_before]])
-        return found[np.argsort(text_of, kind="stable")], np.bincount(text_of, minlength=len(lengths))
+        changed, unchanged = fits[text_of_symbol], ~fits[text]
+        text_of_id = np.concatenate([text_of_symbol[changed], text[unchanged]])
+        new_ids = np.concatenate([symbols[changed].astype(ids.dtype), ids[unchanged]])
+        return new_ids[np.argsort(text_of_id, kind="stable")], np.bincount(text_of_id, minlength=len(lengths))
 
-    def merged(self, symbols: Numbers, word: Numbers, key: np.uint64) -> tuple[Numbers, Numbers]:
-        """The pieces that the letters of words become, and the place of each one's first letter.
+    def merged(self, symbols: Numbers, word: Numbers, generator: np.random.Philox) -> tuple[Numbers, Numbers]:
+        """Return the pieces that the letters of words are merged to, and the place of each piece's first letter.
 
-        In every round each word takes the merge whose turn it is, the first of equal ones, or leaves it out for good.
+        In every round each word makes its merge of the lowest rank, the leftmost of several, or skips it for good.
         """
         n_letters, first_letter = len(symbols), np.arange(len(symbols))
-        turns = self.turns(symbols, word, first_letter)
-        for number in range(n_letters):
+        ranks = self.ranks(symbols, word, first_letter)
+        for _ in range(n_letters):
             words = np.flatnonzero(np.diff(word, prepend=-1))
-            earliest = np.minimum.reduceat(turns * n_letters + np.arange(len(symbols)), words)
-            turn, at = np.divmod(earliest[earliest < NEVER * n_letters], n_letters)
+            lowest = np.minimum.reduceat(ranks * n_letters + np.arange(len(symbols)), words)
+            rank, at = np.divmod(lowest[lowest < NEVER * n_letters], n_letters)
             if not len(at):
                 break
-            merges = shares(key + (number * n_letters + word[at]).astype(np.uint64)) >= self.probability
-            turns[at] = NEVER
-            turn, at = turn[merges], at[merges]
-            symbols[at] = self.merges.pieces[turn]
+            merges = uniform(generator, len(at)) >= self.probability
+            ranks[at] = NEVER
+            rank, at = rank[merges], at[merges]
+            symbols[at] = self.merges.pieces[rank]
             stays = np.ones(len(symbols), dtype=bool)
             stays[at + 1] = False
-            symbols, word, first_letter, turns = symbols[stays], word[stays], first_letter[stays], turns[stays]
+            symbols, word, first_letter, ranks = symbols[stays], word[stays], first_letter[stays], ranks[stays]
             at = np.cumsum(stays)[at] - 1
             changed = np.concatenate([at, at[at > 0] - 1])
-            turns[changed] = self.turns(symbols, word, changed)
+            ranks[changed] = self.ranks(symbols, word, changed)
         return symbols, first_letter
 
-    def turns(self, symbols: Numbers, word: Numbers, places: Numbers) -> Numbers:
-        """When the symbols at some places are merged with the next ones of their words."""
+    def ranks(self, symbols: Numbers, word: Numbers, places: Numbers) -> Numbers:
+        """Return the rank of the merge of each symbol at `places` with the next symbol of its word."""
         following = np.minimum(places + 1, len(symbols) - 1)
-        alike = (word[places] == word[following]) & (following > places)
-        return np.where(alike, self.merges.turns(symbols[places], symbols[following]), NEVER)
+        same_word = (word[places] == word[following]) & (following > places)
+        return np.where(same_word, self.merges.ranks(symbols[places], symbols[following]), NEVER)
 
 
 class Merges:
-    """Which two symbols make a piece, and in which order pieces are made.
+    """The pairs of symbols that make a piece, and the rank of each merge: lower ranks are merged first.
 
     Args:
-        pieces: the special ones first.
-        scores: of each piece; the largest is made first.
+        pieces: the special pieces first.
+        scores: each piece's score; the piece of the highest score has rank 0.
     """
 
     def __init__(self, pieces: Sequence[str], scores: NDArray[np.float64]) -> None:
         self.pieces = np.argsort(-scores, kind="stable")
-        turn_of, known = np.argsort(self.pieces), numbered(pieces)
-        found = sorted(
-            (known[piece[:cut]] * len(pieces) + known[piece[cut:]], turn_of[number])
-            for piece, number in known.items()
+        rank_of, id_of = np.argsort(self.pieces), ids_of(pieces)
+        merges = sorted(
+            (id_of[piece[:cut]] * len(pieces) + id_of[piece[cut:]], rank_of[number])
+            for piece, number in id_of.items()
             for cut in range(1, len(piece))
-            if piece[:cut] in known and piece[cut:] in known
+            if piece[:cut] in id_of and piece[cut:] in id_of
         )
         self.n_pieces = len(pieces)
-        self.pairs, self.turn = np.array([(-1, NEVER), *found], dtype=np.int64).T
+        self.pairs, self.rank = np.array([(-1, NEVER), *merges], dtype=np.int64).T
 
-    def turns(self, left: Numbers, right: Numbers) -> Numbers:
-        """Whose turn it is first when symbols stand side by side; `NEVER` where they make no piece."""
+    def ranks(self, left: Numbers, right: Numbers) -> Numbers:
+        """Return the rank of merging each left symbol with its right one; `NEVER` if the two do not make a piece."""
         pair = left * self.n_pieces + right
         place = np.searchsorted(self.pairs, pair, side="right") - 1
-        return np.where(self.pairs[place] == pair, self.turn[place], NEVER)
+        return np.where(self.pairs[place] == pair, self.rank[place], NEVER)
 
 
 def spellings(pieces: Sequence[str]) -> Side:
-    """The letters of every piece, as pieces; one with a letter that is none, or a special one, is its own."""
-    known = numbered(pieces)
+    """Return the ids of every piece's letters; a special piece, or one with a letter that has no id, spells itself."""
+    id_of = ids_of(pieces)
     spelt = [
-        [known[letter] for letter in piece] if piece in known and known.keys() >= set(piece) else [number]
+        [id_of[letter] for letter in piece] if piece in id_of and id_of.keys() >= set(piece) else [number]
         for number, piece in enumerate(pieces)
     ]
     ids = np.array([letter for letters in spelt for letter in letters], dtype=np.uint32)
     return Side(ids, np.cumsum([0, *map(len, spelt)]))
 
 
-def numbered(pieces: Sequence[str]) -> dict[str, int]:
-    """The number of every piece that is of letters; the special ones come before them."""
+def ids_of(pieces: Sequence[str]) -> dict[str, int]:
+    """Return the id of every piece but the special ones, which come first."""
     return {piece: number for number, piece in enumerate(pieces) if number > EOS}

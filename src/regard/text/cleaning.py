@@ -1,6 +1,6 @@
-"""Tidy text: words with single spaces between them, and nothing that cannot be printed.
+"""Clean text: words with single spaces between them, without control characters.
 
-A text is tidied before it is learned from, and again before it is translated, so that both are of the same letters.
+Texts are cleaned before training and again before translation, so that both have the same letters.
 """
 
 import re
@@ -8,14 +8,14 @@ import re
 from regard.errors import InputError
 
 SPACE = "▁"
-"""How SentencePiece writes a space, which it puts in front of every word; in a text it is a space, then."""
+"""SentencePiece's sign for a space, which it puts before every word; in a text it counts as a space."""
 
 CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f\x80-\x84\x86-\x9f\ufeff]")
-"""Characters that are no text; those that separate words are spaces to `str.split`."""
+"""Control characters; those that separate words are spaces to `str.split` and not listed."""
 
 
 def tidied(text: str) -> str:
-    """Text without control characters, with single spaces between its words.
+    """Return the text without control characters, with single spaces between its words.
 
     >>> tidied("  ein\\u00a0 Hund\\r\\n")
     'ein Hund'
@@ -24,7 +24,7 @@ def tidied(text: str) -> str:
 
 
 def printed(text: str) -> str:
-    """Text without control characters.
+    """Return the text without control characters.
 
     >>> printed("\\ufeffein\\x00 Hund")
     'ein Hund'
@@ -33,7 +33,7 @@ def printed(text: str) -> str:
 
 
 def refuse_halves(text: str) -> None:
-    """Refuse half of a surrogate pair, which Python's texts may hold and no UTF-8 does."""
+    """Raise InputError if the text has half of a surrogate pair, which Python's strings may hold and UTF-8 may not."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -1,10 +1,10 @@
-"""A corpus as ids in files that are mapped into memory, so that its size may be that of the disk.
+"""A corpus of ids in memory-mapped files, so that it may be larger than the memory.
 
-    source.ids  target.ids          the ids of all texts, one after the other
-    source.ends  target.ends        where each text ends
-    corpus.json                     how many there are, and of which type the ids are
+    source.ids  target.ids          the ids of all texts, concatenated
+    source.ends  target.ends        the end of each text among the ids
+    corpus.json                     the number of pairs and the type of the ids
 
-`corpus.json` is written last: a folder without it is no corpus, whatever was killed while it was being written.
+`corpus.json` is written last: a folder without it is not a corpus, for instance after the writer was killed.
 """
 
 import json
@@ -25,7 +25,7 @@ from regard.text.parallel import Report
 from regard.text.vocabulary import UNK, Vocabulary
 
 AT_ONCE = 20_000
-"""Pairs that are cut into pieces at a time, on all cores."""
+"""Pairs that are encoded at a time, on all cores."""
 
 SIDES = "source", "target"
 
@@ -42,15 +42,15 @@ class Side:
     ends: Ends
 
     def __getitem__(self, pair: int) -> Ids:
-        """The ids of one text."""
+        """Return the ids of one text."""
         return self.ids[self.ends[pair] : self.ends[pair + 1]]
 
     def lengths(self, pairs: NDArray[np.int64]) -> Lengths:
-        """How many ids some texts have; the texts themselves are not looked at."""
+        """Return the number of ids in each text, without reading the ids."""
         return self.ends[pairs + 1] - self.ends[pairs]
 
     def rows(self, pairs: NDArray[np.int64]) -> tuple[Ids, Lengths]:
-        """The ids of some texts, one after the other, and how many each has."""
+        """Return the concatenated ids of texts, and the number of ids in each."""
         lengths = self.lengths(pairs)
         before = np.cumsum(lengths) - lengths
         places = np.repeat(self.ends[pairs] - before, lengths) + np.arange(lengths.sum())
@@ -61,23 +61,23 @@ class Corpus:
     """Pairs of texts as ids, without BOS and EOS.
 
     Raises:
-        InputError: the folder holds no corpus, or one that is damaged.
+        InputError: the folder does not hold a corpus, or a damaged one.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         try:
-            said = json.loads((folder / "corpus.json").read_text())
-            n_pairs, kind = int(said["pairs"]), np.dtype(said["dtype"])
-            sides = [self._side(name, n_pairs, kind) for name in SIDES]
+            header = json.loads((folder / "corpus.json").read_text())
+            n_pairs, dtype = int(header["pairs"]), np.dtype(header["dtype"])
+            sides = [self._side(name, n_pairs, dtype) for name in SIDES]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{folder} holds no corpus, or a damaged one ({error}).") from error
         self.source, self.target = sides
         self._n_pairs = n_pairs
 
-    def _side(self, name: str, n_pairs: int, kind: np.dtype[np.unsignedinteger]) -> Side:
+    def _side(self, name: str, n_pairs: int, dtype: np.dtype[np.unsignedinteger]) -> Side:
         ends = np.memmap(self.folder / f"{name}.ends", dtype=np.int64, mode="r")
-        ids = np.memmap(self.folder / f"{name}.ids", dtype=kind, mode="r")
+        ids = np.memmap(self.folder / f"{name}.ids", dtype=dtype, mode="r")
         if len(ends) != n_pairs + 1 or ends[-1] != len(ids):
             raise ValueError(f"{name}.ids does not have the {int(ends[-1]):,} ids of {n_pairs:,} texts")
         return Side(ids, ends)
@@ -86,7 +86,7 @@ class Corpus:
         return self._n_pairs
 
     def __getitem__(self, pair: int) -> tuple[Ids, Ids]:
-        """The ids of a pair."""
+        """Return the ids of a pair."""
         return self.source[pair], self.target[pair]
 
     def __repr__(self) -> str:
@@ -106,35 +106,36 @@ def write_corpus(
     report: Report | None = None,
     progress: Callable[[int], None] = lambda n: None,
 ) -> Corpus:
-    """Cut pairs into pieces and write them as ids.
+    """Encode pairs and write them as a corpus.
 
     Args:
-        max_tokens: pieces of the longest text that is kept, EOS not counted.
-        max_ratio: how many times as long as the other the longer side of a pair may be.
-        purpose: what the pairs are for, to be said where none is left.
-        report: in which pairs that are kept and those left out are counted.
-        progress: is told how many pairs have just been read.
+        max_tokens: the most pieces of a text that is kept, EOS not counted.
+        max_ratio: the largest ratio of the longer side of a pair to the shorter one.
+        purpose: the use of the pairs, for the message when no pair is left.
+        report: counts the pairs that are kept and those that are left out.
+        progress: called with the number of pairs just read.
 
     Raises:
-        InputError: nothing is left.
+        InputError: no pair is left.
     """
-    report, kind = report or Report(), np.uint16 if max(len(source), len(target)) <= 2**16 else np.uint32
+    report, dtype = report or Report(), np.uint16 if max(len(source), len(target)) <= 2**16 else np.uint32
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "corpus.json").unlink(missing_ok=True)
     n_pairs = 0
     with ExitStack() as files:
         ids, ends = (
-            [files.enter_context((folder / f"{s}.{what}").open("wb")) for s in SIDES] for what in ("ids", "ends")
+            [files.enter_context((folder / f"{side}.{suffix}").open("wb")) for side in SIDES]
+            for suffix in ("ids", "ends")
         )
-        last = [0, 0]
+        end = [0, 0]
         for file in ends:
             file.write(np.int64(0).tobytes())
-        for cut, n_read in in_pieces(pairs, source, target):
-            kept = [pair for pair in cut if fits(*pair, max_tokens, max_ratio, report)]
+        for encoded in encoded_chunks(pairs, source, target):
+            kept = [pair for pair in encoded if fits(*pair, max_tokens, max_ratio, report)]
             for side in range(2):
-                last[side] = append(ids[side], ends[side], [pair[side] for pair in kept], last[side], kind)
+                end[side] = append(ids[side], ends[side], [pair[side] for pair in kept], end[side], dtype)
             n_pairs += len(kept)
-            progress(n_read)
+            progress(len(encoded))
         for file in (*ids, *ends):
             file.flush()
             os.fsync(file.fileno())
@@ -144,22 +145,22 @@ def write_corpus(
             f"no pair is left {purpose}: {report.left_out()}; give others, or a larger data.max_tokens or "
             "data.max_ratio."
         )
-    write_whole(folder / "corpus.json", json.dumps({"pairs": n_pairs, "dtype": np.dtype(kind).name}))
+    write_whole(folder / "corpus.json", json.dumps({"pairs": n_pairs, "dtype": np.dtype(dtype).name}))
     return Corpus(folder)
 
 
-def in_pieces(
+def encoded_chunks(
     pairs: Iterable[tuple[str, str]], source: Vocabulary, target: Vocabulary
-) -> Iterator[tuple[list[tuple[list[int], list[int]]], int]]:
-    """The ids of pairs, many at a time, and how many pairs that are."""
+) -> Iterator[list[tuple[list[int], list[int]]]]:
+    """Yield the ids of pairs, many pairs at a time."""
     pairs = iter(pairs)
-    while some := list(islice(pairs, AT_ONCE)):
-        sources, targets = zip(*some, strict=True)
-        yield list(zip(source.encode_all(sources), target.encode_all(targets), strict=True)), len(some)
+    while chunk := list(islice(pairs, AT_ONCE)):
+        sources, targets = zip(*chunk, strict=True)
+        yield list(zip(source.encode_all(sources), target.encode_all(targets), strict=True))
 
 
 def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float, report: Report) -> bool:
-    """Whether a pair is one to learn from; counts it where it is not."""
+    """Return whether a pair is kept; the report counts it under the reason if it is left out."""
     shorter, longer = sorted((len(source), len(target)))
     if shorter == 0:
         report.empty += 1
@@ -173,11 +174,11 @@ def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float
     return False
 
 
-def append(ids: IO[bytes], ends: IO[bytes], texts: list[list[int]], last: int, kind: type[np.unsignedinteger]) -> int:
-    """Write texts behind those that are there; where the last one ends."""
+def append(ids: IO[bytes], ends: IO[bytes], texts: list[list[int]], end: int, dtype: type[np.unsignedinteger]) -> int:
+    """Append texts to the files of one side, which hold `end` ids so far; return the number of ids they hold then."""
     if not texts:
-        return last
-    stops = last + np.cumsum([len(text) for text in texts], dtype=np.int64)
-    ids.write(np.fromiter((token for text in texts for token in text), dtype=kind).tobytes())
-    ends.write(stops.tobytes())
-    return int(stops[-1])
+        return end
+    new_ends = end + np.cumsum([len(text) for text in texts], dtype=np.int64)
+    ids.write(np.fromiter((token for text in texts for token in text), dtype=dtype).tobytes())
+    ends.write(new_ends.tobytes())
+    return int(new_ends[-1])

@@ -1,10 +1,10 @@
 """Parallel text: two files, in which each line of the one is the translation of the same line of the other.
 
-Files come as they are, UTF-8, plain or gzip. What can be tidied is: byte order marks, carriage returns, runs of spaces,
-control characters. A pair with an empty side is left out and counted. What cannot be read is refused by its line.
+Files are UTF-8, plain or gzip. Byte order marks, carriage returns, runs of spaces and control characters are cleaned
+away. A pair with an empty side is left out and counted. A line that cannot be decoded is refused by its number.
 
 Only a line feed ends a line, with or without a carriage return before it; a carriage return elsewhere, a form feed or
-U+2028 is a space. Letters stay as they are written: no Unicode normalisation, so a translator writes as its corpus.
+U+2028 counts as a space. There is no Unicode normalisation, so that a translator writes letters as its corpus does.
 """
 
 import gzip
@@ -26,15 +26,15 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = b"\xff\xfe", b"\xfe\xff"
 
 GZIP = b"\x1f\x8b"
-"""What a gzip file begins with, whatever it is called."""
+"""The first bytes of a gzip file, whatever its name."""
 
 LONGEST_LINE = 2**20
-"""Bytes of a line at most: a file without line ends is not read into memory as one."""
+"""The most bytes of a line, so that a file without line ends is not read into memory as a whole."""
 
 
 @dataclass(slots=True)
 class Report:
-    """What became of the pairs of a corpus.
+    """Counts of the pairs of a corpus that were read, cleaned, left out and kept.
 
     >>> print(Report(read=1000, carriage_returns=2000, empty=3, held_out=50, kept=947).table())
       1,000  pairs read
@@ -48,41 +48,41 @@ class Report:
     """Pairs in the files."""
 
     byte_order_marks: int = 0
-    """Files with one, removed."""
+    """Files with a byte order mark, which is removed."""
 
     carriage_returns: int = 0
-    """Lines that ended with one, removed; those of both files count, here and in the next two."""
+    """Lines of both files that ended with a carriage return, which is removed."""
 
     extra_spaces: int = 0
-    """Lines with more or other spaces than one between two words."""
+    """Lines of both files with other spaces than one between two words."""
 
     control_characters: int = 0
-    """Lines with characters that are no text, removed."""
+    """Lines of both files with control characters, which are removed."""
 
     empty: int = 0
     """Pairs with an empty side, left out."""
 
     over_long: int = 0
-    """Pairs with a side of more pieces than a sentence may have, left out."""
+    """Pairs with a side of more than data.max_tokens pieces, left out."""
 
     mismatched: int = 0
     """Pairs with sides of too different lengths, left out."""
 
     held_out: int = 0
-    """Pairs that are not learned from, to judge by them."""
+    """Pairs held out for evaluation."""
 
     kept: int = 0
-    """Pairs that are learned from."""
+    """Pairs to learn from."""
 
     unknown: int = 0
-    """Those of them with a letter that the vocabulary does not know."""
+    """Pairs to learn from that have a letter without a piece."""
 
     def as_dict(self) -> dict[str, int]:
-        """By name."""
+        """Return the counts by name."""
         return asdict(self)
 
     def table(self) -> str:
-        """A line for each thing that was met."""
+        """Return a line for each count that is not 0, and for the pairs read and kept."""
         rows = {
             "pairs read": self.read,
             "files with a byte order mark, removed": self.byte_order_marks,
@@ -97,30 +97,30 @@ class Report:
             "of them with letters that the vocabulary does not know": self.unknown,
         }
         always = "pairs read", "pairs to learn from"
-        return "\n".join(f"{number:>7,}  {what}" for what, number in rows.items() if number or what in always)
+        return "\n".join(f"{number:>7,}  {label}" for label, number in rows.items() if number or label in always)
 
     def left_out(self) -> str:
-        """What was wrong with the pairs that are neither learned from nor held out.
+        """Return the counts of the pairs left out, by reason.
 
         >>> Report(empty=3, over_long=1000).left_out()
         '3 empty, 1,000 over-long'
         """
-        out = {"empty": self.empty, "over-long": self.over_long, "of mismatched lengths": self.mismatched}
-        return ", ".join(f"{number:,} {what}" for what, number in out.items() if number)
+        reasons = {"empty": self.empty, "over-long": self.over_long, "of mismatched lengths": self.mismatched}
+        return ", ".join(f"{number:,} {label}" for label, number in reasons.items() if number)
 
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """Two files of translations of each other, gone through line by line as often as needed, never held as a whole."""
+    """Two files of translations of each other, read line by line as often as needed, never held as a whole."""
 
     source: Path
     target: Path
 
     def pairs(self, report: Report | None = None) -> Iterator[tuple[str, str]]:
-        """The tidied pairs, without those that have an empty side.
+        """Yield the cleaned pairs, without those that have an empty side.
 
         Args:
-            report: in which the pairs that are read, tidied and left out are counted.
+            report: counts the pairs that are read, cleaned and left out.
 
         Raises:
             InputError: a file that cannot be read, is not UTF-8 or is empty, or files of unequal numbers of lines.
@@ -141,7 +141,7 @@ class Parallel:
             raise InputError(f"{self.source} and {self.target} are empty; give files with a sentence on each line.")
 
     def refuse_unequal(self) -> None:
-        """Say how many lines each file has."""
+        """Raise InputError with the number of lines in each file."""
         source, target = (sum(1 for _ in raw_lines(path)) for path in (self.source, self.target))
         raise InputError(
             f"{self.source} has {source:,} lines and {self.target} has {target:,}; line by line they must be "
@@ -150,7 +150,7 @@ class Parallel:
 
 
 def same_file(source: Path, target: Path) -> bool:
-    """Whether two paths lead to one file that exists."""
+    """Return whether two paths lead to one existing file."""
     return source.exists() and target.exists() and source.samefile(target)
 
 
@@ -158,10 +158,10 @@ def same_file(source: Path, target: Path) -> bool:
 
 
 def tidy_lines(path: Path, report: Report | None = None) -> Iterator[str]:
-    """The lines of a file as tidy text: words with single spaces between them.
+    """Yield the lines of a file as clean text: words with single spaces between them.
 
     Args:
-        report: in which lines that had to be tidied are counted.
+        report: counts the lines that had to be cleaned.
 
     Raises:
         InputError: the file cannot be read, or a line is not UTF-8.
@@ -174,18 +174,18 @@ def tidy_lines(path: Path, report: Report | None = None) -> Iterator[str]:
         text = decoded(line.removesuffix(b"\n"), path, number)
         report.carriage_returns += text.endswith("\r")
         text = text.removesuffix("\r")
-        without = printed(text)
-        tidy = tidied(without)
-        report.control_characters += without != text
-        report.extra_spaces += tidy != without
-        yield tidy
+        without_control = printed(text)
+        clean = tidied(without_control)
+        report.control_characters += without_control != text
+        report.extra_spaces += clean != without_control
+        yield clean
 
 
 def decoded(line: bytes, path: Path | str, number: int) -> str:
-    """A line as text.
+    """Decode a line.
 
     Raises:
-        InputError: it is not UTF-8.
+        InputError: the line is not UTF-8.
     """
     try:
         return line.decode()
@@ -198,10 +198,10 @@ def decoded(line: bytes, path: Path | str, number: int) -> str:
 
 
 def raw_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file with their ends, unpacked where it is packed.
+    """Yield the lines of a plain or gzip file, line ends included.
 
     Raises:
-        InputError: the file cannot be read, or has a line that no text has.
+        InputError: the file cannot be read, or a line is longer than `LONGEST_LINE`.
     """
     with reading(path) as file:
         number = 0
@@ -212,11 +212,7 @@ def raw_lines(path: Path) -> Iterator[bytes]:
 
 
 def refuse_longer(line: bytes, path: Path | str, number: int) -> None:
-    """Refuse a line that no text has.
-
-    Raises:
-        InputError: it is longer than `LONGEST_LINE`.
-    """
+    """Raise InputError if a line is longer than `LONGEST_LINE`."""
     if len(line) > LONGEST_LINE:
         raise InputError(
             f"{path}, line {number}: longer than {LONGEST_LINE:,} bytes; give a file with a sentence on each line."
@@ -225,7 +221,11 @@ def refuse_longer(line: bytes, path: Path | str, number: int) -> None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[IO[bytes]]:
-    """A file to read, unpacked where it is packed; whatever goes wrong is said in words."""
+    """Open a plain or gzip file for reading.
+
+    Raises:
+        InputError: the file cannot be opened, read or unpacked.
+    """
     refuse_other_than_files(path)
     try:
         with path.open("rb") as file:
@@ -239,39 +239,39 @@ def reading(path: Path) -> Iterator[IO[bytes]]:
 
 
 def refuse_other_than_files(path: Path) -> None:
-    """Refuse what is not there, and what can be read only once."""
+    """Raise InputError unless the path is an existing file, which can be read more than once."""
     if path.is_dir():
         raise InputError(f"cannot read {path}: it is a folder; name a file in it.")
     if not path.exists():
-        beside = [other.name for other in sorted(path.parent.glob("*")) if other.is_file()]
-        like = f"nearest: {', '.join(nearest(path.name, beside))}" if beside else "no file is in that folder"
-        raise InputError(f"there is no file {path}; {like}.")
+        names = [file.name for file in sorted(path.parent.glob("*")) if file.is_file()]
+        hint = f"nearest: {', '.join(nearest(path.name, names))}" if names else "no file is in that folder"
+        raise InputError(f"there is no file {path}; {hint}.")
     if not path.is_file():
         raise InputError(f"cannot read {path}: it is no file, and it is read more than once; write it to a file first.")
 
 
-# Pairs to judge by
+# Dev pairs
 
 
-def place_of(source: str, seed: int) -> int:
-    """A number that is like drawn for each source text, and the same for the same text."""
+def random_rank(source: str, seed: int) -> int:
+    """Return a random number that follows from a source text and a seed."""
     key = seed.to_bytes(8, "little", signed=True)
     return int.from_bytes(hashlib.blake2b(source.encode(), key=key, digest_size=8).digest(), "little")
 
 
 def dev_limit(sources: Iterable[str], n: int, seed: int) -> int:
-    """The number up to which `place_of` makes a text one of the n different ones that are kept for judging.
+    """Return the n-th smallest `random_rank` of different sources: pairs up to this rank are the dev pairs.
 
-    Equal texts have equal places, so that no text is both learned from and judged by.
+    Equal sources have equal ranks, so that no source is both in the dev pairs and in the pairs to learn from.
     """
-    least: list[int] = []  # a heap of the n least places, the largest of them first
-    among: set[int] = set()
+    smallest: list[int] = []  # a heap of the n smallest ranks, negative, so that the largest of them comes first
+    in_heap: set[int] = set()
     for source in sources:
-        place = place_of(source, seed)
-        if place in among or (len(least) == n and (not least or place > -least[0])):
+        rank = random_rank(source, seed)
+        if rank in in_heap or (len(smallest) == n and (not smallest or rank > -smallest[0])):
             continue
-        if len(least) == n:
-            among.remove(-heapq.heappop(least))
-        heapq.heappush(least, -place)
-        among.add(place)
-    return -least[0] if least else -1
+        if len(smallest) == n:
+            in_heap.remove(-heapq.heappop(smallest))
+        heapq.heappush(smallest, -rank)
+        in_heap.add(rank)
+    return -smallest[0] if smallest else -1

@@ -1,11 +1,11 @@
-"""The pieces that texts are cut into: whole words, where they are frequent, and parts of words where they are not.
+"""The vocabulary of pieces that texts are cut into: frequent words whole, rare words in parts.
 
-A vocabulary is one SentencePiece model, trained on the texts themselves: no tokeniser of a language is needed, and
-texts without spaces are cut like any other.
+A vocabulary is one SentencePiece model, trained on the texts themselves: it needs no tokeniser of a language, and cuts
+texts without spaces like any other.
 
-The pieces are those of byte-pair encoding: beginning with letters, the two that follow each other most often are
-joined, again and again. Of few pieces it makes the parts that words are built of (six, ty, hundred), where the
-unigram model keeps some long words whole and spells the others; and it is made many times as fast.
+The pieces are made by byte-pair encoding: it begins with letters and joins the two pieces that follow each other most
+often, again and again. With few pieces it finds the parts of words (six, ty, hundred), where the unigram model keeps
+some long words whole and spells the others; and it is many times as fast.
 
 Source: Kudo & Richardson 2018, "SentencePiece"; byte-pair encoding: Sennrich, Haddow & Birch 2016, section 3.2.
 """
@@ -26,20 +26,20 @@ from regard.errors import InputError, needs, reason
 from regard.text.cleaning import refuse_halves, tidied
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
-"""The ids of padding, of what is unknown, and of the begin and the end of a text."""
+"""The ids of padding, of unknown characters, and of the beginning and the end of a text."""
 
 LINES = 2_000_000
-"""Lines that a vocabulary is trained on at most, drawn from all those that come; more change little."""
+"""The most lines to train a vocabulary on, a random sample of all; more lines change little."""
 
 FEWEST = 16
-"""Pieces that a vocabulary has at least: the special ones, ▁ and a few letters."""
+"""The fewest pieces of a vocabulary: the special pieces, ▁ and a few letters."""
 
 WORTH_THREADS = 64
-"""Texts from which on threads save more time than it takes to start them."""
+"""The number of texts from which several threads are faster than one."""
 
 
 class Vocabulary:
-    """One SentencePiece model, which turns texts into ids and back.
+    """A SentencePiece model, which turns texts into ids and back.
 
     >>> vocabulary = Vocabulary.train(["the cat sat", "the mat"] * 9, n_tokens=20)
     >>> vocabulary.decode(vocabulary.encode("the cat"))
@@ -53,41 +53,41 @@ class Vocabulary:
 
     @cached_property
     def processor(self) -> Any:
-        """SentencePiece's own object."""
+        """SentencePiece's processor, loaded when it is first used."""
         return needs("sentencepiece", "translation").SentencePieceProcessor(model_proto=self.model)
 
     @classmethod
     def train(cls, lines: Iterable[str], n_tokens: int, *, coverage: float = 1.0) -> "Vocabulary":
-        """A vocabulary of about so many pieces, from the lines of a text.
+        """Train a vocabulary of about `n_tokens` pieces on the lines of a text.
 
-        It has fewer where the text has not that many, and more where its letters alone are more.
+        It has fewer pieces if the text has not so many, and more if the text has more different letters.
 
         Args:
-            n_tokens: `vocabulary_size` says how many suit a text.
-            coverage: the share of the text's letters that must be known; the rarest of the others are not.
+            n_tokens: the number of pieces; `vocabulary_size` says how many suit a text.
+            coverage: the share of the text's characters that must have a piece; the rarest have none.
 
         Raises:
-            InputError: a text of nothing, or one that SentencePiece cannot use.
+            InputError: the text is empty, or SentencePiece cannot use it.
         """
-        chosen = drawn_lines(filter(None, map(tidied, lines)), LINES)
-        if not chosen:
+        sampled = sampled_lines(filter(None, map(tidied, lines)), LINES)
+        if not sampled:
             raise InputError("there is no text to make a vocabulary of: every line is empty.")
         try:
-            return cls(trained(chosen, max(n_tokens, FEWEST), coverage))
+            return cls(trained_model(sampled, max(n_tokens, FEWEST), coverage))
         except RuntimeError as error:
-            needed = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
-            if needed is None:
+            n_characters = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
+            if n_characters is None:
                 raise InputError(
-                    f"SentencePiece makes no vocabulary of these {len(chosen):,} lines: {error}."
+                    f"SentencePiece makes no vocabulary of these {len(sampled):,} lines: {error}."
                 ) from error
-            return cls(trained(chosen, int(needed[1]) + FEWEST, coverage))
+            return cls(trained_model(sampled, int(n_characters[1]) + FEWEST, coverage))
 
     @classmethod
     def load(cls, path: str | Path) -> "Vocabulary":
-        """The vocabulary of a file.
+        """Read a vocabulary from a file.
 
         Raises:
-            InputError: there is none, or it is something else.
+            InputError: the file cannot be read, or is not a vocabulary of regard.
         """
         try:
             vocabulary = cls(Path(path).read_bytes())
@@ -105,45 +105,45 @@ class Vocabulary:
         return vocabulary
 
     def save(self, path: str | Path) -> None:
-        """Write it to a file, whole."""
+        """Write the vocabulary to a file, whole."""
         write_whole(Path(path), self.model)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text's pieces, without BOS and EOS; the text is tidied first, as it was for training."""
+        """Return the ids of a text's pieces, without BOS and EOS; the text is cleaned first, as for training."""
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many texts, on all cores where they are worth waking.
+        """Return the ids of each text; many texts are encoded on all cores.
 
         Raises:
-            InputError: a text that is none, with half of a surrogate pair.
+            InputError: a text has half of a surrogate pair.
         """
-        tidy = list(map(ready, texts))
-        if len(tidy) < WORTH_THREADS:
-            return [self.processor.Encode(text) for text in tidy]
-        return self.processor.Encode(tidy, num_threads=-1)
+        clean = list(map(cleaned, texts))
+        if len(clean) < WORTH_THREADS:
+            return [self.processor.Encode(text) for text in clean]
+        return self.processor.Encode(clean, num_threads=-1)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids."""
+        """Return the text of ids."""
         return self.processor.Decode([int(token) for token in ids])
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Each id's piece as it is written in the vocabulary, a leading ▁ where a word begins."""
+        """Return each id's piece as the vocabulary writes it, with ▁ where a word begins."""
         return [self.processor.IdToPiece(int(token)) for token in ids]
 
     def scores(self) -> NDArray[np.float64]:
-        """Each piece's score: of two that can be made of the same letters, the one with the higher is made first."""
-        return np.array([self.processor.GetScore(one) for one in range(len(self))])
+        """Return each piece's score; of two possible merges, the one whose piece has the higher score comes first."""
+        return np.array([self.processor.GetScore(token) for token in range(len(self))])
 
     def unknown(self, text: str) -> list[str]:
-        """The characters of a text that the vocabulary cannot write, each once, in the text's order."""
+        """Return the characters of a text that have no piece, each once, in the text's order."""
         surfaces = self.surfaces(text)
         letters = "".join(piece for token, piece in zip(self.encode(text), surfaces, strict=True) if token == UNK)
         return list(dict.fromkeys(letters))
 
     def surfaces(self, text: str) -> list[str]:
-        """What each piece of `encode(text)` stands for, letters that are not known too."""
-        return self.processor.Encode(ready(text), out_type=str)
+        """Return the characters that each piece of `encode(text)` stands for, unknown characters too."""
+        return self.processor.Encode(cleaned(text), out_type=str)
 
     def __len__(self) -> int:
         return self.processor.GetPieceSize()
@@ -158,18 +158,18 @@ class Vocabulary:
         return f"Vocabulary(n_tokens={len(self)})"
 
 
-def ready(text: str) -> str:
-    """A text as SentencePiece is given it.
+def cleaned(text: str) -> str:
+    """Return the clean text that SentencePiece encodes.
 
     Raises:
-        InputError: it has half of a surrogate pair.
+        InputError: the text has half of a surrogate pair.
     """
     refuse_halves(text)
     return tidied(text)
 
 
-def drawn_lines(lines: Iterable[str], n: int) -> list[str]:
-    """At most so many lines, drawn from all, each as likely as any other; the same ones every time.
+def sampled_lines(lines: Iterable[str], n: int) -> list[str]:
+    """Return n lines sampled uniformly, the same lines every time, or all lines if there are fewer.
 
     Source: Vitter 1985, algorithm R.
     """
@@ -183,11 +183,11 @@ def drawn_lines(lines: Iterable[str], n: int) -> list[str]:
     return kept
 
 
-def trained(lines: list[str], n_tokens: int, coverage: float) -> bytes:
-    """SentencePiece's model of some lines, which must be at least one that is not empty.
+def trained_model(lines: list[str], n_tokens: int, coverage: float) -> bytes:
+    """Return SentencePiece's model of lines, of which one at least is not empty.
 
-    SentencePiece passes over lines with "▅" and over what looks like a special piece, so that the letters that are only
-    there must be asked for where all are to be known; "▅" itself never is.
+    SentencePiece skips lines with "▅" and whatever looks like a special piece. With a coverage of 1 the letters of such
+    lines are therefore required by name; "▅" itself never has a piece.
     """
     letters = sorted(set().union(*lines) - {" ", "▅"}) if coverage == 1 else []
     model = BytesIO()

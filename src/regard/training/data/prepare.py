@@ -26,7 +26,7 @@ from regard.errors import InputError, first_words
 from regard.text.batches import Batches
 from regard.text.bpe_dropout import BPEDropout
 from regard.text.corpus import Corpus, write_corpus
-from regard.text.parallel import Parallel, Report, dev_limit, place_of
+from regard.text.parallel import Parallel, Report, dev_limit, random_rank
 from regard.text.vocabulary import Vocabulary
 from regard.text.vocabulary_size import vocabulary_size
 from regard.training.console import Watcher
@@ -216,11 +216,11 @@ class Split:
 
     def holds_out(self, pair: Pair) -> bool:
         """Is a pair of the corpus one to judge by?"""
-        return place_of(pair[0], self.seed) <= self.limit
+        return random_rank(pair[0], self.seed) <= self.limit
 
     def judged(self, n: int, vocabulary: Vocabulary, max_tokens: int) -> list[Pair]:
         """The dev pairs that are translated: always the same, drawn from all, none too long."""
-        drawn = sorted(self.dev(), key=lambda pair: place_of(pair[0], self.seed + 1))
+        drawn = sorted(self.dev(), key=lambda pair: random_rank(pair[0], self.seed + 1))
         return list(islice((pair for pair in drawn if len(vocabulary.encode(pair[0])) <= max_tokens), n))
 
 
