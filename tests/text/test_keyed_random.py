@@ -1,4 +1,4 @@
-"""Random numbers from keys: permutations are permutations, uniform numbers are uniform, seeds of similar keys differ."""
+"""Random numbers from keys: permutations have every number once, all is uniform, seeds of similar keys differ."""
 
 import numpy as np
 import pytest

@@ -124,7 +124,7 @@ def padded(
     first: int | None = None,
     last: int | None = None,
 ) -> Int[Tensor, "batch tokens"]:
-    """Return concatenated texts as rows, each after the token `first` or before the token `last`, padded on the right."""
+    """Return concatenated texts as padded rows, each after the token `first` or before the token `last`."""
     rows = np.full((len(lengths), int(lengths.max()) + 1), PAD, dtype=np.int64)
     place, start = np.arange(rows.shape[1]), 0 if first is None else 1
     rows[(place >= start) & (place < start + lengths[:, None])] = ids
