@@ -13,7 +13,7 @@ from trained_translator import train_translator, train_vocabularies
 
 from regard import Attended, Causal, Mask, Trace, attend, trace
 from regard.text.vocabulary import Vocabulary
-from regard.tracing.loading import Loaded, load
+from regard.tracing.loading import LoadedModel, load
 from regard.tracing.tokens import Token
 from regard.translation.translator import Translator
 
@@ -68,13 +68,13 @@ def unhooked() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def minilm() -> Loaded:
+def minilm() -> LoadedModel:
     """The default model, from its package."""
     return load()
 
 
 @pytest.fixture(scope="session")
-def snake(minilm: Loaded) -> Trace:
+def snake(minilm: LoadedModel) -> Trace:
     """MiniLM on the sentence to understand: which word is `it`?"""
     return trace(minilm.model, "The snake is very dangerous because it has a venom.", tokenizer=minilm.tokenizer)
 

@@ -71,8 +71,8 @@ from .recurrent.model import Recurrent as Recurrent
 from .text.vocabulary import Vocabulary as Vocabulary
 from .tracing.head import Head as Head
 from .tracing.huggingface import install as install
+from .tracing.run import trace as trace
 from .tracing.trace import Trace as Trace
-from .tracing.trace import trace as trace
 from .training.settings.config import TrainConfig as TrainConfig
 from .training.train import train as train
 from .transformer.block import DecoderBlock as DecoderBlock

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard import Causal, InputError
-from regard.tracing.focus import focus_on, sharpest
+from regard.tracing.focus import focus_on, strongest_other_words
 
 
 def telling(trace, layer, head, query, key):
@@ -56,9 +56,9 @@ def test_the_focus_is_found_where_the_pattern_is(handmade):
     trace = handmade("a b c d e f g")
     expected = focus_on(trace)
     with torch.device("meta"):
-        found, looks = focus_on(trace), sharpest(trace.heads(), expected.query)
+        found, looks = focus_on(trace), strongest_other_words(trace.heads(), expected.query)
     assert (found.head.name, found.query) == (expected.head.name, expected.query)
-    assert [look[1:] for look in looks] == [look[1:] for look in sharpest(trace.heads(), expected.query)]
+    assert [look[1:] for look in looks] == [look[1:] for look in strongest_other_words(trace.heads(), expected.query)]
 
 
 def test_a_bare_name_is_one_of_the_last_kind(translated):
@@ -75,7 +75,7 @@ def test_long_texts_are_gone_through_in_parts(handmade, monkeypatch):
 
 
 def test_sharpest_leaves_the_token_itself_out(snake):
-    looks = sharpest(snake.heads(), query=7)
+    looks = strongest_other_words(snake.heads(), query=7)
     assert len(looks) == 72
     by_name = {head.name: (key, weight) for head, key, weight in looks}
     assert by_name["L3H1"] == (2, pytest.approx(float(snake.encoder[3].dense()[0, 1, 7, 2]), rel=1e-6))
@@ -107,8 +107,8 @@ def test_a_text_of_one_word_has_that_word_as_its_focus(handmade):
 
 
 def test_sharpest_leaves_out_heads_in_which_no_other_word_is_looked_at(handmade):
-    assert sharpest(handmade("- snake .").heads(), query=1) == []
+    assert strongest_other_words(handmade("- snake .").heads(), query=1) == []
     masked = handmade("a b c", mask=Causal(), kind="decoder")
-    assert sharpest(masked.heads(), query=0) == []
-    assert {key for _, key, _ in sharpest(masked.heads(), query=1)} == {0}
-    assert len(sharpest(masked.heads(), query=1)) == 6
+    assert strongest_other_words(masked.heads(), query=0) == []
+    assert {key for _, key, _ in strongest_other_words(masked.heads(), query=1)} == {0}
+    assert len(strongest_other_words(masked.heads(), query=1)) == 6

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard import InputError
-from regard.tracing.head import find
+from regard.tracing.head import token_position
 from regard.tracing.tokens import Token
 
 
@@ -25,29 +25,29 @@ def test_a_row_a_weight_and_the_strongest_keys(snake):
 
 
 def test_case_matters_only_where_both_occur():
-    assert find("the", words("The", "snake")) == 0
-    assert find("the", words("The", "snake", "the")) == 2
+    assert token_position("the", words("The", "snake")) == 0
+    assert token_position("the", words("The", "snake", "the")) == 2
 
 
 def test_the_text_comes_before_the_models_pieces():
     """An uncased model's piece of "The" is "the"."""
     tokens = tuple(Token(text=text, piece=text.lower()) for text in ("The", "dog", "saw", "the", "cat"))
-    assert find("the", tokens) == 3
-    assert find("The", tokens) == 0
-    assert find("dog", tokens) == 1
+    assert token_position("the", tokens) == 3
+    assert token_position("The", tokens) == 0
+    assert token_position("dog", tokens) == 1
 
 
 def test_the_second_of_several():
     tokens = words("it", "is", "it", "10:2", ":")
-    assert find("it", tokens) == 0
-    assert find("it:2", tokens) == 2
-    assert find("10:2", tokens) == 3
-    assert find(":", tokens) == 4
-    assert find(-1, tokens) == 4
+    assert token_position("it", tokens) == 0
+    assert token_position("it:2", tokens) == 2
+    assert token_position("10:2", tokens) == 3
+    assert token_position(":", tokens) == 4
+    assert token_position(-1, tokens) == 4
 
 
 def test_a_piece_is_known_by_the_tokenizers_name_for_it():
-    assert find("##nom", (Token(text="ve", piece="ve"), Token(text="nom", piece="##nom", joined=True))) == 1
+    assert token_position("##nom", (Token(text="ve", piece="ve"), Token(text="nom", piece="##nom", joined=True))) == 1
 
 
 @pytest.mark.parametrize(
@@ -61,5 +61,5 @@ def test_a_piece_is_known_by_the_tokenizers_name_for_it():
 )
 def test_refusals(place, message):
     with pytest.raises(InputError) as refusal:
-        find(place, words("it", "snake", "it", "ve", "nom", "."))
+        token_position(place, words("it", "snake", "it", "ve", "nom", "."))
     assert str(refusal.value) == message

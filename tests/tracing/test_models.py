@@ -8,7 +8,7 @@ from refusals import refusal
 
 from regard import InputError
 from regard.tracing import loading as models
-from regard.tracing.loading import MINILM, from_files, load
+from regard.tracing.loading import MINILM, from_pretrained, load
 
 INSTEAD = "give a folder with a model in it or a name on the Hugging Face hub."
 
@@ -57,12 +57,12 @@ def test_a_download_that_was_broken_off_is_gone_on_with(minilm, monkeypatch):
                 raise OSError("no file named model.safetensors")
             return minilm.model
 
-    assert from_files(Kind, "the model", "hub/model", here=True) is minilm.model
+    assert from_pretrained(Kind, "the model", "hub/model", local=True) is minilm.model
     assert asked == [True, False]
 
 
 def test_an_unknown_model_without_a_network(no_network, monkeypatch):
-    monkeypatch.setattr(models, "cached", lambda: ["google-bert/bert-base-uncased"])
+    monkeypatch.setattr(models, "cached_models", lambda: ["google-bert/bert-base-uncased"])
     assert refusal(InputError, load, "bert-base-uncsed") == (
         "no model 'bert-base-uncsed' on this machine (nearest: google-bert/bert-base-uncased), and the Hugging Face "
         f"hub cannot be reached (Name or service not known); {INSTEAD}"

@@ -44,7 +44,7 @@ from regard import (
 from regard.attention.masks.mask import Mask
 from regard.errors import InputError
 from regard.tracing.tokens import Token
-from regard.tracing.trace_file import FORMAT, rules
+from regard.tracing.trace_file import FORMAT, rule_classes
 
 WORDS = tuple(Token(text=word, piece=word) for word in "abcdefg")
 
@@ -167,7 +167,7 @@ def test_what_nobody_could_read_back_is_refused_and_leaves_nothing(normal, tmp_p
 
 
 def test_every_kind_of_rule_is_known_by_a_name_of_its_own():
-    found = rules()
+    found = rule_classes()
     assert len(found) == len(set(found.values())) > 30
     assert {"Causal", "Both", "Opposite", "ScaledDot", "Additive", "Softmax", "Alibi", "Sampled"} <= set(found)
 

@@ -365,7 +365,7 @@ def test_a_notebook_shows_the_page(snake, tmp_path):
 
 
 def test_a_notebook_says_why_it_shows_no_page(handmade, monkeypatch):
-    monkeypatch.setattr("regard.tracing.trace.NOTEBOOK_WEIGHTS", 53)
+    monkeypatch.setattr("regard.views.page.notebook.MAX_WEIGHTS", 53)
     trace = handmade("<b> a c")
     assert trace._repr_html_() == (
         "<pre>Trace(&#x27;&lt;b&gt; a c&#x27;, model=&#x27;handmade&#x27;, tokens=3, encoder=2x3): 54 weights, and a "

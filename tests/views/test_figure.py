@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from pictures import caption, texts
 
 from regard import Causal, InputError, Trace, attend
-from regard.tracing.focus import focus_on, sharpest
+from regard.tracing.focus import focus_on, strongest_other_words
 from regard.tracing.tokens import Token
 from regard.views.picture.canvas import MASKED, colours
 from regard.views.picture.pattern import maps
@@ -243,7 +243,7 @@ def test_every_heads_sharpest_look_is_a_cell_and_the_chosen_one_is_outlined(snak
     picture = drawn(snake, token="it", head="L3H1")
     image = part(picture, "heads").get_array()
     assert image.shape == (6, 12)
-    for head, _, weight in sharpest(snake.heads(), 7):
+    for head, _, weight in strongest_other_words(snake.heads(), 7):
         assert image[head.layer, head.head] == pytest.approx(weight)
     assert part(picture, "chosen-head").get_xy() == (1, 3)
     assert {"L0H2", "L3H1"} <= set(texts(picture))
@@ -251,7 +251,7 @@ def test_every_heads_sharpest_look_is_a_cell_and_the_chosen_one_is_outlined(snak
 
 def test_layers_of_different_numbers_of_heads(uneven):
     cells = part(drawn(uneven, head="L1H0", token="b"), "heads").get_array()
-    looks = {(head.layer, head.head): weight for head, _, weight in sharpest(uneven.heads(), 1)}
+    looks = {(head.layer, head.head): weight for head, _, weight in strongest_other_words(uneven.heads(), 1)}
     assert_allclose(cells, [[looks.get((layer, head), 0.0) for head in range(4)] for layer in (1, 4)])
 
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from regard import Causal, Trace
-from regard.tracing.focus import focus_on, sharpest
+from regard.tracing.focus import focus_on, strongest_other_words
 from regard.tracing.tokens import Token
 from regard.views.terminal.trace import bar, shade, show, tint
 
@@ -38,7 +38,7 @@ def test_every_number_is_the_patterns(snake):
 def test_the_grid_has_a_cell_for_every_head_and_marks_the_chosen_one(snake):
     rows = re.findall(r"^  L(\d) ( .*|\[.*)$", printed(snake, token="it", head="L3H1"), re.MULTILINE)
     assert [int(layer) for layer, _ in rows] == list(range(6))
-    weights = {(head.layer, head.head): weight for head, _, weight in sharpest(snake.heads(), 7)}
+    weights = {(head.layer, head.head): weight for head, _, weight in strongest_other_words(snake.heads(), 7)}
     for layer, row in rows:
         cells = [row.ljust(48)[4 * head : 4 * head + 4] for head in range(12)]
         assert [cell[1] for cell in cells] == [shade(weights[int(layer), head]) for head in range(12)]

@@ -4,7 +4,7 @@ import pytest
 
 from regard import Causal, Trace
 from regard.tracing.tokens import Token
-from regard.views.names import AS_READ, called, in_one_line, reading, visible
+from regard.views.labels import AS_READ, called, in_one_line, reading, visible
 
 
 def test_one_of_several_is_called_by_its_number():

@@ -20,10 +20,11 @@ from regard.attention.scores.dot import ScaledDot
 from regard.by_hand.numbers import Numbers, joined_names
 from regard.errors import InputError
 from regard.tracing.focus import Focus, focus_on
-from regard.tracing.head import Head, Place
+from regard.tracing.head import Head, TokenReference
 from regard.tracing.huggingface import RECORDING
 from regard.tracing.loading import load
-from regard.tracing.trace import Trace, trace
+from regard.tracing.run import trace
+from regard.tracing.trace import Trace
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -54,7 +55,7 @@ def model_numbers(
     text: str,
     *,
     head: str | None = None,
-    token: Place | None = None,
+    token: TokenReference | None = None,
     target: str | None = None,
     tokenizer: Any = None,
     truncate: bool = False,

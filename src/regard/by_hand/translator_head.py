@@ -6,9 +6,9 @@ from torch import nn
 
 from regard.by_hand.model_head import head_numbers, linear_calls, title_of
 from regard.by_hand.numbers import Numbers
-from regard.tracing.encoding import refuse_unreadable
+from regard.tracing.encoding import check_text
 from regard.tracing.focus import focus_on
-from regard.tracing.head import Place
+from regard.tracing.head import TokenReference
 from regard.translation.translation import Translation
 from regard.translation.translator import Translator
 
@@ -19,7 +19,7 @@ def translate_or_score(translator: Translator, text: str, target: str | None, tr
     Raises:
         InputError: a text without a word, or one that is too long and may not be truncated.
     """
-    refuse_unreadable(text)
+    check_text(text)
     found = translator.translate if target is None else partial(translator.score, targets=[target])
     return found([text], truncate=truncate)[0]
 
@@ -29,7 +29,7 @@ def translator_numbers(
     text: str,
     *,
     head: str | None = None,
-    token: Place | None = None,
+    token: TokenReference | None = None,
     target: str | None = None,
     truncate: bool = False,
 ) -> tuple[Numbers, int]:

@@ -21,7 +21,7 @@ from regard.attention.grid.grid import Grid
 from regard.attention.steps import Steps
 from regard.by_hand.numbers import MATRICES, Numbers
 from regard.errors import InputError, counted, nearest
-from regard.tracing.head import Place, find
+from regard.tracing.head import TokenReference, token_position
 from regard.tracing.tokens import Token
 
 Matrix = Float[Tensor, "_ _"]
@@ -126,7 +126,7 @@ class WorkedAttention:
         return f"Worked({self.title!r}, {sizes}, stages={len(self.stages)})"
 
 
-def work_out(numbers: Numbers, token: Place | None = None) -> WorkedAttention:
+def work_out(numbers: Numbers, token: TokenReference | None = None) -> WorkedAttention:
     """Compute every stage.
 
     Args:
@@ -141,7 +141,7 @@ def work_out(numbers: Numbers, token: Place | None = None) -> WorkedAttention:
             [ 4., 16., 12.],
             [ 4., 12., 10.]], dtype=torch.float64)
     """
-    query = None if token is None else find(token, numbers.queries)
+    query = None if token is None else token_position(token, numbers.queries)
     queries, keys = token_texts(numbers.queries), token_texts(numbers.keys)
     projected = projections(numbers)
     query_key_value = [
@@ -161,7 +161,7 @@ def work_out(numbers: Numbers, token: Place | None = None) -> WorkedAttention:
     return WorkedAttention(numbers=numbers, stages=tuple(stages), query=query)
 
 
-def worked_example(name: str, token: Place | None = None) -> WorkedAttention:
+def worked_example(name: str, token: TokenReference | None = None) -> WorkedAttention:
     """A built-in example, worked out.
 
     Raises:

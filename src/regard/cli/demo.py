@@ -55,7 +55,7 @@ def demo(
     console.print()
     with spinner("running MiniLM"):
         from regard.tracing.loading import load
-        from regard.tracing.trace import trace
+        from regard.tracing.run import trace
 
         loaded = load()
         seen = trace(loaded.model, SNAKE, tokenizer=loaded.tokenizer)

@@ -123,7 +123,7 @@ def trace_text(model: str | None, text: str, target: str | None, truncate: bool)
 
         return translate_or_score(Translator.load(model), text, target, truncate).trace
     from regard.tracing.loading import load
-    from regard.tracing.trace import trace
+    from regard.tracing.run import trace
 
     loaded = load(model)
     return trace(loaded.model, text, target=target, tokenizer=loaded.tokenizer, truncate=truncate)

@@ -22,7 +22,7 @@ from torch import Tensor
 from regard.errors import InputError, needs
 from regard.export.ungrouped import ungrouped
 from regard.text.vocabulary import BOS, EOS, PAD, UNK
-from regard.tracing.loading import quiet
+from regard.tracing.loading import quiet_transformers
 from regard.transformer.config import TransformerConfig
 from regard.transformer.marian import ACTIVATIONS, pairs, reordered, to_marian, turns
 from regard.transformer.model import Transformer
@@ -52,7 +52,7 @@ def write(contents: TranslatorContents, folder: Path) -> None:
         max_length=contents.model.config.max_tokens,
         num_beams=BEAM,
     )
-    with quiet(progress=False), warnings.catch_warnings(action="ignore"):
+    with quiet_transformers(progress=False), warnings.catch_warnings(action="ignore"):
         model.save_pretrained(folder)
     write_tokenizer(contents, folder)
 
@@ -175,13 +175,13 @@ class Opened:
 
     def __init__(self, folder: Path) -> None:
         transformers = needs("transformers", "huggingface")
-        with quiet(progress=False), warnings.catch_warnings(action="ignore"):
+        with quiet_transformers(progress=False), warnings.catch_warnings(action="ignore"):
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
             self.model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True).eval()
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
         """The likeliest piece again and again, at most `limit` of them: their ids, and the text."""
-        with quiet(progress=False), warnings.catch_warnings(action="ignore"):
+        with quiet_transformers(progress=False), warnings.catch_warnings(action="ignore"):
             given = self.tokenizer(text, return_tensors="pt")
             tokens = self.model.generate(**given, num_beams=1, do_sample=False, max_length=limit + 1)[0, 1:].tolist()
         tokens = tokens[: tokens.index(EOS)] if EOS in tokens else tokens

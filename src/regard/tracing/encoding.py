@@ -1,4 +1,4 @@
-"""A text as a Hugging Face model reads it: its ids and its tokens, or in words why it cannot."""
+"""Encode a text for a Hugging Face model: its ids and its tokens, or the reason why the model cannot read it."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,25 +15,29 @@ if TYPE_CHECKING:
 def encode(
     model: "PreTrainedModel", tokenizer: Any, text: str, target: str | None, truncate: bool
 ) -> tuple[dict[str, torch.Tensor], tuple[Token, ...], tuple[Token, ...]]:
-    """The model's inputs, and the tokens of source and target."""
-    two = bool(model.config.is_encoder_decoder)
-    if two and target is None:
+    """The model's inputs, the tokens of its encoder's text and the tokens of its decoder's.
+
+    Raises:
+        InputError: an encoder-decoder without a target, another model with one, or a text that it cannot read.
+    """
+    has_target = bool(model.config.is_encoder_decoder)
+    if has_target and target is None:
         raise InputError(f"{type(model).__name__} reads a source and writes a target; give the target text as well.")
-    if not two and target is not None:
+    if not has_target and target is not None:
         raise InputError(f"{type(model).__name__} reads one text, so it takes no target.")
-    inputs, tokens = encode_one(model, tokenizer, text, truncate)
-    if not two:
+    inputs, tokens = encode_text(model, tokenizer, text, truncate)
+    if not has_target:
         return (inputs, (), tokens) if is_causal(model) else (inputs, tokens, ())
-    written, target_tokens = encode_one(model, tokenizer, target or "", truncate, as_target=True)
-    start = torch.full((1, 1), first_of_target(model), device=model.device)
-    shifted = torch.cat([start, written["input_ids"][:, :-1]], dim=1)
+    encoded_target, target_tokens = encode_text(model, tokenizer, target or "", truncate, as_target=True)
+    start = torch.full((1, 1), decoder_start_id(model), device=model.device)
+    shifted = torch.cat([start, encoded_target["input_ids"][:, :-1]], dim=1)
     piece = tokenizer.convert_ids_to_tokens(int(start))
-    begun = (Token(text=piece, piece=piece, special=True), *target_tokens[:-1])
-    return {**inputs, "decoder_input_ids": shifted}, tokens, begun
+    shifted_tokens = (Token(text=piece, piece=piece, special=True), *target_tokens[:-1])
+    return {**inputs, "decoder_input_ids": shifted}, tokens, shifted_tokens
 
 
-def first_of_target(model: "PreTrainedModel") -> int:
-    """The token that an encoder-decoder's target begins with."""
+def decoder_start_id(model: "PreTrainedModel") -> int:
+    """The id of the token that an encoder-decoder's target begins with."""
     for config in (model.config, getattr(model, "generation_config", None)):
         if isinstance(start := getattr(config, "decoder_start_token_id", None), int):
             return start
@@ -42,18 +46,22 @@ def first_of_target(model: "PreTrainedModel") -> int:
     )
 
 
-def encode_one(
+def encode_text(
     model: "PreTrainedModel", tokenizer: Any, text: str, truncate: bool, as_target: bool = False
 ) -> tuple[dict[str, torch.Tensor], tuple[Token, ...]]:
-    """One text as ids and tokens, refused where it is empty or too long."""
-    refuse_unreadable(text)
-    limit = longest(model, tokenizer)
+    """The ids and the tokens of one text.
+
+    Raises:
+        InputError: the text is empty, not UTF-8 or too long, or the tokenizer does not belong to the model.
+    """
+    check_text(text)
+    limit = token_limit(model, tokenizer)
     side = {"text_target": text} if as_target else {"text": text}
     limits = {"truncation": True, "max_length": limit} if truncate and limit else {"verbose": False}
     offsets = bool(getattr(tokenizer, "is_fast", False))
     try:
         encoded = tokenizer(**side, return_tensors="pt", return_offsets_mapping=offsets, **limits)
-    except Exception as error:  # a tokenizer is somebody else's program, and may want to know the languages first
+    except Exception as error:  # not regard's code: some tokenizers refuse a text until their languages are set
         raise InputError(
             f"{type(tokenizer).__name__} could not read the text: {first_words(error)}; set what it needs (src_lang, "
             "tgt_lang where it knows languages) and give it with tokenizer=…."
@@ -64,14 +72,14 @@ def encode_one(
             f"the text is {n_tokens:,} tokens long and the model reads at most {limit:,}; "
             f"shorten it, or read only its beginning with --truncate (truncate=True)."
         )
-    refuse_unknown(model, tokenizer, encoded["input_ids"], as_target)
+    check_vocabulary(model, tokenizer, encoded["input_ids"], as_target)
     tokens = tokens_of(tokenizer, encoded, text, as_target)
     inputs = {name: ids.to(model.device) for name, ids in encoded.items() if name != "offset_mapping"}
     return inputs, tokens
 
 
-def refuse_unread(model: "PreTrainedModel") -> None:
-    """There must be a model, and one that reads text."""
+def check_reads_text(model: "PreTrainedModel") -> None:
+    """Raise TypeError unless `model` is a Hugging Face model, and InputError unless it reads text."""
     if not (isinstance(model, torch.nn.Module) and hasattr(model, "config")):
         raise TypeError(
             f"trace takes a Hugging Face PreTrainedModel, or the name or folder of one; got {type_name(model)}."
@@ -83,12 +91,12 @@ def refuse_unread(model: "PreTrainedModel") -> None:
         )
 
 
-def refuse_unknown(model: "PreTrainedModel", tokenizer: Any, ids: torch.Tensor, as_target: bool) -> None:
-    """Every token must be one of the model's."""
-    reader = model.get_decoder() if as_target else model
+def check_vocabulary(model: "PreTrainedModel", tokenizer: Any, ids: torch.Tensor, as_target: bool) -> None:
+    """Raise InputError if a token's id is not in the model's embedding."""
+    part = model.get_decoder() if as_target else model
     try:
-        size = getattr(reader.get_input_embeddings(), "num_embeddings", None)
-    except NotImplementedError:  # a model of several that read
+        size = getattr(part.get_input_embeddings(), "num_embeddings", None)
+    except NotImplementedError:  # a model of several parts, each with an embedding of its own
         return
     if size is not None and ids.numel() and int(ids.max()) >= size:
         raise InputError(
@@ -97,35 +105,38 @@ def refuse_unknown(model: "PreTrainedModel", tokenizer: Any, ids: torch.Tensor, 
         )
 
 
-def refuse_unreadable(text: str) -> None:
-    """There must be something to look at: one text, of which each letter is one."""
+def check_text(text: str) -> None:
+    """Raise TypeError unless `text` is a str, and InputError if it is empty or cannot be written as UTF-8."""
     if not isinstance(text, str):
         raise TypeError(f"the text is {type_name(text)}; give one text, a str, and for several call trace for each.")
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        half, place = ord(text[error.start]), len(text[: error.start].encode()) + 1
-        if 0xDC80 <= half <= 0xDCFF:  # what Python makes of a byte that is not UTF-8 ("surrogateescape")
+        surrogate, place = ord(text[error.start]), len(text[: error.start].encode()) + 1
+        if 0xDC80 <= surrogate <= 0xDCFF:  # Python's escape ("surrogateescape") of a byte that is not UTF-8
             raise InputError(
-                f"the text is not UTF-8 (byte 0x{half - 0xDC00:02X} at place {place}); "
+                f"the text is not UTF-8 (byte 0x{surrogate - 0xDC00:02X} at place {place}); "
                 "convert it first, for instance with iconv -f LATIN1 -t UTF-8."
             ) from error
         raise InputError(
-            f"the text has half a character (U+{half:04X} at place {error.start + 1}), "
+            f"the text has half a character (U+{surrogate:04X} at place {error.start + 1}), "
             "which UTF-8 cannot write; remove it."
         ) from error
     if not text.strip():
         raise InputError("the text is empty; give at least one word to look at.")
 
 
-def longest(model: "PreTrainedModel", tokenizer: Any) -> int | None:
-    """How many tokens the model reads at most; None where neither it nor its tokenizer says so."""
-    limits = (positions_of(model), getattr(tokenizer, "model_max_length", None))
+def token_limit(model: "PreTrainedModel", tokenizer: Any) -> int | None:
+    """The largest number of tokens that the model reads; None if neither model nor tokenizer states a limit."""
+    limits = (position_limit(model), getattr(tokenizer, "model_max_length", None))
     return min((limit for limit in limits if limit and 0 < limit < 10**9), default=None)
 
 
-def positions_of(model: "PreTrainedModel") -> int | None:
-    """How many positions a model says that it knows; RoBERTa and its kin count from after that of padding."""
+def position_limit(model: "PreTrainedModel") -> int | None:
+    """The number of positions in the model's configuration.
+
+    RoBERTa and related models count positions from the one after the padding's, so they have fewer than that.
+    """
     n_positions: int | None = getattr(model.config, "max_position_embeddings", None)
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
@@ -134,5 +145,5 @@ def positions_of(model: "PreTrainedModel") -> int | None:
 
 
 def is_causal(model: "PreTrainedModel") -> bool:
-    """Whether a model's tokens see only what came before them."""
+    """Whether some module of the model says that its attention is causal."""
     return any(getattr(module, "is_causal", False) for module in model.modules())

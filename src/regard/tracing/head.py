@@ -1,4 +1,4 @@
-"""One head of a traced model, asked in the words of its text: `trace["L3H1"]["it", "snake"]`."""
+"""One head of a traced model, indexed by the tokens of its text: `trace["L3H1"]["it", "snake"]`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from regard.attention.pattern import Pattern
 from regard.errors import InputError, nearest
 from regard.tracing.tokens import Token
 
-Place = int | str
-"""A token: its position, or its text; "it:2" is the second `it`."""
+TokenReference = int | str
+"""A token by its position or by its text; "it:2" is the second `it`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
-    """One key that a query looks at, and how strongly."""
+class KeyWeight:
+    """A query's weight on one key."""
 
     weight: float
     position: int
@@ -25,7 +25,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Head:
-    """Who looks at whom in one head: rows are the tokens that look (queries), columns those looked at (keys).
+    """The attention pattern of one head, with the tokens of its rows (queries) and columns (keys).
 
     head["it"] is the row of weights of `it`; head["it", "snake"] is one weight, a float.
     """
@@ -39,7 +39,7 @@ class Head:
 
     @property
     def name(self) -> str:
-        """As in the literature: L3H1, both counted from 0."""
+        """The name used in the literature: L3H1 is layer 3, head 1, both counted from 0."""
         return f"L{self.layer}H{self.head}"
 
     @property
@@ -47,63 +47,68 @@ class Head:
         """All weights of the head."""
         return self.pattern[0, self.head].detach()
 
-    def __getitem__(self, place: Place | tuple[Place, Place]) -> Float[Tensor, " keys"] | float:
-        if isinstance(place, tuple):
-            query, key = place
-            return float(self.row(query)[find(key, self.keys)])
-        return self.row(place)
+    def __getitem__(
+        self, reference: TokenReference | tuple[TokenReference, TokenReference]
+    ) -> Float[Tensor, " keys"] | float:
+        if isinstance(reference, tuple):
+            query, key = reference
+            return float(self.row(query)[token_position(key, self.keys)])
+        return self.row(reference)
 
-    def row(self, query: Place) -> Float[Tensor, " keys"]:
-        """The weights with which one token looks at each key."""
-        return self.pattern[0, self.head, find(query, self.queries)].detach()
+    def row(self, query: TokenReference) -> Float[Tensor, " keys"]:
+        """The weights of one query on all keys."""
+        return self.pattern[0, self.head, token_position(query, self.queries)].detach()
 
-    def top(self, query: Place, n: int = 5) -> list[Look]:
-        """The keys that one token looks at most, strongest first."""
+    def top(self, query: TokenReference, n: int = 5) -> list[KeyWeight]:
+        """The n keys with the largest weights of one query, largest first; keys of weight 0 are left out."""
         weights, keys = self.row(query).topk(min(n, len(self.keys)))
-        return [Look(w, k, self.keys[k]) for w, k in zip(weights.tolist(), keys.tolist(), strict=True) if w > 0]
+        return [KeyWeight(w, k, self.keys[k]) for w, k in zip(weights.tolist(), keys.tolist(), strict=True) if w > 0]
 
     def __repr__(self) -> str:
         return f"Head({self.name}, {self.kind}, queries={len(self.queries)}, keys={len(self.keys)})"
 
 
-def find(place: Place, tokens: Sequence[Token]) -> int:
-    """The position of a token, given as itself or by its text; upper and lower case only matter where both occur.
+def token_position(reference: TokenReference, tokens: Sequence[Token]) -> int:
+    """The position of a token that is given by its position or text; case matters only where both cases occur.
 
     Raises:
-        InputError: no such token, with the nearest ones; or a word that is several tokens, with their names.
+        InputError: there is no such token, or the text is a word of several tokens; the message names the nearest
+            tokens, or the word's.
     """
-    if isinstance(place, int):
-        if not -len(tokens) <= place < len(tokens):
-            raise InputError(f"no token {place}: there are {len(tokens)}, counted from 0 to {len(tokens) - 1}.")
-        return place % len(tokens)
-    text, _, count = place.rpartition(":") if place.rpartition(":")[2].isdecimal() else (place, "", "1")
-    for wanted, number in ((place, 1), (text, int(count))):
-        found = occurrences(wanted, tokens)
-        if wanted and 1 <= number <= len(found):
-            return found[number - 1]
-        if wanted and found and number != 1:
+    if isinstance(reference, int):
+        if not -len(tokens) <= reference < len(tokens):
+            raise InputError(f"no token {reference}: there are {len(tokens)}, counted from 0 to {len(tokens) - 1}.")
+        return reference % len(tokens)
+    before, _, count = reference.rpartition(":")
+    text, number = (before, int(count)) if count.isdecimal() else (reference, 1)
+    for candidate, nth in ((reference, 1), (text, number)):
+        places = occurrences(candidate, tokens)
+        if candidate and 1 <= nth <= len(places):
+            return places[nth - 1]
+        if candidate and places and nth != 1:
             raise InputError(
-                f"no token {place!r}: {wanted!r} occurs {times(len(found))}; take {wanted}:1 to {wanted}:{len(found)}."
+                f"no token {reference!r}: {candidate!r} occurs {times(len(places))}; "
+                f"take {candidate}:1 to {candidate}:{len(places)}."
             )
-    if parts := spelled(place, tokens):
-        raise InputError(f"{place!r} is {len(parts)} tokens here: {', '.join(parts)}; name one of them.")
-    close = nearest(place, list(dict.fromkeys(token.text for token in tokens)))
-    raise InputError(f"no token {place!r} in the text; nearest: {', '.join(close)}.")
+    if parts := tokens_spelling(reference, tokens):
+        raise InputError(f"{reference!r} is {len(parts)} tokens here: {', '.join(parts)}; name one of them.")
+    close = nearest(reference, list(dict.fromkeys(token.text for token in tokens)))
+    raise InputError(f"no token {reference!r} in the text; nearest: {', '.join(close)}.")
 
 
 def occurrences(text: str, tokens: Sequence[Token]) -> list[int]:
-    """Where a text occurs as a token: as the text has it, else as the model's piece, else in any case."""
-    readings: list[Callable[[Token], bool]] = [
+    """The positions of the tokens with this text, else with this piece, else with this text in any case."""
+    criteria: list[Callable[[Token], bool]] = [
         lambda token: token.text == text,
         lambda token: token.piece == text,
         lambda token: token.text.casefold() == text.casefold(),
     ]
-    found = ([i for i, token in enumerate(tokens) if reads(token)] for reads in readings)
-    return next(filter(None, found), [])
+    matches = ([i for i, token in enumerate(tokens) if criterion(token)] for criterion in criteria)
+    return next(filter(None, matches), [])
 
 
-def spelled(word: str, tokens: Sequence[Token]) -> list[str]:
-    """The texts of consecutive tokens that together spell a word; none if there are no such."""
+def tokens_spelling(word: str, tokens: Sequence[Token]) -> list[str]:
+    """The texts of the first consecutive tokens that together spell a word; empty if there are none."""
     for start in range(len(tokens)):
         spelling = ""
         for stop in range(start, len(tokens)):
@@ -116,5 +121,5 @@ def spelled(word: str, tokens: Sequence[Token]) -> list[str]:
 
 
 def times(count: int) -> str:
-    """How often, in words."""
+    """A count as an adverb: "once", "twice", "3 times"."""
     return {1: "once", 2: "twice"}.get(count, f"{count} times")

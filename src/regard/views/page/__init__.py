@@ -20,10 +20,10 @@ from string import Template
 from typing import Any
 
 from regard.tracing.focus import Focus, focus_on
-from regard.tracing.head import Place
+from regard.tracing.head import TokenReference
 from regard.tracing.tokens import Token
 from regard.tracing.trace import Trace
-from regard.views.names import SIGNS, in_one_line, reading, visible
+from regard.views.labels import SIGNS, in_one_line, reading, visible
 from regard.views.output_file import writable, write_output
 from regard.views.page.weights import SMALL_BELOW, UNITS, Embedded, embed
 
@@ -36,7 +36,7 @@ SCRIPTS = ("trace", "weights", "colours", "tokens", "strongest", "map", "grid", 
 """The parts of the page's one script, in order; the last one starts it."""
 
 
-def write_page(trace: Trace, path: Path, token: Place | None = None, head: str | None = None) -> Path:
+def write_page(trace: Trace, path: Path, token: TokenReference | None = None, head: str | None = None) -> Path:
     """Write a trace as one web page that opens on one token of one head (the most telling ones, unless given).
 
     Raises:

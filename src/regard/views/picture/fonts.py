@@ -13,7 +13,7 @@ from functools import cache
 from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.font_manager import FontEntry, FontProperties, fontManager, get_font
 
-from regard.views.names import visible
+from regard.views.labels import visible
 
 BASE = "DejaVu Sans"
 """The font that comes with matplotlib, and so looks the same everywhere."""

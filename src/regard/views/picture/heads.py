@@ -15,10 +15,10 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from regard.errors import counted
-from regard.tracing.focus import by_layer
+from regard.tracing.focus import group_by_layer
 from regard.tracing.head import Head
 from regard.tracing.trace import Trace, no_layer
-from regard.views.names import in_one_line, reading, sizes
+from regard.views.labels import in_one_line, reading, sizes
 from regard.views.picture.canvas import (
     DPI,
     EDGE,
@@ -156,7 +156,7 @@ def chosen_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head
 
 def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
     """The patterns of heads: a row for each layer, or those of one layer in a square."""
-    layers = by_layer(heads)
+    layers = group_by_layer(heads)
     columns = math.ceil(math.sqrt(len(heads))) if one_layer else max(map(len, layers))
     if one_layer:
         places = [divmod(place, columns) for place in range(len(heads))]
@@ -208,7 +208,7 @@ def number_grid(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
     """Layers down the left and heads along the top, as many numbers as have room."""
     rows, columns = mosaic.size
     step = next(step for step in STEPS if step * (columns + mosaic.between) * side >= 0.2)
-    layers, (n_rows, n_columns) = [layer[0].layer for layer in by_layer(mosaic.heads)], mosaic.n_places
+    layers, (n_rows, n_columns) = [layer[0].layer for layer in group_by_layer(mosaic.heads)], mosaic.n_places
     for head in range(0, n_columns, step):
         x = mosaic.corner((0, head))[1] + columns / 2
         page.write(axes, x, -0.07 / side, str(head), 7.5, color=FAINT, ha="center")

@@ -15,9 +15,9 @@ from matplotlib.patches import FancyBboxPatch
 from matplotlib.path import Path as Curve
 
 from regard.tracing.focus import Focus
-from regard.tracing.head import Look
+from regard.tracing.head import KeyWeight
 from regard.tracing.tokens import Token
-from regard.views.names import called
+from regard.views.labels import called
 from regard.views.picture.canvas import BLUE, FAINT, INK, MARGIN, MASKED, WIDTH, Page, colours, ink_on
 from regard.views.picture.fonts import Fonts
 
@@ -63,7 +63,7 @@ class Sentence:
     size: float
     keys: tuple[Box, ...]
     queries: tuple[Box, ...]
-    written: tuple[Look, ...]
+    written: tuple[KeyWeight, ...]
 
     @property
     def height(self) -> float:

@@ -8,10 +8,10 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.patches import Rectangle
 
-from regard.tracing.focus import Focus, sharpest
+from regard.tracing.focus import Focus, strongest_other_words
 from regard.tracing.head import Head
 from regard.tracing.trace import Trace
-from regard.views.names import called
+from regard.views.labels import called
 from regard.views.picture.canvas import BLUE, EDGE, FAINT, INK, STEPS, Page, frame, shade
 from regard.views.picture.fonts import Fonts
 
@@ -90,7 +90,7 @@ def sharpest_heads(trace: Trace, focus: Focus, fonts: Fonts, room: float, talles
     """What a token finds in each head of the kind of its own; its cells at most so high in all."""
     heads = trace.heads(focus.head.kind)
     layers, n_heads = sorted(trace.attended[focus.head.kind]), 1 + max(head.head for head in heads)
-    return Sharpest(focus, layers, n_heads, sharpest(heads, focus.query), fonts, room, tallest)
+    return Sharpest(focus, layers, n_heads, strongest_other_words(heads, focus.query), fonts, room, tallest)
 
 
 def draw_rules(axes: Axes, columns: int, rows: int, side: float) -> None:

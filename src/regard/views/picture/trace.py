@@ -5,9 +5,9 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from regard.tracing.focus import Focus, focus_on
-from regard.tracing.head import Place
+from regard.tracing.head import TokenReference
 from regard.tracing.trace import Trace
-from regard.views.names import called, reading
+from regard.views.labels import called, reading
 from regard.views.picture.canvas import FAINT, MARGIN, WIDTH, Page, blank, picture_path, save
 from regard.views.picture.fonts import fonts_for
 from regard.views.picture.pattern import drawing
@@ -21,7 +21,7 @@ TITLE, CAPTION_LINE = 0.72, 0.165
 """Inches: the height of the title, and of a line of the caption."""
 
 
-def write_figure(trace: Trace, path: Path, token: Place | None = None, head: str | None = None) -> Path:
+def write_figure(trace: Trace, path: Path, token: TokenReference | None = None, head: str | None = None) -> Path:
     """Write a trace as a picture of the kind that the file's ending names.
 
     Args:

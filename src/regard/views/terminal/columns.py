@@ -8,7 +8,7 @@ from rich.measure import Measurement, measure_renderables
 from rich.table import Table
 from rich.text import Text
 
-from regard.views.names import visible
+from regard.views.labels import visible
 
 
 @dataclass(frozen=True, slots=True, eq=False)

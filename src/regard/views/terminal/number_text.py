@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from regard.views.names import visible
+from regard.views.labels import visible
 
 DIGITS = 4
 """Decimals of a number that is rounded, unless told otherwise."""

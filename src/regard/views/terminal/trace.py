@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from regard.errors import counted
-from regard.tracing.focus import Focus, by_layer, focus_on, sharpest
-from regard.tracing.head import Head, Place, times
+from regard.tracing.focus import Focus, focus_on, group_by_layer, strongest_other_words
+from regard.tracing.head import Head, TokenReference, times
 from regard.tracing.trace import Trace
-from regard.views.names import called, reading, sizes, visible
+from regard.views.labels import called, reading, sizes, visible
 from regard.views.terminal.columns import Columns
 
 SHADES = " ·░▒▓█"
@@ -33,7 +33,7 @@ MOST = 6
 
 def show(
     trace: Trace,
-    token: Place | None = None,
+    token: TokenReference | None = None,
     head: str | None = None,
     console: Console | None = None,
 ) -> None:
@@ -60,7 +60,7 @@ def look(trace: Trace, focus: Focus) -> RenderableType:
 def other_words(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType]:
     """The heads in which the token looks most sharply at another word, and every head as a grid."""
     heads = trace.heads(focus.head.kind)
-    sharp = sharpest(heads, focus.query)
+    sharp = strongest_other_words(heads, focus.query)
     name = (called(focus.query, focus.head.queries), "bold")
     if not sharp:
         return [Text.assemble(name, " looks at no other word in any head.")]
@@ -127,7 +127,7 @@ def sharp_heads(sharp: Sequence[tuple[Head, int, float]], focus: Focus) -> Table
 def grid(heads: Sequence[Head], sharp: Sequence[tuple[Head, int, float]], focus: Focus) -> Columns:
     """All layers × heads, one cell each; the head that is looked at stands in brackets."""
     weights = {head.name: weight for head, _, weight in sharp}
-    layers = by_layer(heads)
+    layers = group_by_layer(heads)
     names, n_heads = [f"L{layer[0].layer} " for layer in layers], max(map(len, layers))
     rows = [[cell(weights.get(h.name, 0.0), h.name == focus.head.name) for h in layer] for layer in layers]
     for row in rows:
