@@ -47,7 +47,7 @@ def masks(queries: int, keys: int) -> dict[str, tuple[Mask | Tensor | None, Sees
         "causal": (Causal(), lambda b, h, i, j: j <= i + late),
         "causal from the start": (Causal(offset=0), lambda b, h, i, j: j <= i),
         "causal ahead": (Causal(offset=3), lambda b, h, i, j: j <= i + 3),
-        "causal behind": (Causal(offset=-2), lambda b, h, i, j: j <= i - 2),
+        "causal behind": (Causal(offset=-1, own=False), lambda b, h, i, j: j <= i - 2),
         "window": (Window(2, 1), lambda b, h, i, j: -2 <= j - (i + late) <= 1),
         "window before the start": (Window(1, 0, offset=-3), lambda b, h, i, j: -1 <= j - (i - 3) <= 0),
         "window past the end": (Window(1, 1, offset=keys - 2), lambda b, h, i, j: -1 <= j - (i + keys - 2) <= 1),

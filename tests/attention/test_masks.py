@@ -114,6 +114,7 @@ def test_a_reach_never_leaves_out_a_kept_key(grid_and_mask, data):
         (Causal(), range(0, 3), range(0, 9)),
         (Causal(0), range(2, 3), range(0, 3)),
         (Causal(-3), range(0, 3), range(0, 0)),
+        (Causal(own=False), range(0, 3), range(0, 8)),
         (Window(1, 2), range(1, 3), range(6, 11)),
         (Window(1, 0, offset=0), range(3, 5), range(2, 5)),
         (Causal(0) & Window(1, 9, offset=0), range(3, 5), range(2, 5)),
@@ -176,7 +177,10 @@ def test_a_mask_that_fills_its_reach_bars_nothing_there(grid_and_mask, data):
         (Window(2, 1), range(0, 1), True),
         (Window(2, 1), range(0, 2), False),
         (Chunked(4), range(0, 1), True),
-        (Chunked(4), range(0, 2), False),
+        (Chunked(4), range(0, 2), True),
+        (Chunked(4), range(1, 3), False),
+        (Causal(offset=9), range(2, 5), True),
+        (Causal(offset=9, own=False), range(1, 5), False),
         (Padding(torch.tensor([4])), range(0, 5), True),
         (Padding(torch.tensor([4, 4]), side="left"), range(0, 5), True),
         (Padding(torch.tensor([4, 3])), range(0, 5), False),
@@ -232,6 +236,7 @@ def test_a_window_is_two_causal_masks(before, after):
 def test_queries_are_the_last_tokens_by_hand():
     assert kept(Causal(), Grid(1, 1, 2, 4))[0, 0].int().tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
     assert kept(Causal(0), Grid(1, 1, 2, 4))[0, 0].int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0]]
+    assert kept(Causal(own=False), Grid(1, 1, 2, 4))[0, 0].int().tolist() == [[1, 1, 0, 0], [1, 1, 1, 0]]
     assert kept(Causal(), Grid(1, 1, 3, 2))[0, 0].int().tolist() == [[0, 0], [1, 0], [1, 1]]
     assert kept(Window(1, 0), Grid(1, 1, 2, 4))[0, 0].int().tolist() == [[0, 1, 1, 0], [0, 0, 1, 1]]
     assert kept(Window(0, 1, offset=0), Grid(1, 1, 2, 4))[0, 0].int().tolist() == [[1, 1, 0, 0], [0, 1, 1, 0]]
@@ -250,6 +255,7 @@ def test_masks_introduce_themselves():
     joined = (Causal(offset=0) & ~padding) | Keep(torch.ones(5, 7, dtype=torch.bool))
     assert repr(joined) == "((Causal(offset=0) & ~Padding(lengths=<int64 [2]>)) | Keep(tensor=<bool [5, 7]>))"
     assert repr(Causal()) == "Causal()"
+    assert repr(Causal(own=False)) == "Causal(own=False)"
     assert repr(Window(3, 0, offset=2)) == "Window(before=3, after=0, offset=2)"
     assert repr(Prefix(3)) == "Prefix(length=3)"
     assert repr(Prefix(torch.tensor([3, 5]), offset=0)) == "Prefix(length=<int64 [2]>, offset=0)"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.masks.padding import refuse_lengths
+from regard.attention.masks.lengths import refuse_lengths
 from regard.attention.pattern import Pattern
 from regard.recurrent.config import RecurrentConfig
 from regard.recurrent.decoder import Decoder, State

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regard.attention.attend import pattern_of
 from regard.attention.masks import Padding
-from regard.attention.masks.padding import refuse_lengths
+from regard.attention.masks.lengths import refuse_lengths
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot

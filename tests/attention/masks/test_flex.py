@@ -11,7 +11,7 @@ from oracle import BATCH, HEADS, MASKS, masks, matrix
 from torch.nn.attention.flex_attention import create_block_mask, create_mask
 
 from regard import Causal, Documents, Grid, Keep, Mask, Padding, Prefix, mask_mod
-from regard.attention.masks.flex import on
+from regard.attention.masks.flex import moved_to
 
 
 @pytest.mark.parametrize(("queries", "keys", "name"), [case for case in MASKS if case[2] != "none"])
@@ -54,7 +54,7 @@ def test_a_block_mask_skips_what_nobody_sees():
 
 def test_tensors_move_to_the_device_before_they_are_needed():
     mask = (Prefix(torch.tensor([1, 2])) & ~Documents(torch.arange(7))) | (Causal(3) & Keep(torch.ones(7).bool()))
-    moved = on(mask, torch.device("meta"))
+    moved = moved_to(mask, torch.device("meta"))
     assert repr(moved) == repr(mask)
     assert [moved.left.left.length.device.type, moved.left.right.mask.ids.device.type] == ["meta", "meta"]
     assert moved.right.right.tensor.device.type == "meta"

@@ -22,15 +22,15 @@ def test_ranges_keep_what_the_rule_keeps_and_never_overlap(queries, keys, name):
     key = torch.arange(keys)
     within = (key >= ranges.starts[..., None]) & (key < ranges.stops[..., None])
     assert int(within.sum(dim=0).max()) <= 1
-    some = ranges.some()
+    some = ranges.without_empty()
     assert torch.equal(some.keep(), ranges.keep())
     assert len(some.starts) == 1 or bool((some.starts < some.stops).flatten(1).any(dim=1).all())
 
 
 def test_a_window_with_a_global_token_is_three_ranges_at_most():
-    some = (Window(2, 2) | Global([0, 1])).ranges(Grid(1, 1, 50, 50), CPU).some()
+    some = (Window(2, 2) | Global([0, 1])).ranges(Grid(1, 1, 50, 50), CPU).without_empty()
     assert len(some.starts) == 3
-    assert len(Causal().ranges(Grid(1, 1, 50, 50), CPU).some().starts) == 1
+    assert len(Causal().ranges(Grid(1, 1, 50, 50), CPU).without_empty().starts) == 1
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def test_a_mask_of_one_range_for_each_query_needs_no_matrix(name, monkeypatch):
     by_ranges = attend(query, key, value, mask=mask, ask=ask)
     ranges = None if mask is None else mask.ranges(by_ranges.pattern.grid, query.device)
     limits = blocks.Limits.of(by_ranges.pattern.grid, by_ranges.pattern.mask)
-    assert (limits is not None) == (ranges is not None and len(ranges.some().starts) == 1)
+    assert (limits is not None) == (ranges is not None and len(ranges.without_empty().starts) == 1)
     whole = by_ranges.pattern.grid.whole()
     matrix = None if mask is None else Keep(mask.keep(whole, query.device).expand(whole.shape))
     by_matrix = attend(query, key, value, mask=matrix, ask=ask)

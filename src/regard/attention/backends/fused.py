@@ -87,7 +87,7 @@ def fused(pattern: Pattern, dropout: float) -> Float[Tensor, "batch heads querie
     scale = score.factor(pattern.query.shape[-1]) / normalise.temperature
     bias = bias_of(score, normalise.temperature, pattern.query)
     query, key, value = same_batch(grid, *same_width(pattern.query, pattern.key, pattern.value))
-    causal = isinstance(mask, Causal) and (grid.offset if mask.offset is None else mask.offset) == 0
+    causal = isinstance(mask, Causal) and mask.is_lower_triangle(grid)
     causal = causal and scale > 0  # the kernel bars the future with -∞ before it scales, which a scale of 0 makes NaN
     if grid.queries == 0 or grid.keys == 0 or (bias is None and mask is None):
         context = kernel(query, key, value, None, scale, dropout)

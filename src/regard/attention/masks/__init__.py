@@ -1,15 +1,16 @@
 """Masks: which keys each query may attend to. True = may attend.
 
-A mask is a rule over positions, not a matrix: it is asked for one tile of the grid at a time, so a causal mask over a
-million tokens takes no memory. Masks join with `&` (both must allow), `|` (one must allow) and `~` (the opposite):
+A mask is a rule over positions, not a matrix: attention computes it for one tile of the grid at a time, so a causal
+mask over a million tokens takes no memory. Masks join with `&` (both must allow), `|` (one must allow) and `~` (the
+opposite):
 
     Causal() & Documents(ids)                       several texts in one sequence of a language model
     Window(256, 256) | Global([0])                  Longformer
 
-Queries are taken to be the *last* tokens, as they are with a cache of earlier keys: query i stands at position
-i + keys - queries. Masks that count positions take another `offset` where that is not so.
+The queries are the *last* tokens, as they are with a cache of earlier keys: query i stands at position
+i + keys - queries. Masks that count positions take another `offset` for other cases.
 
-    python -m regard.attention.masks        draws each of them
+    python -m regard.attention.masks        draws each mask
 """
 
 from regard.attention.masks.causal import Causal as Causal
@@ -24,5 +25,6 @@ from regard.attention.masks.mask import Either as Either
 from regard.attention.masks.mask import Mask as Mask
 from regard.attention.masks.mask import Opposite as Opposite
 from regard.attention.masks.padding import Padding as Padding
+from regard.attention.masks.range_mask import RangeMask as RangeMask
 from regard.attention.masks.window import Dilated as Dilated
 from regard.attention.masks.window import Window as Window

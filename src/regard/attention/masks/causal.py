@@ -1,33 +1,23 @@
-"""Masks of a decoder: nobody sees the future, or nobody but the prefix does."""
+"""Causal masks, and causal masks with a prefix that all queries see."""
 
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from regard.attention.grid.grid import Grid, Tile
-from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.padding import check_lengths, over_items
-from regard.attention.masks.positions import (
-    all_positions,
-    check_whole,
-    check_whole_numbers,
-    first_position,
-    most,
-    own_positions,
-    within,
-)
-from regard.attention.masks.ranges import Ranges
+from regard.attention.grid.grid import Grid
+from regard.attention.masks.checks import check_whole, check_whole_tensor
+from regard.attention.masks.range_mask import Number, RangeMask, first_position
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Causal(Mask):
+class Causal(RangeMask):
     """A query attends to its own position and to those before it: key j when j <= i + offset.
 
     Args:
         offset: position of the first query among the keys. None = keys - queries (the queries are the last tokens);
             0 = queries and keys start together.
+        own: whether a query sees its own position; False: only the keys before it.
 
     Raises:
         TypeError: an offset that is no whole number.
@@ -36,33 +26,26 @@ class Causal(Mask):
     """
 
     offset: int | None = None
+    own: bool = True
 
     def __post_init__(self) -> None:
         if self.offset is not None and not isinstance(self.offset, int):
             check_whole("Causal", offset=self.offset)
 
-    def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """True at the query's own position and before it."""
-        return tile.along(3, device) <= tile.along(2, device) + first_position(self.offset, tile.grid)
+    def limits(self, position: Number, length: Number, keys: int) -> tuple[None, Number]:
+        """Return the range that ends at the query's own position."""
+        return None, position + 1 if self.own else position
 
-    def reach(self, grid: Grid, queries: range) -> range:
-        """Every key up to the last query's own position."""
-        return within(0, own_positions(self.offset, grid, queries).stop, grid.keys)
-
-    def fills_reach(self, grid: Grid, queries: range) -> bool:
-        """One query does; two may attend to different keys."""
-        return len(queries) == 1
-
-    def ranges(self, grid: Grid, device: torch.device) -> Ranges:
-        """From the first key to the query's own position."""
-        return Ranges.of(0, all_positions(self.offset, grid, device) + 1, grid, device)
+    def is_lower_triangle(self, grid: Grid) -> bool:
+        """Return whether query i sees the keys 0 … i, the one causal mask that PyTorch's kernels have built in."""
+        return self.own and first_position(self.offset, grid) == 0
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Prefix(Mask):
-    """Everybody attends to the first `length` keys; to the keys after them, causally.
+class Prefix(RangeMask):
+    """Every query attends to the first `length` keys, and causally to the keys after them.
 
-    A text to be continued is read in both directions and continued in one: key j when j < length or j <= i + offset.
+    A prompt is read in both directions and its continuation in one: key j when j < length or j <= i + offset.
 
     Args:
         length: how many keys are the prefix, or how many are in each item of the batch.
@@ -81,26 +64,16 @@ class Prefix(Mask):
     def __post_init__(self) -> None:
         check_whole("Prefix", offset=self.offset)
         if not isinstance(self.length, int):
-            check_whole_numbers("Prefix", "length", self.length)
+            check_whole_tensor("Prefix", "length", self.length)
         elif self.length < 0:
             raise ValueError(f"Prefix(length={self.length}) counts keys from the first, so it must be at least 0.")
 
-    def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """True inside the prefix, and up to the query's own position."""
-        key = tile.along(3, device)
-        causal = key <= tile.along(2, device) + first_position(self.offset, tile.grid)
-        return causal | (key < over_items(self.length, tile, device))
+    @property
+    def item_lengths(self) -> int | Integer[Tensor, " batch"]:  # type: ignore[override]
+        """The length of the prefix."""
+        return self.length
 
-    def reach(self, grid: Grid, queries: range) -> range:
-        """Up to the end of the longest prefix, or to the last query's own position if that is later."""
-        own = own_positions(self.offset, grid, queries)
-        return within(0, max(most(self.length, grid.keys), own.stop), grid.keys)
-
-    def ranges(self, grid: Grid, device: torch.device) -> Ranges:
-        """From the first key to the end of the prefix, or to the query's own position if that is later."""
-        length = torch.as_tensor(self.length, device=device).reshape(-1, 1, 1)
-        return Ranges.of(0, torch.maximum(length, all_positions(self.offset, grid, device) + 1), grid, device)
-
-    def check(self, grid: Grid) -> None:
-        """One length for all, or one for each item of the batch."""
-        check_lengths("Prefix", self.length, grid)
+    def limits(self, position: Number, length: Number, keys: int) -> tuple[None, Number]:
+        """Return the range that ends with the prefix, or at the query's own position if that is later."""
+        stop = position + 1
+        return None, stop.clamp(min=length) if isinstance(stop, Tensor) else max(stop, length)

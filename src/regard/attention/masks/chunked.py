@@ -2,16 +2,12 @@
 
 from dataclasses import dataclass
 
-import torch
-
-from regard.attention.grid.grid import Grid, Tile
-from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.positions import all_positions, check_whole, first_position, own_positions, within
-from regard.attention.masks.ranges import Ranges
+from regard.attention.masks.checks import check_whole
+from regard.attention.masks.range_mask import Number, RangeMask
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Chunked(Mask):
+class Chunked(RangeMask):
     """The sequence is cut into chunks of `size` tokens, and a query attends to the keys of its own chunk.
 
     Llama 4's chunked attention, which is causal too, is `Causal() & Chunked(8192)`.
@@ -35,21 +31,7 @@ class Chunked(Mask):
         if self.size < 1:
             raise ValueError(f"Chunked(size={self.size}) cuts the tokens into chunks, so a chunk takes at least 1.")
 
-    def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """True where query and key lie in the same chunk."""
-        own = tile.along(2, device) + first_position(self.offset, tile.grid)
-        return tile.along(3, device) // self.size == own // self.size
-
-    def reach(self, grid: Grid, queries: range) -> range:
-        """From the start of the first query's chunk to the end of the last one's."""
-        own = own_positions(self.offset, grid, queries)
-        return within(own.start // self.size * self.size, ((own.stop - 1) // self.size + 1) * self.size, grid.keys)
-
-    def fills_reach(self, grid: Grid, queries: range) -> bool:
-        """One query does; two may attend to different keys."""
-        return len(queries) == 1
-
-    def ranges(self, grid: Grid, device: torch.device) -> Ranges:
-        """The query's own chunk."""
-        start = all_positions(self.offset, grid, device) // self.size * self.size
-        return Ranges.of(start, start + self.size, grid, device)
+    def limits(self, position: Number, length: Number, keys: int) -> tuple[Number, Number]:
+        """Return the chunk that the query's position lies in."""
+        start = position // self.size * self.size
+        return start, start + self.size

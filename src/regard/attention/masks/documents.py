@@ -1,4 +1,4 @@
-"""Several documents in one sequence."""
+"""Several documents packed into one sequence."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile
+from regard.attention.masks.checks import check_whole_tensor
 from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.positions import check_whole_numbers
 from regard.attention.masks.ranges import Ranges
 
 
@@ -24,29 +24,30 @@ class Documents(Mask):
     ids: Int[Tensor, "*batch tokens"]
 
     def __post_init__(self) -> None:
-        check_whole_numbers("Documents", "ids", self.ids)
+        check_whole_tensor("Documents", "ids", self.ids)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """True where query and key belong to the same document."""
+        """Return True where query and key belong to the same document."""
         of_keys = self.ids.to(device)
         of_keys = of_keys[None, None, None] if of_keys.ndim == 1 else of_keys[:, None, None]
         of_queries = of_keys[..., tile.grid.offset :].mT
         return tile.select(of_queries) == tile.select(of_keys)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
-        """The query's own document, if each of them is in one piece."""
-        ids, place = self.ids.to(device).reshape(-1, grid.keys), torch.arange(grid.keys, device=device)
-        starts = (ids != F.pad(ids, (1, -1))).index_fill(1, place[:1], True)
+        """Return the keys of each query's document, or None if a document is in several pieces."""
+        ids, position = self.ids.to(device).reshape(-1, grid.keys), torch.arange(grid.keys, device=device)
+        begins = (ids != F.pad(ids, (1, -1))).index_fill(1, position[:1], True)
         in_order = ids.sort(dim=1).values
-        if bool((starts.sum(dim=1) > 1 + (in_order[:, 1:] != in_order[:, :-1]).sum(dim=1)).any()):
+        n_pieces, n_documents = begins.sum(dim=1), 1 + (in_order[:, 1:] != in_order[:, :-1]).sum(dim=1)
+        if bool((n_pieces > n_documents).any()):
             return None
-        start = (place * starts).cummax(dim=1).values
+        start = (position * begins).cummax(dim=1).values
         stop = torch.searchsorted(start, start, right=True)
-        of_queries = slice(grid.offset, None)
-        return Ranges.of(start[:, None, of_queries], stop[:, None, of_queries], grid, device)
+        queries = slice(grid.offset, None)
+        return Ranges.of(start[:, None, queries], stop[:, None, queries], grid, device)
 
     def check(self, grid: Grid) -> None:
-        """Every key needs a document, and every query must be one of the tokens."""
+        """Raise ValueError unless every key has a document and every query is one of the tokens."""
         fits = self.ids.ndim == 1 or (self.ids.ndim == 2 and len(self.ids) in (1, grid.batch))
         if not fits or self.ids.shape[-1] != grid.keys:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Tokens that see all and are seen by all, to be joined with a mask that is local."""
+"""Global tokens, which see all keys and are seen by all queries; to be joined with a mask that is local."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -11,8 +11,9 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile
+from regard.attention.masks.checks import check_whole
 from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.positions import all_positions, check_whole, first_position, own_positions
+from regard.attention.masks.range_mask import first_position
 from regard.attention.masks.ranges import Ranges
 
 
@@ -23,7 +24,7 @@ class Global(Mask):
     `Window(256, 256) | Global([0])` is Longformer with its first token global.
 
     Args:
-        positions: which tokens, counted from 0 among the keys; a few, since each is compared with every place.
+        positions: the positions of the tokens among the keys, from 0; a few, since each is compared with every key.
         offset: position of the first query among the keys; None = keys - queries, as for `Causal`.
 
     Raises:
@@ -52,43 +53,46 @@ class Global(Mask):
             )
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """True where the query or the key is one of these tokens."""
-        own = tile.along(2, device) + first_position(self.offset, tile.grid)
-        return self._are_global(own) | self._are_global(tile.along(3, device))
+        """Return True where the query or the key is a global token."""
+        position = tile.along(2, device) + first_position(self.offset, tile.grid)
+        return self._are_global(position) | self._are_global(tile.along(3, device))
 
     def reach(self, grid: Grid, queries: range) -> range:
-        """All keys if one of the queries is such a token, else from the first such token to the last."""
-        own = own_positions(self.offset, grid, queries)
-        if any(position in own for position in self.positions):
+        """Return all keys if one of the queries is a global token, else the keys from the first such token to the last.
+
+        No `RangeMask` has this rule: the limits fall again after a query that is a global token.
+        """
+        first = first_position(self.offset, grid)
+        if any(position - first in queries for position in self.positions):
             return range(grid.keys)
         return range(min(self.positions), max(self.positions) + 1)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
-        """All keys for such a token; for the others a range around each such key, or around several side by side."""
-        is_global = self._are_global(all_positions(self.offset, grid, device))
-        every = Ranges.of(0, is_global * grid.keys, grid, device)
-        for first, last in neighbours(self.positions):
-            every = every.beside(Ranges.of(first, torch.where(is_global, first, last + 1), grid, device))
-        return every
+        """Return all keys for a global token; for any other query, one range for each run of global tokens."""
+        is_global = self._are_global(torch.arange(grid.queries, device=device) + first_position(self.offset, grid))
+        ranges = Ranges.of(0, is_global * grid.keys, grid, device)
+        for first, last in runs(self.positions):
+            ranges = ranges.with_disjoint(Ranges.of(first, torch.where(is_global, first, last + 1), grid, device))
+        return ranges
 
     def check(self, grid: Grid) -> None:
-        """Every position must be that of a key."""
+        """Raise ValueError unless every position is that of a key."""
         if max(self.positions) >= grid.keys:
             raise ValueError(
                 f"Global was given position {max(self.positions)}, but there are {grid.keys} keys; "
                 f"positions count from 0, so they must be below {grid.keys}."
             )
 
-    def _are_global(self, at: Int[Tensor, "..."]) -> Bool[Tensor, "..."]:
-        return reduce(or_, (at == position for position in self.positions))
+    def _are_global(self, positions: Int[Tensor, "..."]) -> Bool[Tensor, "..."]:
+        return reduce(or_, (positions == position for position in self.positions))
 
 
-def neighbours(positions: Collection[int]) -> Iterator[tuple[int, int]]:
-    """The first and the last of each run of positions side by side.
+def runs(positions: Collection[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last of each run of consecutive positions.
 
-    >>> list(neighbours([5, 0, 6, 1, 9]))
+    >>> list(runs([5, 0, 6, 1, 9]))
     [(0, 1), (5, 6), (9, 9)]
     """
-    for _, run in groupby(enumerate(sorted(set(positions))), key=lambda numbered: numbered[1] - numbered[0]):
-        places = [place for _, place in run]
-        yield places[0], places[-1]
+    for _, numbered in groupby(enumerate(sorted(set(positions))), key=lambda pair: pair[1] - pair[0]):
+        run = [position for _, position in numbered]
+        yield run[0], run[-1]

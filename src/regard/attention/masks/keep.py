@@ -1,4 +1,4 @@
-"""Any mask at all, as a boolean tensor."""
+"""A mask given as a boolean tensor."""
 
 from dataclasses import dataclass
 
@@ -13,10 +13,10 @@ from regard.attention.representation import type_name
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Keep(Mask):
-    """Any mask at all, as a boolean tensor that broadcasts to [batch heads queries keys]; True = may attend.
+    """A mask given as a boolean tensor that broadcasts to [batch heads queries keys]; True = may attend.
 
     Raises:
-        TypeError: a tensor that is not boolean, or something that is none.
+        TypeError: a tensor that is not boolean, or an object that is no tensor.
     """
 
     tensor: Bool[Tensor, "*shape"]
@@ -39,11 +39,11 @@ class Keep(Mask):
         return varies_by_query(self.tensor)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """The tensor's own part."""
+        """Return the part of the tensor that lies in the tile."""
         return tile.select(self.tensor.to(device))
 
     def check(self, grid: Grid) -> None:
-        """The tensor must broadcast to the grid."""
+        """Raise ValueError unless the tensor broadcasts to the grid."""
         if not grid.admits(self.tensor):
             by_item = self.tensor.shape == (grid.batch, grid.keys)
             raise ValueError(
@@ -54,9 +54,9 @@ class Keep(Mask):
 
 
 def as_mask(mask: Mask | Tensor | None) -> Mask | None:
-    """A mask as given to `attend`: a boolean tensor is taken as `Keep`.
+    """Return the mask argument of `attend` as a Mask: a boolean tensor becomes `Keep`.
 
     Raises:
-        TypeError: a tensor that is not boolean, or something that is no mask.
+        TypeError: a tensor that is not boolean, or an object that is no mask.
     """
     return mask if mask is None or isinstance(mask, Mask) else Keep(mask)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import torch
 
 from regard.attention.grid.grid import Grid, Tile
+from regard.attention.masks.checks import check_not_negative, check_whole
 from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.positions import all_positions, check_whole, first_position, own_positions, within
-from regard.attention.masks.ranges import Ranges
+from regard.attention.masks.range_mask import Number, RangeMask, first_position
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Window(Mask):
+class Window(RangeMask):
     """A query attends to keys from `before` positions before its own to `after` positions after it.
 
     Args:
@@ -31,27 +31,11 @@ class Window(Mask):
 
     def __post_init__(self) -> None:
         check_whole("Window", before=self.before, after=self.after, offset=self.offset)
-        refuse_negative("Window", self.before, self.after)
+        check_not_negative("Window", before=self.before, after=self.after)
 
-    def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """True inside the window around the query's own position."""
-        own = tile.along(2, device) + first_position(self.offset, tile.grid)
-        key = tile.along(3, device)
-        return (key >= own - self.before) & (key <= own + self.after)
-
-    def reach(self, grid: Grid, queries: range) -> range:
-        """From the start of the first query's window to the end of the last one's."""
-        own = own_positions(self.offset, grid, queries)
-        return within(own.start - self.before, own.stop + self.after, grid.keys)
-
-    def fills_reach(self, grid: Grid, queries: range) -> bool:
-        """One query does; two may attend to different keys."""
-        return len(queries) == 1
-
-    def ranges(self, grid: Grid, device: torch.device) -> Ranges:
-        """The window around the query's own position."""
-        own = all_positions(self.offset, grid, device)
-        return Ranges.of(own - self.before, own + self.after + 1, grid, device)
+    def limits(self, position: Number, length: Number, keys: int) -> tuple[Number, Number]:
+        """Return the window around the query's position."""
+        return position - self.before, position + (self.after + 1)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -80,27 +64,20 @@ class Dilated(Mask):
 
     def __post_init__(self) -> None:
         check_whole("Dilated", before=self.before, after=self.after, step=self.step, offset=self.offset)
-        refuse_negative("Dilated", self.before, self.after)
+        check_not_negative("Dilated", before=self.before, after=self.after)
         if self.step < 1:
             raise ValueError(f"Dilated(step={self.step}) goes from key to key in steps, so a step must be at least 1.")
 
+    @property
+    def window(self) -> Window:
+        """The window from the first key that a query may see to the last, gaps included."""
+        return Window(self.before - self.before % self.step, self.after - self.after % self.step, self.offset)
+
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """True at every step-th key inside the window."""
-        own = tile.along(2, device) + first_position(self.offset, tile.grid)
-        key = tile.along(3, device)
-        return (key >= own - self.before) & (key <= own + self.after) & (key % self.step == own % self.step)
+        """Return True at every step-th key of the window, counted from the query's position."""
+        position = tile.along(2, device) + first_position(self.offset, tile.grid)
+        return self.window.keep(tile, device) & (tile.along(3, device) % self.step == position % self.step)
 
     def reach(self, grid: Grid, queries: range) -> range:
-        """From the first key that the first query may see to the last one that the last query may."""
-        own = own_positions(self.offset, grid, queries)
-        before, after = (side - side % self.step for side in (self.before, self.after))
-        return within(own.start - before, own.stop + after, grid.keys)
-
-
-def refuse_negative(name: str, before: int, after: int) -> None:
-    """Refuse a window with a side of fewer than no tokens."""
-    if before < 0 or after < 0:
-        raise ValueError(
-            f"{name}(before={before}, after={after}) counts tokens on each side of the query, "
-            "so neither may be negative; use 0 for a side that is not seen."
-        )
+        """Return the reach of the window."""
+        return self.window.reach(grid, queries)

@@ -111,7 +111,7 @@ def ranges_of(grid: Grid, mask: Mask | None, device: torch.device) -> Ranges | N
         return None
     ranges = mask.ranges(grid, device)
     assert ranges is not None
-    return ranges if len(ranges.starts) == 1 else ranges.some()
+    return ranges if len(ranges.starts) == 1 else ranges.without_empty()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -33,7 +33,7 @@ def context_and_log_sum(
     assert isinstance(score, ScaledDot)
     assert isinstance(normalise, Softmax)
     plain = score.softcap is None and score.bias is None and normalise.sinks is None
-    square = isinstance(pattern.mask, Causal) and pattern.mask.offset in (None, 0) and grid.queries == grid.keys
+    square = isinstance(pattern.mask, Causal) and pattern.mask.is_lower_triangle(grid) and grid.queries == grid.keys
     d_key, d_value = pattern.key.shape[-1], pattern.value.shape[-1]
     if not plain or not (pattern.mask is None or square) or d_key != d_value or d_key % 8:
         return None

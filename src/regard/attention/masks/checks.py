@@ -1,0 +1,49 @@
+"""Refusals of what masks cannot be made of."""
+
+from torch import Tensor
+
+from regard.attention.grid.grid import is_whole
+from regard.attention.representation import short_repr
+
+
+def check_whole(mask: str, **numbers: object) -> None:
+    """Raise TypeError unless the arguments of a mask are whole numbers; an offset may be None.
+
+    >>> check_whole("Window", before=1.5, after=0, offset=None)
+    Traceback (most recent call last):
+      ...
+    TypeError: Window was given before=1.5; it takes a whole number, such as 3.
+    """
+    for name, number in numbers.items():
+        or_none = ", or None" if name == "offset" else ""
+        if not is_whole(number) and not (or_none and number is None):
+            raise TypeError(
+                f"{mask} was given {name}={short_repr(number)}; it takes a whole number, such as 3{or_none}."
+            )
+
+
+def check_whole_tensor(mask: str, name: str, argument: object) -> None:
+    """Raise TypeError unless an argument of a mask is a tensor of whole numbers.
+
+    >>> check_whole_tensor("Padding", "lengths", [5, 3])
+    Traceback (most recent call last):
+      ...
+    TypeError: Padding was given lengths=[5, 3]; it takes a tensor of whole numbers, such as torch.tensor([5, 3]).
+    """
+    dtype = str(argument.dtype) if isinstance(argument, Tensor) else "none"
+    if not dtype.startswith(("torch.int", "torch.uint")):
+        hint = " A boolean tensor is a mask itself: mask=…." if dtype == "torch.bool" else ""
+        raise TypeError(
+            f"{mask} was given {name}={short_repr(argument)}; it takes a tensor of whole numbers, such as "
+            f"torch.tensor([5, 3]).{hint}"
+        )
+
+
+def check_not_negative(mask: str, **counts: int) -> None:
+    """Raise ValueError if a window has a negative number of tokens on one of its sides."""
+    if min(counts.values()) < 0:
+        given = ", ".join(f"{name}={count}" for name, count in counts.items())
+        raise ValueError(
+            f"{mask}({given}) counts tokens on each side of the query, "
+            "so neither may be negative; use 0 for a side that is not seen."
+        )
