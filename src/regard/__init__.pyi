@@ -37,6 +37,7 @@ from .attention.normalise.off_by_one import SoftmaxPlusOne as SoftmaxPlusOne
 from .attention.normalise.sigmoid import Sigmoid as Sigmoid
 from .attention.normalise.softmax import Softmax as Softmax
 from .attention.normalise.sparsemax import Sparsemax as Sparsemax
+from .attention.normalise.stick_breaking import StickBreaking as StickBreaking
 from .attention.normalise.talking_heads import TalkingHeads as TalkingHeads
 from .attention.normalise.top_k import TopK as TopK
 from .attention.pattern import Pattern as Pattern
@@ -52,6 +53,7 @@ from .attention.scores.additive import Additive as Additive
 from .attention.scores.additive import Concat as Concat
 from .attention.scores.biases.alibi import Alibi as Alibi
 from .attention.scores.biases.bias import Bias as Bias
+from .attention.scores.biases.forgetting import Forgetting as Forgetting
 from .attention.scores.biases.relative_bias import RelativeBias as RelativeBias
 from .attention.scores.cosine import Cosine as Cosine
 from .attention.scores.distance import Distance as Distance

@@ -1,20 +1,24 @@
 """Every kind of attention there is, each built small, for the tests of what must hold for all of them.
 
-    SCORES, MASKS, NORMALISERS, POSITIONS     a name, how the kind is built over a grid, and which promises it makes
-    MODULES                                   whole layers
-    Case                                      one product of a score, a mask, a normaliser, positions and a head layout
-    drawn                                     such a product around one kind, the rest of it chosen by a number
+    SCORES, BIASES, MASKS, NORMALISERS, POSITIONS     a name, how the kind is built over a grid, and what holds for it
+    MODULES                                           whole layers
+    Case                                              a score, a mask, a normaliser, positions, and numbers to try
+    products                                          as many cases as it takes to try every kind once
 
-A public kind that is missing here fails `test_laws.py`.
+A class of `regard.attention` that is missing here fails `test_laws.py`, which says where the class is and what to add.
 """
 
 import ast
+import inspect
 import math
 import random
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from importlib import import_module
+from itertools import cycle, islice
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -34,6 +38,7 @@ from regard import (
     Documents,
     Dot,
     Entmax,
+    Forgetting,
     General,
     Global,
     Grid,
@@ -63,6 +68,7 @@ from regard import (
     Softmax,
     SoftmaxPlusOne,
     Sparsemax,
+    StickBreaking,
     StraightThrough,
     Stretch,
     TalkingHeads,
@@ -70,6 +76,7 @@ from regard import (
     Window,
     Yarn,
     attend,
+    attention,
     sinusoidal,
 )
 from regard.attention.masks import as_mask
@@ -98,15 +105,31 @@ class Kind:
     """How one kind is built over a grid, and which of the laws that do not hold for all hold for it."""
 
     build: Callable[[Grid], Any]
-    by_place: bool = False
-    """It depends on where a key stands, so that the order of the keys matters."""
+    by_order: bool = False
+    """The order of the keys matters; a key that is left out still changes nothing for the others."""
+    by_position: bool = False
+    """It matters at which position a key stands, so that a key left out in the middle changes the others."""
     from_start: bool = True
-    """If so, positions count from the first key, so that keys left out at the end change nothing."""
+    """Positions count from the first key, so that keys left out at the end change nothing for the others."""
     sum: Sum = "1"
     smooth: bool = True
     """Weights have a gradient, and scores that differ by rounding give weights that do."""
     parametric: bool = False
     """It has parameters to train, to move and to save."""
+
+    @property
+    def orderless(self) -> bool:
+        """Whether the order of the keys does not matter."""
+        return not (self.by_order or self.by_position)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiasKind(Kind):
+    """How a bias is built over a grid, and its numbers one by one."""
+
+    expected: Callable[[Any, Grid, int, int, int, int], float]
+    """The number that a bias adds to one score, by its equation: of the bias, the grid, item, head, query and key."""
+    by_position: bool = True
 
 
 def random_of(*what: object) -> torch.Generator:
@@ -126,6 +149,77 @@ def filled(module: AnyModule) -> AnyModule:
         for name, parameter in module.named_parameters():
             parameter.add_(normal(*parameter.shape, of=name))
     return module
+
+
+def position(grid: Grid, offset: int | None, query: int) -> int:
+    """The position of a query among the keys."""
+    return query + (grid.keys - grid.queries if offset is None else offset)
+
+
+def alibi_number(bias: Alibi, grid: Grid, b: int, h: int, i: int, j: int) -> float:
+    """-slope · |i - j|; the slopes of 1, 2, 3, 5 and 6 heads are the paper's, written out."""
+    below, above = {1: ([8], []), 2: ([4, 8], []), 3: ([4, 8], [2]), 5: ([2, 4, 6, 8], [1]), 6: ([2, 4, 6, 8], [1, 3])}[
+        grid.heads
+    ]
+    slope = 2.0 ** -(below + above)[h] if bias.slopes is None else float(bias.slopes[h])
+    return -slope * abs(j - position(grid, bias.offset, i))
+
+
+def relative_number(bias: RelativeBias, grid: Grid, b: int, h: int, i: int, j: int) -> float:
+    """The learned number of the distance's bucket: near ones alone, further ones by logarithm."""
+    distance = j - position(grid, bias.offset, i)
+    count = bias.n_buckets // 2 if bias.bidirectional else bias.n_buckets
+    steps = abs(distance) if bias.bidirectional else max(0, -distance)
+    near = count // 2
+    growth = math.log(max(steps, near) / near) / math.log(bias.max_distance / near)
+    bucket = steps if steps < near else min(count - 1, near + int(growth * (count - near)))
+    return float(bias.by_bucket[bucket + (count if bias.bidirectional and distance > 0 else 0), h])
+
+
+def forgetting_number(bias: Forgetting, grid: Grid, b: int, h: int, i: int, j: int) -> float:
+    """The sum of the log gates from the key after j to the query's own position."""
+    gates = bias.log_gates.expand(grid.batch, grid.heads, -1)[b, h].tolist()
+    return float(sum(gates[j + 1 : max(0, position(grid, None, i) + 1)]))
+
+
+def log_gates(*shape: int) -> Tensor:
+    """Logarithms of forget gates, from nearly 0 to nearly 1."""
+    return nn.functional.logsigmoid(2 * normal(*shape, of="gates"))
+
+
+BIASES: Mapping[str, BiasKind] = {
+    "Alibi": BiasKind(build=lambda grid: Alibi(offset=1), expected=alibi_number),
+    "Alibi, last": BiasKind(build=lambda grid: Alibi(), expected=alibi_number, from_start=False),
+    "Alibi, slopes": BiasKind(
+        build=lambda grid: Alibi(normal(grid.heads, of="slopes").abs(), offset=0), expected=alibi_number
+    ),
+    "RelativeBias": BiasKind(
+        build=lambda grid: filled(RelativeBias(grid.heads, n_buckets=8, max_distance=13)),
+        expected=relative_number,
+        from_start=False,
+        parametric=True,
+    ),
+    "RelativeBias, one way": BiasKind(
+        build=lambda grid: filled(RelativeBias(grid.heads, n_buckets=6, max_distance=5, bidirectional=False, offset=2)),
+        expected=relative_number,
+        parametric=True,
+    ),
+    "Forgetting": BiasKind(
+        build=lambda grid: Forgetting(log_gates(grid.batch, grid.heads, grid.keys)),
+        expected=forgetting_number,
+        from_start=False,
+    ),
+}
+
+
+def with_bias(bias: BiasKind) -> Kind:
+    """Scaled products with a bias, as a score."""
+    return Kind(
+        build=lambda grid: ScaledDot(bias=bias.build(grid)),
+        by_position=True,
+        from_start=bias.from_start,
+        parametric=bias.parametric,
+    )
 
 
 def bias_tensor(grid: Grid) -> Tensor:
@@ -156,27 +250,11 @@ SCORES: Mapping[str, Kind] = {
     "ScaledDot, scale": Kind(build=lambda grid: ScaledDot(scale=-0.3)),
     "Dot": Kind(build=lambda grid: Dot()),
     "ScaledDot, softcap": Kind(build=lambda grid: ScaledDot(softcap=1.7)),
-    "ScaledDot, bias": Kind(build=lambda grid: ScaledDot(bias=bias_tensor(grid)), by_place=True, from_start=False),
+    "ScaledDot, bias": Kind(build=lambda grid: ScaledDot(bias=bias_tensor(grid)), by_position=True, from_start=False),
     "ScaledDot, softcap, Alibi": Kind(
-        build=lambda grid: ScaledDot(softcap=2.3, bias=Alibi()), by_place=True, from_start=False
+        build=lambda grid: ScaledDot(softcap=2.3, bias=Alibi()), by_position=True, from_start=False
     ),
-    "ScaledDot, Alibi": Kind(build=lambda grid: ScaledDot(bias=Alibi(offset=1)), by_place=True),
-    "ScaledDot, Alibi, slopes": Kind(
-        build=lambda grid: ScaledDot(bias=Alibi(normal(grid.heads, of="slopes").abs(), offset=0)), by_place=True
-    ),
-    "ScaledDot, RelativeBias": Kind(
-        build=lambda grid: ScaledDot(bias=filled(RelativeBias(grid.heads, n_buckets=8, max_distance=13))),
-        by_place=True,
-        from_start=False,
-        parametric=True,
-    ),
-    "ScaledDot, RelativeBias, one way": Kind(
-        build=lambda grid: ScaledDot(
-            bias=filled(RelativeBias(grid.heads, n_buckets=6, max_distance=5, bidirectional=False, offset=2))
-        ),
-        by_place=True,
-        parametric=True,
-    ),
+    **{f"ScaledDot, {name}": with_bias(bias) for name, bias in BIASES.items()},
     "General": Kind(build=lambda grid: filled(General(WIDTH, WIDTH)), parametric=True),
     "Additive": Kind(build=lambda grid: filled(Additive(WIDTH, WIDTH, 7)), parametric=True),
     "Concat": Kind(build=lambda grid: filled(Concat(WIDTH, WIDTH, 7)), parametric=True),
@@ -185,20 +263,20 @@ SCORES: Mapping[str, Kind] = {
         build=lambda grid: Cosine(nn.Parameter(1 + normal(grid.heads, of="scale").abs())), parametric=True
     ),
     "Distance": Kind(build=lambda grid: Distance(scale=0.3)),
-    "Location": Kind(build=lambda grid: filled(Location(WIDTH, max(grid.keys, 23))), by_place=True, parametric=True),
+    "Location": Kind(build=lambda grid: filled(Location(WIDTH, max(grid.keys, 23))), by_position=True, parametric=True),
     "LocationAware": Kind(build=lambda grid: filled(LocationAware(WIDTH, WIDTH, 7, width=3)), parametric=True),
     "LocationAware, After": Kind(
         build=lambda grid: filled(LocationAware(WIDTH, WIDTH, 7, n_filters=2, width=5)).after(
             normal(1, *grid.shape[1:], of="previous").softmax(dim=-1)
         ),
-        by_place=True,
+        by_position=True,
         from_start=False,
         parametric=True,
     ),
     "Additive, Prepared": Kind(build=lambda grid: Prepared(filled(Additive(WIDTH, 3, WIDTH))), parametric=True),
-    "Shaw": Kind(build=lambda grid: filled(Shaw(WIDTH, 3)), by_place=True, from_start=False, parametric=True),
+    "Shaw": Kind(build=lambda grid: filled(Shaw(WIDTH, 3)), by_position=True, from_start=False, parametric=True),
     "Shaw, from the start": Kind(
-        build=lambda grid: filled(Shaw(WIDTH, 2, scale=0.7, offset=0)), by_place=True, parametric=True
+        build=lambda grid: filled(Shaw(WIDTH, 2, scale=0.7, offset=0)), by_position=True, parametric=True
     ),
 }
 
@@ -250,13 +328,13 @@ NORMALISERS: Mapping[str, Kind] = {
     "TopK": Kind(build=lambda grid: TopK(3), smooth=False),
     "Hard": Kind(build=lambda grid: Hard(), smooth=False),
     "Hard, Largest": Kind(build=lambda grid: Hard(Largest()), smooth=False),
-    "Hard, Sampled": Kind(build=lambda grid: Hard(Sampled(seed=7)), by_place=True, smooth=False),
+    "Hard, Sampled": Kind(build=lambda grid: Hard(Sampled(seed=7)), by_position=True, smooth=False),
     "Hard, StraightThrough": Kind(build=lambda grid: Hard(StraightThrough(Sparsemax())), smooth=False),
     "Hard, StraightThrough, GumbelSoftmax": Kind(
-        build=lambda grid: Hard(StraightThrough(GumbelSoftmax(seed=7))), by_place=True, smooth=False
+        build=lambda grid: Hard(StraightThrough(GumbelSoftmax(seed=7))), by_position=True, smooth=False
     ),
-    "GumbelSoftmax": Kind(build=lambda grid: GumbelSoftmax(seed=7, temperature=0.6), by_place=True),
-    "Local": Kind(build=lambda grid: Local(centres(grid), reach=3.3), by_place=True, sum="at most 1"),
+    "GumbelSoftmax": Kind(build=lambda grid: GumbelSoftmax(seed=7, temperature=0.6), by_position=True),
+    "Local": Kind(build=lambda grid: Local(centres(grid), reach=3.3), by_position=True, sum="at most 1"),
     "Local, PredictedCentre": Kind(
         build=lambda grid: Local(
             filled(PredictedCentre(WIDTH))(normal(1, grid.heads, grid.queries, WIDTH), grid.keys)
@@ -265,9 +343,10 @@ NORMALISERS: Mapping[str, Kind] = {
             .double(),
             reach=2.7,
         ),
-        by_place=True,
+        by_position=True,
         sum="at most 1",
     ),
+    "StickBreaking": Kind(build=lambda grid: StickBreaking(), by_order=True, sum="at most 1"),
     "TalkingHeads": Kind(build=lambda grid: filled(TalkingHeads(grid.heads)), sum="any", parametric=True),
     "TalkingHeads, Sparsemax": Kind(
         build=lambda grid: filled(TalkingHeads(grid.heads, Sparsemax())), sum="any", parametric=True
@@ -279,13 +358,13 @@ def turned(rule: Rotary) -> Kind:
     """Queries and keys turned by where they stand; both count from 0."""
     return Kind(
         build=lambda grid: lambda x: rule(x, torch.arange(x.shape[2])),
-        by_place=True,
+        by_position=True,
     )
 
 
 def added(vectors: Callable[[int], Tensor], parametric: bool = False) -> Kind:
     """Vectors added to queries and keys by where they stand."""
-    return Kind(build=lambda grid: lambda x: x + vectors(x.shape[2]).to(x), by_place=True, parametric=parametric)
+    return Kind(build=lambda grid: lambda x: x + vectors(x.shape[2]).to(x), by_position=True, parametric=parametric)
 
 
 POSITIONS: Mapping[str, Kind] = {
@@ -356,16 +435,6 @@ class Case:
         return [STAGES[stage][name] for stage, name in self.names.items()]
 
     @property
-    def by_place(self) -> bool:
-        """Whether any stage but the mask asks where keys stand."""
-        return any(kind.by_place for kind in self.kinds)
-
-    @property
-    def from_start(self) -> bool:
-        """Whether all that do count from the first key."""
-        return all(kind.from_start for kind in self.kinds)
-
-    @property
     def smooth(self) -> bool:
         """Whether every stage is."""
         return all(kind.smooth for kind in self.kinds)
@@ -412,61 +481,108 @@ def built(
     return Case(grid=grid, query=query, key=key, value=value, names=names, **parts)
 
 
-def drawn(stage: str, name: str, number: int, fits: Callable[[Kind], bool] = lambda kind: True) -> Case:
-    """A product around one kind, the others chosen by a number among those that fit a law."""
-    choose = random.Random(f"{stage} {name} {number}")
-    names = {
-        other: name if other == stage else choose.choice([each for each, kind in kinds.items() if fits(kind)])
-        for other, kinds in STAGES.items()
-    }
+def products(
+    law: str, fits: Callable[[Kind], bool] = lambda kind: True, stages: tuple[str, ...] = tuple(STAGES)
+) -> list[dict[str, str]]:
+    """The names of cases in which every kind of these stages that fits a law comes at least once, in random company."""
+    choose = random.Random(law)
+    fitting = {stage: [name for name, kind in kinds.items() if fits(kind)] for stage, kinds in STAGES.items()}
+    columns = {stage: cycle(choose.sample(names, len(names))) for stage, names in fitting.items()}
+    n_cases = max(len(fitting[stage]) for stage in stages)
+    return [dict(zip(columns, names, strict=True)) for names in islice(zip(*columns.values(), strict=True), n_cases)]
+
+
+def drawn(names: Mapping[str, str], number: int) -> Case:
+    """The product of the named kinds, of a size and a layout that are chosen by a number."""
+    choose = random.Random(f"{names} {number}")
     return built(names, choose.choice(SIZES), choose.choice(HEADS), choose.choice(BATCHES), number)
 
 
-# What is public, and what of it is here
+# Whether every class is in the registry
 
-ROOMS = tuple(
-    f"attention.{room}"
-    for room in ("scores", "masks", "normalise", "biases", "positions", "stretches", "multi_head", "latent")
-)
-NO_KINDS = {"mask_mod", "log_weights_of_choice", "reinforce", "Mask", "Bias", "Stretch"}
-NO_KINDS |= {"KeyValue", "MultiHeadRead", "Latents", "LatentRead"}
-"""Public names of these rooms that are no kind: a mask for FlexAttention, a loss, what kinds share, records."""
+REGISTRIES: Mapping[type, str] = {
+    Score: "SCORES",
+    Mask: "MASKS",
+    Normaliser: "NORMALISERS",
+    Choice: "NORMALISERS, as Hard(…)",
+    Bias: "BIASES",
+    Stretch: "POSITIONS, as Rotary(stretch=…)",
+}
+"""The part of the registry that a class belongs to."""
+
+NOT_KINDS = {
+    *("Grid", "Pattern", "Steps", "Mask", "Bias", "Stretch"),
+    *("Ask", "Attended", "Summary", "Top", "KeyValue", "MultiHeadRead", "Latents", "LatentRead"),
+    *("attend", "explain_backend", "use_backend", "mask_mod", "reinforce", "log_weights_of_choice"),
+    *("report_to", "summary_over_ranks"),
+}
+"""Public names of `regard.attention` that are no kind of attention: records, what kinds have in common, functions."""
+
+NOT_PUBLIC = {"Rounded", "LocationAwareAfter", "Both", "Either", "Opposite"}
+"""Classes that no user names: `attend` makes the first, `LocationAware.after` the second, and & | ~ the others."""
 
 
-def public() -> set[str]:
-    """The public names of the rooms where kinds are kept."""
+def public_names() -> set[str]:
+    """The public names that come from `regard.attention`."""
     stub = ast.parse(Path(regard.__file__).with_suffix(".pyi").read_text())
     imports = [node for node in ast.walk(stub) if isinstance(node, ast.ImportFrom) and node.module is not None]
-    return {name.name for node in imports if str(node.module).startswith(ROOMS) for name in node.names}
+    return {name.name for node in imports if str(node.module).startswith("attention.") for name in node.names}
 
 
-def concrete(base: type) -> Iterator[type]:
-    """Every class of the package that is such a thing and can be built."""
+def registered_names() -> set[str]:
+    """The names of the classes that the registry builds, and the words of its own names, for the functions."""
+    grid = Grid(2, 2, 3, 3)
+    parts = [kind.build(grid) for kinds in (SCORES, MASKS, NORMALISERS) for kind in kinds.values()]
+    classes = {type(inner).__name__ for part in parts for inner in parts_of(part)}
+    return classes | {word for kinds in (*STAGES.values(), MODULES) for name in kinds for word in name.split(", ")}
+
+
+def missing_entries() -> list[str]:
+    """Where each class of `regard.attention` is that the registry or the public names lack, and what to add."""
+    root, registered, public = Path(regard.__file__).parents[2], registered_names(), public_names()
+    messages: list[str] = []
+    classes: set[str] = set()
+    for base, registry in REGISTRIES.items():
+        for kind in concrete_classes(base):
+            classes.add(kind.__name__)
+            path = Path(inspect.getfile(kind)).relative_to(root)
+            place = f"{path}:{inspect.getsourcelines(kind)[1]}: class {kind.__name__}"
+            if kind.__name__ not in registered | {"Rounded"}:
+                messages.append(f"{place} is never tested: add an entry to {registry} in tests/attention/kinds.py")
+            if kind.__name__ not in public | NOT_PUBLIC and not kind.__name__.startswith("_"):
+                module = kind.__module__.removeprefix("regard")
+                line = f"from {module} import {kind.__name__} as {kind.__name__}"
+                messages.append(f"{place} is not public: add `{line}` to src/regard/__init__.pyi")
+    messages += [
+        f"regard.{name} is neither in the registry of tests/attention/kinds.py nor among its NOT_KINDS: add it to one"
+        for name in sorted(public - registered - classes - NOT_KINDS)
+    ]
+    return messages
+
+
+def concrete_classes(base: type) -> list[type]:
+    """Every class of `regard.attention` that is such a thing and can be built, from modules that nobody imports too."""
+    for module in walk_packages(attention.__path__, "regard.attention."):
+        if not module.name.endswith("__main__") and ".statistics" not in module.name:
+            import_module(module.name)
+    classes = [kind for kind in subclasses(base) if kind.__module__.startswith("regard.attention.")]
+    return [kind for kind in classes if not inspect.isabstract(kind)]
+
+
+def subclasses(base: type) -> Iterator[type]:
+    """Every class under a class."""
     for kind in base.__subclasses__():
-        yield from concrete(kind)
-        if kind.__module__.startswith("regard.") and not getattr(kind, "__abstractmethods__", None):
-            yield kind
+        yield kind
+        yield from subclasses(kind)
 
 
 def parts_of(part: object) -> Iterator[object]:
     """A part and every part that it holds."""
     yield part
     if isinstance(part, nn.Module):
-        for held in (*part.children(), *vars(part).values()):
-            if isinstance(held, Score | Mask | Normaliser | Choice | Bias | Stretch):
-                yield from parts_of(held)
+        for inner in (*part.children(), *vars(part).values()):
+            if isinstance(inner, tuple(REGISTRIES)):
+                yield from parts_of(inner)
     elif is_dataclass(part):
         for field in fields(part):
             yield from parts_of(getattr(part, field.name))
-
-
-def registered() -> set[str]:
-    """The names of all kinds in the registry: of the classes that are built, and those that a function of ours is."""
-    grid = Grid(2, 2, 3, 3)
-    every = [kind.build(grid) for kinds in (SCORES, MASKS, NORMALISERS) for kind in kinds.values()]
-    classes = {type(held).__name__ for part in every for held in parts_of(part)}
-    said = {word for kinds in (*STAGES.values(), MODULES) for name in kinds for word in name.split(", ")}
-    return classes | said
-
-
-BASES = (Score, Mask, Normaliser, Choice, Bias, Stretch)

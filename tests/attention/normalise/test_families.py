@@ -18,6 +18,7 @@ from regard import (
     Softmax,
     SoftmaxPlusOne,
     Sparsemax,
+    StickBreaking,
     StraightThrough,
     TopK,
 )
@@ -46,7 +47,7 @@ IGNORE_A_SHIFT = [
     GumbelSoftmax(seed=7, temperature=0.6),
     Local(CENTRES, reach=3.3),
 ]
-SEE_A_SHIFT = [Softmax(sinks=SINKS), SoftmaxPlusOne(), Sigmoid(), Sigmoid(bias=-1.3)]
+SEE_A_SHIFT = [Softmax(sinks=SINKS), SoftmaxPlusOne(), Sigmoid(), Sigmoid(bias=-1.3), StickBreaking()]
 
 
 @pytest.mark.parametrize("normalise", IGNORE_A_SHIFT, ids=repr)

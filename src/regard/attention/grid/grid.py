@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Int
+import torch.nn.functional as F
+from jaxtyping import Float, Int
 from torch import Tensor
 
 Positions = range | Int[Tensor, " _"]
@@ -94,6 +95,19 @@ class Tile:
             if tensor.shape[axis] != 1:
                 tensor = select_positions(tensor, axis, positions)
         return tensor
+
+    def at_queries(self, tensor: Float[Tensor, "_ _ keys"]) -> Float[Tensor, "#batch #heads queries 1"]:
+        """Return, for each query of this tile, the entry of a [batch heads keys] tensor at the query's own position.
+
+        The queries are the last tokens: query i stands at position i + keys - queries. Before the first key, 0 is read.
+
+        >>> import torch
+        >>> Grid(1, 1, 2, 3).whole().at_queries(torch.tensor([[[5.0, 6.0, 7.0]]])).flatten()
+        tensor([6., 7.])
+        """
+        rows = self.part(keys=all_positions(self.grid.keys)).select(tensor[:, :, None])
+        positions = as_indices(self.queries, tensor.device) + self.grid.offset
+        return F.pad(rows, (1, 0)).index_select(3, (positions + 1).clamp_min(0)).mT
 
 
 def is_whole(number: object) -> bool:

@@ -1,0 +1,66 @@
+"""Stick-breaking weights: the plain product in a loop, by hand, what is left of the stick, long rows."""
+
+import math
+
+import pytest
+import torch
+from oracle import near
+from torch.testing import assert_close
+
+from regard import Causal, Padding, StickBreaking, attend
+from regard.attention.normalise.stick_breaking import stick_breaking
+
+
+@pytest.mark.parametrize("mask", [None, Causal(), Padding(torch.tensor([3, 11]))], ids=repr)
+def test_weights_are_those_of_a_loop_over_what_is_left(normal, mask):
+    query, key, value = normal(2, 3, 5, 7).double(), normal(2, 3, 11, 7).double(), normal(2, 3, 11, 2).double()
+    seen = attend(query, key, value, mask=mask, normalise=StickBreaking())
+    scores, keep = seen.pattern.scores(), seen.pattern.keep(seen.pattern.grid.whole())
+    keep = torch.ones_like(scores, dtype=torch.bool) if keep is None else keep.expand_as(scores)
+    expected = torch.zeros_like(scores)
+    for b, h, i in torch.cartesian_prod(torch.arange(2), torch.arange(3), torch.arange(5)).tolist():
+        left = 1.0
+        for j in range(10, -1, -1):
+            if keep[b, h, i, j]:
+                share = 1 / (1 + math.exp(-float(scores[b, h, i, j])))
+                expected[b, h, i, j] = left * share
+                left *= 1 - share
+    near(seen.pattern.dense(), expected)
+    near(seen.context, expected @ value)
+
+
+def test_by_hand():
+    scores = torch.tensor([0.0, math.log(3), 0.0, -math.inf])  # shares 1/2, 3/4, 1/2, none
+    assert_close(stick_breaking(scores), torch.tensor([1 / 16, 3 / 8, 1 / 2, 0.0]))
+
+
+def test_what_is_left_of_the_stick_is_what_no_key_took(normal):
+    scores = normal(3, 5, 13).double()
+    near(1 - stick_breaking(scores).sum(-1), torch.sigmoid(-scores).prod(-1))
+
+
+def test_long_rows_of_large_scores_neither_overflow_nor_lose_their_digits():
+    scores = torch.full((65_536,), -8.0)
+    share = 1 / (1 + math.exp(8))
+    expected = share * (1 - share) ** torch.arange(65_535, -1, -1, dtype=torch.float64)
+    assert_close(stick_breaking(scores).double(), expected, rtol=1e-5, atol=0)
+    assert stick_breaking(torch.tensor([5.0, 1e38, -1e38])).tolist() == [0.0, 1.0, 0.0]
+
+
+def test_a_masked_key_gets_no_gradient_and_gives_none(normal):
+    scores = normal(1, 7).double()
+    scores[0, 3] = -math.inf
+    scores.requires_grad_()
+    (gradient,) = torch.autograd.grad(stick_breaking(scores).square().sum(), scores)
+    assert gradient.isfinite().all()
+    assert gradient[0, 3] == 0
+
+
+def test_the_last_query_alone_reads_what_it_reads_among_all(normal):
+    x = normal(1, 2, 7, 5)
+    whole, last = (attend(q, x, x, mask=Causal(), normalise=StickBreaking()) for q in (x, x[:, :, 6:]))
+    assert_close(last.context, whole.context[:, :, 6:])
+
+
+def test_it_introduces_itself():
+    assert repr(StickBreaking()) == "StickBreaking()"
