@@ -565,8 +565,9 @@ def concrete_classes(base: type) -> list[type]:
     for module in walk_packages(attention.__path__, "regard.attention."):
         if not module.name.endswith("__main__") and ".statistics" not in module.name:
             import_module(module.name)
-    classes = [kind for kind in subclasses(base) if kind.__module__.startswith("regard.attention.")]
-    return [kind for kind in classes if not inspect.isabstract(kind)]
+    ours = [kind for kind in subclasses(base) if kind.__module__.startswith("regard.attention.")]
+    by_name = {kind.__name__: kind for kind in ours if not inspect.isabstract(kind)}
+    return list(by_name.values())  # a dataclass with slots is made twice, and the first stays until memory is tidied up
 
 
 def subclasses(base: type) -> Iterator[type]:
