@@ -3,9 +3,9 @@
 import pytest
 import torch
 from loud import loud, small
+from model_laws import texts
 from torch import nn
 from torch.testing import assert_close
-from translating import texts
 
 from regard import Ask, Causal, ScaledDot, attend
 from regard.attention.statistics.torch.gather import gathered

@@ -3,8 +3,8 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from model_laws import LENGTHS, SOURCE, TARGET, Laws, run, start
 from torch.testing import assert_close
-from translating import LENGTHS, SOURCE, TARGET, Laws, run, start
 
 from regard import Recurrent, RecurrentConfig
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 from loud import loud, small
+from model_laws import texts
 from torch.testing import assert_close
-from translating import texts
 
 from regard.transformer.decoding.state import State, shared
 from regard.transformer.model import Transformer

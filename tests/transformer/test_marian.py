@@ -3,9 +3,9 @@
 import pytest
 import torch
 from loud import loud, small
+from model_laws import texts
 from torch.testing import assert_close
 from transformers import BartConfig, BartForConditionalGeneration, MarianConfig, MarianMTModel
-from translating import texts
 
 from regard.errors import InputError
 from regard.transformer.marian import from_marian, to_marian

@@ -6,9 +6,9 @@ from typing import get_args
 import pytest
 import torch
 from loud import loud, small
+from model_laws import texts
 from structs import fields_of
 from torch.testing import assert_close
-from translating import texts
 
 from regard import Rotary
 from regard.attention.positions.rope_scaling import Yarn

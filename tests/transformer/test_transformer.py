@@ -3,8 +3,8 @@
 import pytest
 import torch
 from loud import loud, small
+from model_laws import LENGTHS, SOURCE, TARGET, Laws, run, start
 from torch.testing import assert_close
-from translating import LENGTHS, SOURCE, TARGET, Laws, run, start
 
 from regard.transformer.config import TransformerConfig
 from regard.transformer.decoder import Decoder

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 from loud import loud, small
+from model_laws import texts
 from torch import nn
 from torch.testing import assert_close
-from translating import texts
 
 from regard.attention.layers.multi_head import MultiHeadAttention
 from regard.transformer.block import Residual

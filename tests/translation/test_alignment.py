@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from regard import attend
-from regard.translation.alignment import Alignment, cross_weights, merged
+from regard.translation.alignment import Alignment, cross_weights, merge_pieces
 
 
 def test_merging_by_hand():
@@ -19,7 +19,7 @@ def test_merging_by_hand():
         ]
     )
     expected = torch.tensor([[0.375, 0.4375], [0.0, 0.75]])
-    assert_close(merged(weights, [0, 0, 1], [0, 1, 1], 2, 2), expected)
+    assert_close(merge_pieces(weights, [0, 0, 1], [0, 1, 1], 2, 2), expected)
     alignment = Alignment(
         source_words=("I", "am."),
         target_words=("Ich", "bin."),
@@ -82,4 +82,4 @@ def test_the_layer_before_the_last_unless_another_is_named(normal):
     assert_close(cross_weights(patterns[:1]), patterns[0].dense().sum(dim=1) / 3)
     with pytest.raises(ValueError) as error:
         cross_weights(patterns, 4)
-    assert str(error.value) == "layer=4 is not there to be read; the model has 4, counted from 0."
+    assert str(error.value) == "layer=4 does not exist; the model has 4 layers, counted from 0."

@@ -185,7 +185,7 @@ def test_a_device_without_float64_searches_in_float32(search, prefix, transforme
     single = Transformer(transformer.config).eval()
     single.load_state_dict(transformer.state_dict())
     sources = some_sources(single, n=6, prefix=prefix)
-    for module in ("interface", "top_logits", "sampling", "beam"):
+    for module in ("next_token", "top_logits", "sampling", "beam"):
         monkeypatch.setattr(f"regard.translation.search.{module}.widest_type", lambda device: torch.float32)
     monkeypatch.setattr("regard.translation.search.top_logits.regard_likeliest", lambda: None)  # it runs on a CPU
     with Narrow():

@@ -90,7 +90,7 @@ def test_a_device_without_float64_scores_in_float32(translator, monkeypatch):
         return torch.float32
 
     before = translator.score(["no dog"], ["ein Hund"])[0].score
-    monkeypatch.setattr("regard.translation.translator.widest_type", widest_type)
+    monkeypatch.setattr("regard.translation.forced_decoding.widest_type", widest_type)
     assert translator.score(["no dog"], ["ein Hund"])[0].score == pytest.approx(before, abs=1e-4)
     assert widened == [torch.device("cpu")]
 
@@ -227,7 +227,7 @@ def test_another_layer_on_request(translator):
     assert not torch.allclose(layers[0], layers[1])
     with pytest.raises(ValueError) as error:
         translator.align(translations, 3)
-    assert str(error.value) == "layer=3 is not there to be read; the model has 3, counted from 0."
+    assert str(error.value) == "layer=3 does not exist; the model has 3 layers, counted from 0."
 
 
 def test_the_trace_of_a_translation(translator, tmp_path, capsys):
@@ -380,4 +380,6 @@ def test_a_prefix_with_letters_that_it_cannot_write_is_refused(translator):
         translator.translate(["no dog", "a cat"], prefix=["ein", "ẞ Hund 漢"], first=3)
     unknown = translator.target_vocabulary.unknown("ẞ Hund 漢")
     assert {"ẞ", "漢"} <= set(unknown)
-    assert str(refused.value) == (f"the prefix of line 4 has what the translator cannot write: {', '.join(unknown)}.")
+    assert str(refused.value) == (
+        f"the prefix of line 4 has characters that the translator cannot write: {', '.join(unknown)}."
+    )

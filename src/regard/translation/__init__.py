@@ -1,1 +1,1 @@
-"""Translation: searching for the best target text, saying how it is aligned, scoring it, handing it on."""
+"""Translation: the translator, its folder, its searches, and the alignment of its translations."""

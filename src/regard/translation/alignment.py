@@ -1,13 +1,13 @@
-"""Which words of a source each word of its translation looked at.
+"""Alignment: the source word that each word of a translation attended to most.
 
-A translation's weights are read in one forced pass over the finished text, so that they are those of the text that won,
-whatever a beam did on its way. Row t is where the model looked when it wrote target piece t.
+The attention weights come from one forced decoding of the finished text, so they are those of the final translation,
+whatever a beam search tried on its way. Row t holds the weights of the step that wrote target piece t.
 
     piece weights = mean over the heads of one layer                  target pieces × source pieces, EOS last in both
-    word weights  = mean over a target word's pieces, of the sum over a source word's pieces          (EOS left out)
-    alignment     = each target word with the source word that has its largest weight, the first of equals
+    word weights  = mean over a target word's pieces of the sum over a source word's pieces           (EOS left out)
+    alignment     = each target word with the source word of its largest weight, the first of equals
 
-Source: Garg et al. 2019, section 4.1 (the mean over the heads of a Transformer's layer before the last).
+Source: Garg et al. 2019, section 4.1 (the mean over the heads of a Transformer's last layer but one).
 """
 
 from collections.abc import Sequence
@@ -22,29 +22,29 @@ from regard.attention.pattern import Pattern
 
 
 def cross_weights(cross: tuple[Pattern, ...], layer: int | None = None) -> Float[Tensor, "batch target source"]:
-    """How much each target token looked at each source token: the mean over the heads of one layer.
+    """Return the attention weights of target tokens over source tokens: the mean over the heads of one layer.
 
     Args:
-        layer: counted from 0; None = the layer before the last, or the only one.
+        layer: counted from 0; None = the last layer but one, or the only one.
 
     Raises:
-        ValueError: there is no such layer.
+        ValueError: the layer does not exist.
     """
     if layer is not None and not -len(cross) <= layer < len(cross):
-        raise ValueError(f"layer={layer} is not there to be read; the model has {len(cross)}, counted from 0.")
+        raise ValueError(f"layer={layer} does not exist; the model has {len(cross)} layers, counted from 0.")
     chosen = max(len(cross) - 2, 0) if layer is None else layer
     return cross[chosen].dense().mean(dim=1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Alignment:
-    """Which source words each target word looked at, and how much.
+    """The attention weights between the words of a source and of its translation.
 
     Attributes:
-        source_words, target_words: the words of the two texts, as white space divides them.
+        source_words, target_words: the words of the two texts, divided at white space.
         source_pieces, target_pieces: the pieces that the model read and wrote, EOS last.
-        piece_weights: how much each target piece looked at each source piece; a row sums to 1.
-        source_word_of, target_word_of: the word that each piece belongs to, EOS left out.
+        piece_weights: the attention weight of each target piece on each source piece; a row sums to 1.
+        source_word_of, target_word_of: the index of the word that each piece belongs to, EOS left out.
     """
 
     source_words: tuple[str, ...]
@@ -57,14 +57,14 @@ class Alignment:
 
     @cached_property
     def weights(self) -> Float[Tensor, "target_words source_words"]:
-        """How much each target word looked at each source word; a row lacks of 1 what its pieces looked at EOS."""
-        return merged(
+        """The weight of each target word on each source word; a row sums to 1 minus the weight on the source's EOS."""
+        return merge_pieces(
             self.piece_weights, self.target_word_of, self.source_word_of, len(self.target_words), len(self.source_words)
         )
 
     @cached_property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """(source word, target word) for each target word that has pieces, by its largest weight; counted from 0."""
+        """Pairs (source word, target word) by largest weight, counted from 0, for each target word with pieces."""
         if not self.source_word_of:
             return ()
         largest = self.weights.argmax(dim=1).tolist()
@@ -80,19 +80,19 @@ class Alignment:
         return f"Alignment({self.pharaoh!r}, {words})"
 
 
-def merged(
+def merge_pieces(
     weights: Float[Tensor, "rows columns"],
     rows_to: Sequence[int],
     columns_to: Sequence[int],
     n_rows: int,
     n_columns: int,
 ) -> Float[Tensor, "n_rows n_columns"]:
-    """Weights of words from those of pieces: the sum over a word's columns, the mean over a word's rows.
+    """Compute weights of words from weights of pieces: sum over a word's columns, mean over a word's rows.
 
     Args:
-        rows_to, columns_to: the word of each of the first rows and columns; what comes after them belongs to none.
+        rows_to, columns_to: the word of each of the first rows and columns; further rows and columns are left out.
 
-    >>> merged(torch.tensor([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]), [0, 0], [0, 0], 1, 1)
+    >>> merge_pieces(torch.tensor([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]), [0, 0], [0, 0], 1, 1)
     tensor([[0.7500]])
     """
     rows, columns = torch.tensor(rows_to, dtype=torch.long), torch.tensor(columns_to, dtype=torch.long)

@@ -1,34 +1,21 @@
-"""Texts that go through a model together: of like length, and no more of them than a budget of tokens allows."""
+"""Batches of sequences of similar length, within a budget of tokens."""
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
-from typing import TypeVar
-
-from regard.translation.request import Request
-from regard.translation.translation import Translation
-
-Item = TypeVar("Item")
+from collections.abc import Iterator, Sequence
 
 BATCH_TOKENS = 2048
-"""Source tokens that are translated at a time, padding counted, unless told otherwise."""
+"""The default number of source tokens of a batch, padding counted."""
 
 
-def request_batches(requests: Sequence[Request], batch_tokens: int) -> Iterator[list[Request]]:
-    """Texts of like length together, whose prefixes are as long as each other; the longest texts first."""
-    order = sorted(requests, key=lambda one: (len(one.prefix), -len(one.ids)))
-    for _, alike in groupby(order, key=lambda one: len(one.prefix)):
-        yield from groups_within_budget(list(alike), lambda one: len(one.ids), batch_tokens)
+def length_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
+    """Yield the indices of sequences in batches, longest sequences first.
 
+    A batch, padded to its longest sequence, has at most `batch_tokens` tokens, or one sequence.
 
-def groups_within_budget(items: Sequence[Item], size: Callable[[Item], int], budget: int) -> Iterator[list[Item]]:
-    """Items, largest first, in groups whose number times the largest is within a budget; at least one in each."""
-    start = 0
-    while start < len(items):
-        n = max(budget // size(items[start]), 1)
-        yield list(items[start : start + n])
+    >>> list(length_batches([2, 5, 3, 2], batch_tokens=6))
+    [[1], [2, 0], [3]]
+    """
+    order, start = sorted(range(len(lengths)), key=lambda index: -lengths[index]), 0
+    while start < len(order):
+        n = max(batch_tokens // lengths[order[start]], 1)
+        yield order[start : start + n]
         start += n
-
-
-def n_tokens_of_longer_side(translation: Translation) -> int:
-    """How many tokens the longer of source and target has, EOS counted."""
-    return max(len(translation.source_ids), len(translation.target_ids) + 1)

@@ -1,8 +1,8 @@
-"""What a model must offer so that regard can train it, translate with it and show where it looks.
+"""The interface of a model that regard can train, translate with and look into.
 
-Both `Transformer` and `Recurrent` do, and any module of your own with the same methods may: the search asks for nothing
-else. Step by step (`start`, then `step` after `step`) and all at once (a call) a model must give the same
-logits, however the target is split into steps.
+`Transformer` and `Recurrent` have it, and so may any module of your own: a search calls nothing else. A model decodes
+either step by step (`start`, then `step` after `step`) or all at once (a call), and gives the same logits however the
+target is divided into steps.
 """
 
 from typing import Any, Protocol, runtime_checkable
@@ -15,7 +15,7 @@ from regard.attention.pattern import Pattern
 
 @runtime_checkable
 class ModelSizes(Protocol):
-    """What the search must know of a model's config."""
+    """The sizes in a model's config that a search reads."""
 
     @property
     def n_source_tokens(self) -> int:
@@ -27,28 +27,28 @@ class ModelSizes(Protocol):
 
     @property
     def max_tokens(self) -> int:
-        """The longest source, its EOS counted, and the longest target, its BOS counted."""
+        """Largest length of a source with its EOS, and of a target with its BOS."""
 
 
 @runtime_checkable
 class DecoderState(Protocol):
-    """What a decoder knows between two steps; a value, which no step changes."""
+    """The state of a decoder between two steps; a value that no step changes."""
 
     @property
     def n_tokens(self) -> int:
-        """How many target tokens have been read."""
+        """Number of target tokens read so far."""
 
     def select(self, rows: Int[Tensor, " rows"]) -> "DecoderState":
-        """The state of some rows of the batch, in the order asked for; a row may come several times."""
+        """Return the state of some rows of the batch, in the order of `rows`; a row may come several times."""
 
 
 @runtime_checkable
 class DecoderStep(Protocol):
-    """What a model expects after each of the tokens it was just given, and where those looked in the source."""
+    """The result of reading new target tokens."""
 
     @property
     def logits(self) -> Float[Tensor, "batch new vocabulary"]:
-        """Scores of what comes after each new token."""
+        """Logits of the token after each new token."""
 
     @property
     def state(self) -> Any:
@@ -56,31 +56,31 @@ class DecoderStep(Protocol):
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
-        """Where the new tokens looked in the source, layer by layer.
+        """Attention of the new tokens over the source, layer by layer.
 
-        Rows side by side that share a source may be one item of its batch, their tokens row after row.
+        Adjacent rows that share a source may be one item of a pattern's batch, with their tokens row after row.
         """
 
 
 @runtime_checkable
 class ForcedDecoding(Protocol):
-    """What a model expects after each token of a whole target, and how it looked, layer by layer."""
+    """The result of reading sources and whole targets in one pass, with the attention of every layer."""
 
     @property
     def logits(self) -> Float[Tensor, "batch target vocabulary"]:
-        """Scores of what comes after each token."""
+        """Logits of the token after each target token."""
 
     @property
     def encoder(self) -> tuple[Pattern, ...]:
-        """Which source tokens looked at which."""
+        """Attention of source tokens over source tokens."""
 
     @property
     def decoder(self) -> tuple[Pattern, ...]:
-        """Which target tokens looked at which."""
+        """Attention of target tokens over target tokens."""
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
-        """Which target tokens looked at which source tokens."""
+        """Attention of target tokens over source tokens."""
 
 
 @runtime_checkable
@@ -89,7 +89,7 @@ class TranslatingModel(Protocol):
 
     @property
     def config(self) -> ModelSizes:
-        """What it is built from."""
+        """The settings from which the model is built."""
 
     def __call__(
         self,
@@ -97,10 +97,10 @@ class TranslatingModel(Protocol):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> ForcedDecoding:
-        """Read sources and whole targets, BOS first, both padded on the right; `lengths` are the sources' own."""
+        """Read sources and whole targets, BOS first, padded on the right; `lengths` are the lengths of the sources."""
 
     def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> DecoderState:
-        """Read the sources once: what is known before the first target token."""
+        """Read the sources once; return the state before the first target token."""
 
     def step(self, tokens: Int[Tensor, "batch new"], state: Any) -> DecoderStep:
-        """Read the next target tokens of each row, BOS first; the state is one that this model gave."""
+        """Read the next target tokens of each row, BOS first, from a state that this model returned."""

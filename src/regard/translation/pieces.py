@@ -1,4 +1,4 @@
-"""What the pieces of a vocabulary stand for: letters, words, and characters that it does not know."""
+"""Pieces of a vocabulary as text: the letters they stand for, the words they make up, characters unknown to it."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -8,28 +8,28 @@ from regard.text.vocabulary import UNK
 from regard.tracing.tokens import Token
 
 UNKNOWN = "⁇"
-"""What stands in a translation where the translator wrote that it does not know; SentencePiece writes the same."""
+"""The text of an unknown piece in a translation; SentencePiece writes the same character."""
 
 
 def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:
-    """Which of the words that pieces make up each piece belongs to, words counted from 0.
+    """Return the index of the word that each piece belongs to, words counted from 0.
 
-    A piece of nothing but space belongs to the word after it, or to the last; one with the end of a word and the
-    beginning of the next to the first of them.
+    A piece of nothing but space belongs to the word after it, or to the last word. A piece with the end of one word and
+    the beginning of the next belongs to the first of them.
 
     >>> word_of_each_piece(["▁Ein", "▁H", "und", "▁", "<0xEB>", "<0xB1>", "<0x80>"])
     (0, 1, 1, 2, 2, 2, 2)
     """
     spelt = [bytes_of_piece(piece) for piece in pieces]
-    piece_of = [piece for piece, letters in enumerate(spelt) for _ in letters]
+    piece_of_byte = [piece for piece, letters in enumerate(spelt) for _ in letters]
     word_of: list[int | None] = [None] * len(spelt)
     n_words, place, in_word = 0, 0, False
     for letter in b"".join(spelt).decode(errors="surrogateescape"):
         n_words += not in_word and not letter.isspace()
         in_word = not letter.isspace()
         for _ in letter.encode(errors="surrogateescape"):
-            if in_word and word_of[piece_of[place]] is None:
-                word_of[piece_of[place]] = n_words - 1
+            if in_word and word_of[piece_of_byte[place]] is None:
+                word_of[piece_of_byte[place]] = n_words - 1
             place += 1
     following, last = [], max(n_words - 1, 0)
     for word in reversed(word_of):
@@ -39,9 +39,9 @@ def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:
 
 
 def words_and_pieces(text: str, pieces: Sequence[str], whole: bool = True) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The words of a text, as white space divides it, and which of them each of its pieces belongs to.
+    """Return the words of a text, divided at white space, and the index of the word that each piece belongs to.
 
-    A word of nothing that can be printed has no piece, and one with "▁" in it is several words to the vocabulary.
+    A word without printable characters has no piece, and a word with "▁" in it is several words to the vocabulary.
 
     Args:
         whole: whether the pieces are those of the whole text, or only of its beginning.
@@ -60,7 +60,7 @@ def words_and_pieces(text: str, pieces: Sequence[str], whole: bool = True) -> tu
 
 
 def text_of_pieces(pieces: Sequence[str]) -> str:
-    """The text that pieces make up.
+    """Join pieces to the text that they make up.
 
     >>> text_of_pieces(["▁Ein", "▁H", "und", "▁", "<0xEB>", "<0xB1>", "<0x80>"])
     'Ein Hund 뱀'
@@ -69,14 +69,14 @@ def text_of_pieces(pieces: Sequence[str]) -> str:
 
 
 def bytes_of_piece(piece: str) -> bytes:
-    """What a piece of SentencePiece's stands for: "▁" is a space, "<0xEB>" a byte."""
+    """Return the text of a SentencePiece piece in UTF-8: "▁" is a space, "<0xEB>" a single byte."""
     if re.fullmatch("<0x[0-9A-F]{2}>", piece):
         return bytes([int(piece[3:5], 16)])
     return piece.replace("▁", " ").encode()
 
 
 def trace_tokens(pieces: Sequence[str], ids: Sequence[int], special: Collection[int]) -> tuple[Token, ...]:
-    """Pieces as the tokens of a trace.
+    """Convert pieces to the tokens of a trace.
 
     Args:
         special: ids that stand for no letters, such as EOS.
@@ -85,12 +85,12 @@ def trace_tokens(pieces: Sequence[str], ids: Sequence[int], special: Collection[
     ['snake', 's', '␣', '[UNK:ẞ]', '</s>']
     """
     tokens = []
-    for piece, one in zip(pieces, ids, strict=True):
-        if one in special:
+    for piece, token_id in zip(pieces, ids, strict=True):
+        if token_id in special:
             tokens.append(Token(text=piece, piece=piece, special=True))
             continue
         byte = re.fullmatch("<0x([0-9A-F]{2})>", piece)
         text = f"‹{byte[1]}›" if byte else piece.replace("▁", " ").strip() or "␣"
         joined = bool(tokens) and not tokens[-1].special and not piece.startswith("▁")
-        tokens.append(Token(text=f"[UNK:{text}]" if one == UNK else text, piece=piece, joined=joined))
+        tokens.append(Token(text=f"[UNK:{text}]" if token_id == UNK else text, piece=piece, joined=joined))
     return tuple(tokens)

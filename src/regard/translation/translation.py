@@ -1,34 +1,44 @@
-"""A translation: the text, how likely it is, and what it looked at."""
+"""A translation: its text, its probability, and what the model attended to while it wrote the text."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, runtime_checkable
 
 from regard.tracing.trace import Trace
 from regard.translation.alignment import Alignment
-
-if TYPE_CHECKING:
-    from regard.translation.translator import Translator
 
 DIGITS = 6
 """Decimals of the numbers in a record: what float32 holds."""
 
 
+@runtime_checkable
+class TranslationReader(Protocol):
+    """The methods of a translator that its translations call."""
+
+    def align(self, translations: Sequence["Translation"]) -> list[Alignment]:
+        """Align the words of translations with the words of their sources."""
+
+    def trace(self, translation: "Translation") -> Trace:
+        """Trace the attention of a translation."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Translation:
-    """What a translator made of one text.
+    """A translator's translation of one text.
 
     Attributes:
-        source: the text as it was given.
+        source: the text.
         text: its translation; empty for a text without a word.
-        score: what the search ranked it by.
-        log_probability: log P(text | source) in nats, EOS with it: a sum over tokens, no penalty in it.
+        score: the number by which the search ranked it.
+        log_probability: log P(text | source) in nats: the sum over the tokens, EOS included, without penalties.
         source_ids, source_pieces: the pieces that the model read, EOS last.
         target_ids, target_pieces: the pieces that it wrote, without BOS and EOS.
         unknown: characters of the source that the translator does not know.
-        left_out: how many pieces at the end of the source were not read, as it was too long.
-        cut: whether the text was ended because it had reached the longest that is looked for.
+        left_out: how many pieces at the end of a source that is too long were not read.
+        cut: whether the text ended because it had reached the largest number of pieces.
         candidates: the best translations found, this one first; as many as the search was asked for.
+        translator: the translator that made it.
     """
 
     source: str
@@ -43,32 +53,32 @@ class Translation:
     left_out: int = 0
     cut: bool = False
     candidates: tuple["Translation", ...] = ()
-    translator: "Translator" = field(repr=False)
+    translator: TranslationReader = field(repr=False)
 
     @cached_property
     def alignment(self) -> Alignment:
-        """Which source words each word looked at; `Translator.align` does many at once."""
+        """The source words that each word attended to; `Translator.align` reads many translations at once."""
         return self.translator.align([self])[0]
 
     @cached_property
     def trace(self) -> Trace:
-        """Who looked at whom, in every layer and head, while the translation was read once more."""
+        """The attention in every layer and head while the model reads the translation once more."""
         return self.translator.trace(self)
 
     def record(self, alignment: Alignment | None = None) -> dict[str, Any]:
-        """All of it as plain values, for JSON; with this alignment, or its own."""
-        return {"source": self.source, **brief(self)} | {
+        """Return the translation as plain values for JSON, with this alignment, or else its own."""
+        return {"source": self.source, **candidate_record(self)} | {
             "unknown": list(self.unknown),
-            **aligned(alignment or self.alignment),
-            "candidates": [brief(candidate) for candidate in self.candidates],
+            **alignment_record(alignment or self.alignment),
+            "candidates": [candidate_record(candidate) for candidate in self.candidates],
         }
 
     def __repr__(self) -> str:
         return f"Translation({self.source!r} → {self.text!r}, log_probability={self.log_probability:.3f})"
 
 
-def brief(translation: Translation) -> dict[str, Any]:
-    """A translation's text and what it is worth."""
+def candidate_record(translation: Translation) -> dict[str, Any]:
+    """Return the text of a translation with its score and its log-probability."""
     return {
         "text": translation.text,
         "score": round(translation.score, DIGITS),
@@ -76,8 +86,8 @@ def brief(translation: Translation) -> dict[str, Any]:
     }
 
 
-def aligned(alignment: Alignment) -> dict[str, Any]:
-    """An alignment as plain values; rows of weights are the target's, columns the source's."""
+def alignment_record(alignment: Alignment) -> dict[str, Any]:
+    """Return an alignment as plain values; rows of weights are target words or pieces, columns the source's."""
     return {
         "source_words": list(alignment.source_words),
         "target_words": list(alignment.target_words),
@@ -92,5 +102,5 @@ def aligned(alignment: Alignment) -> dict[str, Any]:
 
 
 def rounded(rows: list[list[float]]) -> list[list[float]]:
-    """Weights with as many decimals as they hold."""
+    """Round weights to the decimals that float32 holds."""
     return [[round(weight, DIGITS) for weight in row] for row in rows]

@@ -1,11 +1,11 @@
 """A translator's folder: the model, its vocabularies, and what they are.
 
-    translator.json      what it is: format, version, kind of model, the model's config
-    model.safetensors    the parameters; those that are one in the model are there once
+    translator.json      the description: format, version, kind of model, the model's config
+    model.safetensors    the parameters; parameters that modules share are stored once
     vocabulary.spm       the vocabulary of both languages; or source.spm and target.spm
 
-Every file is written whole beside and then given its name, translator.json last, so that a reader never sees a part of
-a translator. Nothing in the folder is code: no pickle is written or read.
+Every file is written under another name and then renamed, translator.json last, so that a reader never sees a part of a
+translator. Nothing in the folder is code: no pickle is written or read.
 """
 
 import json
@@ -36,7 +36,7 @@ DESCRIPTION_FILE, PARAMETERS_FILE, JOINT_VOCABULARY, SOURCE_VOCABULARY, TARGET_V
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelKind:
-    """A kind of model: what it is built from, and how."""
+    """The classes of a kind of model: its config and the model itself."""
 
     config: Any
     model: Any
@@ -44,11 +44,11 @@ class ModelKind:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class TranslatorContents:
-    """What a translator's folder holds.
+    """The contents of a translator's folder.
 
     Attributes:
         model: in evaluation mode.
-        extra: whatever was written with it, such as how it was trained.
+        extra: values stored with the translator, such as the settings of its training.
     """
 
     model: TranslatingModel
@@ -58,7 +58,7 @@ class TranslatorContents:
 
 
 def model_kinds() -> dict[str, ModelKind]:
-    """Every kind of model that a folder may hold, by name."""
+    """Return every kind of model that a folder may hold, by name."""
     from regard.recurrent.config import RecurrentConfig
     from regard.recurrent.model import Recurrent
     from regard.transformer.config import TransformerConfig
@@ -77,15 +77,15 @@ def write_translator(
     target_vocabulary: Vocabulary,
     extra: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a translator into a folder, which is made where there is none; a translator in it is replaced.
+    """Write a translator into a folder, which is created if it does not exist; a translator in it is replaced.
 
     Args:
         model: a `Transformer` or a `Recurrent`.
-        target_vocabulary: the same object as the source's where the languages share one.
-        extra: plain values to keep with it, for JSON.
+        target_vocabulary: the same object as the source's if the languages share a vocabulary.
+        extra: values to store with the translator, as JSON.
 
     Raises:
-        TypeError: the model is of no kind that could be read again.
+        TypeError: the model is neither of the two.
         InputError: the folder cannot be written.
     """
     kind = kind_of(model)
@@ -119,7 +119,7 @@ def read_translator(folder: Path, device: torch.device | str = "cpu") -> Transla
     """Read a translator from its folder.
 
     Raises:
-        InputError: there is none, or it is damaged, or a newer regard wrote it; the message says which and what to do.
+        InputError: the folder holds no translator, or a damaged one, or one that a newer regard wrote.
     """
     about = read_description(folder)
     kind = model_kinds()[about["kind"]]
@@ -145,10 +145,10 @@ def read_translator(folder: Path, device: torch.device | str = "cpu") -> Transla
 
 
 def unique_tensors(model: TranslatingModel) -> dict[str, Tensor]:
-    """The model's tensors, each once, by the first of its names.
+    """Return the tensors of a model, each once, by the first of its names.
 
     Raises:
-        TypeError: it is no module.
+        TypeError: the model is not an nn.Module.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"a translator's model is an nn.Module; got a {type(model).__name__}.")
@@ -160,10 +160,10 @@ def unique_tensors(model: TranslatingModel) -> dict[str, Tensor]:
 
 
 def kind_of(model: object) -> str:
-    """The name of a model's kind.
+    """Return the name of a model's kind.
 
     Raises:
-        TypeError: it is of none.
+        TypeError: the model is neither a Transformer nor a Recurrent.
     """
     for name, kind in model_kinds().items():
         if type(model) is kind.model:
@@ -172,7 +172,7 @@ def kind_of(model: object) -> str:
 
 
 def package_version() -> str:
-    """The version of regard that writes."""
+    """Return the version of the installed package."""
     from importlib.metadata import version
 
     return version("regard")
@@ -182,15 +182,15 @@ def package_version() -> str:
 
 
 def holds_translator(folder: Path) -> bool:
-    """Whether a folder says that there is a translator in it."""
+    """Return whether a folder has the description of a translator."""
     return (folder / DESCRIPTION_FILE).is_file()
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """What a folder says that it holds.
+    """Read the description of the translator in a folder.
 
     Raises:
-        InputError: it holds no translator, or one that cannot be read.
+        InputError: the folder holds no translator, or one that cannot be read.
     """
     path = folder / DESCRIPTION_FILE
     try:
@@ -220,7 +220,7 @@ def read_description(folder: Path) -> dict[str, Any]:
 
 
 def missing_translator_error(folder: Path) -> InputError:
-    """The refusal of what holds no translator."""
+    """Return the error for a folder that holds no translator."""
     if folder.is_dir():
         return InputError(
             f"{folder} holds no translator: there is no {DESCRIPTION_FILE} in it; give the folder that regard train "
@@ -231,10 +231,10 @@ def missing_translator_error(folder: Path) -> InputError:
 
 
 def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
-    """A model's config from the values in a folder.
+    """Build a model's config from the values of a description.
 
     Raises:
-        InputError: a field that there is not, or a value that cannot be.
+        InputError: a name is not a field of the config, or a value is not allowed.
     """
     path, names = folder / DESCRIPTION_FILE, [field.name for field in fields(kind)]
     for name in values:
@@ -246,19 +246,19 @@ def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
     try:
         return kind(**values)
     except (ValueError, TypeError) as error:
-        raise InputError(f"{path} has a config that cannot be: {error}") from error
+        raise InputError(f"{path} has an invalid config: {error}") from error
 
 
 def vocabulary_sizes(config: Any) -> tuple[int, int]:
-    """The sizes of source and target vocabulary that a model was built for."""
+    """Return the sizes of source and target vocabulary that a model was built for."""
     return config.n_source_tokens, config.n_target_tokens
 
 
 def load_parameters(model: nn.Module, path: Path) -> None:
-    """Give a model the parameters of a file.
+    """Load the parameters of a file into a model.
 
     Raises:
-        InputError: the file is missing or damaged, or holds another model's parameters.
+        InputError: the file is missing or damaged, or holds the parameters of another model.
     """
     needs("safetensors.torch", "translation")
     from safetensors import SafetensorError
@@ -275,15 +275,15 @@ def load_parameters(model: nn.Module, path: Path) -> None:
 
 
 def tensor_shapes(model: Any) -> dict[str, tuple[int, ...]]:
-    """The shape of each of a model's own tensors."""
+    """Return the shape of each tensor of a model, by name."""
     return {name: tuple(tensor.shape) for name, tensor in unique_tensors(model).items()}
 
 
 def check_parameters(path: Path, found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse parameters that are not those of the model that the config describes.
+    """Raise InputError if the parameters of a file are not the parameters that a model has.
 
     Raises:
-        InputError: the first that is missing, unknown or of another shape, by name.
+        InputError: a parameter is missing, unknown, or of another shape; the message has its name.
     """
     again = f"does not fit {DESCRIPTION_FILE} beside it; copy the whole folder again"
     for name in expected.keys() - found.keys():
@@ -296,10 +296,10 @@ def check_parameters(path: Path, found: Mapping[str, tuple[int, ...]], expected:
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """A vocabulary of a folder.
+    """Read a vocabulary of a folder.
 
     Raises:
-        InputError: it is missing or damaged.
+        InputError: the file is missing or damaged.
     """
     if not path.is_file():
         raise InputError(f"{path.parent} is not whole: {path.name} is missing; copy the folder again.")

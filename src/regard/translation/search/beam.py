@@ -1,21 +1,23 @@
-"""Beam search: several hypotheses side by side, and a score that does not favour the short.
+"""Beam search: several hypotheses side by side, and a score that does not favour short texts.
 
     score(y) = log P(y | x) / lp(y) + cp(x, y)
     lp(y) = ((5 + |y|) / 6)^α                       |y| counts the pieces and EOS
-    cp(x, y) = β Σ_i log min(Σ_j p_ij, 1)           p_ij: how much y's token j looked at x's piece i, EOS among the j
+    cp(x, y) = β Σ_i log min(Σ_j p_ij, 1)           p_ij: attention weight of y's token j, EOS included, on x's piece i
 
-A beam has `size` places for each sentence. Every step extends the hypotheses that are under way by every token, and the
-likeliest extensions take the places; one that takes EOS has ended and keeps its place, so fewer are under way. A
-sentence is done when none is, or when none could still beat the worst of the `n_best` that ended: log-probability only
-falls, so a hypothesis at log P cannot come to more than log P / lp(limit + 1).
+A beam has `size` places for each sentence. Every step extends the active hypotheses by every token, and the most
+probable extensions take the places. An extension by EOS is finished and keeps its place, so fewer hypotheses stay
+active. A sentence is done when no hypothesis is active, or when no active one can beat the worst of the `n_best`
+finished ones: log-probability only falls, so a hypothesis at log P cannot score above log P / lp(limit + 1).
 
-Source: Sutskever, Vinyals & Le 2014, section 3.2 (what has ended leaves the beam); Wu et al. 2016, section 7, eq. 14.
-Departure: penalties rank what has ended; those under way are as long as each other and are ranked by log-probability. A
+Source: Sutskever, Vinyals & Le 2014, section 3.2 (finished hypotheses leave the beam); Wu et al. 2016, section 7,
+eq. 14.
+Departure: penalties rank finished hypotheses; active ones have equal lengths and are ranked by log-probability. A
 Transformer's p_ij are the mean over the heads of the layer that alignments are read from (`alignment.py`). Wu et al.
-also prune what is far below the best; here nothing that has a place is lost.
+also prune hypotheses far below the best; here no hypothesis with a place is dropped.
 """
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -25,21 +27,22 @@ from regard.attention.precision import widest_type
 from regard.text.vocabulary import EOS
 from regard.translation.alignment import cross_weights
 from regard.translation.model_protocol import DecoderStep, TranslatingModel
-from regard.translation.search.interface import Hypothesis, SourceBatch, read_prefixes, select_rows, top_tokens
+from regard.translation.search.interface import Hypothesis, SourceBatch
+from regard.translation.search.next_token import read_prefixes, top_tokens
 
-NOT_COVERED = 1e-9
-"""What a source piece that nothing looked at counts as having been given, since log 0 would outweigh everything."""
+LEAST_COVERAGE = 1e-9
+"""Coverage of a source piece without any attention weight; log 0 would outweigh everything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beam:
-    """Keep the `size` likeliest hypotheses at every step, and rank those that ended by their penalised score.
+    """Keep the `size` most probable hypotheses at every step, and rank finished ones by their penalised score.
 
     Args:
-        size: how many hypotheses a sentence has; 1 = greedy search.
+        size: the number of hypotheses of a sentence; 1 = greedy search.
         length_penalty: α; 0 = none, more = longer texts.
         coverage_penalty: β; 0 = none, more = texts that leave out less of the source.
-        n_best: how many of the best to give; there may be fewer where the beam found fewer.
+        n_best: the number of hypotheses to return; fewer where the beam found fewer.
 
     Departure: Vaswani et al. 2017, section 6.1, have α = 0.6, with which translations of Multi30k's dev set are too
     short: 1 is better by 0.1 to 0.4 BLEU, from English to German and back, for the Transformer and the recurrent model.
@@ -63,61 +66,61 @@ class Beam:
 
     @torch.inference_mode()
     def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
-        """The best hypotheses for each source, best first."""
-        ended = [FinishedHypotheses(self, limit) for limit in sources.limits]
-        running: ActiveHypotheses | None = initial_hypotheses(self, model, sources)
-        while running is not None:
-            extensions = extend(running, self.size)
+        """Return the best hypotheses for each source, best first."""
+        finished = [FinishedHypotheses(self, limit) for limit in sources.limits]
+        active: ActiveHypotheses | None = initial_hypotheses(self, model, sources)
+        while active is not None:
+            extensions = extend(active, self.size)
             if bool(extensions.ended.any()):
-                running = collect_finished(running, extensions, ended, sources.lengths)
-                extensions = extensions.going_on()
-            running = advance(model, running, extensions)
-        return [sentence.best() for sentence in ended]
+                active = collect_finished(active, extensions, finished, sources.lengths)
+                extensions = extensions.unfinished()
+            active = advance(model, active, extensions)
+        return [sentence.best() for sentence in finished]
 
     def lp(self, length: int) -> float:
-        """What log-probabilities of texts of this length, EOS counted, are divided by."""
+        """Return the length penalty, the divisor of the log-probability of a text of this length, EOS counted."""
         return float(((5 + length) / 6) ** self.length_penalty)
 
-    def cp(self, covered: Float[Tensor, " source"]) -> float:
-        """What a text loses for the source pieces that it looked at little; EOS of the source not counted."""
-        wide = covered.to(widest_type(covered.device))
-        return self.coverage_penalty * float(wide.clamp(NOT_COVERED, 1).log().sum())
+    def cp(self, coverage: Float[Tensor, " source"]) -> float:
+        """Return the coverage penalty of a text from the weight that each source piece received, EOS left out."""
+        wide = coverage.to(widest_type(coverage.device))
+        return self.coverage_penalty * float(wide.clamp(LEAST_COVERAGE, 1).log().sum())
 
 
 @dataclass(slots=True)
 class FinishedHypotheses:
-    """The hypotheses of one sentence that have ended."""
+    """The finished hypotheses of one sentence."""
 
     beam: Beam
     limit: int
     found: list[Hypothesis] = field(default_factory=list)
 
-    def add(self, tokens: list[int], log_probability: float, covered: Float[Tensor, " source"] | None) -> None:
-        """One more: score it and keep it."""
+    def add(self, tokens: list[int], log_probability: float, coverage: Float[Tensor, " source"] | None) -> None:
+        """Score a finished hypothesis and keep it."""
         score = log_probability / self.beam.lp(len(tokens) + 1)
-        score += 0.0 if covered is None else self.beam.cp(covered)
+        score += 0.0 if coverage is None else self.beam.cp(coverage)
         cut = len(tokens) >= self.limit
         self.found.append(Hypothesis(tokens=tuple(tokens), log_probability=log_probability, score=score, cut=cut))
 
     def best(self) -> tuple[Hypothesis, ...]:
-        """The n_best of them, best first."""
+        """Return the n_best hypotheses, best first."""
         return tuple(sorted(self.found, key=lambda one: -one.score)[: self.beam.n_best])
 
-    def to_beat(self) -> float:
-        """The score that one more must pass to be among the n_best."""
+    def score_to_beat(self) -> float:
+        """Return the score that a further hypothesis must exceed to be among the n_best."""
         best = self.best()
         return best[-1].score if len(best) == self.beam.n_best else -torch.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OpenSentences:
-    """What is known of each sentence that is not done.
+    """The sentences that are not done.
 
     Attributes:
-        numbers: which of the sources these are.
-        limits: how many pieces a text of each may have.
-        places: how many hypotheses of each may go on.
-        to_beat: what a score of each must pass to matter, times the largest lp that it can come to.
+        numbers: the rows of the sentences in the batch of sources.
+        limits: the largest number of pieces of a text of each sentence.
+        places: how many hypotheses of each sentence may stay active.
+        to_beat: the log-probability that a hypothesis of each sentence must exceed to be able to enter the n_best.
     """
 
     numbers: tuple[int, ...]
@@ -126,7 +129,7 @@ class OpenSentences:
     to_beat: Float[Tensor, " sentences"]
 
     def select(self, rows: Int[Tensor, " rows"]) -> "OpenSentences":
-        """Some of them; itself where that is all."""
+        """Return some of the sentences."""
         if len(rows) == len(self.numbers):
             return self
         kept = rows.tolist()
@@ -140,31 +143,31 @@ class OpenSentences:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ActiveHypotheses:
-    """The hypotheses under way: of every sentence as many, likeliest first, all of the same length.
+    """The hypotheses that can be extended: equally many for each sentence, most probable first, all of one length.
 
     Attributes:
-        sentences: whose they are; those that are done have left.
+        sentences: the sentences that the hypotheses belong to.
         tokens: the pieces of each hypothesis.
-        log_probability: of those pieces; -inf = there is none in this place.
-        covered: how much each source piece has been looked at; None where there is no coverage penalty.
-        step: what the model expects next; its rows are sentences × places.
+        log_probability: of those pieces; -inf = the place is empty.
+        coverage: the weight that each source piece has received so far; None without a coverage penalty.
+        step: the model's last step; its rows are sentences × places.
     """
 
     sentences: OpenSentences
     tokens: Int[Tensor, "sentences width length"]
     log_probability: Float[Tensor, "sentences width"]
-    covered: Float[Tensor, "sentences width source"] | None
+    coverage: Float[Tensor, "sentences width source"] | None
     step: DecoderStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Extensions:
-    """The likeliest extensions of each sentence's hypotheses by one token, likeliest first.
+    """The most probable extensions of each sentence's hypotheses by one token, most probable first.
 
     Attributes:
-        parents: which hypothesis each extends.
-        tokens: by what.
-        log_probability: with it; -inf = there is no place for it.
+        parents: the hypothesis that each extension extends.
+        tokens: the new token of each extension.
+        log_probability: of the extended hypothesis; -inf = there is no place for it.
     """
 
     parents: Int[Tensor, "sentences extensions"]
@@ -173,11 +176,11 @@ class Extensions:
 
     @property
     def ended(self) -> Bool[Tensor, "sentences extensions"]:
-        """Which have taken EOS."""
+        """Whether each extension has a place and ends with EOS."""
         return (self.tokens == EOS) & (self.log_probability > -torch.inf)
 
-    def going_on(self) -> "Extensions":
-        """Those that have not taken EOS, again likeliest first."""
+    def unfinished(self) -> "Extensions":
+        """Return the extensions with those by EOS emptied, again most probable first."""
         without = self.log_probability.masked_fill(self.tokens == EOS, -torch.inf)
         log_probability, order = without.sort(dim=1, descending=True, stable=True)
         return Extensions(
@@ -185,7 +188,7 @@ class Extensions:
         )
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Extensions":
-        """Those of some sentences; itself where that is all."""
+        """Return the extensions of some sentences."""
         if len(rows) == len(self.tokens):
             return self
         return Extensions(
@@ -194,7 +197,7 @@ class Extensions:
 
 
 def initial_hypotheses(beam: Beam, model: TranslatingModel, sources: SourceBatch) -> ActiveHypotheses:
-    """One hypothesis for each sentence: its prefix."""
+    """Return one hypothesis for each sentence: its prefix."""
     step, log_probability = read_prefixes(model, sources)
     n = len(sources.limits)
     sentences = OpenSentences(
@@ -207,69 +210,82 @@ def initial_hypotheses(beam: Beam, model: TranslatingModel, sources: SourceBatch
         sentences=sentences,
         tokens=sources.prefix[:, None],
         log_probability=log_probability[:, None],
-        covered=cross_weights(step.cross).sum(dim=1)[:, None] if beam.coverage_penalty else None,
+        coverage=cross_weights(step.cross).sum(dim=1)[:, None] if beam.coverage_penalty else None,
         step=step,
     )
 
 
-def extend(running: ActiveHypotheses, size: int) -> Extensions:
-    """The likeliest extensions that there are places for. (Those of all are among the likeliest of each hypothesis.)"""
-    logits, n_sentences, length = running.step.logits, len(running.tokens), running.tokens.shape[2]
+def extend(active: ActiveHypotheses, size: int) -> Extensions:
+    """Return the most probable extensions for which there are places.
+
+    The `size` most probable extensions of a sentence are among the `size` most probable ones of each hypothesis.
+    """
+    logits, n_sentences, length = active.step.logits, len(active.tokens), active.tokens.shape[2]
     n_each = min(size, logits.shape[2])
-    each, tokens = top_tokens(logits, n_each, length, running.sentences.limits)
+    each, tokens = top_tokens(logits, n_each, length, active.sentences.limits)
     each, tokens = each.view(n_sentences, -1, n_each), tokens.view(n_sentences, -1)
-    total = (running.log_probability[:, :, None] + each).flatten(1)
+    total = (active.log_probability[:, :, None] + each).flatten(1)
     log_probability, chosen = total.topk(min(size, total.shape[1]), dim=1)
-    placed = torch.arange(chosen.shape[1], device=chosen.device) < running.sentences.places[:, None]
+    has_place = torch.arange(chosen.shape[1], device=chosen.device) < active.sentences.places[:, None]
     return Extensions(
         parents=chosen // n_each,
         tokens=tokens.gather(1, chosen),
-        log_probability=log_probability.where(placed, -torch.inf),
+        log_probability=log_probability.where(has_place, -torch.inf),
     )
 
 
 def collect_finished(
-    running: ActiveHypotheses, extensions: Extensions, ended: list[FinishedHypotheses], lengths: Int[Tensor, " batch"]
+    active: ActiveHypotheses,
+    extensions: Extensions,
+    finished: list[FinishedHypotheses],
+    lengths: Int[Tensor, " batch"],
 ) -> ActiveHypotheses:
-    """Keep what has ended; the same hypotheses under way, with the places that are left and what is to beat."""
-    numbers = running.sentences.numbers
+    """Add the extensions by EOS to the finished hypotheses; return the active ones with places and bounds updated."""
+    numbers = active.sentences.numbers
     for row, place in extensions.ended.nonzero().tolist():
         parent = int(extensions.parents[row, place])
-        covered = None if running.covered is None else running.covered[row, parent, : int(lengths[numbers[row]]) - 1]
+        n_pieces = int(lengths[numbers[row]]) - 1
+        coverage = None if active.coverage is None else active.coverage[row, parent, :n_pieces]
         log_probability = float(extensions.log_probability[row, place])
-        ended[numbers[row]].add(running.tokens[row, parent].tolist(), log_probability, covered)
-    now = [ended[number] for number in numbers]
-    places = running.sentences.places.new_tensor([one.beam.size - len(one.found) for one in now])
-    to_beat = running.sentences.to_beat.new_tensor([one.to_beat() * one.beam.lp(one.limit + 1) for one in now])
-    return replace(running, sentences=replace(running.sentences, places=places, to_beat=to_beat))
+        finished[numbers[row]].add(active.tokens[row, parent].tolist(), log_probability, coverage)
+    now = [finished[number] for number in numbers]
+    places = active.sentences.places.new_tensor([one.beam.size - len(one.found) for one in now])
+    to_beat = active.sentences.to_beat.new_tensor([one.score_to_beat() * one.beam.lp(one.limit + 1) for one in now])
+    return replace(active, sentences=replace(active.sentences, places=places, to_beat=to_beat))
 
 
-def advance(model: TranslatingModel, running: ActiveHypotheses, extensions: Extensions) -> ActiveHypotheses | None:
-    """Let the model read the tokens of extensions that all go on; None where none of any sentence matters."""
-    mattering = (extensions.log_probability[:, 0] > running.sentences.to_beat).nonzero()[:, 0]
-    if not len(mattering):
+def advance(model: TranslatingModel, active: ActiveHypotheses, extensions: Extensions) -> ActiveHypotheses | None:
+    """Let the model read the new tokens of unfinished extensions; return None if every sentence is done."""
+    still_open = (extensions.log_probability[:, 0] > active.sentences.to_beat).nonzero()[:, 0]
+    if not len(still_open):
         return None
-    extensions = extensions.select(mattering)
-    # No wider than the sentence with the most needs
+    extensions = extensions.select(still_open)
+    # The sentence with the most extensions decides the width
     width = int((extensions.log_probability > -torch.inf).sum(dim=1).max())
     log_probability, parents = extensions.log_probability[:, :width], extensions.parents[:, :width]
     tokens = extensions.tokens[:, :width]
-    rows = (mattering[:, None] * running.tokens.shape[1] + parents).flatten()
-    step = model.step(tokens.flatten()[:, None], select_rows(running.step.state, rows, running.log_probability.numel()))
-    before = running.tokens.flatten(0, 1)[rows]
+    rows = (still_open[:, None] * active.tokens.shape[1] + parents).flatten()
+    step = model.step(tokens.flatten()[:, None], select_rows(active.step.state, rows, active.log_probability.numel()))
+    before = active.tokens.flatten(0, 1)[rows]
+    coverage = None if active.coverage is None else updated_coverage(active.coverage, rows, step)
     return ActiveHypotheses(
-        sentences=running.sentences.select(mattering),
+        sentences=active.sentences.select(still_open),
         tokens=torch.cat([before.view(*tokens.shape, -1), tokens[:, :, None]], dim=2),
         log_probability=log_probability,
-        covered=None
-        if running.covered is None
-        else updated_coverage(running.covered, rows, step).view(*tokens.shape, -1),
+        coverage=None if coverage is None else coverage.view(*tokens.shape, -1),
         step=step,
     )
 
 
+def select_rows(state: Any, rows: Int[Tensor, " rows"], n: int) -> Any:
+    """Select rows of a decoder state of n rows; return the state itself if the rows are all n in order."""
+    if len(rows) == n and torch.equal(rows, torch.arange(n, device=rows.device)):
+        return state
+    return state.select(rows)
+
+
 def updated_coverage(
-    covered: Float[Tensor, "sentences width source"], rows: Int[Tensor, " rows"], step: DecoderStep
+    coverage: Float[Tensor, "sentences width source"], rows: Int[Tensor, " rows"], step: DecoderStep
 ) -> Float[Tensor, "rows source"]:
-    """How much each source piece has been looked at by the hypotheses of these rows, their next token with them."""
-    return covered.flatten(0, 1)[rows] + cross_weights(step.cross).view(len(rows), -1)
+    """Return the coverage of the hypotheses of some rows, with the weights of their newest token added."""
+    return coverage.flatten(0, 1)[rows] + cross_weights(step.cross).view(len(rows), -1)

@@ -1,4 +1,4 @@
-"""Greedy search: always the likeliest next token."""
+"""Greedy search: always the most probable next token."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,21 +7,23 @@ import torch
 from torch import Tensor
 
 from regard.translation.model_protocol import TranslatingModel
-from regard.translation.search.interface import Chosen, Hypothesis, SourceBatch, decode, top_tokens
+from regard.translation.search.autoregressive import ChosenTokens, decode
+from regard.translation.search.interface import Hypothesis, SourceBatch
+from regard.translation.search.next_token import top_tokens
 
 
 @dataclass(frozen=True)
 class Greedy:
-    """Take the likeliest token, again and again; the fastest search, and what `Beam(1)` finds.
+    """Take the most probable token at every step; the fastest search, with the result of `Beam(1)`.
 
     The score is the log-probability.
     """
 
     @torch.inference_mode()
     def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
-        """One hypothesis for each source."""
+        """Return one hypothesis for each source."""
 
-        def choose(logits: Tensor, rows: Tensor, length: int, limits: Sequence[int]) -> Chosen:
+        def choose(logits: Tensor, rows: Tensor, length: int, limits: Sequence[int]) -> ChosenTokens:
             log_probability, tokens = top_tokens(logits, 1, length, limits)
             return tokens[:, 0], log_probability[:, 0]
 

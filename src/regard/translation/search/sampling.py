@@ -1,10 +1,10 @@
-"""Sampling: the next token is drawn, so that the same source gives many translations.
+"""Sampling: each token is drawn at random, so that one source has many translations.
 
-    p_i ∝ exp(log P(i) / temperature)        over the top_k likeliest tokens, or the top_p of the probability, or all
+    p_i ∝ exp(log P(i) / temperature)        over the top_k most probable tokens, the top_p of the mass, or all
 
 One number u in [0, 1) is drawn for each token before the search begins, and the token is the first at which the sum of
-the probabilities passes u. A sentence's numbers follow from the seed and the sentence's own number, so that a sample is
-the same whichever sentences it shares a batch with.
+the probabilities passes u. The numbers of a sentence follow from the seed and the number of the sentence alone, so that
+its sample does not depend on the other sentences of the batch.
 
 Source: Fan, Lewis & Dauphin 2018 (top-k); Holtzman et al. 2020, section 3.1 (top-p, the nucleus).
 """
@@ -19,21 +19,23 @@ from torch import Tensor
 from regard.attention.precision import widest_type
 from regard.text.keyed_random import seed_of
 from regard.translation.model_protocol import TranslatingModel
-from regard.translation.search.interface import Chosen, Hypothesis, SourceBatch, decode, token_log_probabilities
+from regard.translation.search.autoregressive import ChosenTokens, decode
+from regard.translation.search.interface import Hypothesis, SourceBatch
+from regard.translation.search.next_token import token_log_probabilities
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Draw each token from what the model expects.
+    """Draw each token from the model's distribution.
 
     The score is the model's own log-probability, at temperature 1 and over all tokens.
 
     Args:
-        temperature: below 1 the likely become likelier, above 1 all become alike.
-        top_k: draw from this many of the likeliest tokens; None = all.
-        top_p: draw from the fewest of the likeliest tokens that have at least this probability together; None = all.
-            With top_k, both hold: what is left of them is what top_p looks at.
-        seed: another seed, other translations.
+        temperature: below 1, probable tokens become more probable; above 1, the probabilities become more alike.
+        top_k: draw from the k most probable tokens; None = from all tokens.
+        top_p: draw from the fewest most probable tokens whose probabilities sum to at least p; None = from all tokens.
+            With top_k, the probabilities are those among the k tokens.
+        seed: another seed gives other translations.
     """
 
     temperature: float = 1.0
@@ -55,26 +57,29 @@ class Sample:
 
     @torch.inference_mode()
     def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
-        """One hypothesis for each source."""
+        """Return one hypothesis for each source."""
         device = sources.lengths.device
         wide = widest_type(device)
         numbers = random_numbers(self.seed, sources.numbers, max(sources.limits) + 1).to(wide).to(device)
 
-        def choose(logits: Tensor, rows: Tensor, length: int, limits: Sequence[int]) -> Chosen:
-            known = token_log_probabilities(logits, length, limits)
-            tokens = self.draw(known, numbers[rows, length])
-            return tokens, known.gather(1, tokens[:, None])[:, 0].to(wide)
+        def choose(logits: Tensor, rows: Tensor, length: int, limits: Sequence[int]) -> ChosenTokens:
+            log_probability = token_log_probabilities(logits, length, limits)
+            tokens = self.draw(log_probability, numbers[rows, length])
+            return tokens, log_probability.gather(1, tokens[:, None])[:, 0].to(wide)
 
         return decode(model, sources, choose)
 
-    def draw(self, known: Float[Tensor, "rows vocabulary"], numbers: Float[Tensor, " rows"]) -> Int[Tensor, " rows"]:
-        """The token of each row at which the sum of the probabilities passes the row's number.
+    def draw(
+        self, log_probability: Float[Tensor, "rows vocabulary"], numbers: Float[Tensor, " rows"]
+    ) -> Int[Tensor, " rows"]:
+        """Return the token of each row at which the sum of the probabilities passes the row's number.
 
-        >>> known = torch.tensor([[0.2, 0.5, 0.3]]).log()
-        >>> [int(Sample().draw(known, torch.tensor([u]).double())) for u in (0.1, 0.6, 0.9)]
+        >>> log_probability = torch.tensor([[0.2, 0.5, 0.3]]).log()
+        >>> [int(Sample().draw(log_probability, torch.tensor([u]).double())) for u in (0.1, 0.6, 0.9)]
         [0, 1, 2]
         """
-        scaled = (known - known.amax(dim=1, keepdim=True)).to(widest_type(known.device)) / self.temperature
+        largest = log_probability.amax(dim=1, keepdim=True)
+        scaled = (log_probability - largest).to(widest_type(log_probability.device)) / self.temperature
         tokens = torch.arange(scaled.shape[1], device=scaled.device).expand_as(scaled)
         if self.top_k is not None or self.top_p is not None:
             scaled, tokens = scaled.topk(min(self.top_k or scaled.shape[1], scaled.shape[1]), dim=1)
@@ -84,12 +89,13 @@ class Sample:
             probabilities = probabilities.masked_fill(before >= self.top_p, 0.0)
         sums = probabilities.cumsum(dim=1)
         total = sums[:, -1:]
-        passed = torch.minimum(numbers[:, None] * total, total.nextafter(torch.zeros_like(total)))  # never all of it
+        below_total = total.nextafter(torch.zeros_like(total))  # a rounded u · total must not reach the total
+        passed = torch.minimum(numbers[:, None] * total, below_total)
         return tokens.gather(1, torch.searchsorted(sums, passed, right=True))[:, 0]
 
 
 def random_numbers(seed: int, numbers: tuple[int, ...], n: int) -> Float[Tensor, "rows n"]:
-    """n numbers in [0, 1) for each sentence, from the seed and the sentence's own number."""
+    """Draw n numbers in [0, 1) for each sentence, from the seed and the number of the sentence."""
     rows = []
     for number in numbers:
         generator = torch.Generator().manual_seed(seed_of(seed, number))

@@ -1,0 +1,83 @@
+"""Log-probabilities of the next token, under the rules that every search keeps.
+
+PAD and BOS are never chosen, and at its limit a text can only end. Forbidden tokens keep their share of the
+probability: the log-probabilities are the model's own.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.attention.precision import widest_type
+from regard.errors import InputError
+from regard.text.vocabulary import BOS, EOS
+from regard.translation.model_protocol import DecoderStep, TranslatingModel
+from regard.translation.search.interface import SourceBatch
+from regard.translation.search.top_logits import expected, likeliest, log_softmax
+
+
+def read_prefixes(model: TranslatingModel, sources: SourceBatch) -> tuple[DecoderStep, Float[Tensor, " batch"]]:
+    """Let the model read the sources, BOS and the prefixes.
+
+    Returns:
+        The step after the last token of the prefixes, and the log-probability of each prefix.
+    """
+    first = torch.full_like(sources.lengths, BOS)[:, None]
+    step = model.step(torch.cat([first, sources.prefix], dim=1), model.start(sources.source, sources.lengths))
+    if not sources.prefix.shape[1]:
+        return step, torch.zeros(len(sources.lengths), dtype=widest_type(first.device), device=first.device)
+    forced = log_softmax(step.logits[:, :-1]).gather(2, sources.prefix[..., None])
+    return step, forced[..., 0].to(widest_type(forced.device)).sum(dim=1)
+
+
+def top_tokens(
+    logits: Float[Tensor, "rows new vocabulary"], n: int, length: int, limits: Sequence[int]
+) -> tuple[Float[Tensor, "rows n"], Int[Tensor, "rows n"]]:
+    """Return the n most probable next tokens of each row with their log-probabilities, most probable first.
+
+    Where fewer than n tokens are allowed, the others have the log-probability -inf.
+
+    Args:
+        logits: of the step; the next token follows its last new token.
+        n: the number of tokens.
+        length: the number of pieces that each row has already.
+        limits: the largest number of pieces of each sentence; the rows of a sentence lie together.
+    """
+    if length < min(limits):
+        log_probability, tokens = likeliest(logits[:, -1], n)
+        refuse_nan(log_probability[:, 0])
+        return log_probability, tokens
+    log_probability, tokens = token_log_probabilities(logits, length, limits).topk(n, dim=1)
+    return log_probability.to(widest_type(logits.device)), tokens
+
+
+def token_log_probabilities(
+    logits: Float[Tensor, "rows new vocabulary"], length: int, limits: Sequence[int]
+) -> Float[Tensor, "rows vocabulary"]:
+    """Return the log-probability of every token as the next one of each row, -inf for forbidden tokens.
+
+    Args:
+        logits, length, limits: as `top_tokens` takes them.
+    """
+    log_probability = expected(logits[:, -1])
+    refuse_nan(log_probability[:, EOS])
+    if length >= min(limits):
+        full = torch.tensor([length >= limit for limit in limits], device=logits.device)
+        full = full.repeat_interleave(len(log_probability) // len(limits))
+        others = torch.arange(log_probability.shape[1], device=logits.device) != EOS
+        log_probability.masked_fill_(full[:, None] & others, -torch.inf)
+    return log_probability
+
+
+def refuse_nan(log_probability: Float[Tensor, " rows"]) -> None:
+    """Raise InputError if a log-probability is NaN.
+
+    One per row is enough: a NaN among the logits of a row makes all log-probabilities of the row NaN.
+    """
+    if bool(log_probability.isnan().any()):
+        raise InputError(
+            "the model gives NaN for the next token; its parameters are damaged, or too small a number type overflows: "
+            "load it in float32."
+        )
