@@ -50,11 +50,11 @@ from .attention.positions.rope_scaling import Yarn as Yarn
 from .attention.positions.rotary import Rotary as Rotary
 from .attention.positions.sinusoidal import sinusoidal as sinusoidal
 from .attention.scores.additive import Additive as Additive
-from .attention.scores.additive import Concat as Concat
 from .attention.scores.biases.alibi import Alibi as Alibi
 from .attention.scores.biases.bias import Bias as Bias
 from .attention.scores.biases.forgetting import Forgetting as Forgetting
 from .attention.scores.biases.relative_bias import RelativeBias as RelativeBias
+from .attention.scores.concat import Concat as Concat
 from .attention.scores.cosine import Cosine as Cosine
 from .attention.scores.distance import Distance as Distance
 from .attention.scores.dot import Dot as Dot

@@ -25,7 +25,7 @@ from torch.testing import assert_close
 
 import regard.attention.backends.fused as fused_backend
 import regard.attention.pattern as pattern_module
-import regard.attention.scores.additive as additive_module
+import regard.attention.scores.tiling as tiling_module
 from regard import Bias, Causal, GumbelSoftmax, Hard, Keep, Sampled, Softmax, use_backend
 from regard.attention.backends.choose import BACKENDS
 
@@ -238,7 +238,7 @@ def test_the_size_of_a_block_does_not_show(case, number):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fused_backend, "BLOCK_QUERIES", queries)
         patch.setattr(pattern_module, "BLOCK_WEIGHTS", queries * grid.batch * grid.heads * grid.keys)
-        patch.setattr(additive_module, "TILE_NUMBERS", 9 * grid.batch * grid.heads * 7)  # 3 queries by 3 keys
+        patch.setattr(tiling_module, "TILE_NUMBERS", 9 * grid.batch * grid.heads * 7)  # 3 queries by 3 keys
         cut = case.attend()
         same(cut.context, whole.context, case)
         same(cut.pattern.dense(), whole.pattern.dense(), case)

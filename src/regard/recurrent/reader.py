@@ -25,7 +25,8 @@ from regard.attention.normalise.local import Local, PredictedCentre
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
-from regard.attention.scores.additive import Additive, Concat
+from regard.attention.scores.additive import Additive
+from regard.attention.scores.concat import Concat
 from regard.attention.scores.cosine import Cosine
 from regard.attention.scores.dot import Dot, ScaledDot
 from regard.attention.scores.general import General

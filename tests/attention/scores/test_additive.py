@@ -8,7 +8,7 @@ from oracle import Largest, near
 from torch import nn
 from torch.testing import assert_close
 
-import regard.attention.scores.additive as additive
+import regard.attention.scores.tiling as tiling
 from regard import Additive, Causal, Concat, attend
 from regard.attention.scores.prepared import Prepared
 
@@ -73,7 +73,7 @@ def test_the_size_of_a_tile_does_not_matter(normal, monkeypatch, numbers):
         return context, *torch.autograd.grad(context.square().sum(), [query, key, *score.parameters()])
 
     expected = read()
-    monkeypatch.setattr(additive, "TILE_NUMBERS", numbers)
+    monkeypatch.setattr(tiling, "TILE_NUMBERS", numbers)
     assert_close(read(), expected)
 
 
@@ -89,7 +89,7 @@ def test_the_hidden_layer_is_never_there_as_a_whole(normal, kind):
     with Largest() as look:
         seen.pattern[0, 1, 17]
     for numbers in (forward.numbers, backward.numbers, look.numbers):
-        assert numbers <= additive.TILE_NUMBERS < whole / 30
+        assert numbers <= tiling.TILE_NUMBERS < whole / 30
 
 
 def test_nothing_of_the_hidden_layer_waits_for_the_backward_pass(normal):

@@ -17,23 +17,35 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.gradients import checkpointed
-from regard.attention.grid.grid import Grid, Tile, all_positions, is_symbolic, select_positions, spans
-from regard.attention.scores.additive import TILE_NUMBERS
+from regard.attention.grid.grid import Grid, Tile, all_positions, is_symbolic, select_positions
 from regard.attention.scores.prepared import Preparable
 from regard.attention.scores.score import check_built_for, check_sizes
+from regard.attention.scores.tiling import TILE_NUMBERS
 
 
-def around(
+def location_aware_scores(
+    query: Float[Tensor, "batch heads queries d_hidden"],
+    key: Float[Tensor, "batch heads keys d_hidden"],
+    location: Float[Tensor, "batch heads queries keys d_hidden"],
+    vector: Float[Tensor, " d_hidden"],
+    bias: Float[Tensor, " d_hidden"],
+) -> Float[Tensor, "batch heads queries keys"]:
+    """Return w · tanh(W query + V key + U f + b), given W query, V key, U f, w and b."""
+    hidden = torch.tanh(query[:, :, :, None] + key[:, :, None] + location + bias)
+    return hidden @ vector
+
+
+def location_features(
     previous: Float[Tensor, "batch heads queries keys"], filters: Float[Tensor, "n_filters width"]
 ) -> Float[Tensor, "batch heads queries keys n_filters"]:
-    """What each filter finds in the weights around each key; past the first and the last key they are 0.
+    """Return f = F ∗ previous: for each key, each filter's sum of the previous weights around the key.
 
-    The filters lie as they are and are not turned around, as in every network.
+    Beyond the first and the last key the weights are 0. As in every convolutional network, filters are not reversed.
     """
     rows = rearrange(previous, "batch heads queries keys -> (batch heads queries) 1 keys")
-    found = F.conv1d(rows, filters[:, None], padding=filters.shape[1] // 2)
+    features = F.conv1d(rows, filters[:, None], padding=filters.shape[1] // 2)
     batch, heads, queries, _ = previous.shape
-    return rearrange(found, "(b h q) n_filters keys -> b h q keys n_filters", b=batch, h=heads, q=queries)
+    return rearrange(features, "(b h q) n_filters keys -> b h q keys n_filters", b=batch, h=heads, q=queries)
 
 
 class LocationAware(nn.Module, Preparable):
@@ -84,7 +96,7 @@ class LocationAware(nn.Module, Preparable):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """From uniform distributions that keep the size of what comes in (Glorot & Bengio 2010); b is 0."""
+        """Draw the parameters from uniform distributions that keep the size of what comes in, and set b to 0."""
         for matrix in (self.query_weight, self.key_weight, self.place_weight, self.filters):
             nn.init.xavier_uniform_(matrix)
         bound = 1 / math.sqrt(self.d_hidden)
@@ -92,15 +104,24 @@ class LocationAware(nn.Module, Preparable):
         nn.init.zeros_(self.bias)
 
     def after(self, weights: Float[Tensor, "batch heads queries keys"]) -> "LocationAwareAfter":
-        """The score of a later step.
+        """Return the score of a step that follows a step with these weights.
 
         Args:
-            weights: for each query, those of the step before it.
+            weights: for each query, the weights of the step before it.
         """
         return LocationAwareAfter(self, weights)
 
+    def forward(
+        self,
+        query: Float[Tensor, "batch heads queries d_query"],
+        key: Float[Tensor, "batch heads keys d_key"],
+        tile: Tile,
+    ) -> Float[Tensor, "batch heads queries keys"]:
+        """Return the scores of a tile in a first step."""
+        return self.of_prepared(query, self.prepare(key), tile)
+
     def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
-        """V key."""
+        """Return V key, which a decoder computes once and reads at every step."""
         return key @ self.key_weight.to(key).mT
 
     def of_prepared(
@@ -109,25 +130,21 @@ class LocationAware(nn.Module, Preparable):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """The scores of one tile of a first step, from keys that V has projected."""
+        """Return the scores of a tile in a first step, given V key."""
         return self.after(query.new_zeros(1, 1, 1, tile.grid.keys)).of_prepared(query, key, tile)
 
-    forward = Preparable.__call__
-
-    def hidden_layer(self, query: Tensor, key: Tensor, previous: Tensor, tile: Tile) -> Tensor:
-        """The network of one tile, from queries and keys that are projected and the weights over all keys."""
-        places = (
-            select_positions(around(previous, self.filters.to(query)), 3, tile.keys) @ self.place_weight.to(query).mT
-        )
-        inner = query[:, :, :, None] + key[:, :, None] + places + self.bias.to(query)
-        return torch.tanh(inner) @ self.vector.to(query)
+    def of_tile(self, query: Tensor, key: Tensor, previous: Tensor, tile: Tile) -> Tensor:
+        """Return the scores of a tile, given W query, V key and the previous weights over all keys."""
+        features = select_positions(location_features(previous, self.filters.to(query)), 3, tile.keys)
+        location = features @ self.place_weight.to(query).mT
+        return location_aware_scores(query, key, location, self.vector.to(query), self.bias.to(query))
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """The widths must be those of W and V."""
+        """Raise ValueError unless queries and keys have the widths of W and V."""
         check_built_for(self, (self.d_query, self.d_key), (d_query, d_key))
 
     def extra_repr(self) -> str:
-        """The sizes."""
+        """Return the arguments that repr shows."""
         n_filters, width = self.filters.shape
         sizes = f"d_query={self.d_query}, d_key={self.d_key}, d_hidden={self.d_hidden}"
         return f"{sizes}, n_filters={n_filters}, width={width}"
@@ -135,11 +152,11 @@ class LocationAware(nn.Module, Preparable):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LocationAwareAfter(Preparable):
-    """`LocationAware` once something has been looked at.
+    """`LocationAware` for a step that follows another one.
 
     Attributes:
-        network: whose parameters these are.
-        previous: for each query, the weights of the step before it; axes of size 1 serve all but the keys.
+        network: the module that holds the parameters.
+        previous: for each query, the weights of the step before it; all axes but that of the keys may have size 1.
     """
 
     network: LocationAware
@@ -147,16 +164,16 @@ class LocationAwareAfter(Preparable):
 
     @property
     def d_query(self) -> int:  # type: ignore[override]
-        """Width of the queries."""
+        """Width of the queries that the network was built for."""
         return self.network.d_query
 
     @property
     def d_hidden(self) -> int:  # type: ignore[override]
-        """Width of the hidden layer, and so of keys that are prepared."""
+        """Width of the hidden layer and of prepared keys."""
         return self.network.d_hidden
 
     def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
-        """V key."""
+        """Return V key."""
         return self.network.prepare(key)
 
     def of_prepared(
@@ -165,23 +182,21 @@ class LocationAwareAfter(Preparable):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """The scores of one tile, from its own queries and from keys that V has projected; a few queries at a time."""
+        """Return the scores of a tile, given V key; the hidden layer is computed for a few queries at a time."""
         query = query @ self.network.query_weight.to(query).mT
         previous = tile.part(keys=all_positions(tile.grid.keys)).select(self.previous).to(query)
         previous = previous.expand(*query.shape[:3], -1)
         if query.shape[2] == 0 or tile.grid.keys == 0:
             return query.new_zeros(tile.shape)
         if is_symbolic(query.shape[2]) or query.shape[2] == 1:  # a hidden layer no larger than the projected keys
-            return self.network.hidden_layer(query, key, previous, tile)
+            return self.network.of_tile(query, key, previous, tile)
         numbers = len(tile.batch) * len(tile.heads) * tile.grid.keys * self.d_hidden
-        rows = []
-        for span in spans(query.shape[2], max(1, TILE_NUMBERS // max(1, numbers))):
-            some = (query[:, :, span.start : span.stop], key, previous[:, :, span.start : span.stop], tile)
-            rows.append(checkpointed(self.network.hidden_layer, *some))
-        return torch.cat(rows, dim=2)
+        rows = max(1, TILE_NUMBERS // max(1, numbers))
+        parts = zip(query.split(rows, dim=2), previous.split(rows, dim=2), strict=True)
+        return torch.cat([checkpointed(self.network.of_tile, q, key, p, tile) for q, p in parts], dim=2)
 
     def check(self, grid: Grid) -> None:
-        """There must be weights for every key."""
+        """Raise ValueError unless the previous weights fit the grid."""
         if not grid.admits(self.previous) or self.previous.shape[-1] != grid.keys:
             raise ValueError(
                 f"weights of shape {list(self.previous.shape)} for {grid}; give those of the step before each query, "
@@ -189,7 +204,7 @@ class LocationAwareAfter(Preparable):
             )
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """The widths must be those of the network."""
+        """Raise ValueError unless queries and keys have the widths that the network was built for."""
         self.network.check_widths(d_query, d_key)
 
     def __repr__(self) -> str:

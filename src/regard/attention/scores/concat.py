@@ -1,0 +1,84 @@
+"""Concat scores: additive attention as Luong et al. write it, with query and key as one vector.
+
+scores = v · tanh(W [query ; key])
+
+Source: Luong, Pham & Manning 2015, section 3.1, concat.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.grid.grid import Tile
+from regard.attention.scores.additive import additive_scores
+from regard.attention.scores.prepared import Preparable
+from regard.attention.scores.score import check_built_for, check_sizes
+from regard.attention.scores.tiling import in_tiles
+
+
+class Concat(nn.Module, Preparable):
+    """Additive attention whose network sees query and key as one vector.
+
+        scores = v · tanh(W [query ; key]) = v · tanh(W_query query + W_key key)
+
+    The same function as `Additive`, whose two matrices lie side by side in one, W [d_hidden d_query+d_key].
+
+    Args:
+        d_query, d_key: widths of the queries and of the keys.
+        d_hidden: width of the hidden layer.
+
+    Raises:
+        ValueError: a size below 1.
+
+    >>> from regard import Concat
+    >>> Concat(d_query=5, d_key=11, d_hidden=13)
+    Concat(d_query=5, d_key=11, d_hidden=13)
+
+    Source: Luong, Pham & Manning 2015, section 3.1, concat.
+    """
+
+    def __init__(self, d_query: int, d_key: int, d_hidden: int) -> None:
+        check_sizes(d_query=d_query, d_key=d_key, d_hidden=d_hidden)
+        super().__init__()
+        self.d_query, self.d_key, self.d_hidden = d_query, d_key, d_hidden
+        self.vector = nn.Parameter(torch.empty(d_hidden))  # v
+        self.weight = nn.Parameter(torch.empty(d_hidden, d_query + d_key))  # W
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters from uniform distributions that keep the size of what comes in (Glorot & Bengio 2010)."""
+        nn.init.xavier_uniform_(self.weight)
+        nn.init.uniform_(self.vector, -1 / math.sqrt(self.d_hidden), 1 / math.sqrt(self.d_hidden))
+
+    def forward(
+        self,
+        query: Float[Tensor, "batch heads queries d_query"],
+        key: Float[Tensor, "batch heads keys d_key"],
+        tile: Tile,
+    ) -> Float[Tensor, "batch heads queries keys"]:
+        """Return the scores of a tile."""
+        return self.of_prepared(query, self.prepare(key), tile)
+
+    def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
+        """Return W_key key, which a decoder computes once and reads at every step."""
+        return key @ self.weight[:, self.d_query :].to(key).mT
+
+    def of_prepared(
+        self,
+        query: Float[Tensor, "batch heads queries d_query"],
+        key: Float[Tensor, "batch heads keys d_hidden"],
+        tile: Tile,
+    ) -> Float[Tensor, "batch heads queries keys"]:
+        """Return the scores of a tile, given W_key key; the hidden layer is computed a part at a time."""
+        query = query @ self.weight[:, : self.d_query].to(query).mT
+        return in_tiles(additive_scores, query, key, self.vector.to(query))
+
+    def check_widths(self, d_query: int, d_key: int) -> None:
+        """Raise ValueError unless queries and keys have the widths that W was built for."""
+        check_built_for(self, (self.d_query, self.d_key), (d_query, d_key))
+
+    def extra_repr(self) -> str:
+        """Return the arguments that repr shows."""
+        return f"d_query={self.d_query}, d_key={self.d_key}, d_hidden={self.d_hidden}"

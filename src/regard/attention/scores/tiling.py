@@ -1,0 +1,34 @@
+"""Tiling: a hidden layer of queries × keys × d_hidden numbers is computed a part at a time and never exists as a whole.
+
+The backward pass computes each part again. The hidden layer of one query, a step of a decoder, is no larger than the
+projected keys, so it is computed at once.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.gradients import checkpointed
+from regard.attention.grid.grid import is_symbolic
+
+TILE_NUMBERS = 2**18
+"""Numbers of a hidden layer that are computed at one time: 1 MiB of float32."""
+
+
+def in_tiles(
+    scores_of: Callable[[Tensor, Tensor, Tensor], Tensor],
+    query: Float[Tensor, "batch heads queries d_hidden"],
+    key: Float[Tensor, "batch heads keys d_hidden"],
+    vector: Float[Tensor, " d_hidden"],
+) -> Float[Tensor, "batch heads queries keys"]:
+    """Return scores_of(query, key, vector), a function of each query and key alone, computed tile by tile."""
+    if is_symbolic(query.shape[2]) or query.shape[2] == 1:
+        return scores_of(query, key, vector)
+    scores_at_once = TILE_NUMBERS // max(1, query.shape[0] * query.shape[1] * query.shape[3])
+    side = max(1, math.isqrt(scores_at_once))  # in square tiles the backward pass adds up the fewest gradients
+    queries, keys = torch.split(query, side, dim=2), torch.split(key, side, dim=2)
+    rows = [torch.cat([checkpointed(scores_of, q, k, vector) for k in keys], dim=3) for q in queries]
+    return torch.cat(rows, dim=2)
