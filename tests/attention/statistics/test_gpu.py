@@ -40,7 +40,7 @@ from regard.attention.statistics.gpu import arguments as call
 from regard.attention.statistics.gpu import engine, forward
 from regard.attention.statistics.torch.gather import gathered
 
-B, H, KEY_HEADS, Q, K, D = 2, 2, 1, 19, 37, 7
+H, KEY_HEADS, Q, K, D = 2, 1, 19, 37, 7
 """In tiles of 16: two of queries and three of keys, the last of each nearly empty."""
 
 STATISTICS = "entropy", "distance", "first", "own", "previous", "received", "pooled"
@@ -70,11 +70,18 @@ CALLS = {
     "causal behind": {"mask": Causal(-3)},
     "window": {"mask": Window(9, 2), "ask": everything("sum", pooled=(3, 37))},
     "narrow window": {"mask": Window(0, 0), "ask": everything("max", pooled=(2, 2))},
-    "padding": {"mask": Padding(PADDED)},
-    "padding on the left": {"mask": Padding(torch.tensor([21, 37]), side="left")},
-    "causal and padding": {"mask": Causal() & Padding(torch.tensor([20, 33])), "ask": everything("max")},
+    "padding": {"mask": Padding(PADDED), "items": 2},
+    "padding on the left": {"mask": Padding(torch.tensor([21, 37]), side="left"), "items": 2},
+    "causal and padding": {
+        "mask": Causal() & Padding(torch.tensor([20, 33])),
+        "ask": everything("max"),
+        "items": 2,
+    },
     "documents": {"mask": Causal() & Documents(torch.arange(K) // 11)},
-    "documents by item": {"mask": Documents(torch.stack([torch.arange(K) // 11, torch.arange(K) // 23]))},
+    "documents by item": {
+        "mask": Documents(torch.stack([torch.arange(K) // 11, torch.arange(K) // 23])),
+        "items": 2,
+    },
     "prefix": {"mask": Prefix(13)},
     "chunked": {"mask": Chunked(8)},
     "longformer": {"mask": Window(5, 1) | Global([3]), "ask": everything("sum")},
@@ -120,11 +127,11 @@ WRONG = {
 """Masks that are almost right, each for the call whose expectation it must not meet."""
 
 
-def inputs(dtype=torch.float32, key_heads=KEY_HEADS, queries=Q, keys=K, width=D):
+def inputs(items=1, dtype=torch.float32, key_heads=KEY_HEADS, queries=Q, keys=K, width=D):
     """Vectors that are part of larger tensors, in which NaN follows the last token; one item of values serves all."""
     random = torch.Generator().manual_seed(5)
     value_width = width if width % 8 == 0 else width + 2
-    for shape in ((B, queries, H, width), (B, keys, key_heads, width), (1, keys, key_heads, value_width)):
+    for shape in ((items, queries, H, width), (items, keys, key_heads, width), (1, keys, key_heads, value_width)):
         room = torch.full((shape[0], shape[1] + 3, *shape[2:]), math.nan)
         room[:, : shape[1]] = torch.randn(shape, generator=random)
         yield room.to(dtype)[:, : shape[1]].transpose(1, 2)
@@ -132,7 +139,7 @@ def inputs(dtype=torch.float32, key_heads=KEY_HEADS, queries=Q, keys=K, width=D)
 
 def split(call):
     """What is attended to, how, and what is asked."""
-    sizes = {name: call[name] for name in ("dtype", "key_heads", "queries", "keys", "width") if name in call}
+    sizes = {name: call[name] for name in ("items", "dtype", "key_heads", "queries", "keys", "width") if name in call}
     how = {name: call[name] for name in ("score", "mask", "normalise") if name in call}
     return list(inputs(**sizes)), how, call.get("ask", everything())
 
@@ -219,7 +226,7 @@ def laws():
 
 def nans():
     """Which numbers are NaN when a key, or a key that the mask bars, is."""
-    query, key, value = (part.clone() for part in inputs())
+    query, key, value = (part.clone() for part in inputs(items=2))
     key[1, 0, 30] = math.nan
     _, found = engine.read(attend(query, key, value, mask=Causal()).pattern, everything("max"), contexts=True)
     rows = {name: getattr(found, name)[1, 0].isnan().tolist() for name in ("entropy", "distance", "first")}
@@ -287,7 +294,7 @@ def told():
     """What a long reading reports."""
     done = []
     engine.WEIGHTS_AT_ONCE = Q * K
-    engine.read(attend(*inputs()).pattern, Ask(), contexts=False, report=lambda n, of: done.append([n, of]))
+    engine.read(attend(*inputs(items=2)).pattern, Ask(), contexts=False, report=lambda n, of: done.append([n, of]))
     return done
 
 
@@ -348,8 +355,8 @@ def test_a_mask_that_is_almost_right_is_not_taken_for_it(found, name):
 
 def test_weights_are_neither_lost_nor_made(found):
     laws, live = found["laws"], Q - 3  # at offset -3 the first three see nothing
-    assert laws["received"] == pytest.approx([live] * B * H, rel=1e-6)
-    assert laws["pooled"] == pytest.approx([live] * B * H, rel=1e-6)
+    assert laws["received"] == pytest.approx([live] * H, rel=1e-6)
+    assert laws["pooled"] == pytest.approx([live] * H, rel=1e-6)
     assert laws["entropy"][0] == 0
     assert laws["entropy"][1] <= math.log(K)
 
@@ -381,7 +388,7 @@ def test_the_log_sum_of_another_kernel_is_taken_once_it_is_known_to_be_right(fou
 
 
 def test_progress_is_told(found):
-    assert found["told"] == [[n * Q * K, B * H * Q * K] for n in range(1, B * H + 1)]
+    assert found["told"] == [[n * Q * K, 2 * H * Q * K] for n in range(1, 2 * H + 1)]
 
 
 def test_pattern_and_attend_take_it_where_the_cpu_cannot(found):
