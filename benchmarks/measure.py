@@ -118,12 +118,15 @@ def seconds_of(run: Run, repeats: int = 1) -> float:
 
 @contextmanager
 def no_collections() -> Iterator[None]:
-    """Within this, Python does not look for garbage by itself, which would hit whoever's turn it is."""
+    """Switch the garbage collector off within the context; `gc.collect` then looks at objects made there alone."""
+    gc.collect()
+    gc.freeze()
     gc.disable()
     try:
         yield
     finally:
         gc.enable()
+        gc.unfreeze()
 
 
 def wait() -> None:

@@ -6,6 +6,7 @@ import sys
 
 import attend
 import inspection
+import machine
 import measure
 import picture
 import pytest
@@ -121,8 +122,21 @@ def test_the_command_is_told_without_the_place_that_it_writes_to(monkeypatch):
     assert table.command_of("/any/where/attend.py") == "python benchmarks/attend.py --quick --length 8"
 
 
+@pytest.fixture
+def busy(monkeypatch):
+    """The share of the processor in use as a constant: measuring it takes a second."""
+    monkeypatch.setattr("psutil.cpu_percent", lambda interval: 3.0)
+
+
+def test_a_quick_run_prints_its_table_and_writes_nothing(busy, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(table, "RESULTS", tmp_path / "results")
+    unfused.main(length=[64], seconds=0, quick=True)
+    assert capsys.readouterr().out.count("\n| ") >= 4
+    assert not (tmp_path / "results").exists()
+
+
 @pytest.mark.parametrize(
-    ("script", "given", "name"),
+    ("script", "options", "name"),
     [
         (attend, {"length": [8]}, "attend"),
         (unfused, {"length": [64]}, "unfused"),
@@ -130,10 +144,11 @@ def test_the_command_is_told_without_the_place_that_it_writes_to(monkeypatch):
         (inspection, {"length": [64], "width": [8], "heads": 2}, "inspection-heads-2"),
     ],
 )
-def test_a_try_prints_its_table_and_writes_nothing(script, given, name, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(table, "RESULTS", tmp_path / "results")
-    script.main(**given, quick=True)
+def test_a_quick_run_writes_its_table_where_it_is_told_to(script, options, name, busy, tmp_path, capsys):
+    script.main(**options, seconds=0, quick=True, out=tmp_path)
     assert capsys.readouterr().out.count("\n| ") >= 4
-    assert not (tmp_path / "results").exists()
-    script.main(**given, quick=True, out=tmp_path / "there")
-    assert json.loads((tmp_path / "there" / f"{name}.json").read_text())["rows"]
+    assert json.loads((tmp_path / f"{name}.json").read_text())["rows"]
+
+
+def test_the_machine_says_how_busy_it_was(busy):
+    assert machine.machine()["busy before"] == "3 %"
