@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from regard import Causal, Keep, LatentAttention, Padding
+from regard import Alibi, Causal, Keep, LatentAttention, Padding, ScaledDot, Softmax, attend
 
 SIZES = {"d_model": 22, "n_heads": 3, "d_latent": 7, "d_rotary": 4, "d_key": 5, "d_value": 6}
 
@@ -86,6 +86,19 @@ def test_with_a_cache_padding_on_the_left_changes_nothing(normal):
     first = module(padded[:, :8], mask=Causal() & Keep(torch.arange(8) >= 3))
     second = module(padded[:, 8:], mask=Causal() & tokens, cache=first.cache)
     assert_close(second.output, module(x, mask=Causal()).output[:, 5:])
+
+
+def test_a_call_may_bring_its_own_score_and_normaliser(normal):
+    module, x = LatentAttention(**SIZES).double(), normal(2, 11, 22, dtype=torch.float64)
+    plain, normalise = module(x).pattern, Softmax(sinks=torch.tensor([0.5, -1.0, 2.0]).double())
+    for scale, biased in ((3.0, ScaledDot(3.0, bias=Alibi())), (None, ScaledDot(9**-0.5, bias=Alibi()))):
+        score = ScaledDot(scale, bias=Alibi())  # without a scale, the layer's own: keys have 5 + 4 numbers
+        whole = module(x, score=score, normalise=normalise)
+        expected = attend(plain.query, plain.key, plain.value, score=biased, normalise=normalise)
+        assert_close(whole.attended.context, expected.context)
+        first = module(x[:, :9], score=score, normalise=normalise)
+        step = module(x[:, 9:], cache=first.cache, score=score, normalise=normalise)
+        assert_close(step.output, whole.output[:, 9:])
 
 
 @pytest.mark.parametrize("d_query_latent", [None, 8])

@@ -169,6 +169,17 @@ def test_one_articles_variant_is_had_by_configuration(normal):
     assert_close(module(x).output, module.to_output(torch.cat([head] * n_heads, dim=-1)))
 
 
+def test_a_call_may_bring_its_own_score_and_normaliser(normal):
+    parts = {"score": ScaledDot(bias=normal(2, 5, 7)), "normalise": Softmax(sinks=torch.tensor([0.5, -1.0]))}
+    own = {"score": ScaledDot(scale=3.0), "normalise": Softmax(sinks=nn.Parameter(torch.zeros(2)))}
+    layer, x, memory = MultiHeadAttention(8, 2, **own), normal(3, 5, 8), normal(3, 7, 8)
+    for brought in (["score"], ["normalise"], ["score", "normalise"]):
+        of_call = {name: parts[name] for name in brought}
+        other = MultiHeadAttention(8, 2, **(own | of_call))
+        other.load_state_dict(layer.state_dict(), strict=False)
+        assert_close(layer(x, memory, **of_call).output, other(x, memory).output)
+
+
 def test_dropout_is_for_training_only_and_the_pattern_shows_weights_before_it(normal):
     module, x = MultiHeadAttention(d_model=12, n_heads=2, dropout=0.5), normal(2, 7, 12)
     trained, looked = module(x), module.eval()(x)

@@ -14,7 +14,8 @@ from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.layers.multi_head import MultiHeadAttention, split
+from regard.attention.layers.heads import split_heads
+from regard.attention.layers.multi_head import MultiHeadAttention
 from regard.transformer.decoder import Decoder
 from regard.transformer.embedding import Embedding
 from regard.transformer.encoder import Encoder
@@ -173,7 +174,7 @@ def projected(
     attention: MultiHeadAttention, x: Float[Tensor, "batch tokens d_model"], places: Int[Tensor, " tokens"]
 ) -> tuple[Float[Tensor, "batch heads tokens d_head"], Float[Tensor, "batch heads tokens d_head"]]:
     """Keys and values of some tokens."""
-    key, value = (split(to(x), attention.n_key_heads) for to in (attention.to_key, attention.to_value))
+    key, value = (split_heads(to(x), attention.n_key_heads) for to in (attention.to_key, attention.to_value))
     return key if attention.positions is None else attention.positions(key, places), value
 
 
@@ -186,7 +187,7 @@ def attended(
     mask: Bool[Tensor, "batch 1 1 keys"] | None,
 ) -> Float[Tensor, "batch queries d_model"]:
     """What tokens read from keys and values."""
-    query = split(attention.to_query(x), attention.n_heads)
+    query = split_heads(attention.to_query(x), attention.n_heads)
     if attention.positions is not None:
         query = attention.positions(query, places)
     group = attention.n_heads // attention.n_key_heads

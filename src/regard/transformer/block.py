@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.layers.multi_head import KeyValue, MultiHeadAttention, MultiHeadRead
+from regard.attention.layers.key_value import KeyValue
+from regard.attention.layers.multi_head import MultiHeadAttention, MultiHeadRead
 from regard.attention.masks import Mask
 from regard.attention.positions.rotary import Rotary
 from regard.transformer.config import TransformerConfig

@@ -1,18 +1,20 @@
-"""Multi-head latent attention: keys and values of all heads are made from one narrow vector for each token.
+"""Multi-head latent attention: the keys and values of all heads are made from one narrow vector for each token.
 
-    latent        = norm(x W_down)                     all that need be kept of a token, with
-    turned        = rotary(x W_turned)                 one key for all heads that says where it stands
-    key_h         = [latent W_key_h ; turned]
-    value_h       = latent W_value_h
-    context_h     = attend(query_h, key_h, value_h)    query_h = [plain_h ; rotary(turned_h)]
+    latent    = norm(x W_down)                      cached for each token, together with
+    turned    = rotary(x W_turned)                  one key part for all heads, which carries the position
+    query_h   = [plain_h ; turned_h]                plain_h = x W_plain_h, turned_h = rotary(x W_turned_h)
+    key_h     = [latent W_key_h ; turned]
+    value_h   = latent W_value_h
+    context_h = attend(query_h, key_h, value_h)
+    output    = [context_1 ; … ; context_n] W_o
 
-The products of a query with such keys are those of another query with the latents themselves, plain_h W_key_hᵀ, so that
-tokens that come one by one look at the latents and keys and values are never made: that is how a cache is read.
+With a cache, keys and values are never made: the product of plain_h and latent W_key_h is that of plain_h W_key_hᵀ and
+the latent itself, and the weighted sum of the values is the weighted sum of the latents times W_value_h.
 
 Source: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from einops import einsum, rearrange
@@ -20,66 +22,55 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend
-from regard.attention.layers.multi_head import check_tokens, places, split
+from regard.attention.layers.checks import check_tokens
+from regard.attention.layers.heads import join_heads, split_heads, token_positions
 from regard.attention.masks import Mask
+from regard.attention.normalise.normaliser import Normaliser
+from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.positions.rotary import Rotary
 from regard.attention.scores.dot import ScaledDot
 
+QueryKeyValue = tuple[
+    Float[Tensor, "batch heads queries width"],
+    Float[Tensor, "batch key_heads keys width"],
+    Float[Tensor, "batch key_heads keys d_value"],
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Latents:
-    """What is kept of each token: a narrow vector that keys and values are made from, and where it stands."""
+    """The cache of latent attention: the vector that keys and values of a token are made from, and its turned key."""
 
     latent: Float[Tensor, "batch tokens d_latent"]
     turned: Float[Tensor, "batch tokens d_rotary"]
 
     @property
     def n_tokens(self) -> int:
-        """How many tokens there are."""
+        """Number of tokens."""
         return self.latent.shape[1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LatentRead:
-    """What a latent attention gave, and how it looked.
-
-    Attributes:
-        output: the heads' contexts, joined and projected.
-        attended: the contexts of the heads and their pattern.
-        cache: the latents that were looked at; the next tokens of the text take them as their cache.
-    """
-
-    output: Float[Tensor, "batch queries d_model"]
-    attended: Attended
-    cache: Latents
-
-    @property
-    def pattern(self) -> Pattern:
-        """Who looked at whom, in every head."""
-        return self.attended.pattern
-
-
 class Norm(nn.RMSNorm):
-    """An RMS norm that computes in the type of its own parameters, whatever autocast has made of what comes in."""
+    """An RMS norm that computes in the type of its own parameters, whatever type autocast gave its input."""
 
     def forward(self, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
-        """The rows, each of size 1 but for its parameters, in the type that they came in."""
+        """Return the normalised rows in the type of the input."""
         return super().forward(x.to(self.weight.dtype)).to(x.dtype)
 
 
 class LatentAttention(nn.Module):
-    """Multi-head self-attention that keeps d_latent + d_rotary numbers of each token, however many heads there are.
+    """Multi-head self-attention that caches d_latent + d_rotary numbers of each token, however many heads there are.
 
-    Where a cache is given, the queries look at the latents: the contexts and the pattern are the same, and `attended`
-    then holds what was read of the latents, [batch heads queries d_latent], before it becomes values.
+    With a cache, the queries attend to the latents. Output and pattern are the same as without; `attended.context` then
+    holds the weighted sums of the latents, [batch heads queries d_latent].
 
     Args:
-        d_latent: width of what keys and values are made from.
-        d_key: width of the part of a head's keys that comes from the latent; None = d_model / n_heads.
-        d_rotary: width of the part that says where a token stands, one for all heads; even.
+        d_latent: width of the vector that keys and values are made from.
+        d_key: width of the part of a head's keys made from the latent; None = d_model / n_heads.
+        d_rotary: width of the part of a key that carries the position, one for all heads; even.
         d_value: width of a head's values; None = d_key.
-        d_query_latent: queries too are made from a narrow vector of this width; None = from the token itself.
+        d_query_latent: width of the vector that queries are made from; None = from the token itself.
         base: how slowly the slowest pair of the rotary part turns.
 
     Raises:
@@ -132,87 +123,101 @@ class LatentAttention(nn.Module):
         self.to_output = nn.Linear(n_heads * self.d_value, d_model, bias=False)
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
-        """Projections from a uniform distribution that keeps their output's size (Glorot & Bengio 2010), norms 1."""
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight)
-            elif isinstance(module, Norm):
-                module.reset_parameters()
-
     def forward(
         self,
         x: Float[Tensor, "batch queries d_model"],
         *,
         mask: Mask | Tensor | None = None,
         cache: Latents | None = None,
-    ) -> LatentRead:
-        """Let the tokens of x look at each other, and at those of the cache before them.
+        score: ScaledDot | None = None,
+        normalise: Normaliser | None = None,
+    ) -> "LatentRead":
+        """Let the tokens of x attend to each other, and to those of the cache before them.
 
         Args:
-            mask: as for `attend`; it broadcasts to [batch heads queries keys], the keys of the cache included.
-            cache: the latents of the tokens before x, as an earlier read gave them.
+            mask: as for `attend`; broadcasts to [batch heads queries keys], the keys of the cache included.
+            cache: the latents of the tokens before x, from an earlier call.
+            score, normalise: used for this call instead of scaled products and softmax; a score without a scale has
+                the layer's own.
 
         Raises:
             ValueError: tokens of another width.
         """
         check_tokens(self, "x", x, self.d_model)
-        known = self.prepare(x, cache)
-        query = split(self.to_query(x), self.n_heads)
-        plain, turned = query[..., : self.d_key], query[..., self.d_key :]
-        turned = self.positions(turned, places(x.shape[1], known.n_tokens - x.shape[1], x.device))
-        if cache is None:
-            attended = self.read_values(plain, turned, known, mask)
-            contexts = attended.context
-        else:
-            attended = self.read_latents(plain, turned, known, mask)
-            contexts = einsum(attended.context, self.by_head(self.to_value), "b h q latent, h d latent -> b h q d")
-        joined = rearrange(contexts, "batch heads queries d_value -> batch queries (heads d_value)")
-        return LatentRead(output=self.to_output(joined), attended=attended, cache=known)
+        latents = self.prepare(x, cache)
+        query, key, value = self.from_tokens(x, latents) if cache is None else self.from_latents(x, latents)
+        if score is None or score.scale is None:
+            score = self.score if score is None else replace(score, scale=self.score.scale)
+        normalise = Softmax() if normalise is None else normalise
+        attended = attend(query, key, value, score=score, mask=mask, normalise=normalise)
+        contexts = attended.context
+        if cache is not None:
+            contexts = einsum(contexts, self.by_head(self.to_value), "b h q latent, h d latent -> b h q d")
+        return LatentRead(output=self.to_output(join_heads(contexts)), attended=attended, cache=latents)
 
     def prepare(self, x: Float[Tensor, "batch tokens d_model"], cache: Latents | None = None) -> Latents:
-        """What is kept of some tokens, put behind those of a cache."""
+        """Return the latents of tokens, appended to those of a cache."""
         first = 0 if cache is None else cache.n_tokens
-        turned = self.positions(self.to_turned(x)[:, None], places(x.shape[1], first, x.device))[:, 0]
+        turned = self.positions(self.to_turned(x)[:, None], token_positions(first, x.shape[1], x.device))[:, 0]
         latent = self.norm(self.to_latent(x))
         if cache is None:
             return Latents(latent=latent, turned=turned)
         return Latents(latent=torch.cat([cache.latent, latent], 1), turned=torch.cat([cache.turned, turned], 1))
 
-    def read_values(
-        self,
-        plain: Float[Tensor, "batch heads queries d_key"],
-        turned: Float[Tensor, "batch heads queries d_rotary"],
-        known: Latents,
-        mask: Mask | Tensor | None,
-    ) -> Attended:
-        """Look at keys and values made from the latents."""
-        key, value = split(self.to_key(known.latent), self.n_heads), split(self.to_value(known.latent), self.n_heads)
-        where = known.turned[:, None].expand(-1, self.n_heads, -1, -1)
-        return attend(
-            torch.cat([plain, turned], dim=-1), torch.cat([key, where], dim=-1), value, score=self.score, mask=mask
-        )
+    def from_tokens(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
+        """Return the queries, keys and values of every head."""
+        plain, turned = self.query_parts(x, latents.n_tokens)
+        key, value = (split_heads(to(latents.latent), self.n_heads) for to in (self.to_key, self.to_value))
+        turned_key = latents.turned[:, None].expand(-1, self.n_heads, -1, -1)
+        return torch.cat([plain, turned], dim=-1), torch.cat([key, turned_key], dim=-1), value
 
-    def read_latents(
-        self,
-        plain: Float[Tensor, "batch heads queries d_key"],
-        turned: Float[Tensor, "batch heads queries d_rotary"],
-        known: Latents,
-        mask: Mask | Tensor | None,
-    ) -> Attended:
-        """Look at the latents themselves, with queries that have taken up what makes keys of them."""
-        absorbed = einsum(plain, self.by_head(self.to_key), "b h q d, h d latent -> b h q latent")
-        key = torch.cat([known.latent, known.turned], dim=-1)
-        query = torch.cat([absorbed, turned], dim=-1)
-        return attend(query, key[:, None], known.latent[:, None], score=self.score, mask=mask)
+    def from_latents(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
+        """Return the latents as keys and values of one head, and queries that are multiplied by W_key instead."""
+        plain, turned = self.query_parts(x, latents.n_tokens)
+        plain = einsum(plain, self.by_head(self.to_key), "b h q d, h d latent -> b h q latent")
+        key = torch.cat([latents.latent, latents.turned], dim=-1)
+        return torch.cat([plain, turned], dim=-1), key[:, None], latents.latent[:, None]
+
+    def query_parts(self, x: Float[Tensor, "batch queries d_model"], n_keys: int) -> tuple[Tensor, Tensor]:
+        """Return the plain and the turned part of the queries; the tokens are the last ones of n_keys."""
+        plain, turned = torch.split(split_heads(self.to_query(x), self.n_heads), [self.d_key, self.d_rotary], dim=-1)
+        return plain, self.positions(turned, token_positions(n_keys - x.shape[1], x.shape[1], x.device))
 
     def by_head(self, projection: nn.Linear) -> Float[Tensor, "heads d d_latent"]:
-        """A projection's parameters, apart for each head."""
+        """Return the matrix of a projection, apart for each head."""
         return rearrange(projection.weight, "(heads d) latent -> heads d latent", heads=self.n_heads)
 
+    def reset_parameters(self) -> None:
+        """Draw projections from a uniform distribution that keeps the variance (Glorot & Bengio 2010); norms are 1."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+            elif isinstance(module, Norm):
+                module.reset_parameters()
+
     def extra_repr(self) -> str:
-        """Sizes."""
+        """Return the sizes."""
         return (
             f"n_heads={self.n_heads}, d_latent={self.d_latent}, d_rotary={self.d_rotary}, "
             f"d_key={self.d_key}, d_value={self.d_value}"
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LatentRead:
+    """The result of latent attention.
+
+    Attributes:
+        output: the contexts of all heads, joined and projected.
+        attended: the contexts of the heads and their pattern.
+        cache: the latents of all tokens attended to; the next tokens of the text take them.
+    """
+
+    output: Float[Tensor, "batch queries d_model"]
+    attended: Attended
+    cache: Latents
+
+    @property
+    def pattern(self) -> Pattern:
+        """The attention pattern of every head."""
+        return self.attended.pattern

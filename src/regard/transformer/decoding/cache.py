@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention.layers.multi_head import KeyValue
+from regard.attention.layers.key_value import KeyValue
 
 ROOM = 8
 """Tokens that room is made for where nothing tells how many will come; full room is made twice as large."""

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.attention.layers.multi_head import KeyValue
+from regard.attention.layers.key_value import KeyValue
 from regard.transformer.decoding.cache import Past, PastByBlock
 from regard.transformer.decoding.fast_step import Shortcut
 from regard.transformer.decoding.unwrapped_step import Sources

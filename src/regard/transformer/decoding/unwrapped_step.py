@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.layers.multi_head import KeyValue, MultiHeadAttention
+from regard.attention.layers.key_value import KeyValue
+from regard.attention.layers.multi_head import MultiHeadAttention
 from regard.attention.positions.rotary import Rotary
 from regard.kernels.linear import Linear
 from regard.transformer.block import DecoderBlock, Residual

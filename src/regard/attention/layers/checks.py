@@ -1,0 +1,45 @@
+"""Refusals of sizes, tokens and positions that an attention layer cannot take."""
+
+from torch import Tensor, nn
+
+from regard.attention.grid.grid import divisors
+from regard.attention.layers.key_value import KeyValue
+from regard.attention.positions.rotary import Rotary
+from regard.attention.representation import type_name
+
+
+def check_tokens(layer: nn.Module, name: str, tokens: Tensor | KeyValue | None, d_model: int) -> None:
+    """Raise ValueError unless tokens have the shape [batch tokens d_model]."""
+    if isinstance(tokens, Tensor) and (tokens.ndim != 3 or tokens.shape[2] != d_model):
+        raise ValueError(
+            f"{name} has shape {list(tokens.shape)}; this {type(layer).__name__} takes [batch tokens {d_model}]."
+        )
+
+
+def check_cache(memory: Tensor | KeyValue | None, cache: KeyValue | None) -> None:
+    """Raise ValueError if there are both memory and a cache."""
+    if memory is not None and cache is not None:
+        raise ValueError("got memory and cache; a cache holds the tokens before x, so self-attention alone takes it.")
+
+
+def check_sizes(d_model: int, n_heads: int, n_key_heads: int) -> None:
+    """Raise ValueError unless n_heads divides d_model and n_key_heads divides n_heads."""
+    if n_heads < 1 or d_model % n_heads:
+        raise ValueError(
+            f"d_model={d_model} does not split evenly into n_heads={n_heads}; "
+            f"head counts that divide it: {divisors(d_model)}."
+        )
+    if n_key_heads < 1 or n_heads % n_key_heads:
+        raise ValueError(
+            f"n_heads={n_heads} does not split evenly into groups for n_key_heads={n_key_heads}; "
+            f"head counts that divide it: {divisors(n_heads)}."
+        )
+
+
+def check_positions(positions: object) -> None:
+    """Raise TypeError unless positions rotate queries and keys."""
+    if not isinstance(positions, Rotary | None):
+        raise TypeError(
+            f"positions is {type_name(positions)}; it takes an object such as Rotary(), which turns queries and "
+            "keys. Vectors that are added to tokens (LearnedPositions, sinusoidal) are added before this layer."
+        )

@@ -1,0 +1,29 @@
+"""Keys and values of tokens, the cache of multi-head attention."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeyValue:
+    """The keys and values of tokens in every head: projected once, attended to many times."""
+
+    key: Float[Tensor, "batch key_heads keys d_head"]
+    value: Float[Tensor, "batch key_heads keys d_head"]
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens."""
+        return self.key.shape[2]
+
+    def append(self, tokens: "KeyValue") -> "KeyValue":
+        """Return these keys and values, followed by those of other tokens."""
+        key, value = torch.cat([self.key, tokens.key], dim=2), torch.cat([self.value, tokens.value], dim=2)
+        return KeyValue(key=key, value=value)
+
+    def select(self, rows: Int[Tensor, " rows"]) -> "KeyValue":
+        """Return the keys and values of some rows of the batch, in the given order."""
+        return KeyValue(key=self.key.index_select(0, rows), value=self.value.index_select(0, rows))
