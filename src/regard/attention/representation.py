@@ -1,4 +1,4 @@
-"""How the parts of attention (masks, scores, normalisers) introduce themselves."""
+"""The reprs of the parts of attention: masks, scores and normalisers."""
 
 from dataclasses import MISSING, Field, fields
 from typing import Any
@@ -7,30 +7,30 @@ from torch import Tensor
 
 
 def describe(part: Any) -> str:
-    """The repr of a dataclass, showing only what is not its default, and tensors by their shape.
+    """Return the repr of a dataclass: only fields that differ from their default, and tensors by dtype and shape.
 
     >>> from regard.attention.masks import Window
     >>> Window(before=3, after=0)
     Window(before=3, after=0)
     """
-    given = {f.name: getattr(part, f.name) for f in fields(part) if not is_default_value(f, getattr(part, f.name))}
-    return f"{type(part).__name__}({', '.join(f'{name}={short_repr(value)}' for name, value in given.items())})"
+    changed = {f.name: getattr(part, f.name) for f in fields(part) if not is_default_value(f, getattr(part, f.name))}
+    return f"{type(part).__name__}({', '.join(f'{name}={short_repr(value)}' for name, value in changed.items())})"
 
 
 def is_default_value(field: Field[Any], value: object) -> bool:
-    """Whether a dataclass field has the value that it has when nothing is given."""
+    """Whether a value is the default of a dataclass field."""
     return not isinstance(value, Tensor) and field.default is not MISSING and bool(value == field.default)
 
 
 def short_repr(value: object) -> str:
-    """A value, tensors by dtype and shape."""
+    """Return the repr of a value, and of a tensor its dtype and shape."""
     if isinstance(value, Tensor):
         return f"<{str(value.dtype).removeprefix('torch.')} {list(value.shape)}>"
     return repr(value)
 
 
 def type_name(part: object) -> str:
-    """What something is that is not what it should be.
+    """Return the type of an argument in words, for a message that refuses it.
 
     >>> type_name(3.0), type_name(float)
     ('a float', 'the class float')

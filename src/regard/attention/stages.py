@@ -1,4 +1,4 @@
-"""What the parts of attention (masks, scores, normalisers) hold: tensors, modules, parameters."""
+"""The tensors, modules and parameters inside the parts of attention: masks, scores and normalisers."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,29 +10,29 @@ from torch import Tensor, nn
 Part = TypeVar("Part")
 
 NUMBER = (int, float, NoneType)
-"""What a part holds most often."""
+"""Types of most fields of a part; they contain no tensor."""
 
 
 def tensors_in(part: object) -> tuple[Tensor, ...]:
-    """Every tensor that a part holds, in itself or in the parts that it joins."""
+    """Return every tensor in a part and in the parts inside it."""
     if isinstance(part, Tensor):
         return (part,)
     if isinstance(part, nn.Module):
         return (
             *part.parameters(),
             *part.buffers(),
-            *(tensor for own in parts_of_module(part) for tensor in tensors_in(own)),
+            *(tensor for inner in parts_of_module(part) for tensor in tensors_in(inner)),
         )
     tensors: tuple[Tensor, ...] = ()
     for name in getattr(part, "__dataclass_fields__", ()):
-        held = getattr(part, name)
-        if not isinstance(held, NUMBER):  # most parts hold no tensor, and every call of attend asks
-            tensors += tensors_in(held)
+        value = getattr(part, name)
+        if not isinstance(value, NUMBER):  # saves time in every call of attend, as most parts have no tensor
+            tensors += tensors_in(value)
     return tensors
 
 
 def modules_in(part: object) -> tuple[nn.Module, ...]:
-    """Every module that a part is or holds, such as the rule of a bias."""
+    """Return every module that a part is or contains, such as a `RelativeBias` inside a `ScaledDot`."""
     if isinstance(part, nn.Module):
         return (part,)
     names = getattr(part, "__dataclass_fields__", ())
@@ -40,13 +40,13 @@ def modules_in(part: object) -> tuple[nn.Module, ...]:
 
 
 def parts_of_module(module: nn.Module) -> list[object]:
-    """The parts that a module and those within it hold and that are no modules themselves."""
-    held = [own for inner in module.modules() for own in vars(inner).values()]
-    return [own for own in held if not isinstance(own, dict) and hasattr(own, "__dataclass_fields__")]
+    """Return the dataclass parts among the attributes of a module and of the modules inside it."""
+    values = [value for inner in module.modules() for value in vars(inner).values()]
+    return [value for value in values if not isinstance(value, dict) and hasattr(value, "__dataclass_fields__")]
 
 
 def parameters_in(part: object) -> tuple[nn.Parameter, ...]:
-    """Every parameter that a part holds, in itself or in the parts that it joins; those of modules are theirs."""
+    """Return every parameter in a part and in the parts inside it, but for the parameters of modules."""
     if isinstance(part, nn.Parameter):
         return (part,)
     if isinstance(part, nn.Module):
@@ -56,10 +56,10 @@ def parameters_in(part: object) -> tuple[nn.Parameter, ...]:
 
 
 def replace_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
-    """The same part with the next of these in place of each parameter of `parameters_in`.
+    """Return a copy of a part in which the next of `parameters` replaces each parameter that `parameters_in` returns.
 
-    A part is frozen, but the parameters of the module that it belongs to may become others: load_state_dict with
-    assign=True, to_empty and torch.func.functional_call put new ones in their place.
+    A part is frozen, but the module that it belongs to may get new parameters: from load_state_dict with assign=True,
+    to_empty or torch.func.functional_call.
 
     >>> import torch
     >>> from regard import Softmax
@@ -71,7 +71,9 @@ def replace_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
         return next(parameters)  # type: ignore[return-value]  # a parameter for a parameter
     if isinstance(part, nn.Module):
         return part
-    held = {name: getattr(part, name) for name in getattr(part, "__dataclass_fields__", ())}
-    new = {name: replace_parameters(own, parameters) for name, own in held.items() if not isinstance(own, NUMBER)}
-    changed = {name: own for name, own in new.items() if own is not held[name]}
+    values = {name: getattr(part, name) for name in getattr(part, "__dataclass_fields__", ())}
+    new = {
+        name: replace_parameters(value, parameters) for name, value in values.items() if not isinstance(value, NUMBER)
+    }
+    changed = {name: value for name, value in new.items() if value is not values[name]}
     return replace(part, **changed) if changed else part  # type: ignore[type-var]  # of what has fields

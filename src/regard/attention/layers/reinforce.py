@@ -1,8 +1,8 @@
-"""REINFORCE: how scores learn when a key was drawn, and no gradient passes through the draw.
+"""REINFORCE: the gradient of scores by which keys were drawn, as no gradient passes through a draw.
 
     ∇ E[reward] = E[(reward - baseline) · ∇ log weight of the drawn key]
 
-What the reward itself depends on beside the draw learns by its ordinary gradient; this is the other term.
+This is the gradient through the draw. Parameters that the reward depends on directly get their ordinary gradient.
 
 Source: Williams 1992, theorem 1; Xu et al. 2015, equations 11 and 12.
 """
@@ -25,16 +25,18 @@ def reinforce(
     reward: Float[Tensor, "#batch #heads #queries"],
     baseline: float | Float[Tensor, "#batch #heads #queries"] = 0.0,
 ) -> Float[Tensor, ""]:
-    """A loss whose gradient is, on average over draws, that of minus the expected reward; its value means nothing.
+    """Return a loss whose mean gradient over draws is the gradient of minus the expected reward.
+
+    Only the gradient of the loss has a meaning; its value has none.
 
         loss = -1/batch Σ (reward - baseline) · log_weights
 
     Args:
-        log_weights: of the keys that were drawn, from `log_weights_of_choice`.
-        reward: what was good about the draws, e.g. the log-likelihood of the target. It is taken as a number: the
-            gradient of what else it depends on comes from your own loss.
+        log_weights: the log-probabilities of the keys that were drawn, from `log_weights_of_choice`.
+        reward: the reward of the draws, e.g. the log-likelihood of the target. It is detached: the gradient of
+            whatever else it depends on comes from your own loss.
         baseline: a number near the mean reward, not computed from these draws; it lowers the variance of the gradient
-            and leaves its mean alone. E.g. 0.9 · the last baseline + 0.1 · the last reward.
+            without changing its mean. E.g. 0.9 · the last baseline + 0.1 · the last reward.
 
     Source: Williams 1992, theorem 1; Xu et al. 2015, equation 12.
     """
@@ -43,9 +45,9 @@ def reinforce(
 
 
 def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads queries"]:
-    """The logarithm of the probability with which each query drew its key; 0 where it sees no key.
+    """Return the logarithm of the probability with which each query drew its key; 0 for a query that sees no key.
 
-    Carries gradients to query and key; in a backward pass each block is computed again, as for the context.
+    Gradients reach query and key; the backward pass computes each block again, as for the context.
 
     Raises:
         TypeError: a pattern whose keys were not drawn by `Hard(Sampled(…))`.
@@ -61,13 +63,13 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
             f"the pattern's keys were weighed by {pattern.normalise!r} and not drawn; only a draw has a probability, "
             "so give attend normalise=Hard(Sampled(seed=…))."
         )
-    pattern.check_unchanged()  # keys that are known already come without a look at the tensors
+    pattern.check_unchanged()  # top(1) may have been computed before the tensors changed
     keys = pattern.top(1).keys
     soft = replace(pattern, normalise=Softmax(temperature=pattern.normalise.choose.temperature))
 
     def read(queries: range) -> Float[Tensor, "batch heads block 1"]:
         weights, chosen = soft.weights(pattern.grid.whole().part(queries=queries)), select_positions(keys, 2, queries)
-        # a query that sees no key drew none: probability 1, set before the logarithm so that its gradient is 0
+        # a query that sees no key has probability 1, set before the logarithm so that the gradient is 0
         return weights.gather(3, chosen.clamp_min(0)).masked_fill(chosen < 0, 1.0).log()
 
     blocks = [checkpointed(read, queries) for queries in spans(pattern.grid.queries, queries_at_once(pattern.grid))]
@@ -77,5 +79,5 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
 
 
 def queries_at_once(grid: Grid) -> int:
-    """How many queries' weights are held at one time."""
+    """Return how many queries' weights are computed at one time."""
     return max(1, BLOCK_WEIGHTS // max(1, grid.batch * grid.heads * grid.keys))

@@ -1,1 +1,1 @@
-"""Normalisers: from the scores of one query to weights that say how much of each value it takes. Each kind a file."""
+"""Normalisers: turn the scores of a query into the weights of the values. Each normaliser has a file of its own."""

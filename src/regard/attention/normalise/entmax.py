@@ -21,13 +21,13 @@ from regard.attention.precision import widest_type
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Entmax(Normaliser):
-    """Weights that sum to 1, of which the weak ones are exactly 0: the more of them, the larger alpha is.
+    """Weights that sum to 1, of which the smallest are exactly 0; the larger alpha is, the more weights are 0.
 
     Args:
         alpha: at least 1. 1 is softmax, 2 is sparsemax.
 
     Raises:
-        ValueError: an alpha below 1, or none.
+        ValueError: an alpha below 1, infinite or NaN.
 
     >>> import torch
     >>> from regard import Entmax, attend
@@ -50,7 +50,7 @@ class Entmax(Normaliser):
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Entmax of each row."""
+        """Return entmax of each row."""
         if self.alpha == 1:
             return torch.softmax(masked, dim=-1)
         if self.alpha == 2:
@@ -59,7 +59,7 @@ class Entmax(Normaliser):
 
 
 class _Entmax(torch.autograd.Function):
-    """Entmax with the gradient that follows from what its weights satisfy, however they were found."""
+    """Entmax with the gradient of the equation that its weights solve, whichever algorithm found them."""
 
     generate_vmap_rule = True
 
@@ -82,7 +82,7 @@ class _Entmax(torch.autograd.Function):
 
 
 def by_sorting(scores: Rows) -> Rows:
-    """Entmax of alpha 3/2, whose threshold solves a quadratic equation in the mean and spread of the largest scores."""
+    """Return entmax of alpha 3/2; its threshold solves a quadratic equation of the largest scores' mean and spread."""
     # halves of the scores; more than 1 below the largest there is no weight, so -∞ need not enter the sums
     half = ((scores - scores.amax(dim=-1, keepdim=True)) / 2).clamp_min(-2.0)
     strongest = half.sort(dim=-1, descending=True).values
@@ -96,10 +96,10 @@ def by_sorting(scores: Rows) -> Rows:
 
 
 def by_bisection(scores: Rows, alpha: float) -> Rows:
-    """Entmax of any alpha above 1: the threshold is halved in until the type has no digits left.
+    """Return entmax of any alpha above 1; its threshold is found by bisection to the last digit of the type.
 
-    Above alpha 2 the weights rise from 0 with infinite slope, so that digits of the threshold cost many digits of a
-    small weight; there it is sought in float64, where the device has that.
+    Above alpha 2 the weights rise from 0 with infinite slope, so that an error in the last digit of the threshold is
+    a large error in a small weight; there the threshold is computed in float64 if the device has float64.
     """
     gain = alpha - 1
     wide = scores.to(widest_type(scores.device)) if alpha > 2 else scores
@@ -108,7 +108,7 @@ def by_bisection(scores: Rows, alpha: float) -> Rows:
     def weights(threshold: Tensor) -> Tensor:
         return (((below - threshold) * gain).clamp_min(-1.0).log1p() / gain).exp()
 
-    widest = (1 - scores.shape[-1] ** -gain) / gain  # there the largest weight is 1 / keys, as when all are alike
+    widest = (1 - scores.shape[-1] ** -gain) / gain  # the largest weight is then 1 / keys, as for equal scores
     low = torch.zeros_like(below[..., :1])
     high = low + widest
     precision = torch.finfo(below.dtype).eps
@@ -116,5 +116,5 @@ def by_bisection(scores: Rows, alpha: float) -> Rows:
         middle = (low + high) / 2
         too_much = weights(middle).sum(dim=-1, keepdim=True) >= 1
         low, high = torch.where(too_much, middle, low), torch.where(too_much, high, middle)
-    found = weights((low + high) / 2)
-    return (found / found.sum(dim=-1, keepdim=True)).to(scores)
+    unscaled = weights((low + high) / 2)
+    return (unscaled / unscaled.sum(dim=-1, keepdim=True)).to(scores)

@@ -17,9 +17,9 @@ from regard.attention.normalise.normaliser import Normaliser, Rows
 class GumbelSoftmax(Normaliser):
     """Random weights that sum to 1; the largest falls on each key with the probability that softmax gives it.
 
-    The noise is a function of the seed and of each weight's place, so that the pattern shows just what the context was
-    read with. For fresh noise give another seed: each step of training or decoding and each layer its own. Its hard
-    form is `Hard(StraightThrough(GumbelSoftmax(…)))`.
+    The noise is a function of the seed and of each weight's place in the grid, so that the pattern shows exactly the
+    weights that the context was computed with. For fresh noise give another seed: one for each step of training or
+    decoding and for each layer. The hard form is `Hard(StraightThrough(GumbelSoftmax(…)))`.
 
     Args:
         seed: from 0 to 2⁶³ - 1.
@@ -50,5 +50,5 @@ class GumbelSoftmax(Normaliser):
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Softmax of the noisy scores."""
+        """Return softmax of the scores plus noise."""
         return torch.softmax((masked + gumbel(self.seed, tile, masked)) / self.temperature, dim=-1)

@@ -2,11 +2,11 @@
 
     weights = 1 at argmax(preference), 0 elsewhere
 
-Which key is chosen, and whether a gradient passes, is a `Choice`:
+A `Choice` decides which key is chosen, and whether a gradient passes:
 
     Largest()                the largest score; no gradient reaches query and key
     Sampled(seed)            drawn with the probabilities of softmax; no gradient either: train with `reinforce`
-    StraightThrough(soft)    the largest weight of another normaliser, and its gradient, as if nothing had been chosen
+    StraightThrough(soft)    the largest weight of another normaliser, with that normaliser's gradient
 
 Source: Xu et al. 2015, section 4.1.
 """
@@ -27,11 +27,11 @@ from regard.attention.representation import describe
 
 
 class Choice(ABC):
-    """Which one key a query takes."""
+    """A rule that chooses one key for each query."""
 
     @abstractmethod
     def preference(self, masked: Rows, tile: Tile) -> Rows:
-        """Numbers of which the largest is chosen; the gradient of the weights goes to them unchanged."""
+        """Return numbers of which the largest is chosen; the gradient of the weights is passed to them unchanged."""
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (most choices fit every grid)
         """Raise ValueError, naming what would fit, if this choice does not fit the grid."""
@@ -45,7 +45,7 @@ class Largest(Choice):
     """The key with the largest score. No gradient reaches query and key."""
 
     def preference(self, masked: Rows, tile: Tile) -> Rows:
-        """The scores."""
+        """Return the scores."""
         return masked.detach()
 
 
@@ -53,9 +53,9 @@ class Largest(Choice):
 class Sampled(Choice):
     """A key drawn with the probabilities softmax(scores / temperature). No gradient reaches query and key.
 
-    The draw is a function of the seed and of the places in the grid, so that the pattern shows just the choices that
-    the context was read with. For fresh draws give another seed: each step of training or decoding and each layer its
-    own.
+    The draw is a function of the seed and of the places in the grid, so that the pattern shows exactly the choices
+    that the context was computed with. For fresh draws give another seed: one for each step of training or decoding
+    and for each layer.
 
     Args:
         seed: from 0 to 2⁶³ - 1.
@@ -80,13 +80,13 @@ class Sampled(Choice):
             )
 
     def preference(self, masked: Rows, tile: Tile) -> Rows:
-        """Scores with noise, whose largest falls on each key with its softmax probability."""
+        """Return scores plus noise; the largest falls on each key with the key's softmax probability."""
         return masked.detach() / self.temperature + gumbel(self.seed, tile, masked)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StraightThrough(Choice):
-    """The key with the largest weight of another normaliser; backward, that normaliser's gradient.
+    """The key with the largest weight of another normaliser; the backward pass uses that normaliser's gradient.
 
     Args:
         soft: e.g. `GumbelSoftmax(seed)`, with which the key is drawn instead of being the largest.
@@ -104,7 +104,7 @@ class StraightThrough(Choice):
             )
 
     def preference(self, masked: Rows, tile: Tile) -> Rows:
-        """The weights of the other normaliser."""
+        """Return the weights of the other normaliser."""
         return self.soft.weights(masked, tile)
 
     def check(self, grid: Grid) -> None:
@@ -114,9 +114,9 @@ class StraightThrough(Choice):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Hard(Normaliser):
-    """All weight on one key for each query: the largest score unless another choice is given; of equals, the first.
+    """All weight on one key for each query: by default the largest score; of equal scores, the first.
 
-    Scores that differ by no more than their rounding count as whichever the kernel makes larger.
+    Of scores that differ only by rounding, either may be the largest.
 
     >>> import torch
     >>> from regard import Hard, Sampled, attend
@@ -138,7 +138,7 @@ class Hard(Normaliser):
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """1 for the chosen key of each row."""
+        """Return 1 for the chosen key of each row and 0 for the others."""
         return _Chosen.apply(self.choose.preference(masked, tile))  # type: ignore[no-untyped-call]
 
     def check(self, grid: Grid) -> None:
@@ -147,7 +147,7 @@ class Hard(Normaliser):
 
 
 class _Chosen(torch.autograd.Function):
-    """1 at the largest number of each row, 0 elsewhere; backward, the gradient as it comes."""
+    """1 at the largest number of each row, 0 elsewhere; the backward pass passes the gradient on unchanged."""
 
     generate_vmap_rule = True
 
@@ -159,7 +159,7 @@ class _Chosen(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        """Nothing need be known later."""
+        """Save nothing for the backward pass."""
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:

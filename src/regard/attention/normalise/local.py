@@ -1,10 +1,10 @@
-"""Local attention around a predicted place: each query reads near one position, which it predicts itself.
+"""Local attention around a predicted position: each query predicts one position and reads the keys near it.
 
     centre  = length · sigmoid(v · tanh(W query))                                        PredictedCentre
     weights = softmax(scores) · exp(-(key's position - centre)² / (2 (reach / 2)²))      Local
 
-The softmax goes over the keys that are at most `reach` from the centre. Local attention around a given place
-(local-m) is a mask, `Window`.
+The softmax goes over the keys that are at most `reach` from the centre. Local attention around the query's own
+position (local-m) is a mask, `Window`.
 
 Source: Luong, Pham & Manning 2015, section 3.2, equations 9 and 10.
 """
@@ -28,8 +28,9 @@ class Local(Normaliser):
     A query that sees no key near its centre has weights 0.
 
     Args:
-        centre: the position of each query's centre among the keys, counted from 0; it need not be whole.
-        reach: D in the paper: how far from the centre keys are read; the Gaussian's standard deviation is half of it.
+        centre: the position of each query's centre among the keys, counted from 0; fractions are allowed.
+        reach: D in the paper, the largest distance from the centre at which keys are read; the Gaussian has half of it
+            as standard deviation.
 
     Raises:
         ValueError: a reach that is not above 0 and finite.
@@ -53,13 +54,13 @@ class Local(Normaliser):
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Softmax near the centre of each row, times the Gaussian."""
+        """Return softmax over the keys near each row's centre, times the Gaussian."""
         distance = tile.along(3, masked.device) - tile.select(self.centre[..., None]).to(masked)
         near = (distance.abs() <= self.reach) & (masked != -math.inf)  # and not (>), so that a NaN stays one
         return Softmax()(masked, near, tile) * torch.exp(-2 * (distance / self.reach) ** 2)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if there is not one centre for each query."""
+        """Raise ValueError unless there is one centre for each query."""
         if self.centre.ndim != 3 or not grid.admits(self.centre[..., None]):
             raise ValueError(
                 f"centre of shape {list(self.centre.shape)} for {grid}; "
@@ -89,6 +90,6 @@ class PredictedCentre(nn.Module):
     def forward(
         self, query: Float[Tensor, "batch heads queries d_query"], length: int | Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch heads queries"]:
-        """The centre of each query, between 0 and the number of keys, which may differ between batch items."""
+        """Return the centre of each query, between 0 and the number of keys, which may differ between batch items."""
         lengths = length[:, None, None] if isinstance(length, Tensor) else length
         return lengths * torch.sigmoid(self.place(torch.tanh(self.hidden(query)))[..., 0])

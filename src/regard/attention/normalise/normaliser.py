@@ -1,7 +1,7 @@
-"""What every normaliser is: a rule that turns whole rows of scores into weights.
+"""The base class of normalisers: a normaliser turns whole rows of scores into weights.
 
-A query that sees no key has weights 0. Its row is set aside before it is normalised, and nothing is ever mended after,
-so that a NaN in the input still shows.
+A query that sees no key has weights 0. Its row is replaced before it is normalised, and no NaN is ever replaced, so
+that a NaN in the input shows in the output.
 """
 
 import math
@@ -14,20 +14,20 @@ from regard.attention.grid.grid import Grid, Tile
 from regard.attention.representation import describe
 
 Rows = Float[Tensor, "batch heads queries keys"]
-"""Each query of a tile over all of the grid's keys."""
+"""Numbers of each query of a tile for all keys of the grid."""
 
 
 class Normaliser(ABC):
-    """From the scores of one query over all keys to its weights."""
+    """A rule that turns the scores of a query over all keys into its weights."""
 
     across_heads = False
-    """Whether the weights of one head follow from the scores of all heads, which are then asked for together."""
+    """Whether the weights of one head depend on the scores of all heads, which are then computed together."""
 
     signed = False
-    """Whether weights may be negative, so that a row is no distribution and has no entropy."""
+    """Whether weights may be negative, so that a row is not a distribution and has no entropy."""
 
     def __call__(self, scores: Rows, keep: Bool[Tensor, "#batch #heads #queries #keys"] | None, tile: Tile) -> Rows:
-        """The weights of whole rows: 0 where keep is False, and in the rows of queries that see no key."""
+        """Return the weights of whole rows: 0 where keep is False, and 0 in the rows of queries that see no key."""
         if scores.shape[-1] == 0:
             return scores
         if keep is None:
@@ -38,7 +38,7 @@ class Normaliser(ABC):
 
     @abstractmethod
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """The weights of rows in which at least one score is above -∞; a key with score -∞ gets weight 0."""
+        """Return the weights of rows in which at least one score is above -∞; a score of -∞ gives weight 0."""
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (most normalisers fit every grid)
         """Raise ValueError, naming what would fit, if this normaliser does not fit the grid."""

@@ -14,7 +14,7 @@ from regard.attention.normalise.normaliser import Normaliser, Rows
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SoftmaxPlusOne(Normaliser):
-    """Weights in proportion to the exponential of the scores; a row of low scores sums to nearly 0.
+    """Softmax with 1 added to the sum of exponentials; a row of low scores sums to nearly 0.
 
     Equals `Softmax(sinks=torch.zeros(heads))`, for any number of heads.
 
@@ -28,5 +28,5 @@ class SoftmaxPlusOne(Normaliser):
     """
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Softmax over the keys and one more of score 0, whose weight is left out."""
+        """Return softmax over the keys and one further score of 0, whose weight is dropped."""
         return torch.softmax(F.pad(masked, (0, 1)), dim=-1)[..., :-1]

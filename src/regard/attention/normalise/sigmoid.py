@@ -1,4 +1,4 @@
-"""Sigmoid: every key is weighed by itself, and none competes with another.
+"""Sigmoid: the weight of a key depends on its own score only, so keys do not compete.
 
 weights = 1 / (1 + exp(-(scores + bias)))
 """
@@ -14,17 +14,18 @@ from regard.attention.normalise.normaliser import Normaliser, Rows
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sigmoid(Normaliser):
-    """Weights between 0 and 1 for each key by itself; a row sums to anything from 0 to the number of its keys.
+    """A weight between 0 and 1 for each key by itself; a row sums to anything from 0 to the number of its keys.
 
     Args:
-        bias: added to all scores. None = -log(keys that the query sees), with which scores of 0 give a row that sums
-            to nearly 1, whatever the length.
+        bias: added to all scores. None = -log(number of keys that the query sees), so that a row of scores 0 sums to
+            nearly 1, whatever its length.
 
     Raises:
         ValueError: a bias that is not finite.
 
-    Departure: the paper's bias is -log(length) for every query. Counting the keys that are seen is the same without a
-    mask, and keeps a masked key as good as an absent one; for the paper's under a mask give bias=-math.log(length).
+    Departure: the paper's bias is -log(length) for every query. The number of keys that a query sees is the same
+    without a mask, and a masked key then changes nothing; for the paper's bias under a mask give
+    bias=-math.log(length).
 
     >>> import torch
     >>> from regard import Sigmoid, attend
@@ -45,7 +46,7 @@ class Sigmoid(Normaliser):
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """The sigmoid of each score."""
+        """Return the sigmoid of each score plus the bias."""
         if self.bias is not None:
             return torch.sigmoid(masked + self.bias)
         seen = (masked != -math.inf).sum(dim=-1, keepdim=True)

@@ -20,8 +20,8 @@ class Softmax(Normaliser):
 
     Args:
         temperature: scores are divided by it. 0 = all weight on the largest score, ties share; large = nearly uniform.
-        sinks: one extra score for each head that takes weight and gives no value, so that the rows sum to less than 1;
-            trained where it is a parameter.
+        sinks: one extra score for each head that takes weight and has no value, so that the rows sum to less than 1;
+            trained if it is a parameter.
 
     Raises:
         ValueError: a negative temperature, or one so small that scores become infinite.
@@ -46,7 +46,7 @@ class Softmax(Normaliser):
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Softmax over the keys, and the sink where there is one."""
+        """Return softmax over the keys and the sink, without the weight of the sink."""
         if self.sinks is None:
             return self._softmax(masked)
         sinks = tile.select(self.sinks[:, None, None]).to(masked).expand(*masked.shape[:-1], 1)
@@ -59,7 +59,7 @@ class Softmax(Normaliser):
         return torch.softmax(scores / self.temperature if self.temperature != 1 else scores, dim=-1)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if there is not one sink for each head."""
+        """Raise ValueError unless there is one sink for each head."""
         if self.sinks is not None and self.sinks.shape != (grid.heads,):
             raise ValueError(
                 f"sinks of shape {list(self.sinks.shape)} with {grid.heads} heads; give one number for each head."

@@ -1,4 +1,4 @@
-"""Sparsemax: the point of the simplex that is nearest to the scores; weak keys get exactly 0.
+"""Sparsemax: the point of the simplex that is nearest to the scores; keys with low scores get exactly 0.
 
 weights = max(scores - threshold, 0)         with the one threshold for which they sum to 1
 """
@@ -13,7 +13,7 @@ from regard.attention.normalise.normaliser import Normaliser, Rows
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sparsemax(Normaliser):
-    """Weights by Euclidean projection onto the simplex: they sum to 1 and weak keys get exactly 0.
+    """Weights by Euclidean projection onto the simplex: they sum to 1, and keys with low scores get exactly 0.
 
     A key whose score is 1 or more below the largest never gets weight. Equals `Entmax(alpha=2.0)`.
 
@@ -28,25 +28,25 @@ class Sparsemax(Normaliser):
     """
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """The projection of each row."""
+        """Return the projection of each row onto the simplex."""
         return sparsemax(masked)
 
 
 def sparsemax(scores: Rows) -> Rows:
-    """The projection of each row onto the simplex.
+    """Return the projection of each row onto the simplex.
 
-    Sorting finds which keys get weight. On these the weights are linear in the scores, so that autograd's gradient
-    is the exact one.
+    Sorting finds the support, the keys with weight. On the support the weights are linear in the scores, so that
+    autograd computes the exact gradient.
     """
     below = scores - scores.amax(dim=-1, keepdim=True).detach()
-    support = supported(below.detach())
+    support = support_of(below.detach())
     threshold = (below.masked_fill(~support, 0.0).sum(dim=-1, keepdim=True) - 1) / support.sum(dim=-1, keepdim=True)
     # ~(<) and not (>=), so that a NaN stays one
     return (below - threshold).masked_fill(~support, 0.0).clamp_min(0.0)
 
 
-def supported(below: Rows) -> torch.Tensor:
-    """Which keys get weight, from scores whose largest is 0."""
+def support_of(below: Rows) -> torch.Tensor:
+    """Return True for the keys with weight, given scores whose largest is 0."""
     strongest = below.clamp_min(-2.0).sort(dim=-1, descending=True).values  # below -1 there is no weight
     count = torch.arange(1, below.shape[-1] + 1, device=below.device)
     size = (1 + count * strongest > strongest.cumsum(dim=-1)).sum(dim=-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Talking heads: every head's scores, and then every head's weights, are a mixture of all heads'.
+"""Talking heads: the scores of each head, and then its weights, are mixtures of those of all heads.
 
 scores_h  = Σ_g before_hg · scores_g
 weights_h = Σ_g after_hg · normalise(scores)_g
@@ -17,20 +17,20 @@ from regard.attention.stages import parameters_in, replace_parameters
 
 
 class TalkingHeads(nn.Module, Normaliser):
-    """Normalise with heads that hear each other: learned mixtures of their scores before, of their weights after.
+    """A normaliser between two learned mixtures over heads: of the scores before it, of the weights after it.
 
-    A row sums to what the mixture makes of 1: the sum of `after`'s row for its head, and the weights may be negative.
-    Both mixtures start as the identity, where the heads do not talk. What the mask bars in a head stays barred there;
-    a score that is barred in one head is heard as 0 in the others.
+    The weights of a head may be negative, and a row sums to the sum of the head's row of `after`. Both mixtures start
+    as the identity, so that heads do not mix. A key that the mask bars in a head stays barred in that head; its score
+    counts as 0 in the mixtures of the other heads.
 
-    The weights of one head need the scores of all: looking at one costs what looking at all does. They are no
-    distribution once heads talk, so a pattern of them has no entropy. For one key a head, normalise by `Hard(…)`.
+    The weights of one head depend on the scores of all heads, so computing one head costs as much as computing all.
+    Mixed weights are not a distribution, so their pattern has no entropy. For one key a head, normalise by `Hard(…)`.
 
     Args:
-        normalise: what turns the mixed scores into weights.
+        normalise: the normaliser that turns the mixed scores into weights.
 
     Raises:
-        ValueError: no heads.
+        ValueError: n_heads below 1.
 
     >>> from regard import TalkingHeads, attend
     >>> talking = TalkingHeads(n_heads=2)
@@ -59,24 +59,24 @@ class TalkingHeads(nn.Module, Normaliser):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Every head hears itself alone."""
+        """Set both mixtures to the identity."""
         nn.init.eye_(self.before)
         nn.init.eye_(self.after)
 
     def forward(self, scores: Rows, keep: Bool[Tensor, "#batch #heads #queries #keys"] | None, tile: Tile) -> Rows:
-        """The mixed weights of whole rows of all heads."""
+        """Return the mixed weights of whole rows of all heads."""
         assert scores.shape[1] == self.n_heads, "the weights of one head need the scores of all"
-        heard = scores if keep is None else scores.masked_fill(~keep, 0.0)
+        visible = scores if keep is None else scores.masked_fill(~keep, 0.0)
         normalise = replace_parameters(self.normalise, (getattr(self, f"held_{number}") for number in count()))
-        weights = mixed(normalise(mixed(heard, self.before), keep, tile), self.after)
+        weights = mixed(normalise(mixed(visible, self.before), keep, tile), self.after)
         return weights if keep is None else weights.masked_fill(~keep, 0.0)
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """The weights of scores that are mixed already."""
+        """Return the weights of scores that are mixed already."""
         return self.normalise.weights(masked, tile)
 
     def check(self, grid: Grid) -> None:
-        """There must be as many heads as talk."""
+        """Raise ValueError unless the grid has as many heads as the mixtures."""
         if self.n_heads != grid.heads:
             raise ValueError(
                 f"TalkingHeads mixes {self.n_heads} heads and query has {grid.heads} heads; "
@@ -85,11 +85,11 @@ class TalkingHeads(nn.Module, Normaliser):
         self.normalise.check(grid)
 
     def extra_repr(self) -> str:
-        """Sizes and whatever is not its default."""
+        """Return the arguments that repr shows."""
         inner = "" if repr(self.normalise) == "Softmax()" else f", normalise={self.normalise!r}"
         return f"n_heads={self.n_heads}{inner}"
 
 
 def mixed(rows: Rows, mixture: Float[Tensor, "heads heads"]) -> Rows:
-    """What each head hears of all heads."""
+    """Return each head's mixture of the rows of all heads."""
     return torch.einsum("bgqk,hg->bhqk", rows, mixture.to(rows))

@@ -14,11 +14,11 @@ from regard.attention.normalise.normaliser import Normaliser, Rows
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TopK(Normaliser):
-    """Softmax over the `n` largest scores of each query; all of them where it sees fewer keys.
+    """Softmax over the `n` largest scores of each query; over all scores if the query sees fewer keys.
 
     Scores that tie with the n-th largest are all kept, so that the order of the keys never matters. The gradient is the
-    softmax's over the kept keys. Two scores that differ only by rounding may change places at the border when another
-    part of the pattern is asked for.
+    softmax's over the kept keys. Of two scores that differ only by rounding, either may be the n-th largest when
+    another part of the pattern is computed.
 
     Args:
         n: at least 1.
@@ -43,6 +43,6 @@ class TopK(Normaliser):
             raise ValueError(f"n={self.n} is how many of the largest scores get weight, so it must be at least 1.")
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Softmax over the largest scores of each row."""
+        """Return softmax over the largest scores of each row."""
         smallest = masked.detach().topk(min(self.n, masked.shape[-1]), dim=-1).values[..., -1:]
         return torch.softmax(masked.masked_fill(masked < smallest, -math.inf), dim=-1)

@@ -1,4 +1,4 @@
-"""Cosine scores: how far query and key point the same way, whatever their lengths.
+"""Cosine scores: a query and a key match if they point the same way, whatever their lengths.
 
 scores = scale · cos(query, key)
 """
@@ -12,7 +12,7 @@ from regard.attention.representation import short_repr
 from regard.attention.scores.score import DotScore
 
 SWIN_SCALE = 10.0
-"""Where the scale starts in Swin Transformer v2's code."""
+"""The scale that Swin Transformer v2's code starts from."""
 
 
 class Cosine(nn.Module, DotScore):
@@ -20,11 +20,10 @@ class Cosine(nn.Module, DotScore):
 
         scores = scale · query · key / (‖query‖ ‖key‖)
 
-    A vector of zeros points nowhere: its cosine with every other is 0. Half-precision inputs are matched in float32,
-    as the pattern shows them.
+    The cosine with a vector of zeros is 0. Half-precision inputs are multiplied in float32, as the pattern shows them.
 
     Args:
-        scale: a number; or a tensor of one number, or of one a head, which is learned if it is an nn.Parameter.
+        scale: a number; or a tensor of one number or of one number for each head, learned if it is an nn.Parameter.
 
     Raises:
         ValueError: a scale of another shape.
@@ -58,8 +57,8 @@ class Cosine(nn.Module, DotScore):
         query: Float[Tensor, "query_batch heads queries d_key"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "query_batch heads queries d_key"], Float[Tensor, "key_batch key_heads keys d_key"]]:
-        """The directions of both, the query's times the scale."""
-        return self.by_head(query) * direction(query), direction(key)
+        """Return the unit vectors of both, the query's times the scale; their dot product is the score."""
+        return self.scale_by_head(query) * unit_vectors(query), unit_vectors(key)
 
     def forward(
         self,
@@ -67,35 +66,35 @@ class Cosine(nn.Module, DotScore):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """The scores of one tile, from its own queries and keys."""
-        return tile.select(self.by_head(query)) * direction(query) @ direction(key).mT
+        """Return the scores of a tile."""
+        return tile.select(self.scale_by_head(query)) * unit_vectors(query) @ unit_vectors(key).mT
 
-    def by_head(self, query: Tensor) -> Float[Tensor, "#heads 1 1"]:
-        """The scale in the type and place of the query, shaped so that it broadcasts over heads."""
+    def scale_by_head(self, query: Tensor) -> Float[Tensor, "#heads 1 1"]:
+        """Return the scale in the type and on the device of the query, shaped so that it broadcasts over heads."""
         return torch.as_tensor(self.scale, dtype=query.dtype, device=query.device).reshape(-1, 1, 1)
 
     def check(self, grid: Grid) -> None:
-        """There must be one scale, or one for each head."""
+        """Raise ValueError unless there is one scale, or one for each head."""
         if isinstance(self.scale, Tensor) and self.scale.numel() not in (1, grid.heads):
             raise ValueError(
                 f"scale has {self.scale.numel()} numbers with {grid.heads} heads; give one, or one for each head."
             )
 
     def extra_repr(self) -> str:
-        """The scale, where it is not the default."""
+        """Return the scale unless it is the default."""
         is_default = not isinstance(self.scale, Tensor) and self.scale == SWIN_SCALE
         return "" if is_default else f"scale={short_repr(self.scale)}"
 
 
-def direction(vector: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
-    """The vectors at length 1, those of zeros as they are.
+def unit_vectors(vector: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
+    """Return each vector divided by its length; a vector of zeros stays zeros.
 
     >>> import torch
-    >>> direction(torch.tensor([[3e-30, 4e-30], [0.0, 0.0]]))
+    >>> unit_vectors(torch.tensor([[3e-30, 4e-30], [0.0, 0.0]]))
     tensor([[0.6000, 0.8000],
             [0.0000, 0.0000]])
     """
     largest = vector.detach().abs().amax(dim=-1, keepdim=True)
-    vector = vector / largest.masked_fill(largest == 0, 1.0)  # so that no square is too small or too large to be held
+    vector = vector / largest.masked_fill(largest == 0, 1.0)  # so that no square underflows or overflows
     length = torch.linalg.vector_norm(vector, dim=-1, keepdim=True)
     return vector / length.masked_fill(length == 0, 1.0)

@@ -1,4 +1,4 @@
-"""Scores by nearness: the nearer a key lies to the query, the higher its score.
+"""Distance scores: the nearer a key lies to the query, the higher its score.
 
 scores = -scale · ‖query - key‖²
 """
@@ -20,8 +20,8 @@ class Distance(DotScore):
 
         scores = -scale · ‖query - key‖² = scale · (2 query · key - ‖query‖² - ‖key‖²)
 
-    The origin is first moved to the median of the keys: that changes no distance, and keeps the squares small, so that
-    few digits cancel. A few keys far from all others, such as those that a mask bars, do not move a median.
+    The origin is first moved to the median of the keys: distances stay as they are, and the squares become small, so
+    that few digits cancel. A few keys far from all others, such as masked keys, do not move the median.
 
     >>> import torch
     >>> from regard import Distance, attend
@@ -39,16 +39,16 @@ class Distance(DotScore):
         query: Float[Tensor, "query_batch heads queries d_key"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "_ heads queries width"], Float[Tensor, "key_batch key_heads keys width"]]:
-        """[2 query ; ‖query‖² ; 1] and [key ; -1 ; -‖key‖²], whose product is the score."""
-        places = torch.linspace(0, key.shape[2] - 1, 256, dtype=torch.float32, device=key.device)
-        places = places.round().long().clamp_min(0)
-        some = F.pad(key.detach(), (0, 0, 0, 1), value=torch.inf).index_select(2, places)
-        some = some.where(some.isfinite(), torch.inf).sort(dim=2).values
-        median = some[:, :, 127, None].nan_to_num(posinf=0.0)  # where few keys are finite, any place will do
+        """Return [2 query ; ‖query‖² ; 1] and [key ; -1 ; -‖key‖²], whose dot product is the score."""
+        positions = torch.linspace(0, key.shape[2] - 1, 256, dtype=torch.float32, device=key.device)
+        positions = positions.round().long().clamp_min(0)
+        sample = F.pad(key.detach(), (0, 0, 0, 1), value=torch.inf).index_select(2, positions)
+        sample = sample.where(sample.isfinite(), torch.inf).sort(dim=2).values
+        median = sample[:, :, 127, None].nan_to_num(posinf=0.0)  # where few keys are finite, any origin will do
         query, key = query - median.repeat_interleave(query.shape[1] // key.shape[1], dim=1), key - median
-        far, near = (x.square().sum(dim=-1, keepdim=True) for x in (query, key))
-        query = self.scale * torch.cat([2 * query, far, torch.ones_like(far)], dim=-1)
-        return query, torch.cat([key, -torch.ones_like(near), -near], dim=-1)
+        query_square, key_square = (x.square().sum(dim=-1, keepdim=True) for x in (query, key))
+        query = self.scale * torch.cat([2 * query, query_square, torch.ones_like(query_square)], dim=-1)
+        return query, torch.cat([key, -torch.ones_like(key_square), -key_square], dim=-1)
 
     def __repr__(self) -> str:
         return describe(self)

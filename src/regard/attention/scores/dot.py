@@ -1,7 +1,7 @@
-"""Dot-product scores: how well a query and a key match is the product of the two vectors, summed.
+"""Dot-product scores: a query and a key match as well as their dot product says.
 
     Dot         scores = query · key
-    ScaledDot   scores = scale · query · key, then softcap, then bias
+    ScaledDot   scores = scale · query · key          scale = 1 / sqrt(d_key); then a softcap and a bias, if given
 
 Source: Luong, Pham & Manning 2015, section 3.1 (dot); Vaswani et al. 2017, equation 1 (scaled).
 """
@@ -20,6 +20,22 @@ from regard.attention.scores.biases.bias import Bias, Rounded
 from regard.attention.scores.score import Score
 
 
+def scaled_dot_scores(
+    query: Float[Tensor, "batch heads queries d_key"],
+    key: Float[Tensor, "batch heads keys d_key"],
+    scale: float,
+    softcap: float | None = None,
+    bias: Float[Tensor, "#batch #heads #queries #keys"] | None = None,
+) -> Float[Tensor, "batch heads queries keys"]:
+    """Return scale · query · key for every query and key, bounded by the softcap, plus the bias."""
+    scores = query @ key.mT * scale
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    if bias is not None:
+        scores = scores + bias
+    return scores
+
+
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ScaledDot(Score):
     """The dot product of query and key, scaled so that wide vectors do not push softmax where its gradient vanishes.
@@ -31,13 +47,13 @@ class ScaledDot(Score):
         scale: None = 1 / sqrt(d_key).
         softcap: bounds the scores to ±softcap, smoothly; None = no bound.
         bias: numbers added to the scores: a tensor that broadcasts to [batch heads queries keys], trainable if it is,
-            or a rule such as `Alibi()`, so that no such tensor need exist. Either is taken in the query's type, as the
-            fused kernel takes it; -∞ bars a key as a mask does.
+            or a rule such as `Alibi()`, so that no such tensor need exist. The numbers are rounded to the query's
+            type, as the fused kernel needs them; -∞ bars a key as a mask does.
 
     Raises:
         ValueError: a scale that is not finite, or a softcap that is not above 0.
-        TypeError: a scale that is no number, or one that is to be learned; a bias that is not of floating-point
-            numbers, or neither tensor nor rule.
+        TypeError: a scale that is no number, or a tensor that requires gradients; a bias that is neither a tensor of
+            floating-point numbers nor a rule.
 
     Source: Vaswani et al. 2017, equation 1; softcap: Gemma 2, 2024, section 2; bias: Raffel et al. 2020, section 2.1.
     """
@@ -66,7 +82,7 @@ class ScaledDot(Score):
             )
 
     def factor(self, d_key: int) -> float:
-        """What the products are multiplied by."""
+        """Return the number that the dot products are multiplied by."""
         return 1 / math.sqrt(d_key) if self.scale is None else self.scale
 
     def __call__(
@@ -75,27 +91,23 @@ class ScaledDot(Score):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """The scores of one tile, from its own queries and keys."""
-        scores = query @ key.mT * self.factor(query.shape[-1])
-        if self.softcap is not None:
-            scores = self.softcap * torch.tanh(scores / self.softcap)
-        if self.bias is not None:
-            scores = scores + self.biases(tile, scores.device, scores.dtype).to(scores)
-        return scores
+        """Return the scores of a tile."""
+        bias = None if self.bias is None else self.biases(tile, query.device, query.dtype).to(query)
+        return scaled_dot_scores(query, key, self.factor(query.shape[-1]), self.softcap, bias)
 
     def biases(
         self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32
     ) -> Float[Tensor, "#batch #heads #queries #keys"]:
-        """The numbers that the bias adds to the scores of a tile; a rule computes them in `dtype`."""
+        """Return the numbers that the bias adds to the scores of a tile; a rule computes them in `dtype`."""
         assert self.bias is not None
         return self.bias(tile, device, dtype) if isinstance(self.bias, Bias) else tile.select(self.bias)
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """False where the bias is -∞: the kernel takes it for a mask."""
+        """Return False where the bias is -∞, which the fused kernel treats as masked; None without a bias."""
         return None if self.bias is None else self.biases(tile, torch.device("cpu")) != -torch.inf
 
     def of_type(self, query: Tensor) -> "ScaledDot":
-        """The same score with its bias in the type and place of the query."""
+        """Return the score with its bias converted to the type and device of the query."""
         if isinstance(self.bias, Bias):
             return replace(self, bias=Rounded(self.bias, query.dtype, query.device))
         return self if self.bias is None else replace(self, bias=self.bias.to(query))
@@ -115,7 +127,7 @@ class ScaledDot(Score):
 
 
 def fixed_scale(scale: object) -> float:
-    """A scale as a float; refused if it is to be learned, no number, or not finite.
+    """Return a scale as a float; raise if it requires gradients, is no number, or is not finite.
 
     >>> fixed_scale(torch.tensor(0.5))
     0.5

@@ -7,16 +7,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.grid.grid import Tile
 from regard.attention.scores.score import DotScore, check_built_for, check_sizes
 
 
 class General(nn.Module, DotScore):
-    """The dot product of the key and the query, once the query is projected to the key's width.
+    """The dot product of the key and the query, after a learned matrix projects the query to the key's width.
 
         scores = queryᵀ W key
 
-    One matrix serves all heads; for one of its own in each, project the heads before attend as `MultiHeadAttention`
-    does. Half-precision inputs are projected and matched in float32, as the pattern shows them.
+    One matrix serves all heads; for a matrix in each head, project the heads before `attend`, as `MultiHeadAttention`
+    does. Half-precision inputs are projected and multiplied in float32, as the pattern shows them.
 
     Args:
         d_query, d_key: widths of the queries and of the keys; W is [d_query d_key].
@@ -41,23 +42,30 @@ class General(nn.Module, DotScore):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """From a uniform distribution that keeps the projection's size (Glorot & Bengio 2010)."""
+        """Draw W from a uniform distribution that keeps the size of what comes in (Glorot & Bengio 2010)."""
         nn.init.xavier_uniform_(self.weight)
+
+    def forward(
+        self,
+        query: Float[Tensor, "batch heads queries d_query"],
+        key: Float[Tensor, "batch heads keys d_key"],
+        tile: Tile,
+    ) -> Float[Tensor, "batch heads queries keys"]:
+        """Return queryᵀ W key for every query and key of a tile."""
+        return query @ self.weight.to(query) @ key.mT
 
     def as_dot(
         self,
         query: Float[Tensor, "query_batch heads queries d_query"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "query_batch heads queries d_key"], Float[Tensor, "key_batch key_heads keys d_key"]]:
-        """The projected query, and the key as it is."""
+        """Return Wᵀ query and the key, whose dot product is the score."""
         return query @ self.weight.to(query), key
 
-    forward = DotScore.__call__
-
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """The widths must be those of W."""
+        """Raise ValueError unless queries and keys have the widths of W."""
         check_built_for(self, (self.weight.shape[0], self.weight.shape[1]), (d_query, d_key))
 
     def extra_repr(self) -> str:
-        """The widths."""
+        """Return the arguments that repr shows."""
         return f"d_query={self.weight.shape[0]}, d_key={self.weight.shape[1]}"

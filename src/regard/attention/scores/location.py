@@ -1,6 +1,6 @@
-"""Location scores: where a query looks follows from the query alone, whatever the keys hold.
+"""Location scores: a score for each position, computed from the query alone, whatever the keys hold.
 
-scores = W query            key j's score is row j
+scores = W query            row j of W gives the score of key j
 """
 
 import torch
@@ -12,17 +12,17 @@ from regard.attention.scores.score import DotScore, check_sizes
 
 
 class Location(nn.Module, DotScore):
-    """A score for each place in the source, from the query only.
+    """A score for each position in the source, computed from the query alone.
 
-        scores = W query            key j's score is row j
+        scores = W query            row j of W gives the score of key j
 
-    Half-precision inputs are matched in float32, as the pattern shows them.
+    Half-precision inputs are multiplied in float32, as the pattern shows them.
 
-    Departure: the paper leaves the keys past the last row of W out; here they are refused, so that none is lost unseen.
+    Departure: the paper ignores keys beyond the last row of W; here a call with more keys than rows raises ValueError.
 
     Args:
         d_query: width of the queries.
-        max_keys: how many places W has scores for; fewer keys use its first rows.
+        max_keys: the number of rows of W; fewer keys use the first rows.
 
     Raises:
         ValueError: a size below 1.
@@ -43,7 +43,7 @@ class Location(nn.Module, DotScore):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """From a uniform distribution that keeps the size of what comes in (Glorot & Bengio 2010)."""
+        """Draw W from a uniform distribution that keeps the size of what comes in (Glorot & Bengio 2010)."""
         nn.init.xavier_uniform_(self.weight)
 
     def as_dot(
@@ -51,7 +51,7 @@ class Location(nn.Module, DotScore):
         query: Float[Tensor, "query_batch heads queries d_query"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "query_batch heads queries d_query"], Float[Tensor, "1 key_heads keys d_query"]]:
-        """The query as it is, and a row of W in place of each key."""
+        """Return the query, and a row of W in place of each key; their dot product is the score."""
         rows = self.weight[: key.shape[2]].to(query)
         return query, rows.expand(1, key.shape[1], -1, -1)
 
@@ -61,11 +61,11 @@ class Location(nn.Module, DotScore):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """The scores of one tile: the rows of W for the places of its keys."""
+        """Return the scores of a tile: the products with the rows of W at the positions of its keys."""
         return query @ select_positions(self.weight, 0, tile.keys).to(query).mT
 
     def check(self, grid: Grid) -> None:
-        """There must be a row of W for each key."""
+        """Raise ValueError unless W has a row for each key."""
         if grid.keys > len(self.weight):
             raise ValueError(
                 f"there are {grid.keys} keys and this Location has scores for {len(self.weight)} places; "
@@ -73,7 +73,7 @@ class Location(nn.Module, DotScore):
             )
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """The queries' width must be that of W; the keys' is not used."""
+        """Raise ValueError unless queries have the width of W; the width of the keys does not matter."""
         if d_query != self.weight.shape[1]:
             raise ValueError(
                 f"query has width {d_query}; this Location was built for queries of width {self.weight.shape[1]}, "
@@ -81,5 +81,5 @@ class Location(nn.Module, DotScore):
             )
 
     def extra_repr(self) -> str:
-        """The width, and the most keys."""
+        """Return the arguments that repr shows."""
         return f"d_query={self.weight.shape[1]}, max_keys={len(self.weight)}"

@@ -1,9 +1,9 @@
-"""Keys projected once and read at every step, as a decoder does that looks at one memory again and again.
+"""Prepared keys: a decoder that reads the same memory at every step projects the keys once.
 
     scores = of_prepared(query, prepare(key))
 
-A score with a matrix of its own for the keys is `Preparable`: `prepare` is the part that needs no query. `Prepared` is
-the same score for keys that are prepared already.
+A score that projects the keys by a matrix of its own is `Preparable`: `prepare` is the part that needs no query.
+`Prepared` wraps such a score for keys that are projected already.
 """
 
 from abc import abstractmethod
@@ -17,14 +17,14 @@ from regard.attention.scores.score import Score, check_built_for
 
 
 class Preparable(Score):
-    """A score that begins by projecting each key, whatever the query."""
+    """A score whose first step is to project each key, whatever the query."""
 
     d_query: int
     d_hidden: int
 
     @abstractmethod
     def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
-        """The keys, projected."""
+        """Return the projected keys."""
 
     @abstractmethod
     def of_prepared(
@@ -33,7 +33,7 @@ class Preparable(Score):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """The scores of one tile, from keys that are prepared."""
+        """Return the scores of a tile, given projected keys."""
 
     def __call__(
         self,
@@ -41,13 +41,13 @@ class Preparable(Score):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """The scores of one tile, from its own queries and keys."""
+        """Return the scores of a tile."""
         return self.of_prepared(query, self.prepare(key), tile)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared(Score):
-    """A score whose keys are prepared already.
+    """A score for keys that `prepare` has projected already.
 
     >>> import torch
     >>> from regard import Additive, attend
@@ -66,13 +66,13 @@ class Prepared(Score):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """The scores of one tile, from its own queries and prepared keys."""
+        """Return the scores of a tile, given projected keys."""
         return self.score.of_prepared(query, key, tile)
 
     def check(self, grid: Grid) -> None:
-        """The score itself must fit."""
+        """Raise ValueError if the score does not fit the grid."""
         self.score.check(grid)
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Queries must have the score's width, keys that of its hidden layer."""
+        """Raise ValueError unless queries have the score's width and keys the width of its hidden layer."""
         check_built_for(self, (self.score.d_query, self.score.d_hidden), (d_query, d_key))

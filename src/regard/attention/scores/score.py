@@ -1,4 +1,4 @@
-"""What every score is: a rule that gives the scores of any tile of the grid from its queries and keys."""
+"""The base class of scores: a score computes the scores of any tile of the grid from the tile's queries and keys."""
 
 from abc import ABC, abstractmethod
 
@@ -9,7 +9,7 @@ from regard.attention.grid.grid import Grid, Tile
 
 
 class Score(ABC):
-    """How well queries match keys. A score knows its tile because some scores depend on positions too."""
+    """How well queries match keys. A score is called with the tile because some scores depend on positions too."""
 
     @abstractmethod
     def __call__(
@@ -18,17 +18,17 @@ class Score(ABC):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """The scores of one tile, from its own queries and keys."""
+        """Return the scores of a tile, given the queries and keys of the tile."""
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """False where the score itself bars a key, as a bias of -∞ does; None = nowhere."""
+        """Return False where the score itself bars a key, as a bias of -∞ does; None if it bars no key."""
         return None
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (most scores fit every grid)
         """Raise ValueError, naming what would fit, if this score does not fit the grid."""
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError, naming what would fit, if this score cannot match queries and keys of these widths."""
+        """Raise ValueError, naming what would fit, if this score cannot take queries and keys of these widths."""
         if d_query != d_key:
             raise ValueError(
                 f"query has width {d_query} and key has width {d_key}; "
@@ -36,12 +36,12 @@ class Score(ABC):
             )
 
     def of_type(self, query: Tensor) -> "Score":
-        """The same score with its numbers in the type and place of the query."""
+        """Return this score with its tensors converted to the type and device of the query."""
         return self
 
 
 class DotScore(Score):
-    """A score that is the dot product of what queries and keys are turned into: the fused kernel computes it."""
+    """A score that is the dot product of transformed queries and keys, so that the fused kernel computes it."""
 
     @abstractmethod
     def as_dot(
@@ -49,7 +49,7 @@ class DotScore(Score):
         query: Float[Tensor, "query_batch heads queries d_query"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "_ heads queries width"], Float[Tensor, "_ key_heads keys width"]]:
-        """What queries and keys are turned into: the scores are the products of these. Of all keys, not of a tile's."""
+        """Return transformed queries and keys whose dot products are the scores, for all keys of the grid."""
 
     def __call__(
         self,
@@ -57,7 +57,7 @@ class DotScore(Score):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """The scores of one tile, from its own queries and keys."""
+        """Return the scores of a tile, given the queries and keys of the tile."""
         query, key = self.as_dot(query, key)
         return query @ key.mT
 
@@ -69,10 +69,10 @@ def check_sizes(**sizes: int) -> None:
             raise ValueError(f"{name}={size} is too small; it must be at least 1.")
 
 
-def check_built_for(score: Score, built: tuple[int, int], given: tuple[int, int]) -> None:
-    """Raise ValueError if a score with parameters meets queries and keys of other widths than it was built for."""
-    if built != given:
+def check_built_for(score: Score, built: tuple[int, int], widths: tuple[int, int]) -> None:
+    """Raise ValueError if queries and keys have other widths than a score with parameters was built for."""
+    if built != widths:
         raise ValueError(
-            f"query has width {given[0]} and key has width {given[1]}; this {type(score).__name__} was built for "
+            f"query has width {widths[0]} and key has width {widths[1]}; this {type(score).__name__} was built for "
             f"queries of width {built[0]} and keys of width {built[1]}, and its parameters fit no others."
         )

@@ -1,4 +1,6 @@
-"""Shaw's relative keys: how well a query matches a key depends on the key and on how far away it stands.
+"""Shaw's relative keys: a query matches a key by what the key holds and by how far away the key stands.
+
+scores = scale · query · (key + a[clip(j - i)])
 
 Source: Shaw, Uszkoreit & Vaswani 2018, equations 4 and 5.
 """
@@ -19,15 +21,15 @@ class Shaw(nn.Module, Score):
 
         scores = scale · query · (key + a[clip(j - i, -max_distance, max_distance)])
 
-    The products of a query with all 2 · max_distance + 1 vectors are taken once and then picked by distance, so memory
-    grows with queries × max_distance and never with queries × keys × d_key. The heads share the vectors.
+    The products of a query with all 2 · max_distance + 1 vectors are computed once and then selected by distance, so
+    memory grows with queries × max_distance and never with queries × keys × d_key. The heads share the vectors.
 
     Departure: the paper also adds vectors to the values (equation 3), and finds them to add little (section 4.3); here
     values stay as they are, so that the weights say all.
 
     Args:
         d_key: width of queries and keys.
-        max_distance: the distance from which on all share one vector, on either side.
+        max_distance: keys at this distance or further share one vector on either side.
         scale: None = 1 / sqrt(d_key).
         offset: position of the first query among the keys; None = keys - queries, as for `Causal`.
 
@@ -45,7 +47,7 @@ class Shaw(nn.Module, Score):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """From a uniform distribution that keeps the size of what goes through (Glorot & Bengio 2010)."""
+        """Draw the vectors from a uniform distribution that keeps the size of what comes in (Glorot & Bengio 2010)."""
         nn.init.xavier_uniform_(self.by_distance)
 
     def forward(
@@ -54,18 +56,17 @@ class Shaw(nn.Module, Score):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """The scores of one tile, from its own queries and keys."""
-        far = self.max_distance
-        by_distance = query @ self.by_distance.to(query).T
-        index = distances(tile, query.device, self.offset).clamp(-far, far) + far
-        relative = by_distance.gather(3, index.expand(*query.shape[:2], -1, -1))
+        """Return the scores of a tile."""
+        products = query @ self.by_distance.to(query).T
+        distance = distances(tile, query.device, self.offset).clamp(-self.max_distance, self.max_distance)
+        relative = products.gather(3, (distance + self.max_distance).expand(*query.shape[:2], -1, -1))
         return (query @ key.mT + relative) * (1 / math.sqrt(self.d_key) if self.scale is None else self.scale)
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Queries and keys must have the width of the vectors."""
+        """Raise ValueError unless queries and keys have the width of the vectors."""
         check_built_for(self, (self.d_key, self.d_key), (d_query, d_key))
 
     def extra_repr(self) -> str:
-        """Sizes and whatever is not its default."""
-        given = {"d_key": self.d_key, "max_distance": self.max_distance, "scale": self.scale, "offset": self.offset}
-        return ", ".join(f"{name}={value}" for name, value in given.items() if value is not None)
+        """Return the arguments that repr shows: the sizes, and what is not the default."""
+        arguments = {"d_key": self.d_key, "max_distance": self.max_distance, "scale": self.scale, "offset": self.offset}
+        return ", ".join(f"{name}={value}" for name, value in arguments.items() if value is not None)

@@ -21,12 +21,12 @@ class Alibi(Bias):
 
         scores += -slope_h · |i - j|          slope_h = 2^(-8 h / heads) for h = 1 … heads
 
-    Under `Causal()` these are the distances of the paper; without a mask they count in both directions. Head counts
-    that are no power of two take the slopes of the power below and then every second one of the power above, as the
-    paper's code does.
+    Under `Causal()` these are the distances of the paper; without a mask distances count in both directions. If the
+    number of heads is no power of two, the slopes are those of the power of two below, and then every second slope of
+    the power of two above, as in the paper's code.
 
     Args:
-        slopes: one for each head; None = those above.
+        slopes: one for each head; None = the slopes above.
         offset: position of the first query among the keys; None = keys - queries, as for `Causal`.
 
     Raises:
@@ -52,13 +52,13 @@ class Alibi(Bias):
             )
 
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """Minus the distance, times the slope of the head."""
+        """Return minus the slope of the head times the distance."""
         slopes = alibi_slopes(tile.grid.heads) if self.slopes is None else self.slopes
         slopes = select_positions(slopes.to(device, dtype), 0, tile.heads)[:, None, None]
         return -slopes * distances(tile, device, self.offset).abs().to(dtype)
 
     def check(self, grid: Grid) -> None:
-        """Slopes that are given must be one for each head."""
+        """Raise ValueError unless the slopes are None or one for each head."""
         if self.slopes is not None and self.slopes.shape != (grid.heads,):
             raise ValueError(
                 f"Alibi was given slopes of shape {list(self.slopes.shape)} for {grid.heads} heads; "
@@ -67,7 +67,7 @@ class Alibi(Bias):
 
 
 def alibi_slopes(n_heads: int) -> Float[Tensor, " heads"]:
-    """The slopes of `Alibi`, in float64.
+    """Return the paper's slopes for a number of heads, in float64.
 
     >>> alibi_slopes(3)
     tensor([0.0625, 0.0039, 0.2500], dtype=torch.float64)

@@ -1,8 +1,7 @@
-"""Biases: numbers added to the scores, given by a rule instead of a queries × keys tensor.
+"""The base class of biases: numbers added to the scores, given by a rule instead of a queries × keys tensor.
 
-A rule is asked for one tile of the grid at a time. As for masks, queries are taken to be the *last* tokens: query i
-stands at position i + keys - queries, unless `offset` says where the first one stands. Each rule has a file of its own:
-`alibi.py`, `relative_bias.py`.
+A rule computes one tile of the grid at a time. As for masks, the queries are the *last* tokens: query i stands at
+position i + keys - queries, unless `offset` is the position of the first query.
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +22,7 @@ class Bias(ABC):
 
     @abstractmethod
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """The numbers of one tile, computed in this type; they broadcast over the tile."""
+        """Return the numbers of a tile, computed in this type and shaped so that they broadcast over the tile."""
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (a rule may fit every grid)
         """Raise ValueError, naming what would fit, if this bias does not fit the grid."""
@@ -34,19 +33,19 @@ class Bias(ABC):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Rounded(Bias):
-    """A rule's numbers in the type and place of a query: what a kernel of that type adds, so what a pattern shows."""
+    """A bias rounded to the type of the query, as a kernel of that type adds it and a pattern shows it."""
 
     bias: Bias
     dtype: torch.dtype
     device: torch.device
 
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """The rule's numbers, computed in float32 or better and rounded once."""
+        """Return the rule's numbers, computed in float32 or better and rounded once."""
         wide = torch.promote_types(self.dtype, torch.float32)
         return self.bias(tile, self.device, wide).to(self.dtype)
 
     def check(self, grid: Grid) -> None:
-        """The rule itself must fit."""
+        """Raise ValueError if the rule does not fit the grid."""
         self.bias.check(grid)
 
     def __repr__(self) -> str:
@@ -54,11 +53,11 @@ class Rounded(Bias):
 
 
 def unrounded(bias: Tensor | Bias | None) -> Tensor | Bias | None:
-    """The rule of a bias itself, without what rounds it."""
+    """Return the bias without the `Rounded` around it."""
     return bias.bias if isinstance(bias, Rounded) else bias
 
 
 def distances(tile: Tile, device: torch.device, offset: int | None = None) -> Int[Tensor, "1 1 queries keys"]:
-    """How far each key of a tile stands after each query; negative where it stands before it."""
+    """Return the position of each key of a tile minus the position of each query."""
     first = tile.grid.offset if offset is None else offset
     return tile.along(3, device) - tile.along(2, device) - first

@@ -20,11 +20,12 @@ class RelativeBias(nn.Module, Bias):
 
         scores += b_h[bucket(j - i)]
 
-    Near distances have a bucket each; further ones share buckets that grow as the logarithm of the distance, and all
-    from `max_distance` on share the last. The numbers start at 0, where they change nothing.
+    Each near distance has a bucket of its own; further distances share buckets that grow with the logarithm of the
+    distance, and all distances from `max_distance` on share the last bucket. The numbers start at 0 and so change
+    nothing.
 
     Args:
-        bidirectional: half of the buckets are for keys after the query; without it those all count as distance 0.
+        bidirectional: half of the buckets are for keys after the query; if False, all such keys count as distance 0.
         offset: position of the first query among the keys; None = keys - queries, as for `Causal`.
 
     Raises:
@@ -72,20 +73,20 @@ class RelativeBias(nn.Module, Bias):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """All numbers 0."""
+        """Set all numbers to 0."""
         nn.init.zeros_(self.by_bucket)
 
     def forward(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """The number of each distance's bucket, for each head."""
+        """Return, for each head, the number of the bucket of each distance."""
         far = self.max_distance
         buckets = relative_buckets(torch.arange(-far, far + 1), self.n_buckets, far, self.bidirectional)
         by_distance = self.by_bucket.to(device, dtype)[buckets.to(device)].T
         index = distances(tile, device, self.offset).clamp(-far, far)[0, 0] + far
-        picked = select_positions(by_distance, 0, tile.heads).index_select(1, index.flatten())
-        return picked.reshape(1, len(tile.heads), *index.shape)
+        numbers = select_positions(by_distance, 0, tile.heads).index_select(1, index.flatten())
+        return numbers.reshape(1, len(tile.heads), *index.shape)
 
     def check(self, grid: Grid) -> None:
-        """There must be numbers for each head."""
+        """Raise ValueError unless there are numbers for each head."""
         if self.n_heads != grid.heads:
             raise ValueError(
                 f"RelativeBias has numbers for {self.n_heads} heads and query has {grid.heads} heads; "
@@ -93,16 +94,16 @@ class RelativeBias(nn.Module, Bias):
             )
 
     def extra_repr(self) -> str:
-        """Sizes and whatever is not its default."""
+        """Return the arguments that repr shows: the number of heads, and what is not the default."""
         defaults = {"n_buckets": 32, "max_distance": 128, "bidirectional": True, "offset": None}
-        given = {name: getattr(self, name) for name, default in defaults.items() if getattr(self, name) != default}
-        return ", ".join(f"{name}={value}" for name, value in {"n_heads": self.n_heads, **given}.items())
+        changed = {name: getattr(self, name) for name, default in defaults.items() if getattr(self, name) != default}
+        return ", ".join(f"{name}={value}" for name, value in {"n_heads": self.n_heads, **changed}.items())
 
 
 def relative_buckets(
     distance: Int[Tensor, "*places"], n_buckets: int, max_distance: int, bidirectional: bool
 ) -> Int[Tensor, "*places"]:
-    """The bucket that each distance (key minus query) falls into.
+    """Return the bucket of each distance, the key's position minus the query's.
 
     >>> relative_buckets(torch.tensor([-90, -9, -1, 0, 1, 9, 90]), 8, 32, bidirectional=True)
     tensor([3, 3, 1, 0, 5, 7, 7])
