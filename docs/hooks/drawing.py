@@ -7,7 +7,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from regard import Pattern
-from regard.views.picture.canvas import BLUE, EDGE, FAINT, INK, MASKED, METADATA, RULE, Page, frame
+from regard.views.picture.canvas import BLUE, EDGE, FAINT, INK, MASKED, METADATA, RULE, Page, outline
 from regard.views.picture.fonts import fonts_for
 from regard.views.picture.pattern import draw_circles
 
@@ -52,7 +52,7 @@ def panel(page: Page, pattern: Pattern, item: int, head: int, left: float, name:
     axes = page.area(left, TOP, columns * CELL, rows * CELL)
     axes.set(xlim=(0, columns), ylim=(rows, 0))
     draw_circles(axes, steps.weights.detach(), steps.masked.detach() != -float("inf"))
-    axes.add_patch(matplotlib.patches.Rectangle((0, 0), columns, rows, **frame(EDGE, 0.8)))
+    axes.add_patch(matplotlib.patches.Rectangle((0, 0), columns, rows, **outline(EDGE, 0.8)))
     page.write(axes, 0.05, -0.35, "keys →", 7.5, color=FAINT)
     page.write(axes, columns - 0.05, -0.35, name, 7.5, color=INK, ha="right")
     if left == LEFT:

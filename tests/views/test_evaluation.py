@@ -16,7 +16,7 @@ from regard import InputError
 from regard.evaluation.records import Comparison, Evaluation, LengthGroup, MetricScore, SentenceScore
 from regard.views.evaluation.page import N_WORST, page, write_page
 from regard.views.evaluation.text import show
-from regard.views.evaluation.wording import chance, words_of
+from regard.views.evaluation.wording import length_range, p_value_text
 from regard.views.evaluation.words import differences, nearest_reference
 
 
@@ -171,11 +171,16 @@ def test_control_characters_are_seen_and_do_nothing_to_the_terminal(beside):
 
 
 def test_lengths_in_words(alone):
-    assert [words_of(group) for group in alone.by_length] == ["1–5", "81+"]
+    assert [length_range(group) for group in alone.by_length] == ["1–5", "81+"]
 
 
 def test_chances():
-    assert [chance(p) for p in (1 / 1001, 0.001, 0.05, 1.0)] == ["p ≤ 0.001", "p = 0.001", "p = 0.050", "p = 1.000"]
+    assert [p_value_text(p) for p in (1 / 1001, 0.001, 0.05, 1.0)] == [
+        "p ≤ 0.001",
+        "p = 0.001",
+        "p = 0.050",
+        "p = 1.000",
+    ]
 
 
 # Words

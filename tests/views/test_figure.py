@@ -14,8 +14,8 @@ from pictures import caption, texts
 from regard import Causal, InputError, Trace, attend
 from regard.tracing.focus import focus_on, strongest_other_words
 from regard.tracing.tokens import Token
-from regard.views.picture.canvas import MASKED, colours
-from regard.views.picture.pattern import maps
+from regard.views.picture.canvas import MASKED, weight_colours
+from regard.views.picture.pattern import pattern_cells
 from regard.views.picture.trace import figure, write_figure
 
 MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
@@ -132,12 +132,12 @@ def test_a_long_text_is_pooled_and_says_so(handmade):
 def test_maps_are_what_the_pattern_gives(handmade, most, monkeypatch):
     pattern = handmade(" ".join(f"w{i}" for i in range(29)), mask=Causal(), kind="decoder").decoder[1]
     given = (pattern.dense() if most == 29 else pattern.pooled(11, 11, "max"))[0, [2, 0]]
-    whole = maps(pattern, [2, 0], most)
+    whole = pattern_cells(pattern, [2, 0], most)
     monkeypatch.setattr("regard.views.picture.pattern.BLOCK_WEIGHTS", 100)
-    blocks = maps(pattern, [2, 0], most)
-    for mapped in (whole, blocks):
-        assert_allclose(mapped.weights, given)
-    assert (blocks.seen == whole.seen).all()
+    blocks = pattern_cells(pattern, [2, 0], most)
+    for cells in (whole, blocks):
+        assert_allclose(cells.weights, given)
+    assert (blocks.allowed == whole.allowed).all()
 
 
 def test_what_is_seen_is_each_heads_own(normal):
@@ -147,7 +147,7 @@ def test_what_is_seen_is_each_heads_own(normal):
     for head, query, key in np.argwhere(keep[0, [2, 0]].numpy()):
         seen[head, query * 7 // 23, key * 7 // 29] = True
     assert 0 < seen.sum() < seen.size
-    assert (maps(pattern, [2, 0], most=7).seen.numpy() == seen).all()
+    assert (pattern_cells(pattern, [2, 0], most=7).allowed.numpy() == seen).all()
 
 
 # The text
@@ -158,7 +158,7 @@ def test_the_tint_of_each_token_is_its_weight(handmade):
     picture = drawn(trace, token="c", head="L0H1")
     for key, weight in enumerate(trace["L0H1"]["c"].tolist()):
         colour = part(picture, f"key-{key}").get_facecolor()
-        assert_allclose(colour, colours()(weight) if key <= 2 else to_rgba(MASKED))
+        assert_allclose(colour, weight_colours()(weight) if key <= 2 else to_rgba(MASKED))
 
 
 def test_the_arcs_are_as_thick_as_the_row(handmade):
@@ -218,7 +218,7 @@ def test_across_two_texts_the_target_stands_over_the_source():
     assert max(box.get_y() for box in queries) < min(box.get_y() for box in keys)
     assert [box.get_edgecolor()[3] > 0 for box in queries] == [i == 3 for i in range(7)]
     for key, weight in enumerate(trace["L0H1"]["t3"].tolist()):
-        assert_allclose(keys[key].get_facecolor(), colours()(weight))
+        assert_allclose(keys[key].get_facecolor(), weight_colours()(weight))
     assert beside(picture) == [f"t{i}" for i in range(7)] + [f"s{i}" for i in range(11)]
 
 

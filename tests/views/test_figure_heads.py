@@ -7,9 +7,9 @@ from pictures import caption, texts
 
 from regard import Causal, InputError, Trace
 from regard.tracing.focus import focus_on
-from regard.views.picture.canvas import MASKED, colours
+from regard.views.picture.canvas import MASKED, weight_colours
 from regard.views.picture.fonts import fonts_for
-from regard.views.picture.heads import chosen_heads, heads_figure, mosaic_of, write_heads
+from regard.views.picture.heads import heads_figure, mosaic_of, select_heads, write_heads
 from regard.views.picture.pattern import SHADES
 from regard.views.picture.trace import figure
 
@@ -21,12 +21,12 @@ def image_of(picture):
 @pytest.mark.parametrize("layer", [None, 1])
 def test_every_cell_is_the_colour_of_its_weight(handmade, layer):
     trace = handmade("a b c d e", n_layers=2, n_heads=3, mask=Causal(), kind="decoder")
-    mosaic, image = mosaic_of(chosen_heads(trace, layer, None), layer is not None), image_of(heads_figure(trace, layer))
+    mosaic, image = mosaic_of(select_heads(trace, layer, None), layer is not None), image_of(heads_figure(trace, layer))
     grey = [int(MASKED[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     free = np.ones(image.shape[:2], bool)
     for place, head in zip(mosaic.places, mosaic.heads, strict=True):
         top, left = mosaic.corner(place)
-        expected = colours()(SHADES(head.weights.numpy()))[..., :3]
+        expected = weight_colours()(SHADES(head.weights.numpy()))[..., :3]
         expected[np.triu_indices(5, 1)] = grey
         assert_allclose(image[top : top + 5, left : left + 5], expected, atol=1e-6)
         free[top : top + 5, left : left + 5] = False
@@ -36,7 +36,7 @@ def test_every_cell_is_the_colour_of_its_weight(handmade, layer):
 
 def test_layers_are_rows_and_heads_are_columns(handmade):
     trace = handmade("a b c", n_layers=3, n_heads=5)
-    mosaic = mosaic_of(chosen_heads(trace, None, None), one_layer=False)
+    mosaic = mosaic_of(select_heads(trace, None, None), one_layer=False)
     for place, head in zip(mosaic.places, mosaic.heads, strict=True):
         top, left = mosaic.corner(place)
         assert (top // (3 + mosaic.below), left // (3 + mosaic.between)) == (head.layer, head.head)
@@ -54,7 +54,7 @@ def test_long_texts_are_pooled_and_say_so(handmade):
     trace = handmade(" ".join(f"w{i}" for i in range(211)), n_layers=1, n_heads=23)
     note = "In each, 211 × 211 weights pooled to 69 × 69 cells, each showing its largest."
     assert note in caption(heads_figure(trace))
-    mosaic = mosaic_of(chosen_heads(trace, None, None), one_layer=False)
+    mosaic = mosaic_of(select_heads(trace, None, None), one_layer=False)
     assert_allclose(mosaic.tiles[0].weights, trace.encoder[0].pooled(69, 69, "max")[0])
 
 
@@ -102,11 +102,11 @@ def test_the_fonts_have_the_letters_of_the_text_too(handmade, tmp_path):
         model="m", text="a\n\x1b文 c", target_text="", source=words.source, target=(), attended=words.attended
     )
     write_heads(trace, tmp_path / "a.png")  # a warning of matplotlib's would be an error here
-    assert f"encoder · 2 layers × 3 heads · a ‹1B›{fonts_for('文').drawn('文')} c" in texts(heads_figure(trace))
+    assert f"encoder · 2 layers × 3 heads · a ‹1B›{fonts_for('文').drawable('文')} c" in texts(heads_figure(trace))
 
 
 def test_layers_of_different_numbers_of_heads(uneven):
-    mosaic = mosaic_of(chosen_heads(uneven, None, None), one_layer=False)
+    mosaic = mosaic_of(select_heads(uneven, None, None), one_layer=False)
     assert list(mosaic.places) == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (1, 3)]
     figure_of_all = heads_figure(uneven)
     assert "encoder · 2 layers of 2 to 4 heads · a b c" in texts(figure_of_all)

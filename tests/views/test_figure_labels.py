@@ -6,7 +6,7 @@ import pytest
 from matplotlib.font_manager import fontManager
 
 from regard.tracing.focus import focus_on
-from regard.views.picture.fonts import BASE, MISSING, Fonts, font_for, fonts_for
+from regard.views.picture.fonts import BASE, MISSING, Fonts, fonts_for, free_font
 from regard.views.picture.trace import figure, write_figure
 
 KOREAN = "뱀은 독이 있다"
@@ -34,7 +34,7 @@ def test_korean_is_drawn_or_the_font_to_install_is_named(handmade, tmp_path, end
         write_figure(trace, tmp_path / f"a{ending}")
     written = [text.get_text() for text in drawn_texts(trace)]
     fonts = fonts_for(KOREAN)
-    assert set(map(fonts.drawn, KOREAN.split())) <= set(written)
+    assert set(map(fonts.drawable, KOREAN.split())) <= set(written)
     assert bool(fonts.missing) == any("install Noto Sans CJK KR" in text for text in written)
 
 
@@ -55,7 +55,7 @@ def test_without_a_korean_font_the_letters_are_boxes_and_the_caption_says_what_t
 
 
 def test_each_script_names_its_font():
-    assert [font_for(letter) for letter in "뱀かカ蛇กअ🐍⏎"] == [
+    assert [free_font(letter) for letter in "뱀かカ蛇กअ🐍⏎"] == [
         "Noto Sans CJK KR",
         "Noto Sans CJK JP",
         "Noto Sans CJK JP",
@@ -74,7 +74,7 @@ def test_one_missing_letter_is_one_line(only_the_base_font):
 
 def test_control_signs_are_seen_and_format_signs_are_left_out():
     fonts = fonts_for("a\u200b\u0007b\n")
-    assert fonts.drawn("a\u200b\u0007b\n") == "a‹07›b⏎"
+    assert fonts.drawable("a\u200b\u0007b\n") == "a‹07›b⏎"
     assert fonts.advice == ""
 
 

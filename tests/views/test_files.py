@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from regard import InputError
-from regard.views.output_file import writable, write_output
+from regard.views.output_file import check_writable, write_output
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
@@ -24,7 +24,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
 def test_no_folder(tmp_path):
     path = tmp_path / "none" / "a.html"
     with pytest.raises(InputError) as refusal:
-        writable(path)
+        check_writable(path)
     assert str(refusal.value) == (
         f"cannot write {path}: there is no folder {path.parent}; make it first or name another file."
     )
@@ -35,7 +35,7 @@ def test_no_folder(tmp_path):
 
 def test_a_folder(tmp_path):
     with pytest.raises(InputError) as refusal:
-        writable(tmp_path)
+        check_writable(tmp_path)
     assert str(refusal.value) == f"cannot write {tmp_path}: it is a folder; name a file in it."
     with pytest.raises(InputError) as refusal:
         write_output(tmp_path, "new")
@@ -46,12 +46,12 @@ def test_a_file_that_may_be_written_in_a_folder_that_may_not_is_refused_before_t
     (tmp_path / "a").touch()
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)  # root, as CI runs, may write anywhere
     with pytest.raises(InputError, match="writing there is not permitted"):
-        writable(tmp_path / "a")
-    assert writable(Path("/dev/null")) == Path("/dev/null")
+        check_writable(tmp_path / "a")
+    assert check_writable(Path("/dev/null")) == Path("/dev/null")
 
 
 def test_no_permission(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root, as CI runs, may write anywhere
     with pytest.raises(InputError) as refusal:
-        writable(tmp_path / "a")
+        check_writable(tmp_path / "a")
     assert str(refusal.value) == f"cannot write {tmp_path / 'a'}: writing there is not permitted; name another file."

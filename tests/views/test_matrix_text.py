@@ -1,17 +1,17 @@
-"""Numbers as text and what is kept of too many: by example, and by laws over any numbers."""
+"""Numbers as text and what is positions_to_show of too many: by example, and by laws over any numbers."""
 
 import math
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.views.terminal.number_text import aligned, kept, written
+from regard.views.terminal.number_text import aligned, format_number, positions_to_show
 
 
 def test_a_number_that_is_exact_has_no_zeros_and_one_that_is_rounded_has_all():
     assert aligned([[2.0, 1.5], [-1 / 3, 10.0]], 4) == [[" 2     ", " 1.5   "], ["-0.3333", "10     "]]
     assert aligned([[-math.inf, 0.25]], 4) == [["  −∞", "0.25"]]
-    assert [written(number, 4) for number in (0.1, 1 + 1e-15, 0.99999, 1e-9, 0.0, -0.0)] == [
+    assert [format_number(number, 4) for number in (0.1, 1 + 1e-15, 0.99999, 1e-9, 0.0, -0.0)] == [
         "0.1", "1", "1.0000", "0.0000", "0", "0",
     ]  # fmt: skip
 
@@ -35,7 +35,7 @@ def test_aligned_numbers_are_equally_wide_and_within_half_a_digit(rows, digits):
 @given(st.integers(1, 60), st.lists(st.integers(0, 59), max_size=4), st.integers(1, 20))
 def test_kept_positions_are_in_order_with_gaps_exactly_where_some_are_missing(count, notable, limit):
     notable = [position for position in notable if position < count]
-    some = kept(count, notable, lambda shown: len(shown) <= limit)
+    some = positions_to_show(count, notable, lambda shown: len(shown) <= limit)
     shown = [position for position in some if position is not None]
     assert shown == sorted(set(shown))
     assert len(shown) >= 1

@@ -18,7 +18,7 @@ import torch
 from regard import Causal, Keep, Trace
 from regard.errors import InputError
 from regard.tracing.focus import focus_on
-from regard.views.page import SCRIPTS, page, source, write_page
+from regard.views.page import SCRIPTS, page, read_source, write_page
 from regard.views.page import weights as embedding
 
 MARKUP = "A </script><script>alert(1)</script> & <!-- <b>bold</b> \u2028 $title"
@@ -107,7 +107,7 @@ def test_small_weights_are_off_by_half_their_step_at_most_and_others_by_half_a_u
 ) -> None:
     pattern = handmade(" ".join("abcdefghijklmnopqrstuvw"), n_layers=1).encoder[0]
     exact = pattern.dense()[0].double().numpy()
-    error = np.abs(embedding.rounded(pattern, step, "layer 0") / embedding.UNITS - exact)
+    error = np.abs(embedding.quantised(pattern, step, "layer 0") / embedding.UNITS - exact)
     small = exact < 0.01
     assert small.any()
     assert not small.all()
@@ -121,7 +121,7 @@ def test_a_page_that_would_be_too_large_takes_the_finest_step_that_fits_and_says
     trace = handmade(" ".join("abcdefghijklmnopqrstuvw"))
     size = {}
     for step in embedding.SMALL_STEPS:
-        blocks = [embedding.packed(embedding.rounded(p, step, "")) for p in trace.encoder.values()]
+        blocks = [embedding.encode_units(embedding.quantised(p, step, "")) for p in trace.encoder.values()]
         size[step] = sum(map(len, blocks))
     assert sorted(size.values(), reverse=True) == list(size.values())
     for step in embedding.SMALL_STEPS:
@@ -193,7 +193,7 @@ def test_the_policy_allows_the_page_s_own_script_and_style_and_nothing_else(snak
 
 
 def test_the_script_never_writes_markup() -> None:
-    script = "".join(source(f"script/{part}.js") for part in SCRIPTS)
+    script = "".join(read_source(f"script/{part}.js") for part in SCRIPTS)
     assert re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", script) == []
 
 

@@ -277,14 +277,14 @@ def test_a_translation_chooses_its_kind_of_attention(
     )
     page = opened(both, token="chat", head="decoder L1H2")
     expect(page.locator("#target")).to_have_text("le chat est assis")
-    expect(page.locator("#reading")).to_have_text(
+    expect(page.locator("#note")).to_have_text(
         "The piece that looks has just been read; what it looks at writes the next."
     )
     expect(page.locator("#masked-legend")).to_be_visible()
     expect(page.locator("#facts")).to_have_text("toy · 2 layers × 3 heads · 3 source and 4 target tokens")
     page.get_by_label("Attention").select_option("encoder")
     expect(page.locator("#lines-title")).to_have_text("L1H2 · every token")
-    expect(page.locator("#reading")).to_be_hidden()
+    expect(page.locator("#note")).to_be_hidden()
     assert page.locator("#queries li").all_inner_texts() == ["the", "cat", "sat"]
     query(page, "cat").hover()
     expect(key(page, "sat").locator("b")).to_have_text(f"{both['encoder L1H2']['cat', 'sat']:.4f}")

@@ -60,13 +60,13 @@ def evaluate(
     from regard.errors import InputError
     from regard.evaluation.evaluate import check_lines, is_tokenized
     from regard.evaluation.evaluate import evaluate as measure
-    from regard.views.output_file import writable, write_output
+    from regard.views.output_file import check_writable, write_output
 
     check_inputs(hypothesis, translator, source, {"--truncate": truncate, "--device": device is not None})
     to_stdout = json == Path("-")
     outputs = [path for path in (html, None if to_stdout else json) if path is not None]
     for output in outputs:
-        writable(output)
+        check_writable(output)
     references = [reference, *(more or [])]
     given = [path for path in (*references, source, hypothesis, against) if path is not None]
     if given.count(Path("-")) > 1:

@@ -77,9 +77,9 @@ def explain(
     check_digits(digits)
     to_stdout = json == Path("-")
     if json is not None and not to_stdout:
-        from regard.views.output_file import writable
+        from regard.views.output_file import check_writable
 
-        writable(json)
+        check_writable(json)
     with spinner("working it out"):
         from regard.by_hand.numbers_file import named_mask
         from regard.by_hand.worked_attention import work_out

@@ -52,19 +52,19 @@ def look(
       regard look "A dog runs." --model en-de --html dog.html
     """
     from regard.cli.progress import spinner
-    from regard.views.output_file import writable, write_output
+    from regard.views.output_file import check_writable, write_output
 
     pictures = {".png": png, ".svg": svg, ".pdf": pdf}
     to_stdout = json == Path("-")
     outputs = [path for path in (html, *pictures.values(), heads, None if to_stdout else json) if path is not None]
     for output in outputs:
-        writable(output)
+        check_writable(output)
     for ending, picture in pictures.items():
         check_picture_ending(picture, ending)
     if heads:
-        from regard.views.picture.canvas import picture_path
+        from regard.views.picture.canvas import check_picture_path
 
-        picture_path(heads)
+        check_picture_path(heads)
     text = read_stdin() if text == "-" else text
     with spinner("reading the text"):
         from regard.tracing.focus import focus_on

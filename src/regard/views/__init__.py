@@ -1,4 +1,13 @@
-"""Ways to see a trace, an alignment, worked-out attention, an evaluation: the terminal, a picture, a page.
+"""Views of a trace, an alignment, worked attention and an evaluation: in the terminal, as a picture, as a web page.
 
-Views know what they show, never models.
+    terminal/        a trace, the matrices of worked attention, tables
+    picture/         a trace, all heads of a trace: PNG, SVG or PDF
+    page/            a trace as one web page
+    evaluation/      an evaluation in the terminal and as one web page
+    alignment.py     an alignment in the terminal and as a picture
+    trace_json.py    a trace as JSON
+    labels.py        the words that all views of a trace share
+    output_file.py   writing a file that the user named
+
+Views read what they show, and never run a model.
 """

@@ -1,4 +1,4 @@
-"""Files that a user names: written whole, and refused in words where they cannot be."""
+"""Write a file that the user named, all or nothing, and say why if it cannot be written."""
 
 import os
 from pathlib import Path
@@ -8,10 +8,10 @@ from regard.errors import InputError, reason
 
 
 def write_output(path: Path, content: str | bytes) -> Path:
-    """Write a file in one piece: text (UTF-8) or bytes.
+    """Write text (as UTF-8) or bytes into a file, all or nothing.
 
     Raises:
-        InputError: the file cannot be written; what was there stays as it was.
+        InputError: the file cannot be written; an older file of this name stays as it was.
     """
     try:
         write_whole(path, content)
@@ -20,11 +20,11 @@ def write_output(path: Path, content: str | bytes) -> Path:
     return path
 
 
-def writable(path: Path) -> Path:
-    """The path, once it is known that a file can be written there; asked before long work.
+def check_writable(path: Path) -> Path:
+    """Return the path if a file can be written there; called before long work.
 
     Raises:
-        InputError: its folder does not exist, or it is a folder, or writing is forbidden.
+        InputError: its folder does not exist, the path is a folder, or writing is not permitted.
     """
     if path.is_dir():
         raise InputError(f"cannot write {path}: it is a folder; name a file in it.")

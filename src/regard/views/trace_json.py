@@ -1,4 +1,4 @@
-"""A trace as data for other programs: JSON with the tokens and the weights."""
+"""A trace as JSON, for other programs: the tokens and the weights."""
 
 import json
 
@@ -8,18 +8,18 @@ from regard.tracing.head import Head
 from regard.tracing.trace import Trace
 
 MAX_WEIGHTS = 20_000_000
-"""Weights in one JSON file at most; it takes some 10 bytes for each."""
+"""The most weights in one JSON file; each takes some 10 bytes."""
 
 
 def as_json(trace: Trace, focus: Focus, heads: list[Head]) -> str:
-    """The tokens, the token looked from with its weights, and all weights of some heads.
+    """The tokens, the weights of the query in focus, and all weights of some heads.
 
     {"model", "text", "target_text", "kind", "queries": [token], "keys": [token],
      "focus": {"head": "L3H1", "query": 7, "token": "it", "weights": [number for each key]},
      "weights": {"L3H1": [[number for each key] for each query]}}
 
     Raises:
-        InputError: more weights than a JSON file should hold.
+        InputError: the heads have more than MAX_WEIGHTS weights.
     """
     n_weights = len(heads) * len(focus.head.queries) * len(focus.head.keys)
     if n_weights > MAX_WEIGHTS:
@@ -38,13 +38,13 @@ def as_json(trace: Trace, focus: Focus, heads: list[Head]) -> str:
             "head": focus.head.name,
             "query": focus.query,
             "token": focus.token.text,
-            "weights": exact(focus.weights),
+            "weights": round_trip_digits(focus.weights),
         },
-        "weights": {head.name: [exact(row) for row in head.weights.tolist()] for head in heads},
+        "weights": {head.name: [round_trip_digits(row) for row in head.weights.tolist()] for head in heads},
     }
     return json.dumps(document, ensure_ascii=False) + "\n"
 
 
-def exact(weights: list[float]) -> list[float]:
-    """Weights with the nine digits that tell every float32 from the next."""
+def round_trip_digits(weights: list[float]) -> list[float]:
+    """Weights rounded to nine significant digits, which identify every float32."""
     return [float(f"{weight:.9g}") for weight in weights]

@@ -1,9 +1,9 @@
-"""How good translations are, as text and as a page.
+"""Views of an evaluation, the scores of translations, in the terminal and as a web page.
 
-    record.py    what an evaluation must say to be shown
-    words.py     which words of two texts differ
-    text.py      in the terminal
-    page.py      as one web page
+    words.py      which words of two texts differ
+    wording.py    the words and numbers that both views share
+    text.py       in the terminal
+    page.py       as one web page
 
-Nothing here imports torch: two text files are measured and shown without it.
+Nothing here imports torch: two text files can be evaluated and shown without it.
 """

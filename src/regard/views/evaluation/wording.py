@@ -1,50 +1,50 @@
-"""What views say of an evaluation: which lines are shown, and its numbers in words."""
+"""The numbers and notes of an evaluation as text, and the choice of lines to show."""
 
 from itertools import islice
 
 from regard.evaluation.records import Evaluation, LengthGroup, MetricScore, SentenceScore
 
 
-def worst(evaluation: Evaluation, most: int) -> list[SentenceScore]:
-    """The lines furthest from their references; none that is one, and spaces, which chrF does not see, count."""
+def worst_lines(evaluation: Evaluation, limit: int) -> list[SentenceScore]:
+    """The lines with the lowest chrF, without lines that equal a reference, spaces included."""
     lines = (line for line in evaluation.sentences if not line.exact)
-    return list(islice(lines, most))
+    return list(islice(lines, limit))
 
 
-def difference(value: float, other: float) -> str:
-    """What a score is above another, to one decimal.
+def signed_difference(value: float, other: float) -> str:
+    """The difference of two scores with its sign, to one decimal.
 
-    >>> difference(39.41, 39.44), difference(39.41, 38.2)
+    >>> signed_difference(39.41, 39.44), signed_difference(39.41, 38.2)
     ('+0.0', '+1.2')
     """
     return f"{value - other:+z.1f}"
 
 
-def words_of(group: LengthGroup) -> str:
-    """The lengths of a group: 6–10, or 81 and more.
+def length_range(group: LengthGroup) -> str:
+    """The lengths of a group: "6–10", or "81+" for 81 and more.
 
-    >>> words_of(LengthGroup(least=6, most=10, n_lines=2, bleu=None, chrf=31.4, exact=0.0))
+    >>> length_range(LengthGroup(least=6, most=10, n_lines=2, bleu=None, chrf=31.4, exact=0.0))
     '6–10'
     """
     return f"{group.least}+" if group.most is None else f"{group.least}–{group.most}"
 
 
-def chance(p_value: float) -> str:
-    """How likely a difference is by chance; samples that were drawn tell no less than 0.001.
+def p_value_text(p_value: float) -> str:
+    """A p-value; below 0.001 only as a bound, since bootstrap samples do not resolve smaller ones.
 
-    >>> chance(0.000999), chance(0.25)
+    >>> p_value_text(0.000999), p_value_text(0.25)
     ('p ≤ 0.001', 'p = 0.250')
     """
     return "p ≤ 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
-def shown(bleu: float | None) -> str:
-    """A score to one decimal, as papers print it; a dash for none."""
-    return "–" if bleu is None else f"{bleu:.1f}"
+def score_text(score: float | None) -> str:
+    """A score to one decimal, as in papers; a dash for None."""
+    return "–" if score is None else f"{score:.1f}"
 
 
-def note(score: MetricScore, evaluation: Evaluation) -> str:
-    """What a reader must know of a score; empty for nothing."""
+def score_note(score: MetricScore, evaluation: Evaluation) -> str:
+    """The note beside a score; empty for a score that needs none."""
     if score.name == "TER":
         return "less is better"
     if score.name.startswith("BLEU") and all(group.bleu is None for group in evaluation.by_length):

@@ -1,13 +1,14 @@
-"""A trace as one web page that needs no network: every weight of every head, to be hovered over and read.
+"""A trace as one interactive web page that needs no network and has every weight of every head.
 
-    page.html    what there is on the page
-    page.css     how it looks, light and dark
-    script/      how it is drawn and what it answers to
-    weights.py   the weights, in few enough bytes
+    page.html      the elements of the page
+    page.css       the style sheet, light and dark
+    script/        the script: drawing and interaction
+    weights.py     the weights as compact text
+    notebook.py    the page in a frame, for a notebook
 
-The text that the model read may contain markup, and the page may be opened by someone else. So it enters only as JSON
-in which no letter can end the script, the script shows it only as text, and the page's policy lets the browser run and
-use nothing but the one script and the one style whose hashes it names.
+The text that the model read may contain markup, and the page may be opened by someone else. So the text enters the page
+only as JSON in which no character can end the script element, the script shows it only as text, and the page's content
+security policy forbids everything but the one script and the one style sheet whose hashes it names.
 """
 
 import base64
@@ -23,53 +24,54 @@ from regard.tracing.focus import Focus, focus_on
 from regard.tracing.head import TokenReference
 from regard.tracing.tokens import Token
 from regard.tracing.trace import Trace
-from regard.views.labels import SIGNS, in_one_line, reading, visible
-from regard.views.output_file import writable, write_output
+from regard.views.labels import CONTROL_SYMBOLS, decoder_note, escape_controls, single_line
+from regard.views.output_file import check_writable, write_output
 from regard.views.page.weights import SMALL_BELOW, UNITS, Embedded, embed
 
-TITLE_LETTERS = 60
+TITLE_LENGTH = 60
 
-UNSEEN = {code: sign for code, sign in SIGNS.items() if not chr(code).isspace()}
-"""What stands for control characters in a whole text, whose lines are broken where it breaks them."""
+TEXT_SYMBOLS = {code: symbol for code, symbol in CONTROL_SYMBOLS.items() if not chr(code).isspace()}
+"""The symbols for control characters in a whole text, which keeps its white space."""
 
 SCRIPTS = ("trace", "weights", "colours", "tokens", "strongest", "map", "grid", "labels", "draw", "actions", "start")
-"""The parts of the page's one script, in order; the last one starts it."""
+"""The files of the page's script in order; the last one starts it."""
 
 
 def write_page(trace: Trace, path: Path, token: TokenReference | None = None, head: str | None = None) -> Path:
-    """Write a trace as one web page that opens on one token of one head (the most telling ones, unless given).
+    """Write a trace as one web page that opens on one token of one head, chosen by `focus_on` unless given.
 
     Raises:
-        InputError: a token or head that is not there, more weights than a page takes, a file that cannot be written.
+        InputError: the token or head does not exist, the trace has more weights than a page takes, or the file cannot
+            be written.
     """
-    writable(path)
+    check_writable(path)
     return write_output(path, page(trace, focus_on(trace, token=token, head=head)))
 
 
 def page(trace: Trace, focus: Focus) -> str:
-    """A trace as HTML with nothing outside it, opening on a focus."""
+    """A trace as one self-contained HTML document that opens on a focus."""
     embedded = embed(trace)
-    style = source("page.css")
-    script = "\n".join(source(f"script/{part}.js") for part in SCRIPTS)
-    return Template(source("page.html")).substitute(
-        policy=policy(script, style),
-        title=html.escape(title(trace)),
+    style = read_source("page.css")
+    script = "\n".join(read_source(f"script/{part}.js") for part in SCRIPTS)
+    return Template(read_source("page.html")).substitute(
+        policy=content_security_policy(script, style),
+        title=html.escape(page_title(trace)),
         style=style,
-        trace=safe_json(description(trace, focus, embedded)),
-        blocks="\n".join(block(name, text) for name, text in embedded.blocks.items()),
+        trace=safe_json(trace_json(trace, focus, embedded)),
+        blocks="\n".join(data_block(name, text) for name, text in embedded.blocks.items()),
         script=script,
     )
 
 
-def source(name: str) -> str:
-    """One of the page's own sources."""
+def read_source(name: str) -> str:
+    """The text of one of the page's source files."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def policy(script: str, style: str) -> str:
-    """What the browser may load and run: nothing but this script and this style."""
-    own = f"script-src {digest(script)}; style-src {digest(style)}"
-    return f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'"
+def content_security_policy(script: str, style: str) -> str:
+    """The policy that lets the browser load and run nothing but this script and this style sheet."""
+    allowed = f"script-src {digest(script)}; style-src {digest(style)}"
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
 def digest(text: str) -> str:
@@ -77,25 +79,25 @@ def digest(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def title(trace: Trace) -> str:
-    """The page's title: the text, or its beginning."""
-    text = in_one_line(trace.text)
-    return f"{text if len(text) <= TITLE_LETTERS else text[: TITLE_LETTERS - 1] + '…'} · regard"
+def page_title(trace: Trace) -> str:
+    """The page's title: the text, cut off with … where it is long."""
+    text = single_line(trace.text)
+    return f"{text if len(text) <= TITLE_LENGTH else text[: TITLE_LENGTH - 1] + '…'} · regard"
 
 
-def description(trace: Trace, focus: Focus, embedded: Embedded) -> dict[str, Any]:
-    """All but the weights, as the script reads it."""
+def trace_json(trace: Trace, focus: Focus, embedded: Embedded) -> dict[str, Any]:
+    """The data that the page's script reads, without the weights."""
     return {
-        "model": visible(trace.model),
-        "text": trace.text.translate(UNSEEN),
-        "target_text": trace.target_text.translate(UNSEEN),
-        "source": [described(token) for token in trace.source],
-        "target": [described(token) for token in trace.target],
+        "model": escape_controls(trace.model),
+        "text": trace.text.translate(TEXT_SYMBOLS),
+        "target_text": trace.target_text.translate(TEXT_SYMBOLS),
+        "source": [token_json(token) for token in trace.source],
+        "target": [token_json(token) for token in trace.target],
         "kinds": {
             kind: {
                 "queries": "source" if kind == "encoder" else "target",
                 "keys": "target" if kind == "decoder" else "source",
-                "reading": reading(trace, kind),
+                "note": decoder_note(trace, kind),
                 "layers": layers,
             }
             for kind, layers in embedded.layers.items()
@@ -106,18 +108,18 @@ def description(trace: Trace, focus: Focus, embedded: Embedded) -> dict[str, Any
     }
 
 
-def described(token: Token) -> dict[str, Any]:
-    """A token, without what goes without saying."""
-    kept: dict[str, Any] = {"text": visible(token.text)}
+def token_json(token: Token) -> dict[str, Any]:
+    """A token for the page's script, without fields that have their default."""
+    fields: dict[str, Any] = {"text": escape_controls(token.text)}
     if token.piece != token.text:
-        kept["piece"] = visible(token.piece)
+        fields["piece"] = escape_controls(token.piece)
     if token.special:
-        kept["special"] = True
-    return kept
+        fields["special"] = True
+    return fields
 
 
 def safe_json(value: Any) -> str:
-    """JSON that cannot end or open anything in the HTML around it, whatever the text in it.
+    """JSON in which no text can end or begin an element of the HTML around it.
 
     >>> safe_json({"text": "</script>"})
     '{"text":"\\\\u003c/script\\\\u003e"}'
@@ -128,6 +130,6 @@ def safe_json(value: Any) -> str:
     return text
 
 
-def block(name: str, text: str) -> str:
-    """A block of data that the browser keeps and never runs."""
+def data_block(name: str, text: str) -> str:
+    """The HTML of a block of data that the script can read and the browser never runs."""
     return f'<script type="text/plain" id="{name}">{text}</script>'

@@ -1,1 +1,10 @@
-"""Views as pictures: PNG, SVG or PDF."""
+"""A trace as a picture: PNG, SVG or PDF.
+
+trace.py        one token in one head: its text, the head's pattern, and all heads
+sentence.py     the text with tinted tokens and arcs
+pattern.py      the pattern of one head as circles or shades
+head_grid.py    the token's largest weight in every head
+heads.py        the patterns of all heads side by side
+canvas.py       the page that they are drawn on, and the file
+fonts.py        fonts for the letters of any script
+"""

@@ -1,7 +1,7 @@
-"""Tokens as labels of a picture: fonts that have their letters, how wide they are, where lines break.
+"""Fonts for the text of a picture: which installed fonts have its letters, how wide it is, where its lines break.
 
-matplotlib's own font has no Korean, Japanese or Chinese, so the other installed fonts are asked for what is missing.
-Letters that no installed font has are drawn as □, and `Fonts.advice` names the font to install.
+The font of matplotlib has no Korean, Japanese or Chinese, so missing letters are looked for in the other installed
+fonts. Letters that no installed font has are drawn as □, and `Fonts.advice` names the font to install.
 """
 
 import unicodedata
@@ -13,10 +13,10 @@ from functools import cache
 from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.font_manager import FontEntry, FontProperties, fontManager, get_font
 
-from regard.views.labels import visible
+from regard.views.labels import escape_controls
 
 BASE = "DejaVu Sans"
-"""The font that comes with matplotlib, and so looks the same everywhere."""
+"""The font that comes with matplotlib, so it is the same on every machine."""
 
 MISSING = "□"
 
@@ -26,65 +26,66 @@ SCRIPTS = {
     "HANGUL": ("Noto Sans CJK KR", "Noto Sans KR", "Apple SD Gothic Neo", "Malgun Gothic", "NanumGothic"),
     "CJK": ("Noto Sans CJK SC", "Noto Sans SC", "PingFang SC", "Microsoft YaHei", "WenQuanYi Zen Hei", "SimHei"),
 }
-"""The fonts to ask first for each script, as Unicode names it; Japanese before Chinese, whose letters it shares."""
+"""The preferred fonts of each script, by its name in Unicode; Japanese before Chinese, whose letters it shares."""
 
 WESTERN = ("LATIN", "GREEK", "CYRILLIC", "COMBINING", "MODIFIER")
-"""The scripts that Noto's font without a surname has."""
+"""The scripts of the font Noto Sans; other scripts have a Noto font of their own."""
 
 DPI = 288
-"""The resolution at which text is measured; widths are given in inches."""
+"""The resolution at which text is measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fonts:
-    """The fonts that a picture's texts are drawn with.
+    """The fonts of a picture's text.
 
     Attributes:
-        family: names of fonts; a letter is drawn with the first that has it.
-        missing: letters that none of them has.
+        family: names of fonts; a letter is drawn with the first font that has it.
+        missing: the letters that no installed font has.
     """
 
     family: tuple[str, ...]
     missing: frozenset[str] = frozenset()
 
-    def drawn(self, text: str) -> str:
-        """A text as it can be drawn: □ for letters that no font has, nothing for format signs, which have no shape.
+    def drawable(self, text: str) -> str:
+        """A text with □ for missing letters and without format characters, which have no glyph.
 
-        >>> Fonts(("DejaVu Sans",), missing=frozenset("뱀")).drawn("뱀\u200b=snake")
+        >>> Fonts(("DejaVu Sans",), missing=frozenset("뱀")).drawable("뱀\u200b=snake")
         '□=snake'
         """
-        return "".join(MISSING if letter in self.missing else letter for letter in visible(text) if has_shape(letter))
+        letters = filter(has_glyph, escape_controls(text))
+        return "".join(MISSING if letter in self.missing else letter for letter in letters)
 
     @property
     def advice(self) -> str:
-        """Which font to install for the letters that are missing; empty where none is."""
+        """A sentence that names the fonts to install for the missing letters; empty if no letter is missing."""
         if not self.missing:
             return ""
         letters = sorted(self.missing)
-        wanted = ", ".join(dict.fromkeys(font_for(letter) for letter in letters))
+        names = ", ".join(dict.fromkeys(free_font(letter) for letter in letters))
         codes = ", ".join(f"U+{ord(letter):04X}" for letter in letters[:3]) + (" …" if len(letters) > 3 else "")
-        return f"{MISSING} stands for letters that no installed font has ({codes}); install {wanted} to see them."
+        return f"{MISSING} stands for letters that no installed font has ({codes}); install {names} to see them."
 
     def properties(self, size: float, bold: bool = False) -> FontProperties:
-        """What matplotlib takes for a font; the size in points."""
+        """The fonts as matplotlib takes them; the size in points."""
         return FontProperties(family=list(self.family), size=size, weight="bold" if bold else "normal")
 
     def width(self, text: str, size: float, bold: bool = False) -> float:
-        """How wide a text is, in inches."""
+        """The width of a text in inches; the size in points."""
         if not text:
             return 0.0
-        pixels, _, _ = ruler().get_text_width_height_descent(self.drawn(text), self.properties(size, bold), False)
+        pixels, _, _ = renderer().get_text_width_height_descent(self.drawable(text), self.properties(size, bold), False)
         return float(pixels) / DPI
 
     def shortened(self, text: str, size: float, width: float, bold: bool = False) -> str:
-        """A text cut off with … where it is wider than a width in inches."""
+        """A text, cut off with … if it is wider than `width` inches."""
         if self.width(text, size, bold) <= width:
             return text
-        too_long = bisect(range(1, len(text)), width, key=lambda kept: self.width(f"{text[:kept]}…", size, bold))
+        too_long = bisect(range(1, len(text)), width, key=lambda length: self.width(f"{text[:length]}…", size, bold))
         return f"{text[: max(1, too_long)]}…"
 
     def lines(self, text: str, size: float, width: float) -> list[str]:
-        """A text broken between words into lines no wider than a width in inches."""
+        """A text broken between words into lines no wider than `width` inches."""
         lines: list[str] = []
         for word in text.split():
             longer = f"{lines[-1]} {word}" if lines else word
@@ -96,24 +97,24 @@ class Fonts:
 
 
 def fonts_for(text: str) -> Fonts:
-    """The fonts for a text: matplotlib's own, then those that have what it lacks."""
-    text = visible(text)
-    missing = set(filter(has_shape, text)) - letters_of(BASE, text)
+    """The fonts for a text: the font of matplotlib, then installed fonts with the letters that it lacks."""
+    text = escape_controls(text)
+    missing = set(filter(has_glyph, text)) - letters_in_font(BASE, text)
     family = [BASE]
-    for entry in candidates(missing) if missing else ():
-        found = has(entry.fname, missing)
-        if found:
+    for entry in candidate_fonts(missing) if missing else ():
+        letters = letters_in_file(entry.fname, missing)
+        if letters:
             family.append(entry.name)
-            missing -= found
+            missing -= letters
         if not missing:
             break
     return Fonts(tuple(family), frozenset(missing))
 
 
-def candidates(letters: set[str]) -> Iterator[FontEntry]:
-    """The installed fonts other than matplotlib's own, those made for the scripts of the letters first."""
-    found = {script_of(letter) for letter in letters}
-    first = [name for script, names in SCRIPTS.items() if script in found for name in names]
+def candidate_fonts(letters: set[str]) -> Iterator[FontEntry]:
+    """The installed fonts other than matplotlib's, the fonts preferred for the letters' scripts first."""
+    scripts = {script_of(letter) for letter in letters}
+    first = [name for script, names in SCRIPTS.items() if script in scripts for name in names]
     rank = {name: place for place, name in reversed(list(enumerate(first)))}
     upright = [e for e in fontManager.ttflist if e.style == "normal" and e.weight in ("normal", "regular", 400, 500)]
     others = [e for e in upright if e.name != BASE and not e.name.startswith(("Last Resort", "cm", "STIX"))]
@@ -124,13 +125,15 @@ def candidates(letters: set[str]) -> Iterator[FontEntry]:
             yield entry
 
 
-def letters_of(name: str, text: str) -> set[str]:
-    """The letters of a text that a font, given by its name, has."""
-    return set().union(*(has(entry.fname, set(text)) for entry in fontManager.ttflist if entry.name == name))
+def letters_in_font(name: str, text: str) -> set[str]:
+    """The letters of a text that the font of a name has."""
+    return set().union(
+        *(letters_in_file(entry.fname, set(text)) for entry in fontManager.ttflist if entry.name == name)
+    )
 
 
-def has(path: str, letters: set[str]) -> set[str]:
-    """The letters that a font file has; none where the file is gone or is no font that can be read."""
+def letters_in_file(path: str, letters: set[str]) -> set[str]:
+    """The letters that a font file has; none if the file is missing or not a readable font."""
     try:
         font = get_font(path)
     except (OSError, RuntimeError):
@@ -138,15 +141,15 @@ def has(path: str, letters: set[str]) -> set[str]:
     return {letter for letter in letters if font.get_char_index(ord(letter))}
 
 
-def has_shape(letter: str) -> bool:
-    """Whether there is something to draw: not so for format signs."""
+def has_glyph(letter: str) -> bool:
+    """Whether a letter is drawn; format characters are not."""
     return unicodedata.category(letter) != "Cf"
 
 
-def font_for(letter: str) -> str:
-    """A free font that has a letter.
+def free_font(letter: str) -> str:
+    """The name of a free font that has a letter.
 
-    >>> font_for("뱀"), font_for("क"), font_for("🐍")
+    >>> free_font("뱀"), free_font("क"), free_font("🐍")
     ('Noto Sans CJK KR', 'Noto Sans Devanagari', 'Noto Emoji')
     """
     script = script_of(letter)
@@ -158,11 +161,11 @@ def font_for(letter: str) -> str:
 
 
 def script_of(letter: str) -> str:
-    """The script of a letter, by the first word of its name in Unicode."""
+    """The script of a letter: the first word of its name in Unicode."""
     return unicodedata.name(letter, "SYMBOLS").split()[0]
 
 
 @cache
-def ruler() -> RendererAgg:
-    """What texts are measured with."""
+def renderer() -> RendererAgg:
+    """The renderer that texts are measured with."""
     return RendererAgg(DPI, DPI, DPI)

@@ -1,4 +1,4 @@
-"""The patterns of many heads side by side as one picture: all heads of a layer, or all layers × heads.
+"""The patterns of many heads side by side in one picture: all heads of one layer, or all layers × heads.
 
 Source: the model view of Vig 2019 (BertViz).
 """
@@ -18,7 +18,7 @@ from regard.errors import counted
 from regard.tracing.focus import group_by_layer
 from regard.tracing.head import Head
 from regard.tracing.trace import Trace, no_layer
-from regard.views.labels import in_one_line, reading, sizes
+from regard.views.labels import decoder_note, single_line, size_label
 from regard.views.picture.canvas import (
     DPI,
     EDGE,
@@ -27,109 +27,115 @@ from regard.views.picture.canvas import (
     STEPS,
     WIDTH,
     Page,
-    blank,
-    colours,
-    picture_path,
-    save,
-    shade,
+    blank_page,
+    check_picture_path,
+    draw_cells,
+    save_figure,
+    weight_colours,
 )
 from regard.views.picture.fonts import Fonts, fonts_for
-from regard.views.picture.pattern import SHADES, Maps, half_letter, maps, short
+from regard.views.picture.pattern import SHADES, PatternCells, half_capital, label_text, pattern_cells
 
 ROOM, TITLE, LINE = WIDTH - 2 * MARGIN, 0.72, 0.165
-"""Inches: the width of what is drawn, the height of the title, and of a line of the caption."""
+"""Inches: the width inside the margins, the height of the title, the height of a line of the caption."""
 
-DOTS, FEWEST = 1600, 8
-"""Cells that the patterns of a row have together; cells that each has at least, where it has so many tokens."""
+ROW_CELLS, LEAST_CELLS = 1600, 8
+"""The most cells across all patterns of a row; the least cells across one pattern, unless it has fewer tokens."""
 
 MOST_NAMED = 20
-"""Tokens that are named beside the patterns of one layer."""
+"""The most tokens that are named beside the patterns of one layer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mosaic:
-    """Patterns in rows and columns, with free cells between and below them; all in units of one cell."""
+    """Patterns in rows and columns, with white cells between and below them; lengths are in cells.
+
+    Attributes:
+        heads: the heads in order.
+        tiles: the cells of the patterns, layer by layer.
+        places: the row and column of each head.
+        between: the white cells between two patterns of a row.
+        below: the white cells between two rows.
+    """
 
     heads: Sequence[Head]
-    tiles: Sequence[Maps]
+    tiles: Sequence[PatternCells]
     places: Sequence[tuple[int, int]]
-    """The row and column of each head."""
-
     between: int
     below: int
 
     @property
     def n_places(self) -> tuple[int, int]:
-        """Rows and columns of patterns."""
+        """The numbers of rows and columns of patterns."""
         rows, columns = zip(*self.places, strict=True)
         return max(rows) + 1, max(columns) + 1
 
     @property
     def size(self) -> tuple[int, int]:
-        """Rows and columns of cells of one pattern."""
+        """The rows and columns of cells of one pattern."""
         rows, columns = self.tiles[0].weights.shape[1:]
         return rows, columns
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns of cells of all patterns together."""
+        """The rows and columns of cells of the whole mosaic."""
         (rows, columns), (n_rows, n_columns) = self.size, self.n_places
         return n_rows * (rows + self.below) - self.below, n_columns * (columns + self.between) - self.between
 
     def corner(self, place: tuple[int, int]) -> tuple[int, int]:
-        """The first row and column of the cells of a pattern."""
+        """The first row and column of a pattern's cells."""
         rows, columns = self.size
         return place[0] * (rows + self.below), place[1] * (columns + self.between)
 
     def image(self) -> Float[np.ndarray, "rows columns 3"]:
-        """All patterns, coloured, on white."""
+        """The whole mosaic in RGB, on white."""
         (rows, columns), image = self.size, np.ones((*self.shape, 3))
-        panels = [panel for tile in self.tiles for panel in zip(tile.weights, tile.seen, strict=True)]
-        for place, (weights, seen) in zip(self.places, panels, strict=True):
+        panels = [panel for tile in self.tiles for panel in zip(tile.weights, tile.allowed, strict=True)]
+        for place, (weights, allowed) in zip(self.places, panels, strict=True):
             top, left = self.corner(place)
-            shades = colours()(SHADES(np.ma.masked_array(weights.numpy(), ~seen.numpy())))
+            shades = weight_colours()(SHADES(np.ma.masked_array(weights.numpy(), ~allowed.numpy())))
             image[top : top + rows, left : left + columns] = shades[..., :3]
         return image
 
 
 def write_heads(trace: Trace, path: Path, layer: int | None = None, kind: str | None = None) -> Path:
-    """Write the patterns of all heads as one picture of the kind that the file's ending names.
+    """Write the patterns of all heads as one picture in the format of the file's ending.
 
     Args:
-        layer: only the heads of this layer, larger; None = all layers × heads.
-        kind: encoder, decoder or cross; None = the last that there is, as for `focus_on`.
+        layer: draw only the heads of this layer, larger; None = all layers × heads.
+        kind: encoder, decoder or cross; None = the last kind of the trace, as in `focus_on`.
 
     Raises:
         InputError: an ending other than .png, .svg and .pdf; no such layer or kind; a file that cannot be written.
     """
-    picture_path(path)
-    return save(heads_figure(trace, layer, kind), path)
+    check_picture_path(path)
+    return save_figure(heads_figure(trace, layer, kind), path)
 
 
 def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None) -> Figure:
-    """The patterns of all heads of one layer, or of all layers × heads."""
-    heads = chosen_heads(trace, layer, kind)
+    """The figure of all heads of one layer, or of all layers × heads."""
+    heads = select_heads(trace, layer, kind)
     tokens = (*heads[0].queries, *heads[0].keys)
     fonts = fonts_for(trace.model + trace.text + "".join(token.text for token in tokens))
-    named = layer is not None and max(len(heads[0].queries), len(heads[0].keys)) <= MOST_NAMED
-    left, above = label_room(heads[0], fonts) if named else (0.4, 0.35)
+    name_all = layer is not None and max(len(heads[0].queries), len(heads[0].keys)) <= MOST_NAMED
+    left, above = label_room(heads[0], fonts) if name_all else (0.4, 0.35)
     mosaic = mosaic_of(heads, one_layer=layer is not None)
     side = whole_pixels((ROOM - left) / max(mosaic.shape[1], mosaic.size[1] * 3))
-    caption = fonts.lines(" ".join([*notes(mosaic), reading(trace, heads[0].kind), fonts.advice]), 8.5, ROOM)
+    caption = fonts.lines(" ".join([*notes(mosaic), decoder_note(trace, heads[0].kind), fonts.advice]), 8.5, ROOM)
 
     rows, columns = mosaic.shape
     bottom = MARGIN + TITLE + above + rows * side + 0.45
-    page = blank(bottom + LINE * len(caption) + MARGIN, fonts)
+    page = blank_page(bottom + LINE * len(caption) + MARGIN, fonts)
     write_title(page, trace, heads, layer)
     axes = page.area(MARGIN + left, MARGIN + TITLE + above, columns * side, rows * side)
     axes.set(xlim=(0, columns), ylim=(rows, 0))
-    shade(axes, mosaic.image(), SHADES, "patterns")
+    draw_cells(axes, mosaic.image(), SHADES, "patterns")
     draw_frames(axes, mosaic, side)
     if layer is None:
         number_grid(page, axes, mosaic, side)
     else:
         name_panels(page, axes, mosaic, side)
-    if named:
+    if name_all:
         name_tokens(page, axes, mosaic, side)
     area = page.area(MARGIN, bottom, ROOM, LINE * len(caption))
     page.write_lines(area, caption, LINE, color=FAINT)
@@ -137,7 +143,7 @@ def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None
 
 
 def whole_pixels(side: float) -> float:
-    """The side of a cell, in inches, made smaller so that each has as many pixels as the next.
+    """The side of a cell in inches, rounded down to a whole number of pixels unless it is below one pixel.
 
     >>> whole_pixels(0.0234) * DPI, whole_pixels(0.001)
     (4.0, 0.001)
@@ -145,8 +151,12 @@ def whole_pixels(side: float) -> float:
     return math.floor(side * DPI) / DPI if side * DPI >= 1 else side
 
 
-def chosen_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head]:
-    """The heads to draw."""
+def select_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head]:
+    """The heads of a kind, or of one of its layers.
+
+    Raises:
+        InputError: the trace has no such layer or kind.
+    """
     heads = trace.heads(kind or trace.kinds[-1])
     layers = {head.layer for head in heads}
     if layer is not None and layer not in layers:
@@ -155,15 +165,15 @@ def chosen_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head
 
 
 def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
-    """The patterns of heads: a row for each layer, or those of one layer in a square."""
+    """Arrange the patterns of heads: a row for each layer, or the heads of one layer in a square."""
     layers = group_by_layer(heads)
     columns = math.ceil(math.sqrt(len(heads))) if one_layer else max(map(len, layers))
     if one_layer:
         places = [divmod(place, columns) for place in range(len(heads))]
     else:
         places = [(row, column) for row, layer in enumerate(layers) for column in range(len(layer))]
-    most = max(FEWEST, DOTS // columns)
-    tiles = [maps(layer[0].pattern, [head.head for head in layer], most) for layer in layers]
+    most = max(LEAST_CELLS, ROW_CELLS // columns)
+    tiles = [pattern_cells(layer[0].pattern, [head.head for head in layer], most) for layer in layers]
     rows, width = tiles[0].weights.shape[1:]
     between = max(1, round(width * 0.08))
     below = math.ceil(0.3 * columns * (width + between) / ROOM) if one_layer else max(1, round(rows * 0.08))
@@ -171,7 +181,7 @@ def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
 
 
 def notes(mosaic: Mosaic) -> list[str]:
-    """How to read it."""
+    """The sentences of the caption."""
     n_queries, n_keys = len(mosaic.heads[0].queries), len(mosaic.heads[0].keys)
     rows, columns = mosaic.tiles[0].weights.shape[1:]
     pooled = f"{n_queries} × {n_keys} weights pooled to {rows} × {columns} cells, each showing its largest"
@@ -179,22 +189,22 @@ def notes(mosaic: Mosaic) -> list[str]:
         "Each square is a head: rows look, columns are looked at, the first token top left.",
         *[f"In each, {pooled}."] * ((rows, columns) != (n_queries, n_keys)),
         "Darkness grows with the root of the weight.",
-        *["Grey: hidden by the mask."] * (not all(bool(tile.seen.all()) for tile in mosaic.tiles)),
+        *["Grey: hidden by the mask."] * (not all(bool(tile.allowed.all()) for tile in mosaic.tiles)),
     ]
 
 
 def write_title(page: Page, trace: Trace, heads: Sequence[Head], layer: int | None) -> None:
-    """The model, and which heads there are."""
+    """Write the model's name, and the kind, number and text of the heads."""
     axes = page.area(MARGIN, MARGIN, ROOM, TITLE)
     page.write(axes, 0.0, 0.16, page.fonts.shortened(trace.model, 15.0, ROOM, bold=True), 15.0, bold=True)
-    what = sizes(heads) if layer is None else f"layer {layer} · {counted(len(heads), 'head')}"
-    read = page.fonts.shortened(in_one_line(trace.text), 10.5, ROOM - 3)
-    text = f"{heads[0].kind} · {what} · {read}"
+    heads_label = size_label(heads) if layer is None else f"layer {layer} · {counted(len(heads), 'head')}"
+    shortened_text = page.fonts.shortened(single_line(trace.text), 10.5, ROOM - 3)
+    text = f"{heads[0].kind} · {heads_label} · {shortened_text}"
     page.write(axes, 0.0, 0.42, text, 10.5, color=FAINT)
 
 
 def draw_frames(axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """A line around each pattern, thinner around small ones."""
+    """Draw a line around each pattern, thinner around small patterns."""
     rows, columns = mosaic.size
     corners = [mosaic.corner(place) for place in mosaic.places]
     frames = [[(x, y), (x + columns, y), (x + columns, y + rows), (x, y + rows)] for y, x in corners]
@@ -205,7 +215,7 @@ def draw_frames(axes: Axes, mosaic: Mosaic, side: float) -> None:
 
 
 def number_grid(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """Layers down the left and heads along the top, as many numbers as have room."""
+    """Number the layers at the left and the heads at the top, as many as there is room for."""
     rows, columns = mosaic.size
     step = next(step for step in STEPS if step * (columns + mosaic.between) * side >= 0.2)
     layers, (n_rows, n_columns) = [layer[0].layer for layer in group_by_layer(mosaic.heads)], mosaic.n_places
@@ -213,7 +223,7 @@ def number_grid(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
         x = mosaic.corner((0, head))[1] + columns / 2
         page.write(axes, x, -0.07 / side, str(head), 7.5, color=FAINT, ha="center")
     for row in range(0, n_rows, step):
-        y = mosaic.corner((row, 0))[0] + rows / 2 + half_letter(7.5) / side
+        y = mosaic.corner((row, 0))[0] + rows / 2 + half_capital(7.5) / side
         page.write(axes, -0.07 / side, y, str(layers[row]), 7.5, color=FAINT, ha="right")
     x, y = -0.3 / side, mosaic.shape[0] / 2
     page.write(axes, mosaic.shape[1] / 2, -0.24 / side, "head", 8.0, color=FAINT, ha="center")
@@ -221,7 +231,7 @@ def number_grid(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
 
 
 def name_panels(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """The head's name under each pattern."""
+    """Write the head's name under each pattern."""
     rows, columns = mosaic.size
     for place, head in zip(mosaic.places, mosaic.heads, strict=True):
         top, left = mosaic.corner(place)
@@ -229,21 +239,21 @@ def name_panels(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
 
 
 def name_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """Tokens beside the patterns at the left and over those at the top."""
+    """Write the tokens left of the first pattern of each row, and above the patterns of the first row."""
     size = min(8.0, side * 72 * 0.8)
     for place, head in zip(mosaic.places, mosaic.heads, strict=True):
         top, left = mosaic.corner(place)
         if left == 0:
             for row, token in enumerate(head.queries):
-                y = top + row + 0.5 + half_letter(size) / side
-                page.write(axes, -0.06 / side, y, short(token, size, page.fonts), size, ha="right")
+                y = top + row + 0.5 + half_capital(size) / side
+                page.write(axes, -0.06 / side, y, label_text(token, size, page.fonts), size, ha="right")
         if top == 0:
             for column, token in enumerate(head.keys):
-                x, text = left + column + 0.5 + half_letter(size) / side, short(token, size, page.fonts)
+                x, text = left + column + 0.5 + half_capital(size) / side, label_text(token, size, page.fonts)
                 page.write(axes, x, -0.06 / side, text, size, rotation=90, rotation_mode="anchor", ha="left")
 
 
 def label_room(head: Head, fonts: Fonts) -> tuple[float, float]:
-    """Room for tokens at the left and above, in inches."""
-    widths = [max(fonts.width(short(t, 8.0, fonts), 8.0) for t in tokens) for tokens in (head.queries, head.keys)]
+    """The room for tokens at the left and at the top, in inches."""
+    widths = [max(fonts.width(label_text(t, 8.0, fonts), 8.0) for t in tokens) for tokens in (head.queries, head.keys)]
     return widths[0] + 0.1, widths[1] + 0.1

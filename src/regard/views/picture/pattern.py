@@ -1,7 +1,7 @@
-"""A head's pattern as a picture: queries down, keys across, a circle or a shade for each weight.
+"""The pattern of one head: queries as rows, keys as columns, a circle or a shaded cell for each weight.
 
-The area of a circle grows with its weight, so that twice the ink is twice the weight. Where circles would be too small
-there is a heat cell for each weight, and past 256 tokens one for the largest of several.
+The area of a circle is proportional to its weight. Longer texts have a shaded cell for each weight, and texts of more
+than 256 tokens a cell for the largest of several weights.
 """
 
 import math
@@ -22,43 +22,45 @@ from regard.attention.pattern import BLOCK_WEIGHTS, Pattern
 from regard.attention.statistics.torch.gather import Block, Pooled
 from regard.tracing.focus import Focus
 from regard.tracing.tokens import Token
-from regard.views.picture.canvas import BLUE, EDGE, FAINT, INK, MASKED, RULE, STEPS, Page, frame, shade
+from regard.views.picture.canvas import BLUE, EDGE, FAINT, INK, MASKED, RULE, STEPS, Page, draw_cells, outline
 from regard.views.picture.fonts import Fonts
 
 MOST_CIRCLES, MOST_CELLS, MOST_NAMED = 40, 256, 60
-"""Tokens a side up to which weights are circles; cells there are at most; tokens that are all named."""
+"""On each side: the most tokens drawn as circles, the most cells, and the most tokens that are all named."""
 
 LARGEST_CELL, FULL = 0.36, 0.94
-"""The side of a cell at most, in inches; the diameter of a weight of 1, as a share of it."""
+"""The largest side of a cell in inches; the diameter of the circle of weight 1, as a share of the side."""
 
 SMALLEST = 0.0005
-"""The least weight that has a circle; a smaller one would not be seen."""
+"""The smallest weight that has a circle; a smaller circle would not be visible."""
 
 LABEL = 1.1
-"""The longest label, in inches."""
+"""The largest width of a label, in inches."""
 
 SHADES = PowerNorm(0.5, 0, 1)
-"""Heat cells darken with the root of the weight: in a long text most weights are small."""
+"""Shaded cells darken with the square root of the weight: in a long text most weights are small."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Maps:
-    """The weights of some heads, or the largest in each cell where there are too many; and what may be seen at all."""
+class PatternCells:
+    """The cells of some heads: the weight in each, or the largest of several, and whether the mask allows any."""
 
     weights: Float[Tensor, "heads rows columns"]
-    seen: Bool[Tensor, "heads rows columns"]
+    allowed: Bool[Tensor, "heads rows columns"]
 
 
-def maps(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS) -> Maps:
-    """Some heads of a pattern in at most `most` × `most` cells each: the weights that the pattern itself gives."""
+def pattern_cells(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS) -> PatternCells:
+    """The cells of some heads of a pattern, at most `most` × `most` for each head."""
     rows, columns = (min(most, tokens) for tokens in pattern.shape[2:])
-    each = (rows, columns) == pattern.shape[2:]
-    weights = pattern[0, list(heads)].detach() if each else pattern.pooled(rows, columns, "max")[0, list(heads)]
-    return Maps(weights.cpu(), seen_in(pattern, heads, rows, columns).cpu())
+    is_whole = (rows, columns) == pattern.shape[2:]
+    weights = pattern[0, list(heads)].detach() if is_whole else pattern.pooled(rows, columns, "max")[0, list(heads)]
+    return PatternCells(weights.cpu(), allowed_cells(pattern, heads, rows, columns).cpu())
 
 
-def seen_in(pattern: Pattern, heads: Sequence[int], rows: int, columns: int) -> Bool[Tensor, "heads rows columns"]:
-    """The cells in which some query may attend to some key."""
+def allowed_cells(
+    pattern: Pattern, heads: Sequence[int], rows: int, columns: int
+) -> Bool[Tensor, "heads rows columns"]:
+    """Whether the mask allows some query of a cell to attend to some key of it."""
     whole, like = pattern.grid.whole().part(range(1), torch.tensor(heads)), torch.empty((), device=pattern.device)
     cells = Pooled(replace(pattern.grid, batch=1, heads=len(heads)), like, rows, columns, "max")
     for queries in spans(pattern.grid.queries, max(1, BLOCK_WEIGHTS // (len(heads) * pattern.grid.keys))):
@@ -72,11 +74,19 @@ def seen_in(pattern: Pattern, heads: Sequence[int], rows: int, columns: int) -> 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawing:
-    """One head's pattern, its sizes known: `left` and `top` for labels, `side` for one cell, all in inches."""
+    """One head's pattern, laid out.
+
+    Attributes:
+        focus: the head, and the query whose row is outlined.
+        weights: the weight of each cell.
+        allowed: whether the mask allows any weight of each cell.
+        side: the side of a cell in inches.
+        left, top, right, bottom: the room for labels on each side, in inches.
+    """
 
     focus: Focus
     weights: Float[Tensor, "rows columns"]
-    seen: Bool[Tensor, "rows columns"]
+    allowed: Bool[Tensor, "rows columns"]
     side: float
     left: float
     top: float
@@ -85,114 +95,115 @@ class Drawing:
 
     @property
     def width(self) -> float:
-        """In inches, with labels."""
+        """The width in inches, labels included."""
         return self.left + self.side * self.weights.shape[1] + self.right
 
     @property
     def height(self) -> float:
-        """In inches, with labels."""
+        """The height in inches, labels included."""
         return self.top + self.side * self.weights.shape[0] + self.bottom
 
     @property
     def notes(self) -> list[str]:
-        """How to read it."""
+        """The sentences of the caption."""
         n_queries, n_keys = len(self.focus.head.queries), len(self.focus.head.keys)
         rows, columns = self.weights.shape
-        reading = "rows look, columns are looked at"
+        axes_note = "rows look, columns are looked at"
         if (rows, columns) != (n_queries, n_keys):
             cells = f"{n_queries} × {n_keys} weights pooled to {rows} × {columns} cells, each showing its largest"
-            notes = [f"Pattern: {cells}; darkness grows with the root of the weight; {reading}."]
-        elif is_circles(self.weights):
-            notes = [f"Circles: area = weight; {reading}."]
+            notes = [f"Pattern: {cells}; darkness grows with the root of the weight; {axes_note}."]
+        elif fits_circles(self.weights):
+            notes = [f"Circles: area = weight; {axes_note}."]
         else:
-            notes = [f"Pattern: darkness grows with the root of the weight; {reading}."]
-        return notes + ["Grey: hidden by the mask."] * (not bool(self.seen.all()))
+            notes = [f"Pattern: darkness grows with the root of the weight; {axes_note}."]
+        return notes + ["Grey: hidden by the mask."] * (not bool(self.allowed.all()))
 
     def draw(self, page: Page, left: float, top: float) -> None:
-        """Draw it, its labels included, at a place in inches from the page's top left."""
+        """Draw the pattern and its labels at a place in inches from the page's top left."""
         rows, columns = self.weights.shape
         axes = page.area(left + self.left, top + self.top, columns * self.side, rows * self.side)
         axes.set(xlim=(0, columns), ylim=(rows, 0))
-        draw = draw_circles if is_circles(self.weights) else draw_heat
-        draw(axes, self.weights, self.seen)
+        draw = draw_circles if fits_circles(self.weights) else draw_heat
+        draw(axes, self.weights, self.allowed)
         row = self.focus.query * rows // len(self.focus.head.queries)
         thick = 1.3 / 72 / self.side  # drawn around the row, not over it
         corner, size = (-thick / 2, row - thick / 2), (columns + thick, 1 + thick)
-        axes.add_patch(Rectangle((0, 0), columns, rows, **frame(EDGE, 0.5)))
-        axes.add_patch(Rectangle(corner, *size, **frame(INK, 1.3), gid="chosen-row"))
-        if named(self.focus):
+        axes.add_patch(Rectangle((0, 0), columns, rows, **outline(EDGE, 0.5)))
+        axes.add_patch(Rectangle(corner, *size, **outline(INK, 1.3), gid="chosen-row"))
+        if names_all_tokens(self.focus):
             self._name_all(page, axes)
         else:
             self._name_some(page, axes)
 
     def _name_all(self, page: Page, axes: Axes) -> None:
-        """Every token's name, at its row and over its column."""
-        size = letters(self.side)
-        drop = half_letter(size) / self.side
+        """Write every token at its row and over its column."""
+        size = label_size(self.side)
+        drop = half_capital(size) / self.side
         for row, token in enumerate(self.focus.head.queries):
-            text, chosen = short(token, size, page.fonts), row == self.focus.query
+            text, chosen = label_text(token, size, page.fonts), row == self.focus.query
             page.write(axes, -0.08 / self.side, row + 0.5 + drop, text, size, bold=chosen, ha="right")
         for column, token in enumerate(self.focus.head.keys):
             self._write_slanted(page, axes, (column + 0.5, -0.07 / self.side), token, size)
 
     def _name_some(self, page: Page, axes: Axes) -> None:
-        """The names of the looking token and of its strongest keys; positions for the others."""
+        """Write the query's token and its strongest keys, and positions along the axes."""
         rows, columns = self.weights.shape
         n_queries, n_keys = len(self.focus.head.queries), len(self.focus.head.keys)
         row = (self.focus.query + 0.5) * rows / n_queries
-        text = short(self.focus.token, 8.0, page.fonts)
+        text = label_text(self.focus.token, 8.0, page.fonts)
         page.write(axes, -0.08 / self.side, row + 0.04 / self.side, text, 8.0, bold=True, ha="right")
-        strongest = sorted(look.position for look in self.focus.head.top(self.focus.query, 5))
+        strongest = sorted(key.position for key in self.focus.head.top(self.focus.query, 5))
         places = [(key + 0.5) * columns / n_keys for key in strongest]
         for key, place, x in zip(strongest, places, spread(places, 0.15 / self.side, float(columns)), strict=True):
             leader = [0, -0.06 / self.side, -0.22 / self.side]
             axes.plot([place, place, x], leader, color=FAINT, linewidth=0.6, clip_on=False)
             self._write_slanted(page, axes, (x, -0.25 / self.side), self.focus.head.keys[key], 8.0)
-        for position in positions(n_keys):
+        for position in axis_positions(n_keys):
             x = (position + 0.5) * columns / n_keys
             page.write(axes, x, rows + 0.15 / self.side, str(position), 7.0, ha="center", color=FAINT)
-        for position in positions(n_queries):
+        for position in axis_positions(n_queries):
             y = (position + 0.5) * rows / n_queries
             page.write(axes, columns + 0.06 / self.side, y + 0.035 / self.side, str(position), 7.0, color=FAINT)
 
     def _write_slanted(self, page: Page, axes: Axes, place: tuple[float, float], token: Token, size: float) -> None:
-        """A column's name, the middle of its letters rising from a place."""
-        angle = slant(self.focus) if named(self.focus) else 45
-        aside, text = half_letter(size) / self.side, short(token, size, page.fonts)
+        """Write a column's token so that the middle of its letters rises from a place."""
+        angle = slant(self.focus) if names_all_tokens(self.focus) else 45
+        aside, text = half_capital(size) / self.side, label_text(token, size, page.fonts)
         x = place[0] + aside * math.sin(math.radians(angle))
         y = place[1] + aside * math.cos(math.radians(angle)) / 2
         page.write(axes, x, y, text, size, rotation=angle, rotation_mode="anchor", ha="left")
 
 
 def drawing(focus: Focus, fonts: Fonts, width: float, tallest: float) -> Drawing:
-    """A head's pattern as large as it fits into a width and a height, in inches, labels included."""
-    of = maps(focus.head.pattern, [focus.head.head])
-    rows, columns = of.weights.shape[1:]
+    """Lay out the pattern of the focus's head, as large as its labels and it fit into a width and height in inches."""
+    cells = pattern_cells(focus.head.pattern, [focus.head.head])
+    rows, columns = cells.weights.shape[1:]
     left, top, right, bottom = margins(focus, fonts, LARGEST_CELL)
     side = min(LARGEST_CELL, (width - left - right) / columns, (tallest - top - bottom) / rows)
-    return Drawing(focus, of.weights[0], of.seen[0], side, *margins(focus, fonts, side))
+    return Drawing(focus, cells.weights[0], cells.allowed[0], side, *margins(focus, fonts, side))
 
 
 def margins(focus: Focus, fonts: Fonts, side: float) -> tuple[float, float, float, float]:
     """The room for labels at the left, top, right and bottom of a pattern, in inches."""
-    if not named(focus):
+    if not names_all_tokens(focus):
         longest = max(
-            fonts.width(short(token, 8.0, fonts), 8.0, bold=True) for token in (focus.token, *looked_at(focus))
+            fonts.width(label_text(token, 8.0, fonts), 8.0, bold=True)
+            for token in (focus.token, *strongest_tokens(focus))
         )
         return longest + 0.12, longest * 0.71 + 0.4, 0.35, 0.22
-    size = letters(side)
-    left = max(fonts.width(short(token, size, fonts), size, bold=True) for token in focus.head.queries)
-    above = [fonts.width(short(token, size, fonts), size) for token in focus.head.keys]
+    size = label_size(side)
+    left = max(fonts.width(label_text(token, size, fonts), size, bold=True) for token in focus.head.queries)
+    above = [fonts.width(label_text(token, size, fonts), size) for token in focus.head.keys]
     if slant(focus) == 90:
         return left + 0.12, max(above) + 0.12, 0.0, 0.0
     ends = [(column - len(above) + 0.5) * side + 0.71 * (width + 0.15) for column, width in enumerate(above)]
     return left + 0.12, 0.71 * (max(above) + 0.2), max(0.0, *ends), 0.0
 
 
-def draw_circles(axes: Axes, weights: Float[Tensor, "rows columns"], seen: Bool[Tensor, "rows columns"]) -> None:
-    """A circle for each weight, its area in proportion, in cells one unit wide."""
+def draw_circles(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bool[Tensor, "rows columns"]) -> None:
+    """Draw a circle for each weight, with an area in proportion to it, in cells one unit wide."""
     rows, columns = weights.shape
-    hidden = [square(int(row), int(column)) for row, column in (~seen).nonzero()]
+    hidden = [cell_corners(int(row), int(column)) for row, column in (~allowed).nonzero()]
     grey = PolyCollection(hidden, facecolors=MASKED, edgecolors="none", gid="masked", zorder=0)
     axes.add_collection(grey, autolim=False)
     lines = [[(x, 0), (x, rows)] for x in range(1, columns)] + [[(0, y), (columns, y)] for y in range(1, rows)]
@@ -214,53 +225,53 @@ def draw_circles(axes: Axes, weights: Float[Tensor, "rows columns"], seen: Bool[
     axes.add_collection(circles, autolim=False)
 
 
-def draw_heat(axes: Axes, weights: Float[Tensor, "rows columns"], seen: Bool[Tensor, "rows columns"]) -> None:
-    """A shade for each weight, in cells one unit wide."""
-    shade(axes, np.ma.masked_array(weights.numpy(), ~seen.numpy()), SHADES, "weights")
+def draw_heat(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bool[Tensor, "rows columns"]) -> None:
+    """Draw a shaded cell for each weight, one unit wide."""
+    draw_cells(axes, np.ma.masked_array(weights.numpy(), ~allowed.numpy()), SHADES, "weights")
 
 
-def is_circles(weights: Float[Tensor, "rows columns"]) -> bool:
-    """Whether there are few enough weights for circles."""
+def fits_circles(weights: Float[Tensor, "rows columns"]) -> bool:
+    """Whether a pattern is small enough to be drawn as circles."""
     return max(weights.shape) <= MOST_CIRCLES
 
 
-def named(focus: Focus) -> bool:
-    """Whether every token has its name at its row and column."""
+def names_all_tokens(focus: Focus) -> bool:
+    """Whether every row and column is labelled with its token."""
     return max(len(focus.head.queries), len(focus.head.keys)) <= MOST_NAMED
 
 
 def slant(focus: Focus) -> int:
-    """The angle of the columns' names: upright where there are many."""
+    """The angle of the columns' labels: vertical if there are many."""
     return 45 if len(focus.head.keys) <= 24 else 90
 
 
-def letters(side: float) -> float:
-    """The size of labels, in points, for cells of a side in inches."""
+def label_size(side: float) -> float:
+    """The font size of labels in points, for cells with a side in inches."""
     return max(4.5, min(9.5, side * 72 * 0.75))
 
 
-def looked_at(focus: Focus) -> list[Token]:
-    """The tokens that are looked at most."""
-    return [look.token for look in focus.head.top(focus.query, 5)]
+def strongest_tokens(focus: Focus) -> list[Token]:
+    """The tokens of the query's strongest keys."""
+    return [key.token for key in focus.head.top(focus.query, 5)]
 
 
-def short(token: Token, size: float, fonts: Fonts) -> str:
-    """A token's text, cut off where it is long."""
+def label_text(token: Token, size: float, fonts: Fonts) -> str:
+    """A token's text, cut off with … if it is wider than LABEL."""
     return fonts.shortened(token.text, size, LABEL)
 
 
-def square(row: int, column: int) -> list[tuple[int, int]]:
+def cell_corners(row: int, column: int) -> list[tuple[int, int]]:
     """The corners of a cell."""
     return [(column, row), (column + 1, row), (column + 1, row + 1), (column, row + 1)]
 
 
-def half_letter(size: float) -> float:
-    """Half the height of a capital of some size in points, in inches: a line's middle over its baseline."""
+def half_capital(size: float) -> float:
+    """Half the height of a capital letter in inches, for a font size in points."""
     return size * 0.36 / 72
 
 
 def spread(places: Sequence[float], distance: float, end: float) -> list[float]:
-    """Places in rising order, moved apart to a distance but not past an end.
+    """Move places in rising order apart, to at least a distance but not beyond an end.
 
     >>> spread([1.0, 1.5, 9.5], 2.0, 10.0)
     [1.0, 3.0, 9.5]
@@ -273,10 +284,10 @@ def spread(places: Sequence[float], distance: float, end: float) -> list[float]:
     return moved
 
 
-def positions(n_tokens: int) -> range:
-    """Round positions along an axis, some five to ten of them.
+def axis_positions(n_tokens: int) -> range:
+    """Round positions along an axis, about five to ten.
 
-    >>> list(positions(100)), list(positions(1300))[:3]
+    >>> list(axis_positions(100)), list(axis_positions(1300))[:3]
     ([0, 10, 20, 30, 40, 50, 60, 70, 80, 90], [0, 200, 400])
     """
     return range(0, n_tokens, next(step for step in STEPS if n_tokens <= 10 * step))

@@ -1,7 +1,7 @@
-"""A picture's text: each token tinted by how strongly it is looked at, arcs from the token that looks.
+"""The text of a picture: each token tinted by the query's weight on it, and arcs from the query to its keys.
 
-An arc is as thick as its weight. The strongest weights are written under their tokens. A long text wraps; of a longer
-one only the parts around the looking token and its strongest keys are shown, with … between them and a note.
+The width of an arc is in proportion to its weight. The largest weights are written under their tokens. A long text has
+several lines; of a longer text, only the tokens near the query and near its strongest keys are shown, with … between.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ from matplotlib.path import Path as Curve
 from regard.tracing.focus import Focus
 from regard.tracing.head import KeyWeight
 from regard.tracing.tokens import Token
-from regard.views.labels import called
-from regard.views.picture.canvas import BLUE, FAINT, INK, MARGIN, MASKED, WIDTH, Page, colours, ink_on
+from regard.views.labels import token_label
+from regard.views.picture.canvas import BLUE, FAINT, INK, MARGIN, MASKED, WIDTH, Page, text_colour, weight_colours
 from regard.views.picture.fonts import Fonts
 
 ROOM = WIDTH - 2 * MARGIN
@@ -26,21 +26,21 @@ PAD, SPACE, JOINT = 0.04, 0.06, 0.01
 """Inches between a token's letters and the edge of its box; between two words; between the parts of one word."""
 
 BOX, LABEL, TALLEST = 0.27, 0.19, 1.0
-"""Inches: the height of a token's box, of the weight written under it, of an arc over a text of one line at most."""
+"""Inches: the height of a token's box, of the weight written under it, and of the tallest arc over a single line."""
 
 SIZES = (14.0, 13.0, 12.0)
-"""Letters for a text of one line, in points: the first that fits."""
+"""The font sizes in points of a text of one line: the first that fits."""
 
 WRAPPED, MOST_LINES, N_WRITTEN = 10.5, 8, 5
-"""Letters of a longer text; lines that it may take before only parts of it are shown; how many weights are written."""
+"""The font size of a longer text; the most lines of a text shown whole; the number of weights written."""
 
 AROUND_QUERY, AROUND_KEY = 9, 4
-"""Tokens shown on each side of the looking token, and of each of the strongest keys, where a text is too long."""
+"""The tokens shown on each side of the query, and of each strongest key, if the text is too long to be shown whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The place of one token, in inches; position -1 stands for tokens that are left out."""
+    """The place of one token in inches; position -1 stands for tokens that are left out."""
 
     position: int
     text: str
@@ -50,13 +50,13 @@ class Box:
 
     @property
     def middle(self) -> float:
-        """Its middle from left to right."""
+        """The horizontal middle."""
         return self.left + self.width / 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sentence:
-    """A laid-out text: the keys, and over them the queries where those are another text."""
+    """A text, laid out: the keys, and the queries above them if they are another text."""
 
     focus: Focus
     fonts: Fonts
@@ -67,18 +67,18 @@ class Sentence:
 
     @property
     def height(self) -> float:
-        """In inches."""
+        """The height in inches."""
         return self._top(self.keys[-1]) + BOX + LABEL
 
     @property
     def n_lines(self) -> int:
-        """Lines of queries and keys together."""
+        """The number of lines of queries and keys together."""
         return self.keys[-1].line + 1
 
     @property
     def notes(self) -> list[str]:
-        """How to read it, and what of the text is left out."""
-        name = self.fonts.shortened(called(self.focus.query, self.focus.head.queries), self.size, 2.0)
+        """The sentences of the caption: how to read the text, and how many of its tokens are shown."""
+        name = self.fonts.shortened(token_label(self.focus.query, self.focus.head.queries), self.size, 2.0)
         sides = [("read", self.keys, self.focus.head.keys)]
         if self.queries:
             sides.append(("written", self.queries, self.focus.head.queries))
@@ -90,33 +90,31 @@ class Sentence:
         ]
 
     def draw(self, page: Page, axes: Axes) -> None:
-        """Draw it, its coordinates being inches from the top left."""
+        """Draw the text into an area whose coordinates are inches from its top left."""
         weights = self.focus.weights
         step = self.focus.head.pattern.steps(0, self.focus.head.head, self.focus.query)
-        kept = (step.masked > -float("inf")).tolist()
+        allowed = (step.masked > -float("inf")).tolist()
         self._draw_arcs(axes, weights)
         for box in self.keys:
-            self._draw_box(page, axes, box, weights[box.position] if box.position >= 0 else 0.0, kept[box.position])
+            self._draw_box(page, axes, box, weights[box.position] if box.position >= 0 else 0.0, allowed[box.position])
         for box in self.queries:
             self._draw_box(page, axes, box, 0.0, True)
         boxes = {box.position: box for box in self.keys}
-        for look in self.written:
-            box = boxes[look.position]
-            page.write(
-                axes, box.middle, self._top(box) + BOX + 0.14, f"{look.weight:.3f}", 8.0, color=BLUE, ha="center"
-            )
+        for key in self.written:
+            box = boxes[key.position]
+            page.write(axes, box.middle, self._top(box) + BOX + 0.14, f"{key.weight:.3f}", 8.0, color=BLUE, ha="center")
 
-    def _draw_box(self, page: Page, axes: Axes, box: Box, weight: float, kept: bool) -> None:
-        looking = box.position == self.focus.query and (box in self.queries or not self.queries)
+    def _draw_box(self, page: Page, axes: Axes, box: Box, weight: float, allowed: bool) -> None:
+        is_query = box.position == self.focus.query and (box in self.queries or not self.queries)
         if box.position >= 0:
-            face = colours()(weight) if kept else MASKED
-            edge = INK if looking else "none"
+            face = weight_colours()(weight) if allowed else MASKED
+            edge = INK if is_query else "none"
             shape = f"round,pad=0,rounding_size={PAD}"
             patch = FancyBboxPatch((box.left, self._top(box)), box.width, BOX, boxstyle=shape, facecolor=face)
             patch.set(edgecolor=edge, linewidth=1.6, clip_on=False, zorder=0.4)
             patch.set_gid(f"{'query' if box in self.queries else 'key'}-{box.position}")
             axes.add_patch(patch)
-        ink = ink_on(weight) if kept and box.position >= 0 else FAINT
+        ink = text_colour(weight) if allowed and box.position >= 0 else FAINT
         baseline = self._top(box) + BOX / 2 + self.size * 0.36 / 72
         page.write(axes, box.middle, baseline, box.text, self.size, color=ink, ha="center")
 
@@ -124,7 +122,7 @@ class Sentence:
         start = self._start
         ends = [box for box in self.keys if box.position >= 0 and weights[box.position] > 0]
         shown = [weights[box.position] for box in ends]
-        thickest, pale = (9.0, 0.3) if self.n_lines < 3 else (6.0, 0.1)  # arcs that cross lines leave them legible
+        thickest, pale = (9.0, 0.3) if self.n_lines < 3 else (6.0, 0.1)  # arcs that cross lines must leave them legible
         arcs = PathCollection(
             [self._arc(start, end) for end in ends],
             facecolors="none",
@@ -137,7 +135,7 @@ class Sentence:
         axes.add_collection(arcs, autolim=False)
 
     def _arc(self, start: Box, end: Box) -> Curve:
-        """From the token that looks to a key: over one line from top to top, between two on the sides that face."""
+        """The arc from the query to a key: from top to top within a line, between the facing edges across lines."""
         if start.line == end.line:
             ends = [(start.middle, self._top(start)), (end.middle, self._top(end))]
             rise = 4 / 3 * min(self._over(start.line) - 0.05, 0.2 + 0.17 * abs(start.middle - end.middle))
@@ -150,12 +148,12 @@ class Sentence:
         return Curve([ends[0], *turns, ends[1]], [Curve.MOVETO, *3 * [Curve.CURVE4]])
 
     def _edge(self, box: Box, other: Box) -> float:
-        """The edge of a box, with the weight under it, that faces a box on another line."""
-        below = LABEL if box in self.keys and any(look.position == box.position for look in self.written) else 0.0
+        """The edge of a box, the weight under it included, that faces a box on another line."""
+        below = LABEL if box in self.keys and any(key.position == box.position for key in self.written) else 0.0
         return self._top(box) + (BOX + below if other.line > box.line else 0.0)
 
     def _over(self, line: int) -> float:
-        """The room for arcs over a line."""
+        """The room for arcs above a line, in inches."""
         start = self._start
         if self.n_lines == 1:
             return min(TALLEST, 0.28 + 0.17 * max(abs(start.middle - end.middle) for end in self.keys))
@@ -172,17 +170,17 @@ class Sentence:
 
 
 def sentence(focus: Focus, fonts: Fonts) -> Sentence:
-    """The text of a trace laid out: in one line of large letters, in several of smaller ones, or in part."""
+    """Lay out the text of a trace: in one line of large letters, in several lines of smaller ones, or in parts."""
     head = focus.head
-    written = [look for look in head.top(focus.query, N_WRITTEN) if look.weight >= 0.0005]
-    strongest = {look.position for look in written}
+    written = [key for key in head.top(focus.query, N_WRITTEN) if key.weight >= 0.0005]
+    strongest = {key.position for key in written}
     other_text = head.kind == "cross"
     everything = (list(range(len(head.keys))), list(range(len(head.queries))) if other_text else [])
     near, own = dict.fromkeys(strongest, AROUND_KEY), {focus.query: AROUND_QUERY}
     if other_text:
-        parts = (around(near or {0: AROUND_KEY}, len(head.keys)), around(own, len(head.queries)))
+        parts = (excerpt(near or {0: AROUND_KEY}, len(head.keys)), excerpt(own, len(head.queries)))
     else:
-        parts = (around(near | own, len(head.keys)), [])
+        parts = (excerpt(near | own, len(head.keys)), [])
     one_line = [(size, 1, everything) for size in SIZES]
     for size, most_lines, (keys, queries) in (*one_line, (WRAPPED, MOST_LINES, everything), (WRAPPED, 99, parts)):
         over = boxes(head.queries, queries, fonts, size, 0, set())
@@ -192,23 +190,23 @@ def sentence(focus: Focus, fonts: Fonts) -> Sentence:
     return Sentence(focus, fonts, size, tuple(under), tuple(over), tuple(written))
 
 
-def around(centres: dict[int, int], n_tokens: int) -> list[int]:
-    """Positions within a distance of some tokens, in order; -1 where others are left out.
+def excerpt(reaches: dict[int, int], n_tokens: int) -> list[int]:
+    """The positions within reach of some tokens, in order; -1 for tokens that are left out.
 
-    >>> around({3: 1, 7: 2}, 12)
+    >>> excerpt({3: 1, 7: 2}, 12)
     [-1, 2, 3, 4, 5, 6, 7, 8, 9, -1]
     """
-    near = {place for centre, reach in centres.items() for place in range(centre - reach, centre + reach + 1)}
+    near = {p for centre, reach in reaches.items() for p in range(centre - reach, centre + reach + 1)}
     shown = sorted(near & set(range(n_tokens)))
     parts = [[-1] * (shown[0] > 0), [shown[0]]]
     parts += [[here] if here == before + 1 else [-1, here] for before, here in pairwise(shown)]
-    return [place for part in [*parts, [-1] * (shown[-1] < n_tokens - 1)] for place in part]
+    return [position for part in [*parts, [-1] * (shown[-1] < n_tokens - 1)] for position in part]
 
 
 def boxes(
     tokens: Sequence[Token], positions: Sequence[int], fonts: Fonts, size: float, first_line: int, written: set[int]
 ) -> list[Box]:
-    """Tokens side by side, broken into lines; those whose weight is written are wide enough for it."""
+    """Place tokens side by side in lines; a token whose weight is written is wide enough for the number."""
     placed: list[Box] = []
     right, line = 0.0, first_line
     for position in positions:

@@ -1,4 +1,4 @@
-"""A trace as one picture: its text with arcs, one head's whole pattern, and all heads at a glance. PNG, SVG or PDF."""
+"""A trace as one picture: its text with arcs, the whole pattern of one head, and a grid of all heads."""
 
 from pathlib import Path
 
@@ -7,49 +7,49 @@ from matplotlib.figure import Figure
 from regard.tracing.focus import Focus, focus_on
 from regard.tracing.head import TokenReference
 from regard.tracing.trace import Trace
-from regard.views.labels import called, reading
-from regard.views.picture.canvas import FAINT, MARGIN, WIDTH, Page, blank, picture_path, save
+from regard.views.labels import decoder_note, token_label
+from regard.views.picture.canvas import FAINT, MARGIN, WIDTH, Page, blank_page, check_picture_path, save_figure
 from regard.views.picture.fonts import fonts_for
+from regard.views.picture.head_grid import head_grid
 from regard.views.picture.pattern import drawing
 from regard.views.picture.sentence import sentence
-from regard.views.picture.sharpest import sharpest_heads
 
 HEADS_WIDTH, HEADS_TALLEST, BETWEEN, TALLEST = 2.45, 3.5, 0.4, 6.0
-"""Inches: the width and largest height of the grid of all heads, the room left of it, the pattern's largest height."""
+"""Inches: the grid of heads' width and largest height, the room left of the grid, the pattern's largest height."""
 
 TITLE, CAPTION_LINE = 0.72, 0.165
 """Inches: the height of the title, and of a line of the caption."""
 
 
 def write_figure(trace: Trace, path: Path, token: TokenReference | None = None, head: str | None = None) -> Path:
-    """Write a trace as a picture of the kind that the file's ending names.
+    """Write a trace as a picture in the format of the file's ending.
 
     Args:
-        token: the token that looks; None = a telling one.
-        head: the head, "L3H1"; None = a telling one.
+        token: the query's token; None = chosen by `focus_on`.
+        head: the head, "L3H1"; None = chosen by `focus_on`.
 
     Raises:
         InputError: an ending other than .png, .svg and .pdf; no such token or head; a file that cannot be written.
     """
-    picture_path(path)
-    return save(figure(trace, focus_on(trace, token=token, head=head)), path)
+    check_picture_path(path)
+    return save_figure(figure(trace, focus_on(trace, token=token, head=head)), path)
 
 
 def figure(trace: Trace, focus: Focus) -> Figure:
-    """The picture of one token's look in one head, within its text, its pattern and all other heads."""
+    """The figure of one token in one head: its text, the head's pattern, and the grid of all heads."""
     tokens = (*focus.head.queries, *focus.head.keys)
     fonts = fonts_for(trace.model + "".join(token.text for token in tokens))
     text = sentence(focus, fonts)
     pattern = drawing(focus, fonts, WIDTH - 2 * MARGIN - HEADS_WIDTH - BETWEEN, TALLEST)
-    heads = sharpest_heads(trace, focus, fonts, HEADS_WIDTH, HEADS_TALLEST)
-    notes = " ".join([*text.notes, *pattern.notes, reading(trace, focus.head.kind), fonts.advice])
+    heads = head_grid(trace, focus, fonts, HEADS_WIDTH, HEADS_TALLEST)
+    notes = " ".join([*text.notes, *pattern.notes, decoder_note(trace, focus.head.kind), fonts.advice])
     caption = fonts.lines(notes, 8.5, WIDTH - 2 * MARGIN)
 
     top = MARGIN + TITLE + text.height + 0.3
     heads_top = top + max(0.0, pattern.top - heads.above)
     bottom = max(top + pattern.height, heads_top + heads.height) + 0.25
     height = bottom + CAPTION_LINE * len(caption) + MARGIN
-    page = blank(height, fonts)
+    page = blank_page(height, fonts)
     write_title(page, trace, focus)
     text.draw(page, page.area(MARGIN, MARGIN + TITLE, WIDTH - 2 * MARGIN, text.height))
     pattern.draw(page, MARGIN, top)
@@ -60,15 +60,15 @@ def figure(trace: Trace, focus: Focus) -> Figure:
 
 
 def write_title(page: Page, trace: Trace, focus: Focus) -> None:
-    """Model and head; under them what the token looks at most."""
+    """Write the model and the head, and below them the query's strongest key."""
     head, fonts = focus.head, page.fonts
     axes = page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, TITLE)
     name = f"{head.kind} {head.name}" if len(trace.kinds) > 1 else head.name
     model = fonts.shortened(trace.model, 15.0, WIDTH - 2 * MARGIN - fonts.width(f" {name}", 15.0), bold=True)
     page.write(axes, 0.0, 0.16, model, 15.0, bold=True)
     page.write(axes, fonts.width(f"{model} ", 15.0, bold=True), 0.16, name, 15.0)
-    looks = head.top(focus.query, 1)
-    words = [called(focus.query, head.queries), *(called(look.position, head.keys) for look in looks)]
-    looking, *seen = (fonts.shortened(word, 10.5, 2.5) for word in words)
-    found = f"looks most at “{seen[0]}” ({looks[0].weight:.3f})" if looks else "sees nothing"
-    page.write(axes, 0.0, 0.42, f"“{looking}” {found}", 10.5, color=FAINT)
+    strongest = head.top(focus.query, 1)
+    words = [token_label(focus.query, head.queries), *(token_label(key.position, head.keys) for key in strongest)]
+    query, *keys = (fonts.shortened(word, 10.5, 2.5) for word in words)
+    finding = f"looks most at “{keys[0]}” ({strongest[0].weight:.3f})" if strongest else "sees nothing"
+    page.write(axes, 0.0, 0.42, f"“{query}” {finding}", 10.5, color=FAINT)

@@ -1,4 +1,4 @@
-"""A table for the terminal whose columns go on below where they do not all fit: none is lost on a narrow one."""
+"""A table for the terminal that puts the columns that do not fit below the others, so that none is lost."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,20 +8,20 @@ from rich.measure import Measurement, measure_renderables
 from rich.table import Table
 from rich.text import Text
 
-from regard.views.labels import visible
+from regard.views.labels import escape_controls
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """Rows with their labels at the left, in blocks of as many columns as fit, each block with its labels.
+    """A table in blocks of as many columns as fit into the terminal; each block repeats the labels of the rows.
 
-    A label or header longer than half the terminal is cut off with ….
+    A label or header wider than half the terminal is cut off with ….
 
     Attributes:
         labels: the name of each row.
         headers: the name of each column.
         rows: the cells of each row.
-        gap: cells between two columns.
+        gap: the number of terminal cells between two columns.
     """
 
     labels: Sequence[str]
@@ -39,9 +39,9 @@ class Columns:
         return measure_renderables(console, options, list(self.blocks(options.max_width)))
 
     def blocks(self, room: int) -> Iterator[Table]:
-        """The tables, one below the other, each as wide as some cells of the terminal at most."""
+        """The blocks from top to bottom, each at most `room` terminal cells wide."""
         longest = (room - self.gap) // 2
-        labels, headers = ([cut(name, longest) for name in names] for names in (self.labels, self.headers))
+        labels, headers = ([truncated(name, longest) for name in names] for names in (self.labels, self.headers))
         widths = [max(cell.cell_len for cell in column) for column in zip(headers, *self.rows, strict=True)]
         first = max((label.cell_len for label in labels), default=0)
         for label in labels:
@@ -55,7 +55,7 @@ class Columns:
         yield self._table(labels, headers, range(start, len(headers)))
 
     def _table(self, labels: Sequence[Text], headers: Sequence[Text], columns: range) -> Table:
-        """One block: some of the columns, with all labels."""
+        """A block of some of the columns, with all labels."""
         table = Table.grid(padding=(0, self.gap, 0, 0))
         table.add_column(no_wrap=True)
         for _ in columns:
@@ -65,8 +65,8 @@ class Columns:
         return table
 
 
-def cut(name: str, cells: int) -> Text:
-    """A name of at most so many cells of the terminal."""
-    text = Text(visible(name), style="dim")
+def truncated(name: str, cells: int) -> Text:
+    """A name cut off with … where it is wider than `cells` terminal cells."""
+    text = Text(escape_controls(name), style="dim")
     text.truncate(cells, overflow="ellipsis")
     return text

@@ -1,7 +1,7 @@
-"""Numbers and names as text of equal width, and which of them to show where not all fit.
+"""Format the numbers and names of a matrix as text of equal width, and choose the columns to show if not all fit.
 
-Numbers are aligned on the decimal point. One that is shown exactly has no more digits than it needs (2, 1.5); one that
-is rounded has all of them (0.1361). Where not all fit, names are shortened, then digits are left out, then columns.
+Numbers are aligned on the decimal point. An exact number has no more digits than it needs (2, 1.5); a rounded number
+has all its digits (0.1361). If the columns do not fit, names are shortened first, then digits and columns are left out.
 """
 
 import math
@@ -10,33 +10,33 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from regard.views.labels import visible
+from regard.views.labels import escape_controls
 
 DIGITS = 4
-"""Decimals of a number that is rounded, unless told otherwise."""
+"""The default number of decimals of a rounded number."""
 
 FEWEST_DIGITS = 2
-"""Decimals that a number below 10 keeps when tokens would not all fit otherwise; one more place before the point, one
-decimal less."""
+"""The decimals that a number below 10 keeps when columns must be narrowed; one fewer for each further digit before the
+point."""
 
 ROUNDING = 1e-12
-"""How far sums of float64 numbers stray: what is as near to a short number as this is shown as that number."""
+"""The relative rounding error of sums of float64; a number this near to a short decimal is shown as that decimal."""
 
 LABEL_CELLS = 16
-"""The longest that a token is shown."""
+"""The most terminal cells that a token takes."""
 
 MINUS_INFINITY = "−∞"
 GAP = "…"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Way:
-    """One way to draw a matrix; `fit` takes the first that fits.
+class Layout:
+    """A matrix as text, at some number of decimals and length of names; `choose_layout` takes the first that fits.
 
     Attributes:
-        cells: the cells as text, all equally wide.
+        cells: the numbers as text, all equally wide.
         headers: the names of the columns.
-        tight: whether there is a space only before a number, and none behind it.
+        tight: whether a column has a space only before its number, and none behind it.
     """
 
     cells: Sequence[Sequence[str]]
@@ -44,60 +44,68 @@ class Way:
     tight: bool
 
     def width(self, column: int) -> int:
-        """Columns of the terminal that one column of the matrix takes."""
+        """The width of one column of the matrix, in terminal cells."""
         return max(len(self.cells[0][column]), cell_len(self.headers[column])) + (1 if self.tight else 2)
 
     def total(self, columns: Iterable[int | None]) -> int:
-        """What some columns and the gaps between them take."""
+        """The width of some columns and of the gaps between them, in terminal cells; None stands for a gap."""
         return sum(self.width(column) if column is not None else 3 for column in columns)
 
     def padded(self, text: str, column: int) -> str:
-        """A cell or a name, right-aligned in its column."""
+        """A number or a name, right-aligned in its column."""
         inside = self.width(column) - (1 if self.tight else 2)
         return " " + " " * (inside - cell_len(text)) + text + ("" if self.tight else " ")
 
-    def places(self, candidates: Sequence[int], count: int, notable: Sequence[int], room: int) -> list[int | None]:
-        """Which of the columns to show, as many as there is room for, and None for gaps.
+    def columns_to_show(
+        self, candidates: Sequence[int], count: int, notable: Sequence[int], room: int
+    ) -> list[int | None]:
+        """The columns to show, by index in this layout, as many as fit into `room`; None for gaps.
 
         Args:
-            candidates: the columns of the matrix that were brought here, by their numbers in the whole of it.
-            count: how many columns it has.
+            candidates: the position in the whole matrix of each column of this layout.
+            count: the number of columns of the whole matrix.
+            notable: the positions of columns that are shown first.
+            room: the width in terminal cells.
         """
-        place = {column: place for place, column in enumerate(candidates)}
+        index = {column: i for i, column in enumerate(candidates)}
 
         def fits(columns: Sequence[int | None]) -> bool:
-            known = all(column in place for column in columns if column is not None)
-            return known and self.total(None if c is None else place[c] for c in columns) <= room
+            available = all(column in index for column in columns if column is not None)
+            return available and self.total(None if c is None else index[c] for c in columns) <= room
 
-        return [None if column is None else place[column] for column in kept(count, notable, fits)]
+        return [None if column is None else index[column] for column in positions_to_show(count, notable, fits)]
 
-    def header(self, places: Sequence[int | None]) -> str:
+    def header(self, columns: Sequence[int | None]) -> str:
         """The names of some columns in a line."""
-        return "".join(f" {GAP} " if place is None else self.padded(self.headers[place], place) for place in places)
+        return "".join(
+            f" {GAP} " if column is None else self.padded(self.headers[column], column) for column in columns
+        )
 
 
-def fit(numbers: Sequence[Sequence[float]], names: Sequence[str], room: int, digits: int | None) -> tuple[Way, bool]:
-    """The first way to draw a matrix in which all columns fit, else the most compact; and whether it is the best."""
+def choose_layout(
+    numbers: Sequence[Sequence[float]], names: Sequence[str], room: int, digits: int | None
+) -> tuple[Layout, bool]:
+    """The first layout in which all columns fit, else the most compact; and whether it is the first of all layouts."""
     most = DIGITS if digits is None else digits
     fewest = min(most, fewest_digits(numbers)) if digits is None else most
     n_columns = len(numbers[0])
-    for step, (decimals, cut, tight) in enumerate(ways(most, fewest, bool(names))):
+    for step, (decimals, cut_names, tight) in enumerate(layout_options(most, fewest, bool(names))):
         cells = aligned(numbers, decimals)
-        longest = max(3, len(cells[0][0])) if cut else LABEL_CELLS
-        way = Way(cells, [shortened(name, longest) for name in names] or [""] * n_columns, tight)
-        if way.total(range(n_columns)) <= room:
-            return way, step == 0
-    return way, False
+        longest = max(3, len(cells[0][0])) if cut_names else LABEL_CELLS
+        layout = Layout(cells, [shortened(name, longest) for name in names] or [""] * n_columns, tight)
+        if layout.total(range(n_columns)) <= room:
+            return layout, step == 0
+    return layout, False
 
 
 def fewest_digits(numbers: Sequence[Sequence[float]]) -> int:
-    """How many decimals are enough to tell numbers of this size apart."""
+    """The fewest decimals that a matrix may be shown with, by the size of its largest number."""
     largest = max((abs(number) for row in numbers for number in row if math.isfinite(number)), default=0.0)
     return max(0, FEWEST_DIGITS - max(0, math.floor(math.log10(largest)))) if largest else FEWEST_DIGITS
 
 
-def ways(most: int, fewest: int, named: bool) -> Iterator[tuple[int, bool, bool]]:
-    """Ways to draw a matrix, best first: how many decimals, whether names are cut, whether cells stand tight."""
+def layout_options(most: int, fewest: int, named: bool) -> Iterator[tuple[int, bool, bool]]:
+    """The options of a layout, best first: the number of decimals, whether names are cut, whether cells are tight."""
     yield most, False, False
     if named:
         yield most, True, False
@@ -105,18 +113,20 @@ def ways(most: int, fewest: int, named: bool) -> Iterator[tuple[int, bool, bool]
             yield decimals, True, True
 
 
-# Which rows and columns
+# Rows and columns to show
 
 
-def kept(count: int, notable: Sequence[int], fits: Callable[[Sequence[int | None]], bool]) -> list[int | None]:
-    """Positions to show, in order, as many as fit, and None for those left out between them; at least one.
+def positions_to_show(
+    count: int, notable: Sequence[int], fits: Callable[[Sequence[int | None]], bool]
+) -> list[int | None]:
+    """As many of `count` positions as fit, in order, and None for each gap between them; at least one position.
 
-    >>> kept(9, (4,), lambda some: len(some) <= 6)
+    >>> positions_to_show(9, (4,), lambda positions: len(positions) <= 6)
     [0, 1, None, 4, None, 8]
     """
     if fits(range(count)):
         return list(range(count))
-    order = priority(count, notable)
+    order = by_priority(count, notable)
     chosen = {order[0]}
     for position in order[1:]:
         if not fits(with_gaps(chosen | {position}, count)):
@@ -125,10 +135,10 @@ def kept(count: int, notable: Sequence[int], fits: Callable[[Sequence[int | None
     return with_gaps(chosen, count)
 
 
-def priority(count: int, notable: Sequence[int]) -> list[int]:
-    """Positions, the most wanted first: notable ones, then inwards from both ends, two in front for one at the back.
+def by_priority(count: int, notable: Sequence[int]) -> list[int]:
+    """All positions by priority: notable ones, then from both ends inwards, two at the front for one at the back.
 
-    >>> priority(6, (3,))
+    >>> by_priority(6, (3,))
     [3, 0, 1, 5, 2, 4]
     """
     ends = sorted(range(count), key=lambda position: min(position, 2 * (count - 1 - position) + 1))
@@ -136,7 +146,7 @@ def priority(count: int, notable: Sequence[int]) -> list[int]:
 
 
 def with_gaps(positions: Iterable[int], count: int) -> list[int | None]:
-    """Positions in order, None wherever some are left out.
+    """Positions in order, with None wherever positions are left out.
 
     >>> with_gaps({0, 1, 5}, 7)
     [0, 1, None, 5, None]
@@ -160,7 +170,7 @@ def aligned(numbers: Sequence[Sequence[float]], digits: int) -> list[list[str]]:
     """
     sizes = [abs(number) for row in numbers for number in row if number and math.isfinite(number)]
     scientific = bool(sizes) and (max(sizes) >= 1e9 or max(sizes) < 10.0**-digits)
-    texts = [[written(number, digits, scientific) for number in row] for row in numbers]
+    texts = [[format_number(number, digits, scientific) for number in row] for row in numbers]
     parts = [text.partition(".") for row in texts for text in row if text != MINUS_INFINITY]
     whole = max((len(before) for before, _, _ in parts), default=0)
     fraction = max((len(point + after) for _, point, after in parts), default=0)
@@ -174,11 +184,11 @@ def aligned(numbers: Sequence[Sequence[float]], digits: int) -> list[list[str]]:
     return [[align(text) for text in row] for row in texts]
 
 
-def written(number: float, digits: int, scientific: bool = False) -> str:
-    """A number: exactly where so many decimals are enough, else rounded and with all of them.
+def format_number(number: float, digits: int, scientific: bool = False) -> str:
+    """A number exactly if it needs no more than `digits` decimals, else rounded to as many decimals.
 
-    >>> written(2.0, 4), written(1.5, 4), written(1 / 3, 4), written(-1e-9, 4), written(-math.inf, 4)
-    ('2', '1.5', '0.3333', '0.0000', '−∞')
+    >>> format_number(2.0, 4), format_number(1.5, 4), format_number(1 / 3, 4), format_number(-math.inf, 4)
+    ('2', '1.5', '0.3333', '−∞')
     """
     if number == -math.inf:
         return MINUS_INFINITY
@@ -191,7 +201,7 @@ def written(number: float, digits: int, scientific: bool = False) -> str:
 
 
 def shortened(text: str, cells: int) -> str:
-    """A text of at most so many cells of the terminal.
+    """A text cut off with … where it is wider than `cells` terminal cells.
 
     >>> shortened("dangerous", 5), shortened("위험하기", 5)
     ('dang…', '위험…')
@@ -201,5 +211,5 @@ def shortened(text: str, cells: int) -> str:
 
 
 def printable(text: str) -> str:
-    """A text in which nothing can move the cursor."""
-    return "".join(letter if letter.isprintable() else "�" for letter in visible(text))
+    """A text without characters that move the cursor: replaced by symbols, or by �."""
+    return "".join(letter if letter.isprintable() else "�" for letter in escape_controls(text))

@@ -1,4 +1,4 @@
-// What the reader does
+// The reader's actions: each changes the state
 
 function change(changes) {
   Object.assign(state, changes);
@@ -35,7 +35,7 @@ function hide(hidden) {
   keepVisible();
 }
 
-// A token that is out of sight is not the one that is shown
+// Show every token if the token that was shown is hidden now
 function keepVisible() {
   if (state.query !== null && !positions(queries()).includes(state.query)) change({ query: null, locked: false });
 }
@@ -45,7 +45,7 @@ function lock(query) {
   change({ query, locked: !again });
 }
 
-// Esc lets go of a kept token first, then of any token
+// Unlock the locked token; if no token is locked, show every token
 function release() {
   change(state.locked ? { locked: false } : { query: null });
 }
@@ -57,7 +57,7 @@ function moveQuery(by) {
   scrollToToken(visible[place], positions(queries()));
 }
 
-// Bring a token into view within its list, leaving the page where it is
+// Scroll a token into view within its list, without scrolling the page
 function scrollToToken(position, visible = positions(keys())) {
   const [box, row] = [find("lines"), parseFloat(theme("--row"))];
   const top = visible.indexOf(position) * row;
@@ -65,9 +65,9 @@ function scrollToToken(position, visible = positions(keys())) {
   if (!inView) box.scrollTop = Math.round((top - box.clientHeight / 2) / row) * row;
 }
 
-// Always to another whole number of pixels
+// Change the size of the grid's cells by a factor, by at least one whole pixel
 function zoom(factor) {
-  const size = placed.size;
+  const size = shownLayout.size;
   const wanted = factor > 1 ? Math.max(Math.floor(size) + 1, Math.round(size * factor)) : Math.min(Math.ceil(size) - 1, Math.round(size * factor));
   change({ cellSize: Math.max(1, Math.min(60, wanted)) });
 }

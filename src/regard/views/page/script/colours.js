@@ -1,4 +1,4 @@
-// Colours: a weight's strength is 0 to 1, and each head has its hue
+// Colours: a weight is drawn with a strength from 0 to 1, in the hue of its head
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const hueOf = (head, heads = layerOf().heads) => Math.round(255 + (360 * head) / heads) % 360;
@@ -10,7 +10,7 @@ function shade(strength, hue) {
     : `oklch(${mix(0.975, 0.475)} ${mix(0.008, 0.175)} ${hue})`;
 }
 
-const inkOn = (strength) => (strength > 0.5 ? (dark.matches ? "#111" : "#fff") : "");
+const textColour = (strength) => (strength > 0.5 ? (dark.matches ? "#111" : "#fff") : "");
 const theme = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 const shadeCache = new Map();
@@ -20,7 +20,7 @@ function shades(hue) {
   return shadeCache.get(name);
 }
 
-// Colours as bytes, as only a canvas can tell them
+// Colours as bytes, converted by drawing them on a canvas
 const byteCache = new Map();
 function bytesOf(colours) {
   const name = colours.join();
@@ -36,8 +36,8 @@ function bytesOf(colours) {
   return bytes;
 }
 
-// How strong a query's weights look: out of 1, or out of its largest one in view
-function scaler(read, visible) {
+// The strength of a weight: relative to 1, or to the largest visible weight of its query
+function strengthScale(read, visible) {
   if (state.scale === "absolute") return (query, units) => units / trace.units;
   const most = new Map();
   return (query, units) => {

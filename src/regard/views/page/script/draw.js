@@ -1,11 +1,11 @@
-// Drawing: everything, once a frame at most
+// Draw the whole page, at most once a frame
 
-let due = false;
+let frameRequested = false;
 function refresh() {
-  if (due) return;
-  due = true;
+  if (frameRequested) return;
+  frameRequested = true;
   requestAnimationFrame(() => {
-    due = false;
+    frameRequested = false;
     draw();
   });
 }
@@ -31,49 +31,49 @@ function drawControls() {
   find("head").value = state.head;
   find("scale").value = state.scale;
   find("hide").checked = state.hide;
-  press("heat", !state.circles);
-  press("circles", state.circles);
-  press("rows", !state.turned);
-  press("columns", state.turned);
-  press("fit", state.cellSize === null);
-  press("map-token", !state.patterns);
-  press("map-pattern", state.patterns);
-  press("all", state.query === null);
+  setPressed("heat", !state.circles);
+  setPressed("circles", state.circles);
+  setPressed("rows", !state.turned);
+  setPressed("columns", state.turned);
+  setPressed("fit", state.cellSize === null);
+  setPressed("map-token", !state.patterns);
+  setPressed("map-pattern", state.patterns);
+  setPressed("all", state.query === null);
 }
 
-const press = (id, pressed) => find(id).setAttribute("aria-pressed", pressed);
-const say = (id, text) => {
+const setPressed = (id, pressed) => find(id).setAttribute("aria-pressed", pressed);
+const setText = (id, text) => {
   if (find(id).textContent !== text) find(id).textContent = text;
 };
 
 function drawTitles() {
-  const own = state.query !== null;
-  const word = own ? called(state.query, queries()) : "every token";
+  const oneToken = state.query !== null;
+  const word = oneToken ? labelOf(state.query, queries()) : "every token";
   const token = `“${word}”`;
-  say("lines-title", `${headName()} · ${word}`);
-  say("top-title", own ? `Where ${token} looks most in ${headName()}` : `The strongest looks in ${headName()}`);
-  say("map-caption", mapCaption(own ? `of ${token} ` : ""));
-  say("lines-caption", linesCaption(own));
-  say("reading", kindOf().reading);
-  find("reading").hidden = !kindOf().reading;
+  setText("lines-title", `${headName()} · ${word}`);
+  setText("top-title", oneToken ? `Where ${token} looks most in ${headName()}` : `The strongest looks in ${headName()}`);
+  setText("map-caption", mapCaption(oneToken ? `of ${token} ` : ""));
+  setText("lines-caption", linesCaption(oneToken));
+  setText("note", kindOf().note);
+  find("note").hidden = !kindOf().note;
   find("lock").hidden = !state.locked;
   if (state.locked) {
-    say("lock", `${word} ✕`);
+    setText("lock", `${word} ✕`);
     find("lock").setAttribute("aria-label", `let go of ${token}`);
   }
 }
 
-function linesCaption(own) {
-  const faintest = `lines from ${FAINTEST_LINE} up; hover a token to see its own`;
-  const what = state.locked ? "kept until you press Esc" : own ? "hover a token, click to keep it" : faintest;
-  return state.hide ? `${what} · hidden tokens keep their weights` : what;
+function linesCaption(oneToken) {
+  const allTokens = `lines from ${FAINTEST_LINE} up; hover a token to see its own`;
+  const hint = state.locked ? "kept until you press Esc" : oneToken ? "hover a token, click to keep it" : allTokens;
+  return state.hide ? `${hint} · hidden tokens keep their weights` : hint;
 }
 
-const mapCaption = (whose) =>
-  state.patterns ? "each head’s whole pattern, every row to its largest weight" : `the largest weight ${whose}in each head`;
+const mapCaption = (ofToken) =>
+  state.patterns ? "each head’s whole pattern, every row to its largest weight" : `the largest weight ${ofToken}in each head`;
 
-// A canvas of a size in CSS pixels, cleared, sharp on any screen
-function cleared(canvas, width, height) {
+// Clear a canvas and set its size in CSS pixels, sharp on any screen; return its context
+function clearedCanvas(canvas, width, height) {
   const ratio = devicePixelRatio || 1;
   const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (canvas.width !== across || canvas.height !== down) Object.assign(canvas, { width: across, height: down });

@@ -1,4 +1,4 @@
-// The grid: rows and columns are what is in view, whichever way round
+// The grid of weights: only the rows and columns in view are drawn
 
 function layout() {
   const [across, down] = state.turned ? [queries(), keys()] : [keys(), queries()];
@@ -12,26 +12,26 @@ function layout() {
   return { rows, columns, size, ...margins, names: { across, down } };
 }
 
-function labelWidth(tokens, shown) {
+function labelWidth(tokens, positions) {
   const context = find("cells").getContext("2d");
   context.font = `650 13px ${theme("--sans")}`;
-  const widths = shown.slice(0, 400).map((position) => context.measureText(tokens[position].text).width);
+  const widths = positions.slice(0, 400).map((position) => context.measureText(tokens[position].text).width);
   return Math.ceil(Math.min(104, Math.max(0, ...widths))) + 12;
 }
 
-let placed = null; // the layout that is on the screen, for finding what is under the pointer
+let shownLayout = null; // the layout on the screen, to find the cell under the pointer
 function drawGrid(read) {
   const box = find("grid");
-  const plan = (placed = layout());
+  const plan = (shownLayout = layout());
   const [width, height] = [plan.left + plan.columns.length * plan.size, plan.top + plan.rows.length * plan.size];
   const view = { width: Math.min(box.clientWidth, Math.ceil(width)), height: Math.min(maxHeight(box), Math.ceil(height)) };
-  // The extent lies under the canvas, so it needs only what the canvas does not take up.
+  // The extent makes the grid scroll; it lies below the canvas, so it needs only the rest of the size.
   find("extent").style.width = `${Math.ceil(width)}px`;
   find("extent").style.height = `${Math.max(0, Math.ceil(height) - view.height)}px`;
   const canvas = find("cells");
   canvas.style.width = `${view.width}px`;
   canvas.setAttribute("aria-label", `${headName()}: ${queries().length} queries by ${keys().length} keys`);
-  const context = cleared(canvas, view.width, view.height);
+  const context = clearedCanvas(canvas, view.width, view.height);
   if (read) drawCells(context, plan, view, box, cellPainter(context, read, plan));
   if (plan.size >= LEAST_LABELLED) drawLabels(context, plan, view, box);
   if (read) drawReadout(read);
@@ -39,7 +39,7 @@ function drawGrid(read) {
 }
 
 const maxHeight = (box) => parseFloat(getComputedStyle(box).maxHeight) || 600;
-const at = (plan, row, column) =>
+const pairAt = (plan, row, column) =>
   state.turned ? [plan.columns[column], plan.rows[row]] : [plan.rows[row], plan.columns[column]];
 
 function drawCells(context, plan, view, box, paint) {
@@ -56,7 +56,7 @@ function drawCells(context, plan, view, box, paint) {
     for (let row = rows[0]; row < rows[1]; row++) {
       for (let column = columns[0]; column < columns[1]; column++) {
         const [x, y] = [plan.left + column * plan.size - box.scrollLeft, plan.top + row * plan.size - box.scrollTop];
-        paint.cell(...at(plan, row, column), x, y);
+        paint.cell(...pairAt(plan, row, column), x, y);
       }
     }
   }
@@ -67,7 +67,7 @@ function drawCells(context, plan, view, box, paint) {
 }
 
 function cellPainter(context, read, plan) {
-  const strength = scaler(read, positions(keys()));
+  const strength = strengthScale(read, positions(keys()));
   const colours = shades(hueOf(state.head));
   const [grey, hatch] = [theme("--masked"), hatching(context)];
   const gap = plan.size >= 12 ? 1.5 : plan.size >= 6 ? 1 : 0;
@@ -83,7 +83,7 @@ function cellPainter(context, read, plan) {
     if (state.circles && !masked) circle(query, key, x + (size - gap) / 2, y + (size - gap) / 2);
   }
 
-  // The area grows with the weight, so the radius with its root
+  // The area is in proportion to the weight, so the radius to its square root
   function circle(query, key, x, y) {
     const radius = ((size - gap) / 2) * Math.sqrt(strength(query, read(query, key)));
     if (radius < 0.2) return;
@@ -93,7 +93,7 @@ function cellPainter(context, read, plan) {
     context.fill();
   }
 
-  // Cells too small for a rectangle each: one pixel a cell, enlarged
+  // Cells too small to be drawn as rectangles: an image of one pixel for each cell, enlarged
   function pixels(rows, columns, box) {
     const [width, height] = [columns[1] - columns[0], rows[1] - rows[0]];
     if (width <= 0 || height <= 0) return;
@@ -101,7 +101,7 @@ function cellPainter(context, read, plan) {
     const image = new Uint32Array(width * height);
     for (let row = 0; row < height; row++) {
       for (let column = 0; column < width; column++) {
-        const [query, key] = at(plan, rows[0] + row, columns[0] + column);
+        const [query, key] = pairAt(plan, rows[0] + row, columns[0] + column);
         image[row * width + column] = read.masked(query, key) ? bytes[256] : bytes[level(query, key)];
       }
     }

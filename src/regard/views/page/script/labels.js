@@ -1,10 +1,10 @@
-// Around the cells: what marks the token and the cell that is pointed at, the labels, the readout, the tip, the legend
+// Around the cells: outlines of the query and the cell under the pointer, labels, readout, tip and legend
 
-// Where a query or key is on the canvas
+// The coordinates of a column or row on the canvas
 const xOf = (plan, box, position) => plan.left + plan.columns.indexOf(position) * plan.size - box.scrollLeft;
 const yOf = (plan, box, position) => plan.top + plan.rows.indexOf(position) * plan.size - box.scrollTop;
 
-// The row (or column) of the token: outlined, or where cells are too small, a tick in the margin
+// Outline the row (or column) of the query; drawTick marks it in the margin if cells are too small
 function drawOutline(context, plan, box) {
   if (state.query === null) return;
   const [wide, high] = [plan.columns.length * plan.size, plan.rows.length * plan.size];
@@ -69,23 +69,23 @@ function markedTokens() {
 
 function shortened(context, text, room) {
   if (context.measureText(text).width <= room) return text;
-  let kept = text;
-  while (kept && context.measureText(`${kept}…`).width > room) kept = kept.slice(0, -1);
-  return `${kept}…`;
+  let start = text;
+  while (start && context.measureText(`${start}…`).width > room) start = start.slice(0, -1);
+  return `${start}…`;
 }
 
 function drawReadout(read) {
   const pair = state.cell ?? (state.query !== null && state.key !== null ? { query: state.query, key: state.key } : null);
   find("readout").classList.toggle("quiet", !pair);
-  say("readout", pair ? spoken(pair.query, pair.key, read) : "hover a cell to read it, click to keep its token");
+  setText("readout", pair ? pairText(pair.query, pair.key, read) : "hover a cell to read it, click to keep its token");
 }
 
-// The weight that is pointed at, beside the pointer too
+// The weight of the cell under the pointer, in a tip beside the pointer
 let pointer = { x: 0, y: 0 };
 function drawTip(read) {
   find("tip").hidden = !state.cell || !read;
   if (find("tip").hidden) return;
-  say("tip", spoken(state.cell.query, state.cell.key, read));
+  setText("tip", pairText(state.cell.query, state.cell.key, read));
   placeTip();
 }
 
@@ -97,7 +97,7 @@ function placeTip() {
 
 function drawLegend() {
   const most = state.scale === "row" ? "each token’s largest weight" : "1";
-  say("high", state.circles ? `the area of a circle is the weight; a full one is ${most}` : most);
+  setText("high", state.circles ? `the area of a circle is the weight; a full one is ${most}` : most);
   find("ramp").hidden = state.circles;
   find("masked-legend").hidden = !layerOf().mask;
 }

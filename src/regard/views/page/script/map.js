@@ -1,8 +1,8 @@
 // The map of all heads
 
-let mapped = null; // the kind that the buttons are of
+let mapKind = null; // the kind of attention whose heads have buttons
 function buildMap() {
-  mapped = state.kind;
+  mapKind = state.kind;
   const map = find("map");
   const heads = Math.max(...kindOf().layers.map((layer) => layer.heads));
   map.style.gridTemplateColumns = `max-content repeat(${heads}, minmax(0, 40px))`;
@@ -15,9 +15,9 @@ function buildMap() {
 }
 
 function element(name, text = "") {
-  const made = document.createElement(name);
-  made.textContent = text;
-  return made;
+  const created = document.createElement(name);
+  created.textContent = text;
+  return created;
 }
 
 function mapButton(layer, head) {
@@ -29,61 +29,61 @@ function mapButton(layer, head) {
 }
 
 function drawMap() {
-  if (mapped !== state.kind) buildMap();
+  if (mapKind !== state.kind) buildMap();
   const visible = positions(keys());
-  const looking = state.query === null ? positions(queries()) : [state.query];
+  const shownQueries = state.query === null ? positions(queries()) : [state.query];
   for (const button of find("map").querySelectorAll("button")) {
     const [layer, head] = [layerOf(Number(button.dataset.layer)), Number(button.dataset.head)];
     const chosen = layer.layer === state.layer && head === state.head;
     const read = reader(layer, head);
     button.setAttribute("aria-current", chosen);
     button.tabIndex = chosen ? 0 : -1;
-    drawMapCell(button, read && looks(layer, head, read, looking, visible), read, headName(layer.layer, head), hueOf(head, layer.heads));
+    drawMapCell(button, read && strongestPair(layer, head, read, shownQueries, visible), read, headName(layer.layer, head), hueOf(head, layer.heads));
   }
 }
 
-// The strongest look of a head; remembered, for it takes all weights when every token is shown
-const looksCache = new Map();
-function looks(layer, head, read, looking, visible) {
+// The query and key of a head's largest weight; cached, since with every token shown it takes all weights
+const strongestCache = new Map();
+function strongestPair(layer, head, read, shownQueries, visible) {
   const name = `${layer.weights} ${head} ${state.query} ${state.hide}`;
-  if (!looksCache.has(name)) {
-    const found = looking.map((query) => largest(read, query, visible));
-    looksCache.set(name, found.reduce((best, look) => (look.units > best.units ? look : best), found[0]));
+  if (!strongestCache.has(name)) {
+    const pairs = shownQueries.map((query) => largest(read, query, visible));
+    strongestCache.set(name, pairs.reduce((best, pair) => (pair.units > best.units ? pair : best), pairs[0]));
   }
-  return looksCache.get(name);
+  return strongestCache.get(name);
 }
 
-function drawMapCell(button, look, read, name, hue) {
-  const label = look && look.key >= 0 ? `${name}: ${spoken(look.query, look.key, read)}` : name;
+function drawMapCell(button, pair, read, name, hue) {
+  const label = pair && pair.key >= 0 ? `${name}: ${pairText(pair.query, pair.key, read)}` : name;
   if (button.title !== label) {
     button.title = label;
     button.setAttribute("aria-label", label);
   }
-  button.style.background = look ? shades(hue)[Math.round((255 * look.units) / trace.units)] : "";
+  button.style.background = pair ? shades(hue)[Math.round((255 * pair.units) / trace.units)] : "";
   if (state.patterns && read) drawThumbnail(button, read, hue);
   else button.replaceChildren();
 }
 
-// A whole pattern, small: each pixel the largest weight in its part, relative to the largest in its row
+// A small picture of a whole pattern: each pixel is the largest of several weights, relative to the largest in its row
 function drawThumbnail(button, read, hue) {
   const name = `${hue} ${dark.matches} ${state.hide} ${state.turned}`;
   if (button.firstChild?.dataset.of === name) return;
   const [rows, columns] = [positions(queries()), positions(keys())];
   const [height, width] = [Math.min(THUMBNAIL, rows.length), Math.min(THUMBNAIL, columns.length)];
-  const most = new Float32Array(height * width).fill(-1); // -1 = nothing there but masked weights
+  const maxima = new Float32Array(height * width).fill(-1); // -1 = all its weights are masked
   rows.forEach((query, row) => {
     const line = Math.floor((row * height) / rows.length) * width;
     columns.forEach((key, column) => {
-      const at = line + Math.floor((column * width) / columns.length);
-      if (!read.masked(query, key)) most[at] = Math.max(most[at], read(query, key));
+      const pixel = line + Math.floor((column * width) / columns.length);
+      if (!read.masked(query, key)) maxima[pixel] = Math.max(maxima[pixel], read(query, key));
     });
   });
-  const canvas = state.turned ? sized(height, width) : sized(width, height);
+  const canvas = state.turned ? canvasOfSize(height, width) : canvasOfSize(width, height);
   canvas.dataset.of = name;
   const grey = theme("--masked");
   const context = canvas.getContext("2d");
   for (let row = 0; row < height; row++) {
-    const line = most.subarray(row * width, (row + 1) * width);
+    const line = maxima.subarray(row * width, (row + 1) * width);
     const peak = Math.max(1, ...line);
     line.forEach((units, column) => {
       context.fillStyle = units < 0 ? grey : shades(hue)[Math.round((255 * units) / peak)];
@@ -93,4 +93,4 @@ function drawThumbnail(button, read, hue) {
   button.replaceChildren(canvas);
 }
 
-const sized = (width, height) => Object.assign(document.createElement("canvas"), { width, height });
+const canvasOfSize = (width, height) => Object.assign(document.createElement("canvas"), { width, height });

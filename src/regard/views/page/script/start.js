@@ -1,4 +1,4 @@
-// Wiring: what the page answers to, and its start
+// Event listeners, and the start of the page
 
 const positionUnder = (event) => {
   const item = event.target.closest("li");
@@ -7,16 +7,16 @@ const positionUnder = (event) => {
 
 function cellUnder(event) {
   const [box, bounds] = [find("grid"), find("cells").getBoundingClientRect()];
-  const column = Math.floor((event.clientX - bounds.left - placed.left + box.scrollLeft) / placed.size);
-  const row = Math.floor((event.clientY - bounds.top - placed.top + box.scrollTop) / placed.size);
-  const inside = event.clientX - bounds.left >= placed.left && event.clientY - bounds.top >= placed.top;
-  if (!inside || column >= placed.columns.length || row >= placed.rows.length) return null;
-  const [query, key] = at(placed, row, column);
+  const column = Math.floor((event.clientX - bounds.left - shownLayout.left + box.scrollLeft) / shownLayout.size);
+  const row = Math.floor((event.clientY - bounds.top - shownLayout.top + box.scrollTop) / shownLayout.size);
+  const inside = event.clientX - bounds.left >= shownLayout.left && event.clientY - bounds.top >= shownLayout.top;
+  if (!inside || column >= shownLayout.columns.length || row >= shownLayout.rows.length) return null;
+  const [query, key] = pairAt(shownLayout, row, column);
   return { query, key };
 }
 
 function pointAtCell(event) {
-  const cell = placed && cellUnder(event);
+  const cell = shownLayout && cellUnder(event);
   pointer = { x: event.clientX, y: event.clientY };
   placeTip();
   if (cell?.query !== state.cell?.query || cell?.key !== state.cell?.key) change({ cell });
@@ -37,7 +37,7 @@ function wireTokens() {
     else if (["Enter", " "].includes(event.key) && state.query !== null) lock(state.query);
     else return;
     event.preventDefault();
-    event.stopPropagation(); // or the arrows would change the layer as well
+    event.stopPropagation(); // otherwise the arrows would change the layer too
   });
   find("keys").addEventListener("pointerover", (event) => change({ key: positionUnder(event) }));
   find("keys").addEventListener("pointerleave", () => change({ key: null }));
@@ -83,7 +83,7 @@ function wireKeys() {
   const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") release();
-    // A select or a scrolled region has its own use for the arrows, and so have combinations with other keys.
+    // Selects, scrolled regions and the browser's shortcuts use the arrow keys themselves.
     const taken = event.target.closest("select, #grid, #text") || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey;
     if (!steps[event.key] || taken) return;
     step(...steps[event.key]);
@@ -117,11 +117,11 @@ function fillHeader() {
   const text = find("text");
   text.textContent = trace.text;
   text.classList.toggle("long", trace.text.length > 240);
-  if (text.scrollHeight > text.clientHeight) text.tabIndex = 0; // so that it can be scrolled by keys
+  if (text.scrollHeight > text.clientHeight) text.tabIndex = 0; // makes it scrollable with the keyboard
   find("target").hidden = !trace.target_text;
-  say("target", trace.target_text);
+  setText("target", trace.target_text);
   fillFacts();
-  say("precision", precision());
+  setText("precision", precision());
 }
 
 function start() {
@@ -130,7 +130,7 @@ function start() {
   const names = { encoder: "encoder", decoder: "decoder", cross: "cross (target looks at source)" };
   fill("kind", kinds.map((kind) => [kind, names[kind]]));
   find("kind-label").hidden = kinds.length === 1;
-  say("hide-label", anySpecial ? "hide special tokens" : "hide the first token");
+  setText("hide-label", anySpecial ? "hide special tokens" : "hide the first token");
   find("hide").parentElement.title = "Weights are not changed, only left out of sight";
   if (keys().length > LONG_TEXT) state.scale = "row";
   fillHeadControls();

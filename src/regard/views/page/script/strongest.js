@@ -1,38 +1,39 @@
-// The strongest keys of the token, or the strongest pairs
+// The list of the query's strongest keys, or of the head's strongest pairs
 
-let strongestOf = "";
+let listedFor = ""; // the head and token of the list on the screen
 function drawStrongest(read) {
   const wanted = `${state.kind} ${headName()} ${state.query} ${state.hide} ${Boolean(read)}`;
-  if (strongestOf === wanted) return;
-  strongestOf = wanted;
-  find("top").replaceChildren(...(read ? strongest(read).map(lookItem) : []));
+  if (listedFor === wanted) return;
+  listedFor = wanted;
+  find("top").replaceChildren(...(read ? strongest(read).map(pairItem) : []));
 }
 
 function strongest(read) {
-  const found = [];
+  const pairs = [];
   const visible = positions(keys());
   for (const query of state.query === null ? positions(queries()) : [state.query]) {
     for (const key of visible) {
       const units = read(query, key);
-      if (units > 0 && (found.length < LISTED || units > found.at(-1).units)) insert(found, { query, key, units });
+      if (units > 0 && (pairs.length < LISTED || units > pairs.at(-1).units)) insert(pairs, { query, key, units });
     }
   }
-  return found;
+  return pairs;
 }
 
-function insert(found, look) {
-  const place = found.findIndex((other) => other.units < look.units);
-  found.splice(place < 0 ? found.length : place, 0, look);
-  found.length = Math.min(found.length, LISTED);
+// Insert a pair into a list in falling order of weight
+function insert(pairs, pair) {
+  const place = pairs.findIndex((other) => other.units < pair.units);
+  pairs.splice(place < 0 ? pairs.length : place, 0, pair);
+  pairs.length = Math.min(pairs.length, LISTED);
 }
 
-function lookItem({ query, key, units }) {
+function pairItem({ query, key, units }) {
   const item = element("li");
   const button = element("button");
   const bar = element("i");
   bar.style.width = `${(100 * units) / trace.units}%`;
-  const seen = called(key, keys());
-  const name = state.query === null ? `${called(query, queries())} → ${seen}` : seen;
+  const keyLabel = labelOf(key, keys());
+  const name = state.query === null ? `${labelOf(query, queries())} → ${keyLabel}` : keyLabel;
   button.type = "button";
   button.append(bar, element("span", name), element("span", number(units)));
   button.title = "show it in the list of tokens";

@@ -1,19 +1,19 @@
 // The two lists of tokens, and the lines between them
 
-let listed = ""; // what the two lists hold
+let listsFor = ""; // the kind of attention of the lists on the screen, and whether tokens are hidden
 function buildTokens() {
   const wanted = `${state.kind} ${state.hide}`;
-  if (listed === wanted) return;
-  listed = wanted;
+  if (listsFor === wanted) return;
+  listsFor = wanted;
   find("queries").replaceChildren(...positions(queries()).map(queryItem));
   find("keys").replaceChildren(...positions(keys()).map(keyItem));
-  const two = kindOf().queries !== kindOf().keys;
-  say("queries-name", two ? "target (queries)" : "queries");
-  say("keys-name", two ? "source (keys), weights" : "keys, weights");
+  const twoTexts = kindOf().queries !== kindOf().keys;
+  setText("queries-name", twoTexts ? "target (queries)" : "queries");
+  setText("keys-name", twoTexts ? "source (keys), weights" : "keys, weights");
   const longest = Math.max(queries().length, keys().length);
   document.documentElement.style.setProperty("--row", `${longest > LONG_TEXT ? 22 : longest > 16 ? 27 : 32}px`);
-  const bold = 1.12; // as the query that looks is
-  document.documentElement.style.setProperty("--looking", `calc(min(8.5em, ${Math.ceil(bold * widest("queries"))}px) + 16px)`);
+  const bold = 1.12; // the selected query is bold, and so wider
+  document.documentElement.style.setProperty("--query", `calc(min(8.5em, ${Math.ceil(bold * widest("queries"))}px) + 16px)`);
   document.documentElement.style.setProperty("--word", `min(9.5em, ${widest("keys") + 1}px)`);
 }
 
@@ -47,37 +47,37 @@ function drawTokens(read) {
   for (const item of list.children) item.setAttribute("aria-selected", Number(item.dataset.position) === state.query);
   if (state.query === null) list.removeAttribute("aria-activedescendant");
   else list.setAttribute("aria-activedescendant", `query-${state.query}`);
-  const strength = read && scaler(read, positions(keys()));
+  const strength = read && strengthScale(read, positions(keys()));
   for (const item of find("keys").children) drawKey(item, Number(item.dataset.position), read, strength);
 }
 
 function drawKey(item, key, read, strength) {
   const [word, line, figure] = item.children;
-  const own = read && state.query !== null;
-  const masked = own && read.masked(state.query, key);
-  const units = own ? read(state.query, key) : 0;
-  const drawn = own ? strength(state.query, units) : 0;
+  const oneToken = read && state.query !== null;
+  const masked = oneToken && read.masked(state.query, key);
+  const units = oneToken ? read(state.query, key) : 0;
+  const drawn = oneToken ? strength(state.query, units) : 0;
   item.classList.toggle("near", key === state.key);
   item.classList.toggle("masked", Boolean(masked));
   item.classList.toggle("strong", units >= 0.1 * trace.units);
   item.classList.toggle("none", units === 0);
   word.style.background = drawn > 0.004 ? shades(hueOf(state.head))[Math.round(255 * drawn)] : "";
-  word.style.color = inkOn(drawn);
+  word.style.color = textColour(drawn);
   line.style.width = `${drawn * 100}%`;
-  figure.textContent = own ? (masked ? "masked" : number(units)) : "";
+  figure.textContent = oneToken ? (masked ? "masked" : number(units)) : "";
 }
 
-// The lines, in the part of the lists that is in view
+// The lines between the lists, in the part that is in view
 
 function drawLines(read) {
   const [box, canvas] = [find("lines"), find("strings")];
   const height = Math.min(box.clientHeight, Math.max(find("queries").offsetHeight, find("keys").offsetHeight));
   const width = fitGap(canvas);
-  const context = cleared(canvas, width, height);
+  const context = clearedCanvas(canvas, width, height);
   if (!read || !width) return;
   const pitch = parseFloat(theme("--row"));
   const [rows, columns] = [positions(queries()), positions(keys())];
-  const strength = scaler(read, columns);
+  const strength = strengthScale(read, columns);
   const colour = shade(1, hueOf(state.head));
   rows.forEach((query, row) => {
     const from = (row + 0.5) * pitch - box.scrollTop;
@@ -93,7 +93,7 @@ function drawLines(read) {
   context.globalAlpha = 1;
 }
 
-// The canvas keeps the room between the lists; it must not be what makes that room
+// Let the canvas fill the gap between the lists, so that its old width does not determine the gap
 function fitGap(canvas) {
   canvas.style.width = "100%";
   return canvas.clientWidth;

@@ -1,7 +1,7 @@
-// Weights: a layer's block is decoded when it is first asked for
+// Weights: the block of a layer is decoded when the layer is first shown
 
-const decoded = new Map(); // by name of the block, once it is there
-const decoding = new Map(); // by name of the block, the promise of it
+const decoded = new Map(); // decoded blocks by name
+const decoding = new Map(); // promises of blocks by name
 
 async function inflate(name) {
   const text = atob(find(name).textContent);
@@ -24,7 +24,7 @@ async function decode(layer) {
 }
 
 function load(layer) {
-  if (!decoding.has(layer.weights)) decoding.set(layer.weights, decode(layer).then(refresh, complain));
+  if (!decoding.has(layer.weights)) decoding.set(layer.weights, decode(layer).then(refresh, reportDecodingError));
   return decoding.get(layer.weights);
 }
 
@@ -32,12 +32,12 @@ async function loadAll() {
   for (const kind of Object.values(trace.kinds)) for (const layer of kind.layers) await load(layer);
 }
 
-function complain(error) {
+function reportDecodingError(error) {
   find("notice").textContent = `The weights cannot be decoded in this browser (${error.message}); a current one can.`;
   find("notice").hidden = false;
 }
 
-// One head's weights as a function of query and key; null while they are not there yet
+// One head's weights as a function of query and key; null until they are decoded
 function reader(layer = layerOf(), head = state.head) {
   const units = decoded.get(layer.weights);
   if (!units) return null;
@@ -45,7 +45,7 @@ function reader(layer = layerOf(), head = state.head) {
   const start = head * nQueries * nKeys; // laid out [heads keys queries]
   const read = (query, key) => units[start + key * nQueries + query];
   const bits = layer.mask && decoded.get(layer.mask);
-  const first = layer.masks > 1 ? start : 0; // one mask a head, or one for all: [heads queries keys]
+  const first = layer.masks > 1 ? start : 0; // one mask for each head, or one for all: [heads queries keys]
   read.masked = (query, key) => {
     if (!bits) return false;
     const bit = first + query * nKeys + key;
@@ -54,8 +54,9 @@ function reader(layer = layerOf(), head = state.head) {
   return read;
 }
 
+// The key of a query's largest visible weight
 function largest(read, query, visible) {
-  let [best, at] = [-1, -1];
-  for (const key of visible) if (read(query, key) > best) [best, at] = [read(query, key), key];
-  return { query, key: at, units: Math.max(0, best) };
+  let [best, bestKey] = [-1, -1];
+  for (const key of visible) if (read(query, key) > best) [best, bestKey] = [read(query, key), key];
+  return { query, key: bestKey, units: Math.max(0, best) };
 }

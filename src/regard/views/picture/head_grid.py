@@ -1,4 +1,4 @@
-"""All layers × heads as a small grid: how sharply one token looks at another word in each."""
+"""All layers × heads as a small grid: the largest weight of one token on another word in each head."""
 
 from dataclasses import dataclass
 
@@ -11,97 +11,110 @@ from matplotlib.patches import Rectangle
 from regard.tracing.focus import Focus, strongest_other_words
 from regard.tracing.head import Head
 from regard.tracing.trace import Trace
-from regard.views.labels import called
-from regard.views.picture.canvas import BLUE, EDGE, FAINT, INK, STEPS, Page, frame, shade
+from regard.views.labels import token_label
+from regard.views.picture.canvas import BLUE, EDGE, FAINT, INK, STEPS, Page, draw_cells, outline
 from regard.views.picture.fonts import Fonts
 
 LARGEST_CELL = 0.24
-"""The side of a head's cell at most, in inches."""
+"""The largest side of a head's cell, in inches."""
 
-LEFT, LINE, N_SHARPEST = 0.4, 0.17, 8
-"""Inches: the room for the layers' numbers, and the height of a line of text; how many heads are named."""
+LEFT, LINE = 0.4, 0.17
+"""Inches: the room for the layers' numbers, and the height of a line of text."""
+
+N_LISTED = 8
+"""The number of heads that are listed below the grid."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sharpest:
-    """All layers × heads as a small grid: the largest weight that a token gives to another word in each."""
+class HeadGrid:
+    """All layers × heads as a small grid, with a list of the heads with the largest weights below.
+
+    Attributes:
+        focus: the query's token, and the head that is outlined.
+        layers: the layers' numbers.
+        n_heads: the largest number of heads of a layer.
+        strongest: the strongest other word in each head, and its weight; largest weight first.
+        fonts: the fonts of the page.
+        room: the width in inches.
+        tallest: the largest height of the cells together, in inches.
+    """
 
     focus: Focus
     layers: list[int]
     n_heads: int
-    looks: list[tuple[Head, int, float]]
+    strongest: list[tuple[Head, int, float]]
     fonts: Fonts
     room: float
     tallest: float
 
     @property
     def side(self) -> float:
-        """Of a cell, in inches."""
+        """The side of a cell in inches."""
         return min(LARGEST_CELL, (self.room - LEFT) / self.n_heads, self.tallest / len(self.layers))
 
     @property
     def title(self) -> list[str]:
-        """What the cells show, in lines."""
-        name = self.fonts.shortened(called(self.focus.query, self.focus.head.queries), 8.5, self.room / 2)
+        """The title in lines: what the cells show."""
+        name = self.fonts.shortened(token_label(self.focus.query, self.focus.head.queries), 8.5, self.room / 2)
         weight, none = f"the largest weight that “{name}” gives to another word", f"“{name}” looks at no other word"
-        return self.fonts.lines(f"Every head: {weight if self.looks else none}", 8.5, self.room)
+        return self.fonts.lines(f"Every head: {weight if self.strongest else none}", 8.5, self.room)
 
     @property
     def above(self) -> float:
-        """The height of what is over the cells, in inches."""
+        """The height of the title and the heads' numbers, in inches."""
         return LINE * len(self.title) + 0.42
 
     @property
     def height(self) -> float:
-        """In inches."""
-        return self.above + self.side * len(self.layers) + 0.9 + LINE * min(N_SHARPEST, len(self.looks))
+        """The height of the grid and the list, in inches."""
+        return self.above + self.side * len(self.layers) + 0.9 + LINE * min(N_LISTED, len(self.strongest))
 
     def draw(self, page: Page, left: float, top: float) -> None:
-        """Draw it at a place in inches from the page's top left."""
+        """Draw the grid and the list at a place in inches from the page's top left."""
         n_heads, layers, side = self.n_heads, self.layers, self.side
         page.write_lines(page.area(left, top, self.room, self.above), self.title, LINE)
         axes = page.area(left + LEFT, top + self.above, n_heads * side, len(layers) * side)
         axes.set(xlim=(0, n_heads), ylim=(len(layers), 0))
-        weights = {(head.layer, head.head): weight for head, _, weight in self.looks}
+        weights = {(head.layer, head.head): weight for head, _, weight in self.strongest}
         image = np.array([[weights.get((layer, head), 0.0) for head in range(n_heads)] for layer in layers])
-        shade(axes, image, Normalize(0, 1), "heads")
+        draw_cells(axes, image, Normalize(0, 1), "heads")
         draw_rules(axes, n_heads, len(layers), side)
         chosen = (self.focus.head.head, layers.index(self.focus.head.layer))
-        axes.add_patch(Rectangle(chosen, 1, 1, **frame(INK, 1.6), gid="chosen-head"))
+        axes.add_patch(Rectangle(chosen, 1, 1, **outline(INK, 1.6), gid="chosen-head"))
         number_grid(page, axes, n_heads, layers, side)
         below = top + self.above + len(layers) * side
         draw_scale(page, left + LEFT, below + 0.16)
-        if self.looks:
-            self._draw_sharpest(page, left + LEFT, below + 0.75)
+        if self.strongest:
+            self._draw_list(page, left + LEFT, below + 0.75)
 
-    def _draw_sharpest(self, page: Page, left: float, top: float) -> None:
-        """The heads with the largest weights, and the word that the token looks at in each."""
-        width, looks = self.room - LEFT, self.looks[:N_SHARPEST]
-        axes = page.area(left, top, width, LINE * len(looks))
-        for line, (head, key, weight) in enumerate(looks):
+    def _draw_list(self, page: Page, left: float, top: float) -> None:
+        """List the heads with the largest weights, with the key and the weight in each."""
+        width, listed = self.room - LEFT, self.strongest[:N_LISTED]
+        axes = page.area(left, top, width, LINE * len(listed))
+        for line, (head, key, weight) in enumerate(listed):
             y, bold = LINE * line + 0.12, head.name == self.focus.head.name
             page.write(axes, 0.0, y, head.name, 8.5, bold=bold)
-            word = page.fonts.shortened(called(key, head.keys), 8.5, width - 1.1, bold)
+            word = page.fonts.shortened(token_label(key, head.keys), 8.5, width - 1.1, bold)
             page.write(axes, 0.62, y, word, 8.5, bold=bold)
             page.write(axes, width, y, f"{weight:.3f}", 8.5, bold=bold, color=BLUE, ha="right")
 
 
-def sharpest_heads(trace: Trace, focus: Focus, fonts: Fonts, room: float, tallest: float) -> Sharpest:
-    """What a token finds in each head of the kind of its own; its cells at most so high in all."""
+def head_grid(trace: Trace, focus: Focus, fonts: Fonts, room: float, tallest: float) -> HeadGrid:
+    """Lay out the grid of all heads of the focus's kind of attention; see `HeadGrid` for the arguments."""
     heads = trace.heads(focus.head.kind)
     layers, n_heads = sorted(trace.attended[focus.head.kind]), 1 + max(head.head for head in heads)
-    return Sharpest(focus, layers, n_heads, strongest_other_words(heads, focus.query), fonts, room, tallest)
+    return HeadGrid(focus, layers, n_heads, strongest_other_words(heads, focus.query), fonts, room, tallest)
 
 
 def draw_rules(axes: Axes, columns: int, rows: int, side: float) -> None:
-    """White lines between cells that are large enough for them, and a frame."""
+    """Draw white lines between the cells, thinner between small cells, and a frame."""
     lines = [[(x, 0), (x, rows)] for x in range(1, columns)] + [[(0, y), (columns, y)] for y in range(1, rows)]
     axes.add_collection(LineCollection(lines, colors="white", linewidths=min(1.0, side * 6), zorder=2), autolim=False)
-    axes.add_patch(Rectangle((0, 0), columns, rows, **frame(EDGE, 0.5)))
+    axes.add_patch(Rectangle((0, 0), columns, rows, **outline(EDGE, 0.5)))
 
 
 def number_grid(page: Page, axes: Axes, n_heads: int, layers: list[int], side: float) -> None:
-    """Layers down the left and heads along the top, as many numbers as have room."""
+    """Number the layers at the left and the heads at the top, as many as there is room for."""
     step = next(step for step in STEPS if step * side >= 0.19)
     for head in range(0, n_heads, step):
         page.write(axes, head + 0.5, -0.06 / side, str(head), 7.0, color=FAINT, ha="center")
@@ -113,10 +126,10 @@ def number_grid(page: Page, axes: Axes, n_heads: int, layers: list[int], side: f
 
 
 def draw_scale(page: Page, left: float, top: float) -> None:
-    """Which colour stands for which weight."""
+    """Draw the scale of colours for weights from 0 to 1."""
     axes = page.area(left, top, 1.2, 0.1)
-    shade(axes, np.linspace(0, 1, 121)[None], Normalize(0, 1), "scale")
-    axes.add_patch(Rectangle((0, 0), 1.2, 0.1, **frame(EDGE, 0.5)))
+    draw_cells(axes, np.linspace(0, 1, 121)[None], Normalize(0, 1), "scale")
+    axes.add_patch(Rectangle((0, 0), 1.2, 0.1, **outline(EDGE, 0.5)))
     for place, text in ((0.0, "0"), (0.6, "0.5"), (1.2, "1")):
         page.write(axes, place, 0.24, text, 7.0, color=FAINT, ha="center")
     page.write(axes, 1.32, 0.09, "weight", 7.0, color=FAINT)
