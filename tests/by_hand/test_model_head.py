@@ -11,8 +11,8 @@ from torch.testing import assert_close
 
 import regard
 from regard import InputError
-from regard.by_hand.model_head import model_numbers, score_of
-from regard.by_hand.worked_attention import work_out
+from regard.by_hand.model_head import head_score, model_numbers
+from regard.by_hand.work_out import work_out
 
 SNAKE = "The snake is very dangerous because it has a venom."
 VOCABULARY = {"vocab_size": 30_522, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
@@ -127,7 +127,7 @@ def test_a_heads_part_of_a_bias_that_is_a_rule(handmade):
     pattern = regard.attend(query, query, query, score=regard.ScaledDot(bias=regard.Alibi())).pattern
     distance = (torch.arange(5) - torch.arange(5)[:, None]).abs().double()
     slope = {0: 2**-4, 1: 2**-8, 2: 2**-2}[head.head]  # of three heads
-    assert torch.equal(score_of(replace(head, pattern=pattern)).bias, -slope * distance)
+    assert torch.equal(head_score(replace(head, pattern=pattern)).bias, -slope * distance)
 
 
 def test_a_layer_that_does_more_than_multiply_is_not_taken_for_one(minilm):

@@ -6,7 +6,7 @@ from torch.testing import assert_close
 
 from regard import InputError
 from regard.by_hand.translator_head import translate_or_score, translator_numbers
-from regard.by_hand.worked_attention import work_out
+from regard.by_hand.work_out import work_out
 from regard.recurrent.config import RecurrentConfig
 from regard.recurrent.model import Recurrent
 from regard.translation.translator import Translator

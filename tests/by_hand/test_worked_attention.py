@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from regard import Alibi, Causal, InputError, Keep, ScaledDot, Softmax
 from regard.by_hand import examples
 from regard.by_hand.numbers import Numbers
-from regard.by_hand.worked_attention import work_out, worked_example
+from regard.by_hand.work_out import work_out, worked_example
 from regard.by_hand.worked_json import worked_json
 from regard.tracing.tokens import Token
 

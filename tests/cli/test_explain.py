@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from regard import InputError
 from regard.by_hand import examples
-from regard.by_hand.worked_attention import worked_example
+from regard.by_hand.work_out import worked_example
 from regard.cli.explain import explain
 
 SNAKE = "The snake is very dangerous because it has a venom."

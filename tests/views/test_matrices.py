@@ -12,7 +12,8 @@ from rich.console import Console
 from regard import Keep, Softmax
 from regard.by_hand import examples
 from regard.by_hand.numbers import Numbers
-from regard.by_hand.worked_attention import Stage, work_out, worked_example
+from regard.by_hand.work_out import work_out, worked_example
+from regard.by_hand.worked_attention import Stage
 from regard.tracing.tokens import Token
 from regard.views.terminal.matrices import BLUE, Tint, show, standard_output
 

@@ -1,9 +1,9 @@
-"""The numbers that attention by hand starts from, and whether they fit together.
+"""The numbers that attention by hand starts from, and the checks that they fit together.
 
     Q = x W_q + b_q        K = x W_k + b_k        V = x W_v + b_v
 
-or Q, K and V themselves. K and V come from `memory` instead of x where there is one (cross-attention). The biases
-b_q, b_k, b_v and the output parameters W_o may be left out.
+or Q, K and V themselves. In cross-attention K and V come from `memory` instead of x. The biases b_q, b_k, b_v and the
+output parameters W_o may be left out.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,25 +22,26 @@ PROJECTED = ("x", "W_q", "W_k", "W_v")
 DIRECT = ("Q", "K", "V")
 OPTIONAL = ("memory", "b_q", "b_k", "b_v")
 MATRICES = ("x", "memory", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "Q", "K", "V", "W_o")
-"""Every matrix that may be given, in the order in which they are shown; a bias is a matrix of one row."""
+"""Every matrix that may be given, in the order of display; a bias is a matrix of one row."""
 
 CHOOSE = "give x with W_q, W_k and W_v, or Q, K and V themselves"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Numbers:
-    """What one attention layer, or one head of it, is computed from.
+    """The inputs and parameters of one attention layer, or of one head.
 
     Attributes:
         matrices: by their names in `MATRICES`.
-        tokens: what the queries are called; None = x1, x2, …
-        memory_tokens: what the keys are called where they are not the queries' own tokens; None = m1, m2, …
-        n_heads: the columns of Q, K and V are split over so many heads.
-        mask: which query may look at which key; None = every one at all.
-        notes: lines to show with the numbers.
+        tokens: the names of the queries; None = x1, x2, …
+        memory_tokens: the names of the keys if they are other tokens than the queries; None = m1, m2, …
+        n_heads: the number of heads over which the columns of Q, K and V are split.
+        mask: which query may attend to which key; None = every query to every key.
+        source: where the numbers come from.
+        notes: remarks to print with the numbers, a line each.
 
     Raises:
-        InputError: matrices that are missing, too many, or of sizes that do not fit together.
+        InputError: matrices are missing, or too many, or of sizes that do not fit together.
     """
 
     title: str
@@ -63,39 +64,49 @@ class Numbers:
 
     @property
     def n_queries(self) -> int:
-        """How many tokens look."""
+        """Number of queries."""
         return len(self.matrices["x" if "x" in self.matrices else "Q"])
 
     @property
     def n_keys(self) -> int:
-        """How many tokens are looked at."""
+        """Number of keys."""
         return len(self.matrices[self.keys_from])
 
     @property
     def keys_from(self) -> str:
-        """The matrix that has a row for each key."""
+        """The name of the matrix that has a row for each key."""
         return next(name for name in ("memory", "x", "K") if name in self.matrices)
 
     @property
     def crosses(self) -> bool:
-        """Whether the queries' tokens and the keys' tokens are different ones."""
+        """Whether the keys are other tokens than the queries, as in cross-attention."""
         return "memory" in self.matrices or self.memory_tokens is not None or self.n_queries != self.n_keys
 
     @property
     def queries(self) -> tuple[Token, ...]:
-        """The tokens that look."""
+        """The tokens of the queries."""
         return self.tokens or numbered_tokens("x", self.n_queries)
 
     @property
     def keys(self) -> tuple[Token, ...]:
-        """The tokens that are looked at."""
+        """The tokens of the keys."""
         return (self.memory_tokens or numbered_tokens("m", self.n_keys)) if self.crosses else self.queries
 
+    @property
+    def query_texts(self) -> tuple[str, ...]:
+        """The texts of the queries."""
+        return tuple(token.text for token in self.queries)
+
+    @property
+    def key_texts(self) -> tuple[str, ...]:
+        """The texts of the keys."""
+        return tuple(token.text for token in self.keys)
+
     def changed(self, *, temperature: float | None = None, causal: bool = False) -> "Numbers":
-        """The same numbers with another temperature, or with a causal mask besides the one there is.
+        """Return the numbers with another temperature, or with a causal mask in addition to their own mask.
 
         Raises:
-            InputError: a temperature below 0; a causal mask where queries and keys are different tokens.
+            InputError: the temperature is below 0, or the mask is causal and the keys are other tokens.
         """
         normalise = self.normalise
         if temperature is not None:
@@ -105,15 +116,15 @@ class Numbers:
 
 
 def numbered_tokens(letter: str, count: int) -> tuple[Token, ...]:
-    """Names for tokens that have none: x1, x2, …"""
+    """Return tokens with numbers as names: x1, x2, …"""
     return tuple(Token(text=f"{letter}{n}", piece=f"{letter}{n}") for n in range(1, count + 1))
 
 
 def checked_temperature(temperature: float) -> float:
-    """A temperature that can be used.
+    """Return the temperature if softmax can use it.
 
     Raises:
-        InputError: it is below 0, infinite, no number, or so small that scores become infinite.
+        InputError: the temperature is below 0, infinite, NaN, or so small that scores overflow.
     """
     try:
         return Softmax(temperature=temperature).temperature
@@ -121,11 +132,11 @@ def checked_temperature(temperature: float) -> float:
         raise InputError(str(error)) from error
 
 
-# Do they fit together?
+# Checks
 
 
 def check_names(given: Collection[str]) -> None:
-    """Everything that Q, K and V are made from must be there, in one of the two ways and not in both."""
+    """Raise InputError unless the matrices are either x and its parameters, or Q, K and V."""
     direct = [name for name in DIRECT if name in given]
     projected = [name for name in (*PROJECTED, *OPTIONAL) if name in given]
     if direct and projected:
@@ -139,7 +150,7 @@ def check_names(given: Collection[str]) -> None:
 
 
 def check_sizes(matrices: Mapping[str, Tensor]) -> None:
-    """Every product must exist."""
+    """Raise InputError unless every product of matrices exists."""
     size = {name: tuple(matrix.shape) for name, matrix in matrices.items()}
     embedding = "one for each number of a token's embedding"
     if "x" in size:
@@ -170,7 +181,7 @@ def check_size(
     columns: int | None = None,
     why: str,
 ) -> None:
-    """Refuse a matrix that has not so many rows or columns, with both sizes and the one that would fit."""
+    """Raise InputError, with the size that would fit, unless a matrix has these numbers of rows and columns."""
     have = size[name]
     would = (have[0] if rows is None else rows, have[1] if columns is None else columns)
     if have != would:
@@ -182,7 +193,7 @@ def check_size(
 
 
 def check_heads(matrices: Mapping[str, Tensor], n_heads: int) -> None:
-    """Each head must get as many columns as every other."""
+    """Raise InputError unless the columns of Q, K and V split evenly over the heads."""
     names = ("W_q", "W_v") if "x" in matrices else ("Q", "V")
     widths = {name[-1].upper(): matrices[name].shape[1] for name in names}
     possible = [count for count in range(1, max(widths.values()) + 1) if not any(w % count for w in widths.values())]
@@ -195,7 +206,7 @@ def check_heads(matrices: Mapping[str, Tensor], n_heads: int) -> None:
 
 
 def check_tokens(numbers: Numbers) -> None:
-    """Each row must have one name."""
+    """Raise InputError unless there is one name for each row."""
     if numbers.memory_tokens is not None and numbers.keys_from == "x":
         raise InputError("memory_tokens names the rows of memory, but there is no memory; give it, or leave them out.")
     x = "x" if "x" in numbers.matrices else "Q"
@@ -211,7 +222,7 @@ def check_tokens(numbers: Numbers) -> None:
 
 
 def check_mask(numbers: Numbers) -> None:
-    """A causal mask needs one sequence; any other a row for each query and a column for each key."""
+    """Raise InputError unless the mask is a queries x keys matrix, or causal over a single sequence."""
     wanted = (numbers.n_queries, numbers.n_keys)
     if isinstance(numbers.mask, Keep) and numbers.mask.tensor.shape != wanted:
         raise InputError(
@@ -225,16 +236,16 @@ def check_mask(numbers: Numbers) -> None:
         )
 
 
-# In words
+# Wording
 
 
 def size_text(size: tuple[int, ...]) -> str:
-    """The size of a matrix: 4 x 3."""
+    """Write the size of a matrix: 4 x 3."""
     return " x ".join(map(str, size))
 
 
 def joined_names(names: list[str]) -> str:
-    """Names in a sentence.
+    """Join names for a sentence.
 
     >>> joined_names(["Q", "K", "V"])
     'Q, K and V'
@@ -243,5 +254,5 @@ def joined_names(names: list[str]) -> str:
 
 
 def is_or_are(names: list[str]) -> str:
-    """The verb for so many names."""
+    """Return the verb for one or several names."""
     return "is" if len(names) == 1 else "are"

@@ -1,19 +1,19 @@
 """Numbers for attention by hand, from a TOML file.
 
-title = "Three tokens"                     # what it is
+title = "Three tokens"                     # the title above the matrices
 source = "where the numbers come from"
-tokens = ["The", "snake", "it"]            # what the rows of x are called; x1, x2, … if left out
+tokens = ["The", "snake", "it"]            # the names of the rows of x; x1, x2, … if left out
 x   = [[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1]]                # one row for each token
 W_q = [[1, 0, 1], [1, 0, 0], [0, 0, 1], [0, 1, 1]]              # as many rows as x has columns; W_k, W_v too
 b_q = [0, 0, 1]                            # added to Q; b_k and b_v too; may be left out
 Q   = [[…]]                                # Q, K and V themselves, instead of x and the W
-memory = [[…]]                             # where K and V come from, if not from x (cross-attention)
-memory_tokens = ["Je", "suis"]             # what its rows are called
+memory = [[…]]                             # the input of K and V, if not x (cross-attention)
+memory_tokens = ["Je", "suis"]             # the names of the rows of memory
 n_heads = 2                                # the columns of Q, K and V are split over the heads; 1 if left out
 W_o = [[…]]                                # output parameters; no output if left out
-scale = 0.5                                # what the products are multiplied by; 1 / √d_k if left out
-mask = "causal"                            # or a matrix of true (may look) and false, a row for each query
-temperature = 1.0                          # what the scores are divided by
+scale = 0.5                                # factor of the products; 1 / √d_k if left out
+mask = "causal"                            # or a matrix of true (may attend) and false, a row for each query
+temperature = 1.0                          # divisor of the scores
 """
 
 import math
@@ -39,10 +39,10 @@ KEYS = ("title", "source", "tokens", "memory_tokens", *MATRICES, "n_heads", "sca
 
 
 def read_numbers(path: Path) -> Numbers:
-    """The numbers of a file.
+    """Read the numbers of a TOML file.
 
     Raises:
-        InputError: the file cannot be read, or says something that cannot be used; the message names the place.
+        InputError: the file cannot be read, or a value cannot be used; the message names the place.
     """
     try:
         text = path.read_bytes().decode().removeprefix("\ufeff")
@@ -57,26 +57,26 @@ def read_numbers(path: Path) -> Numbers:
 
 
 def example_numbers(name: str) -> Numbers:
-    """The numbers of a built-in example.
+    """Return the numbers of a built-in example.
 
     Raises:
-        InputError: there is no such example; the message names the nearest.
+        InputError: the example does not exist; the message names the nearest.
     """
     return parse_numbers(examples.text(name), f"{name}.toml", name)
 
 
 def missing_file_message(path: Path) -> str:
-    """What to do about a file that is not there."""
+    """Return the message for a file that does not exist."""
     if path.name in examples.names():
         return f"no file {path}; the built-in example of that name is shown with --example {path.name}."
     return f"no file {path}; name a TOML file of numbers, or take a built-in example (--list names them)."
 
 
 def parse_numbers(text: str, file: str, title: str) -> Numbers:
-    """The numbers that a TOML text gives; `title` is used if it has none."""
+    """Parse the numbers of a TOML text; `title` is the title of a text without one."""
     try:
         given = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # even of thousands of digits, or of brackets in brackets
+    except (ValueError, RecursionError) as error:  # of a number with thousands of digits; of deeply nested brackets
         raise InputError(f"{file} is not TOML: {str(error)[0].lower()}{str(error)[1:]}.") from error
     for key in given:
         if key not in KEYS:
@@ -95,13 +95,13 @@ def parse_numbers(text: str, file: str, title: str) -> Numbers:
 
 
 def nearest_key(key: str) -> str:
-    """The key that is most like one that is none: the same one but for upper and lower case, if there is such a one."""
+    """Return the valid key most like an unknown key: first one that differs only in upper and lower case."""
     same = [valid for valid in KEYS if valid.casefold() == key.casefold()]
     return (same or nearest(key, list(KEYS), n=1))[0]
 
 
 def read_matrix(name: str, rows: Any) -> Float[Tensor, "rows columns"]:
-    """A matrix of numbers; a bias is a single row of them."""
+    """Read a matrix of numbers; a bias is a single row."""
     if name in BIASES:
         if not isinstance(rows, list) or not rows or any(isinstance(entry, list) for entry in rows):
             raise InputError(f"{name} must be one row of numbers, like [1, 0, 2].")
@@ -110,7 +110,7 @@ def read_matrix(name: str, rows: Any) -> Float[Tensor, "rows columns"]:
 
 
 def read_mask(given: dict[str, Any]) -> Mask | None:
-    """A mask by name, or as a matrix."""
+    """Read a mask, which is a name or a matrix."""
     if "mask" not in given:
         return None
     if isinstance(given["mask"], str):
@@ -120,10 +120,10 @@ def read_mask(given: dict[str, Any]) -> Mask | None:
 
 
 def named_mask(name: str) -> Mask:
-    """The mask of a name; there is one.
+    """Return the mask with a name; the only name is causal.
 
     Raises:
-        InputError: another name.
+        InputError: the name is another one.
     """
     if name != "causal":
         raise InputError(
@@ -133,7 +133,7 @@ def named_mask(name: str) -> Mask:
 
 
 def read_cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[list[Any]]:
-    """The cells of a matrix, once it is known to be one."""
+    """Read the cells of a matrix with `read`; raise InputError unless the rows have equal lengths."""
     if not isinstance(rows, list) or not rows or not all(isinstance(row, list) for row in rows):
         raise InputError(f"{name} must be a matrix, a list of rows of the same length, like [[1, 0], [0, 1]].")
     for number_of_row, row in enumerate(rows, 1):
@@ -148,7 +148,7 @@ def read_cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[li
 
 
 def read_number(cell: Any, place: str) -> float:
-    """A cell that is a finite number."""
+    """Return a cell as a number; raise InputError unless it is finite."""
     if isinstance(cell, bool) or not isinstance(cell, int | float):
         raise InputError(f"{place}: {shortened(cell)} is not a number.")
     if isinstance(cell, int) and cell.bit_length() > 1023:
@@ -159,14 +159,14 @@ def read_number(cell: Any, place: str) -> float:
 
 
 def read_flag(cell: Any, place: str) -> bool:
-    """A cell that is true or false."""
+    """Return a cell; raise InputError unless it is true or false."""
     if not isinstance(cell, bool):
         raise InputError(f"{place}: {shortened(cell)} is not true or false (true = may look).")
     return cell
 
 
 def read_count(name: str, given: dict[str, Any]) -> int:
-    """A whole number from 1; 1 if it is not given."""
+    """Read a whole number from 1; 1 if it is not given."""
     value = given.get(name, 1)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InputError(f"{name} = {shortened(value)} must be a whole number from 1.")
@@ -174,7 +174,7 @@ def read_count(name: str, given: dict[str, Any]) -> int:
 
 
 def read_text(name: str, given: dict[str, Any]) -> str:
-    """A text; empty if it is not given."""
+    """Read a text; empty if it is not given."""
     value = given.get(name, "")
     if not isinstance(value, str):
         raise InputError(f"{name} = {shortened(value)} must be a text in quotes.")
@@ -182,7 +182,7 @@ def read_text(name: str, given: dict[str, Any]) -> str:
 
 
 def read_tokens(name: str, given: dict[str, Any]) -> tuple[Token, ...] | None:
-    """The names of rows; None if they are not given."""
+    """Read the names of rows; None if they are not given."""
     if name not in given:
         return None
     texts = given[name]
@@ -192,6 +192,6 @@ def read_tokens(name: str, given: dict[str, Any]) -> tuple[Token, ...] | None:
 
 
 def shortened(value: Any) -> str:
-    """A value as a message shows it: what TOML would say, shortened."""
+    """Write a value for a message as TOML would, at most 40 characters."""
     text = {True: "true", False: "false"}.get(value, repr(value)) if isinstance(value, bool) else repr(value)
     return text if len(text) <= 40 else text[:39] + "…"

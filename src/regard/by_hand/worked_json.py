@@ -4,28 +4,28 @@ import json
 import math
 from typing import Any
 
-from regard.by_hand.worked_attention import Stage, WorkedAttention, token_texts
+from regard.by_hand.worked_attention import Stage, WorkedAttention
 
 
 def worked_json(worked: WorkedAttention) -> str:
-    """Every stage with all its digits, as JSON; a -∞ is null."""
+    """Return every stage with all its digits, as JSON; null stands for -∞."""
     numbers = worked.numbers
-    facts = {
+    record = {
         "title": numbers.title,
         "source": numbers.source,
         "notes": worked.notes,
-        "queries": token_texts(numbers.queries),
-        "keys": token_texts(numbers.keys),
+        "queries": numbers.query_texts,
+        "keys": numbers.key_texts,
         "query": worked.query,
         "n_heads": numbers.n_heads,
         "temperature": numbers.normalise.temperature,
-        "stages": [stage_facts(stage) for stage in worked.stages],
+        "stages": [stage_record(stage) for stage in worked.stages],
     }
-    return json.dumps(facts, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def stage_facts(stage: Stage) -> dict[str, Any]:
-    """One stage as JSON can say it."""
+def stage_record(stage: Stage) -> dict[str, Any]:
+    """Return a stage as plain values."""
     return {
         "section": stage.section,
         "name": stage.name,

@@ -1,1 +1,1 @@
-"""The command line: `regard VERB`, one file a verb. Start with `main.py`."""
+"""The command line: `regard VERB`, one file for each verb; `main.py` has the command itself."""

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.errors import InputError, reason
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 SNAKE = "The snake is very dangerous because it has a venom."
 
 PAIRS, STEPS = 6_000, 600
-"""Pairs of number names that the demo's translator learns from, and the steps that it takes: under two minutes on two
-cores."""
+"""Training pairs and training steps of the demo's translator: under two minutes on two cores."""
 
 
 def demo(
@@ -23,9 +24,9 @@ def demo(
     """Show what regard does: attention by hand, a real model on a real sentence, a translator trained from nothing.
 
     First the numbers of a worked example, matrix by matrix. Then the sentence "The snake is very dangerous because it
-    has a venom." in MiniLM: whom does `it` look at? Last a small translator learns how numbers are called in Korean,
-    and shows where it looks while it translates numbers that it has never seen. Pictures and a page go to the folder
-    demo.
+    has a venom." in MiniLM: which word does `it` attend to? Last a small translator learns the names of numbers in
+    Korean, and shows its attention while it translates numbers that were not in its training text. Pictures and a page
+    go to the folder demo.
 
     [bold]Example[/bold]
 
@@ -35,11 +36,10 @@ def demo(
     from rich.console import Console
 
     from regard.cli.progress import spinner
-    from regard.errors import InputError, reason
 
     console = Console(highlight=False)
     with spinner("loading torch"):
-        from regard.by_hand.worked_attention import worked_example
+        from regard.by_hand.work_out import worked_example
         from regard.views.terminal.matrices import show as show_matrices
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ def demo(
 
 
 def train_number_translator(out: Path, console: "Console") -> Path:
-    """Train a translator on number names and show where it looks; the picture of an alignment."""
+    """Train a translator on names of numbers and show an alignment; return the path of the alignment's picture."""
     from regard.cli.progress import spinner
 
     with spinner("naming numbers"):
@@ -106,13 +106,13 @@ def train_number_translator(out: Path, console: "Console") -> Path:
     right = sum(found.text == expected for found, (_, expected) in zip(translations, splits["test"], strict=True))
     console.print(f"\nnumbers it has never seen: {right} of {len(translations)} exactly right\n")
     longest = max(translations, key=lambda found: len(found.source_pieces))
-    looked = longest.alignment
-    words = piece_labels(looked.source_pieces), piece_labels(looked.target_pieces)
-    console.print(alignment_table(*words, looked.piece_weights))
+    alignment = longest.alignment
+    labels = piece_labels(alignment.source_pieces), piece_labels(alignment.target_pieces)
+    console.print(alignment_table(*labels, alignment.piece_weights))
     console.print(f"\n{longest.source} → {longest.text}")
-    return write_alignment(out / "alignment.png", *words, looked.piece_weights, title=longest.text)
+    return write_alignment(out / "alignment.png", *labels, alignment.piece_weights, title=longest.text)
 
 
 def piece_labels(pieces: tuple[str, ...]) -> list[str]:
-    """Pieces as they are read: the mark of a space stands for itself alone, the end of a text is a dot."""
+    """Label pieces by their letters, a space alone by ␣ and the end of the text by a dot."""
     return [piece.replace("▁", "") or "␣" for piece in pieces[:-1]] + ["·"]

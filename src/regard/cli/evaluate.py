@@ -1,4 +1,4 @@
-"""`regard evaluate REFERENCE HYPOTHESIS`: how good translations are."""
+"""`regard evaluate REFERENCE HYPOTHESIS`: measure translations by references."""
 
 import sys
 from pathlib import Path
@@ -7,10 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.shared_options import Device, Truncate
+from regard.errors import InputError
 
 
 def evaluate(
-    reference: Annotated[Path, typer.Argument(help="What the translations should be, one a line.")],
+    reference: Annotated[Path, typer.Argument(help="The reference translations, one a line.")],
     hypothesis: Annotated[
         Path | None,
         typer.Argument(help="The translations, line by line; - reads them from standard input."),
@@ -19,12 +20,12 @@ def evaluate(
         Path | None, typer.Option("--translator", "-t", help="A translator's folder: it translates --source first.")
     ] = None,
     source: Annotated[
-        Path | None, typer.Option("--source", "-s", help="What was translated; shown beside the worst lines.")
+        Path | None, typer.Option("--source", "-s", help="The source sentences; shown beside the worst lines.")
     ] = None,
     truncate: Truncate = False,
     device: Device = None,
     against: Annotated[
-        Path | None, typer.Option("--against", "-a", help="A second system's translations, to be compared with.")
+        Path | None, typer.Option("--against", "-a", help="A second system's translations, for comparison.")
     ] = None,
     more: Annotated[
         list[Path] | None, typer.Option("--reference", "-r", help="One more reference; may be repeated.")
@@ -42,7 +43,7 @@ def evaluate(
 ) -> None:
     """Measure translations: BLEU, chrF, TER with their signatures, by length, and the worst lines.
 
-    With --against, the difference between the two systems and how likely it is by chance (paired bootstrap).
+    With --against, the difference between the two systems and its p-value (paired bootstrap).
 
     [bold]Examples[/bold]
 
@@ -57,7 +58,6 @@ def evaluate(
 
     from regard.cli.progress import spinner
     from regard.cli.text_lines import read_file_lines
-    from regard.errors import InputError
     from regard.evaluation.evaluate import check_lines, is_tokenized
     from regard.evaluation.evaluate import evaluate as measure
     from regard.views.output_file import check_writable, write_output
@@ -76,7 +76,7 @@ def evaluate(
     if hypothesis is not None:
         hypotheses = lines[hypothesis]
     else:
-        assert translator is not None  # check_given saw to both
+        assert translator is not None  # check_inputs has checked that
         assert source is not None
         hypotheses = translations(translator, lines[source], truncate, device)
     with spinner("measuring"):
@@ -116,21 +116,19 @@ def evaluate(
 def check_inputs(
     hypothesis: Path | None, translator: Path | None, source: Path | None, options: dict[str, bool]
 ) -> None:
-    """Refuse both or neither of translations and a translator, what a translator lacks, and its options without it."""
-    from regard.errors import InputError
-
+    """Raise InputError unless there is either a file of translations, or a translator with a source to translate."""
     if (hypothesis is None) == (translator is None):
-        had = "both HYPOTHESIS and --translator" if translator else "neither HYPOTHESIS nor --translator"
-        raise InputError(f"got {had}; give the file of translations, or a translator that makes them.")
+        got = "both HYPOTHESIS and --translator" if translator else "neither HYPOTHESIS nor --translator"
+        raise InputError(f"got {got}; give the file of translations, or a translator that makes them.")
     if translator is not None and source is None:
         raise InputError("--translator translates --source, and there is none; name the file to translate.")
-    for option, there in options.items():
-        if there and translator is None:
+    for option, is_given in options.items():
+        if is_given and translator is None:
             raise InputError(f"{option} is about translating; give --translator as well.")
 
 
 def translations(folder: Path, lines: list[str], truncate: bool, device: str | None) -> list[str]:
-    """Translations made now, by beam search."""
+    """Translate lines by beam search."""
     from regard.cli.progress import spinner
 
     with spinner(f"translating {len(lines):,} lines"):
@@ -140,14 +138,14 @@ def translations(folder: Path, lines: list[str], truncate: bool, device: str | N
 
 
 def title(hypothesis: Path | None, translator: Path | None) -> str:
-    """What was measured, in a word or two."""
+    """Return the name of the translator or of the file of translations, for a page's title."""
     if translator is not None:
         return translator.resolve().name
     return "translations" if hypothesis is None or str(hypothesis) == "-" else hypothesis.name
 
 
 def evaluation_json(record: Any) -> str:
-    """An evaluation as a file for other programs."""
+    """Return the record of an evaluation as JSON."""
     from json import dumps
 
     return dumps(record, ensure_ascii=False, indent=1) + "\n"

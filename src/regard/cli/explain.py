@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.shared_options import HeadName, Model, Target, Token, Truncate
+from regard.errors import InputError
 
 if TYPE_CHECKING:
     from regard.by_hand.numbers import Numbers
@@ -32,7 +33,7 @@ def explain(
         float | None,
         typer.Option("--temperature", help="Divide the scores by this; 0 = all weight on the largest."),
     ] = None,
-    mask: Annotated[str | None, typer.Option("--mask", help="causal: nobody looks ahead.")] = None,
+    mask: Annotated[str | None, typer.Option("--mask", help="causal: no token attends to later tokens.")] = None,
     digits: Annotated[
         int | None,
         typer.Option("--digits", help="Decimals of a rounded number.", show_default="4, fewer where tokens need room"),
@@ -82,7 +83,7 @@ def explain(
         check_writable(json)
     with spinner("working it out"):
         from regard.by_hand.numbers_file import named_mask
-        from regard.by_hand.worked_attention import work_out
+        from regard.by_hand.work_out import work_out
 
         causal = mask is not None and named_mask(mask) is not None
         query: str | int | None = token
@@ -105,7 +106,7 @@ def explain(
 
 
 def numbers_from_model(model: str | None, text: str, **options: Any) -> "tuple[Numbers, int]":
-    """Those of a head of a model of transformers, or of a translator that `regard train` wrote, and the token."""
+    """Return the numbers of a head of a Hugging Face model or of a translator's folder, and the query's position."""
     from regard.translation.translator_folder import holds_translator
 
     if model is not None and holds_translator(Path(model)):
@@ -119,14 +120,14 @@ def numbers_from_model(model: str | None, text: str, **options: Any) -> "tuple[N
 
 
 def numbers_from_file(file: Path | None, example: str | None) -> "Numbers":
-    """The numbers of a file, or of a built-in example."""
+    """Return the numbers of a file, or of a built-in example if there is no file."""
     from regard.by_hand.numbers_file import example_numbers, read_numbers
 
     return example_numbers(example or "self-attention") if file is None else read_numbers(file)
 
 
 def print_examples() -> None:
-    """The built-in examples, a line each."""
+    """Print the names and titles of the built-in examples."""
     from regard.by_hand.examples import titles
 
     named = titles()
@@ -136,26 +137,20 @@ def print_examples() -> None:
 
 
 def check_single_source(file: Path | None, example: str | None, text: str | None) -> None:
-    """There is one thing to explain."""
-    from regard.errors import InputError
-
+    """Raise InputError if more than one of a file, an example and a text is given."""
     given = [name for name, value in ((str(file), file), ("--example", example), ("--text", text)) if value is not None]
     if len(given) > 1:
         raise InputError(f"got {' and '.join(given)}; give one of them: a file, --example or --text.")
 
 
 def check_model_options(text: str | None, options: dict[str, str | None]) -> None:
-    """What belongs to a model needs a text for it to read."""
-    from regard.errors import InputError
-
+    """Raise InputError if an option of a model is given without a text."""
     for option, value in options.items():
         if value is not None and text is None:
             raise InputError(f"{option} {value} belongs to a model; give the text that it reads with --text.")
 
 
 def check_digits(digits: int | None) -> None:
-    """A float64 has 17 digits."""
-    from regard.errors import InputError
-
+    """Raise InputError unless the number of decimals is from 0 to 17, the digits of a float64."""
     if digits is not None and not 0 <= digits <= 17:
         raise InputError(f"--digits {digits}: a number is shown with 0 to 17 decimals.")

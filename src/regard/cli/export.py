@@ -1,4 +1,4 @@
-"""`regard export DIR --to FORMAT --out OUT`: a translator for other programs."""
+"""`regard export DIR --to FORMAT --out OUT`: write a translator for other programs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -21,8 +21,8 @@ def export(
 ) -> None:
     """Write a translator for other programs, and check that it still translates the same.
 
-    The same lines are translated by both, greedily, and the difference is printed. An export that differs by more than
-    rounding is not kept.
+    The translator and its export translate the same lines greedily, and the difference is printed. An export that
+    differs by more than rounding errors is deleted.
 
     [bold]Examples[/bold]
 

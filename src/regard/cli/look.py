@@ -1,4 +1,4 @@
-"""`regard look TEXT`: run a model on a text and show who looks at whom."""
+"""`regard look TEXT`: run a model on a text and show its attention."""
 
 import sys
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from regard.cli.shared_options import HeadName, Model, Target, Token, Truncate
+from regard.errors import InputError
 
 if TYPE_CHECKING:
     from io import BufferedIOBase
@@ -39,8 +40,9 @@ def look(
 ) -> None:
     """Run a model on a text and show who looks at whom.
 
-    Without --token and --head the most telling look is chosen: strong, far, and at a word that not all look at. The
-    model may be a translator that regard train made: it shows its translation, or --target as if that were its own.
+    Without --token and --head regard chooses a telling query and head: a large weight on a distant word that few other
+    tokens attend to. The model may be a translator that regard train made: then look shows its translation, or --target
+    in place of it.
 
     [bold]Examples[/bold]
 
@@ -103,10 +105,10 @@ def look(
 
 
 def read_stdin() -> str:
-    """The text on standard input.
+    """Read the text on standard input.
 
     Raises:
-        InputError: it is not UTF-8.
+        InputError: the text is not UTF-8.
     """
     from regard.cli.text_lines import read_lines
 
@@ -114,7 +116,7 @@ def read_stdin() -> str:
 
 
 def trace_text(model: str | None, text: str, target: str | None, truncate: bool) -> "Trace":
-    """A text read by a model of transformers, or translated by a translator that `regard train` wrote."""
+    """Trace a Hugging Face model, or a translator from its folder, while it reads a text."""
     from regard.translation.translator_folder import holds_translator
 
     if model is not None and holds_translator(Path(model)):
@@ -130,8 +132,6 @@ def trace_text(model: str | None, text: str, target: str | None, truncate: bool)
 
 
 def check_picture_ending(path: Path | None, ending: str) -> None:
-    """Refuse a picture whose name says that it is of another kind."""
-    from regard.errors import InputError
-
+    """Raise InputError unless a picture's name has the ending of its format."""
     if path is not None and path.suffix.lower() != ending:
         raise InputError(f"--{ending[1:]} writes a {ending[1:].upper()} file; {path} does not end in {ending}.")

@@ -1,12 +1,16 @@
-"""Saying that work goes on, on a terminal's error stream, so that what is printed can still be piped."""
+"""Progress on the terminal's error stream, so that the output itself can still be piped."""
 
-from collections.abc import Iterator
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BufferedIOBase
 
 
 @contextmanager
-def spinner(what: str) -> Iterator[None]:
-    """Show what is being done and for how long, until it is done; nothing where nobody watches."""
+def spinner(task: str) -> Iterator[None]:
+    """Show a task and its elapsed time until it is done; show nothing if the error stream is not a terminal."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -18,5 +22,53 @@ def spinner(what: str) -> Iterator[None]:
         yield
         return
     with report_to(None), Progress(*columns, console=console, transient=True) as progress:
-        progress.add_task(what, total=None)
+        progress.add_task(task, total=None)
         yield
+
+
+PrintRemark = Callable[[str], None]
+CountLines = Callable[[int], None]
+
+
+@contextmanager
+def line_progress(stream: BufferedIOBase, task: str) -> Iterator[tuple[PrintRemark, CountLines]]:
+    """Show how much of a stream of lines is done, if only the error stream is a terminal.
+
+    Yields:
+        A function that prints a remark on the error stream, and one that counts lines that are done.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal or sys.stdout.isatty() or stream.isatty():
+        yield (lambda remark: print(remark, file=sys.stderr)), (lambda n: None)
+        return
+    columns = (
+        TextColumn(task),
+        BarColumn(),
+        TextColumn("{task.fields[lines]:,} lines"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task(task, total=file_size(stream), lines=0)
+        done = 0
+
+        def count(n: int) -> None:
+            nonlocal done
+            done += n
+            progress.update(bar, lines=done, completed=n_bytes_read(stream))
+
+        yield (lambda remark: console.print(remark, markup=False, highlight=False, soft_wrap=True)), count
+
+
+def file_size(stream: BufferedIOBase) -> int | None:
+    """Return the size of a stream's file in bytes; None if the stream is not a regular file."""
+    status = os.fstat(stream.fileno())
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def n_bytes_read(stream: BufferedIOBase) -> int | None:
+    """Return the number of bytes read from a stream; None if the stream does not tell."""
+    return stream.tell() if stream.seekable() else None

@@ -1,4 +1,4 @@
-"""`regard sample`: parallel text to try things out with, any size, nothing to be downloaded."""
+"""`regard sample`: write sample parallel text of any size, without a download."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,17 +10,17 @@ def sample(
     source: Annotated[str, typer.Option("--source", "-s", help="The language to translate from, as num2words has it.")],
     target: Annotated[str, typer.Option("--target", "-t", help="The language to translate to.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the files.")],
-    pairs: Annotated[int, typer.Option("--pairs", "-n", min=1, help="Pairs to learn from.")] = 6_000,
-    dev: Annotated[int, typer.Option(min=1, help="Pairs to judge by while learning.")] = 500,
-    test: Annotated[int, typer.Option(min=1, help="Pairs to judge by in the end.")] = 500,
+    pairs: Annotated[int, typer.Option("--pairs", "-n", min=1, help="Training pairs.")] = 6_000,
+    dev: Annotated[int, typer.Option(min=1, help="Pairs for evaluations during the training.")] = 500,
+    test: Annotated[int, typer.Option(min=1, help="Pairs for the final evaluation.")] = 500,
     seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = 1,
-    below: Annotated[int, typer.Option(min=1, help="Every number is less.")] = 1_000_000,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    below: Annotated[int, typer.Option(min=1, help="Every number is smaller than this.")] = 1_000_000,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
     """Write parallel text: the names of numbers in two languages.
 
-    Numbers of every length are well represented, no number is twice, and none of the test is in the training. Any two
-    languages of num2words will do.
+    Numbers of every length are well represented, no number occurs twice, and no test number is in the training text.
+    Source and target are any two languages of num2words.
 
     [bold]Example[/bold]
 

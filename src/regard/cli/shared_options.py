@@ -1,4 +1,4 @@
-"""Options that several verbs have, said once."""
+"""Options that several verbs share."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ import typer
 
 Token = Annotated[
     str | None,
-    typer.Option("--token", "-t", help="The token that looks: its text, or it:2 for the second `it`."),
+    typer.Option("--token", "-t", help="The query token: its text, or it:2 for the second `it`."),
 ]
 HeadName = Annotated[
     str | None,

@@ -1,4 +1,4 @@
-"""`regard train SOURCE TARGET --out DIR`: two text files in, a folder with a translator out."""
+"""`regard train SOURCE TARGET --out DIR`: train a translator from two text files."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +17,7 @@ def train(
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the translator and its training.")],
     dev_source: Annotated[
         Path | None,
-        typer.Option("--dev-source", help="Sentences to judge by.", show_default="some pairs of the corpus"),
+        typer.Option("--dev-source", help="Sentences for evaluations.", show_default="some pairs of the corpus"),
     ] = None,
     dev_target: Annotated[Path | None, typer.Option("--dev-target", help="Their translations.")] = None,
     kind: Annotated[
@@ -39,13 +39,13 @@ def train(
         list[str] | None, typer.Option("--set", "-s", help="One setting: section.name=value; may be repeated.")
     ] = None,
     device: Device = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say how it goes.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
 ) -> None:
     """Train a translator from two text files.
 
-    The files are cleaned and cut into pieces, some pairs are kept apart to judge by, and model, batches and learning
-    rate follow from the size of the corpus and the device. From the first evaluation on the folder is a translator,
-    the best so far. Ctrl-C stops and saves; the same command goes on, and so it does after a crash.
+    The files are cleaned and cut into pieces, some pairs are kept apart for evaluations, and model, batches and
+    learning rate follow from the size of the corpus and the device. From the first evaluation on the folder holds the
+    best translator so far. Ctrl-C stops and saves; the same command resumes the training, after a crash too.
 
     [bold]Examples[/bold]
 
@@ -97,7 +97,7 @@ def train(
 
 
 def print_result(trained: "Trained") -> None:
-    """Say how training ended, and what can be done now."""
+    """Print how the training ended, and the next command."""
     if trained.reason is None:
         print(f"stopped at step {trained.step:,} and saved; the same command goes on from there")
         return

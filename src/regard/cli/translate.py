@@ -1,4 +1,4 @@
-"""`regard translate DIR`: texts in, their translations out, line for line."""
+"""`regard translate DIR`: translate lines of text."""
 
 import json
 import sys
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from regard.cli.shared_options import Device, Truncate
+from regard.errors import InputError, reason
 
 if TYPE_CHECKING:
     from regard.translation.search.interface import Search
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from regard.translation.translator import Translator
 
 LINES = 512
-"""Lines that are sorted by length and translated together; their translations come out together."""
+"""Lines that are sorted by length, translated and written together."""
 
 
 def translate(
@@ -27,9 +28,9 @@ def translate(
     file: Annotated[
         Path | None, typer.Option("--input", "-i", help="Read this file.", show_default="standard input")
     ] = None,
-    greedy: Annotated[bool, typer.Option("--greedy", help="Take the likeliest piece each time: the fastest.")] = False,
+    greedy: Annotated[bool, typer.Option("--greedy", help="Greedy search: the fastest.")] = False,
     beam: Annotated[
-        int | None, typer.Option("--beam", "-b", help="Keep this many texts under way.", show_default="5")
+        int | None, typer.Option("--beam", "-b", help="Beam search with this many hypotheses.", show_default="5")
     ] = None,
     length_penalty: Annotated[
         float | None, typer.Option("--length-penalty", help="More = longer texts; 0 = none.", show_default="1")
@@ -41,21 +42,26 @@ def translate(
     n_best: Annotated[
         int | None, typer.Option("--n-best", "-n", help="Write this many translations of each line, with scores.")
     ] = None,
-    sample: Annotated[bool, typer.Option("--sample", help="Draw each piece from what the model expects.")] = False,
+    sample: Annotated[bool, typer.Option("--sample", help="Draw each piece from the model's probabilities.")] = False,
     temperature: Annotated[
         float | None,
         typer.Option(
-            "--temperature", help="Below 1 the likely become likelier; above 1 all become alike.", show_default="1"
+            "--temperature", help="Below 1, probable pieces become more probable; above 1, less.", show_default="1"
         ),
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option("--top-k", help="Draw from this many pieces.", show_default="all")
+        int | None, typer.Option("--top-k", help="Draw from the k most probable pieces.", show_default="all")
     ] = None,
     top_p: Annotated[
-        float | None, typer.Option("--top-p", help="Draw from this much of the probability.", show_default="all")
+        float | None,
+        typer.Option(
+            "--top-p",
+            help="Draw from the top pieces with this total probability.",
+            show_default="all",
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Another seed, other samples.", show_default="0")] = None,
-    prefix: Annotated[str | None, typer.Option("--prefix", help="What every translation must begin with.")] = None,
+    prefix: Annotated[str | None, typer.Option("--prefix", help="The beginning of every translation.")] = None,
     prefix_file: Annotated[
         Path | None, typer.Option("--prefix-file", help="A beginning for each line, a line each; empty = none.")
     ] = None,
@@ -74,11 +80,11 @@ def translate(
 ) -> None:
     """Translate lines: one in, one out, in the same order; an empty line stays one.
 
-    What is worth knowing about a line goes to the error stream with its number: characters that the translator does not
-    know, a text that was not read or written to its end.
+    Remarks go to the error stream with the number of their line: characters that the translator does not know, a text
+    or a translation that is too long.
 
     --alignments writes "translation ||| pairs": for each word of the translation a pair source-target with the word of
-    the line that it looked at most. Words are what white space divides, counted from 0. --n-best writes
+    the line that has the largest attention weight. Words are divided at white space and counted from 0. --n-best writes
     "line ||| translation ||| score", lines counted from 0 as Moses does; with --alignments, "||| pairs" follows.
 
     [bold]Examples[/bold]
@@ -90,8 +96,8 @@ def translate(
       regard translate en-fr --sample --temperature 0.7 --top-p 0.9
       regard translate en-fr --json < book.en | jq .alignment
     """
-    from regard.cli.progress import spinner
-    from regard.cli.text_lines import line_progress, read_lines
+    from regard.cli.progress import line_progress, spinner
+    from regard.cli.text_lines import read_lines
 
     beams = {"size": beam, "length_penalty": length_penalty, "coverage_penalty": coverage_penalty, "n_best": n_best}
     drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
@@ -100,15 +106,15 @@ def translate(
     check_positive("--batch-tokens", batch_tokens)
     with ExitStack() as stack:
         stream = open_input(stack, file)
-        beginnings = Prefixes(prefix, prefix_file)
+        prefixes = Prefixes(prefix, prefix_file)
         with spinner("loading the translator"):
             from regard.translation.length_batches import BATCH_TOKENS
             from regard.translation.translator import Translator
 
             search = search_from_options(greedy, sample, beams, drawing)
             translator = Translator.load(folder, device)
-        form = OutputFormat(alignments=alignments, json=as_json, n_best=n_best is not None)
-        tell, count = stack.enter_context(line_progress(stream, "translating"))
+        output = OutputFormat(alignments=alignments, json=as_json, n_best=n_best is not None)
+        print_remark, count = stack.enter_context(line_progress(stream, "translating"))
         first = 1
         for lines in read_lines(stream, file):
             for start in range(0, len(lines), LINES):
@@ -116,29 +122,27 @@ def translate(
                 found = translator.translate(
                     texts,
                     search=search,
-                    prefix=beginnings.of(first, len(texts)),
+                    prefix=prefixes.of(first, len(texts)),
                     truncate=truncate,
                     batch_tokens=batch_tokens or BATCH_TOKENS,
                     first=first,
                 )
                 found = translator.copy_unknown(found) if copy_unknown else found
-                form.write(translator, found, first)
+                output.write(translator, found, first)
                 for number, one in enumerate(found, first):
                     for remark in remarks(one):
-                        tell(f"line {number}: {remark}")
+                        print_remark(f"line {number}: {remark}")
                 first += len(texts)
                 count(len(texts))
-        beginnings.refuse_more(first - 1)
+        prefixes.check_number_of_lines(first - 1)
 
 
 def open_input(stack: ExitStack, file: Path | None) -> BufferedIOBase:
-    """What to read.
+    """Open the input file, or return standard input if there is none.
 
     Raises:
         InputError: the file cannot be read.
     """
-    from regard.errors import InputError, reason
-
     if file is None:
         return cast("BufferedIOBase", sys.stdin.buffer)
     try:
@@ -153,15 +157,13 @@ def open_input(stack: ExitStack, file: Path | None) -> BufferedIOBase:
 def check_search_options(
     greedy: bool, sample: bool, beams: dict[str, float | int | None], drawing: dict[str, float | int | None]
 ) -> None:
-    """There is one way to search, and options that belong to another have no meaning.
+    """Check that the options choose one search, and that every option belongs to it.
 
     Raises:
-        InputError: two ways, or an option without its own.
+        InputError: the options choose two searches, or an option belongs to another search.
     """
-    from regard.errors import InputError
-
-    ways = {"greedy": greedy, "sample": sample} | {name: value is not None for name, value in beams.items()}
-    chosen = [option_name(name) for name, there in ways.items() if there]
+    given = {"greedy": greedy, "sample": sample} | {name: value is not None for name, value in beams.items()}
+    chosen = [option_name(name) for name, is_given in given.items() if is_given]
     if len(chosen) > 1 and (greedy or sample):
         raise InputError(
             f"got {' and '.join(chosen)}; a search is --greedy, or --sample, or a beam with the options of one."
@@ -172,36 +174,31 @@ def check_search_options(
 
 
 def check_exclusive(options: dict[str, object]) -> None:
-    """Two options that say the same thing.
+    """Check that not all of some exclusive options are given.
 
     Raises:
-        InputError: both are given.
+        InputError: all of them are given.
     """
-    from regard.errors import InputError
-
     if all(value is not None for value in options.values()):
         raise InputError(f"got {' and '.join(options)}; give one of them.")
 
 
 def check_positive(option: str, value: int | None) -> None:
-    """A count of at least 1.
+    """Check that an option, if it is given, is at least 1.
 
     Raises:
-        InputError: it is less.
+        InputError: the option is less than 1.
     """
-    from regard.errors import InputError
-
     if value is not None and value < 1:
         raise InputError(f"{option} {value} must be at least 1.")
 
 
 def search_from_options(greedy: bool, sample: bool, beams: dict[str, Any], drawing: dict[str, Any]) -> "Search":
-    """The search that the options describe.
+    """Return the search that the options describe.
 
     Raises:
-        InputError: a number that cannot be.
+        InputError: a number is out of range.
     """
-    from regard.errors import InputError
     from regard.translation.search.beam import Beam
     from regard.translation.search.greedy import Greedy
     from regard.translation.search.sampling import Sample
@@ -220,7 +217,7 @@ def search_from_options(greedy: bool, sample: bool, beams: dict[str, Any], drawi
 
 
 def option_name(name: str) -> str:
-    """The option for a number of a search.
+    """Return the option for an attribute of a search.
 
     >>> option_name("size"), option_name("n_best")
     ('--beam', '--n-best')
@@ -229,7 +226,7 @@ def option_name(name: str) -> str:
 
 
 class Prefixes:
-    """What translations must begin with: one prefix for all, or a line of a file for each."""
+    """The prefixes of translations: one prefix for all, or a line of a file for each."""
 
     def __init__(self, prefix: str | None, file: Path | None) -> None:
         from regard.cli.text_lines import read_file_lines
@@ -238,13 +235,11 @@ class Prefixes:
         self.lines = None if file is None else read_file_lines(file)
 
     def of(self, first: int, n: int) -> str | list[str] | None:
-        """Those of n lines, the first of which has this number.
+        """Return the prefixes of n lines from line `first` on.
 
         Raises:
-            InputError: the file has ended before.
+            InputError: the file has fewer lines.
         """
-        from regard.errors import InputError
-
         if self.lines is None:
             return self.prefix
         if len(self.lines) < first - 1 + n:
@@ -254,14 +249,12 @@ class Prefixes:
             )
         return self.lines[first - 1 : first - 1 + n]
 
-    def refuse_more(self, n_lines: int) -> None:
-        """Refuse prefixes that no line was for.
+    def check_number_of_lines(self, n_lines: int) -> None:
+        """Check that the file has no more prefixes than there are lines.
 
         Raises:
-            InputError: there are some.
+            InputError: the file has more lines.
         """
-        from regard.errors import InputError
-
         if self.lines is not None and len(self.lines) > n_lines:
             raise InputError(
                 f"{self.file} has a prefix for {len(self.lines)} lines and {n_lines} were translated; "
@@ -274,29 +267,25 @@ class Prefixes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OutputFormat:
-    """How translations are written."""
+    """The format in which translations are written."""
 
     alignments: bool
     json: bool
     n_best: bool
 
     def write(self, translator: "Translator", translations: "Sequence[Translation]", first: int) -> None:
-        """Write translations to standard output, a line each or as many as there are candidates."""
-        lines = (
-            list(self.as_json(translator, translations))
-            if self.json
-            else list(self.as_text(translator, translations, first))
-        )
+        """Write translations to standard output: a line for each, or for each of their candidates."""
+        lines = self.as_json(translator, translations) if self.json else self.as_text(translator, translations, first)
         sys.stdout.buffer.write("".join(f"{line}\n" for line in lines).encode())
         sys.stdout.buffer.flush()
 
     def as_json(self, translator: "Translator", translations: "Sequence[Translation]") -> Iterator[str]:
-        """An object for each translation."""
+        """Yield a JSON object for each translation."""
         for one, alignment in zip(translations, translator.align(translations), strict=True):
             yield json.dumps(one.record(alignment), ensure_ascii=False)
 
     def as_text(self, translator: "Translator", translations: "Sequence[Translation]", first: int) -> Iterator[str]:
-        """A line for each translation, or for each of its candidates."""
+        """Yield a line for each translation, or for each of its candidates."""
         numbered = [
             (number, one)
             for number, each in enumerate(translations, first - 1)
@@ -310,7 +299,7 @@ class OutputFormat:
 
 
 def remarks(translation: "Translation") -> Iterator[str]:
-    """What is worth knowing about how a line was translated."""
+    """Yield remarks about unknown characters and texts that are too long."""
     from regard.translation.pieces import UNKNOWN
 
     if translation.unknown:
@@ -319,6 +308,6 @@ def remarks(translation: "Translation") -> Iterator[str]:
         n = len(translation.source_ids) - 1
         yield f"too long: the first {n:,} pieces were read and the last {translation.left_out:,} were not"
     if translation.cut:
-        yield f"the translation was ended at {len(translation.target_ids):,} pieces, the longest that is looked for"
+        yield f"the translation was ended at {len(translation.target_ids):,} pieces, the most that the search allows"
     if UNKNOWN in translation.target_pieces:
         yield f"{UNKNOWN} stands where the translator knows no piece; --copy-unknown copies from the source"

@@ -1,8 +1,7 @@
-"""How good translations are, measured by references: BLEU, chrF, TER and exact matches, by length and line by line.
+"""Evaluation of translations against references: BLEU, chrF, TER and exact matches, by length and line by line.
 
 The scores are sacreBLEU's, and each has the signature that says exactly what was computed. A second system's
-translations of the same lines are compared by paired bootstrap: how often lines that are drawn again show such a
-difference by chance alone.
+translations of the same lines are compared by paired bootstrap resampling.
 
 Source: Post 2018 (signatures); Papineni et al. 2002 (BLEU); Popović 2015 (chrF); Snover et al. 2006 (TER); Koehn 2004
 (paired bootstrap).
@@ -15,14 +14,16 @@ from regard.errors import InputError, counted, nearest, needs
 from regard.evaluation.records import Comparison, Evaluation, LengthGroup, MetricScore, SentenceScore
 
 LENGTHS = (1, 6, 11, 21, 41, 81)
-"""Where the rows of the table by length begin, in words of the reference."""
+"""The smallest length of each row of the table by length, in words of the reference."""
 
 ASIAN = {"zh", "ja-mecab"}
-"""BLEU's tokenizers of languages without spaces; TER then counts their letters one by one."""
+"""BLEU's tokenizers of languages without spaces; TER then counts letters instead of words."""
 
 N_SAMPLES = 1000
+"""Samples of a paired bootstrap."""
+
 MAX_COMPARED = 30_000
-"""Lines of a paired bootstrap at most; sacreBLEU holds all samples' statistics at once, some 70 kB a line."""
+"""Most lines of a paired bootstrap; sacreBLEU holds all samples' statistics at once, about 70 kB a line."""
 
 
 def evaluate(
@@ -36,13 +37,14 @@ def evaluate(
     """Measure translations by one or several references, line by line.
 
     Args:
-        source: what was translated, to be shown beside it.
+        source: the source sentences, to be shown beside the translations.
         against: a second system's translations of the same lines.
-        tokenize: how BLEU finds words; one of sacreBLEU's tokenizers.
-        lowercase: take capital and small letters as the same in BLEU, chrF and exact matches; TER always does.
+        tokenize: the tokenizer of BLEU; one of sacreBLEU's.
+        lowercase: ignore case in BLEU, chrF and exact matches; TER always does.
 
     Raises:
-        InputError: texts of unequal length, none at all, or a tokenizer that is unknown or cannot run here.
+        InputError: the texts have unequal numbers of lines, or no line or no reference, or the tokenizer is unknown or
+            cannot run here.
 
     >>> evaluation = evaluate(["the cat sat", "a dog"], ["the cat sat", "the dog"])
     >>> evaluation.exact, evaluation.sentences[0].hypothesis
@@ -72,13 +74,13 @@ def evaluate(
 
 
 def check_lines(texts: Mapping[str, Sequence[str]]) -> None:
-    """Refuse texts that are not the same sentences line by line, as far as their number tells.
+    """Check that texts have equal numbers of lines.
 
     Args:
-        texts: by name; all must have as many lines as the first.
+        texts: the lines of each text, by name.
 
     Raises:
-        InputError: one has more or fewer, or there are none.
+        InputError: the first text has no lines, or another has more or fewer lines.
     """
     (first, lines), *others = texts.items()
     if not lines:
@@ -92,7 +94,7 @@ def check_lines(texts: Mapping[str, Sequence[str]]) -> None:
 
 
 def is_tokenized(lines: Sequence[str]) -> bool:
-    """Whether most lines end with a space and a full stop, as people do not write.
+    """Return whether most lines end with a space and a full stop, a sign of tokenized text.
 
     >>> is_tokenized(["it has a venom ."]), is_tokenized(["It has a venom."])
     (True, False)
@@ -101,7 +103,7 @@ def is_tokenized(lines: Sequence[str]) -> bool:
 
 
 def build_metrics(tokenize: str, lowercase: bool) -> dict[str, Any]:
-    """sacreBLEU's metrics by name, as it sets them up itself but for the tokenizer and the letters' case."""
+    """Build sacreBLEU's metrics with its default settings, except for the tokenizer and the case of letters."""
     metrics = needs("sacrebleu.metrics", "translation")
     valid = list(metrics.BLEU.TOKENIZERS)
     if tokenize not in valid:
@@ -109,8 +111,10 @@ def build_metrics(tokenize: str, lowercase: bool) -> dict[str, Any]:
             f"no tokenizer {tokenize!r}; nearest: {', '.join(nearest(tokenize, valid))}; there are {', '.join(valid)}."
         )
     try:
-        bleu = metrics.BLEU(tokenize=tokenize, lowercase=lowercase, force=True)  # who asks is told by is_tokenized
-    except (ImportError, OSError, RuntimeError) as error:  # its dictionary is not installed, its model not on the disk
+        bleu = metrics.BLEU(
+            tokenize=tokenize, lowercase=lowercase, force=True
+        )  # no warning of tokenized text: the command line gives one
+    except (ImportError, OSError, RuntimeError) as error:  # a dictionary or a model is missing
         raise InputError(f"the tokenizer {tokenize} cannot run here: {' '.join(str(error).split())}") from error
     letters = tokenize in ASIAN
     return {
@@ -126,7 +130,7 @@ def metric_scores(
     references: Sequence[Sequence[str]],
     against: Sequence[str] | None,
 ) -> tuple[MetricScore, ...]:
-    """Every metric over all lines, beside the second system's where there is one."""
+    """Compute every metric over all lines, compared with the second system if there is one."""
     if against is not None:
         return paired_bootstrap(metrics, hypotheses, references, against)
     found = []
@@ -141,13 +145,13 @@ def metric_scores(
 def paired_bootstrap(
     metrics: dict[str, Any], hypotheses: Sequence[str], references: Sequence[Sequence[str]], against: Sequence[str]
 ) -> tuple[MetricScore, ...]:
-    """Every metric by paired bootstrap; the second system is its baseline."""
+    """Compute every metric and compare it by paired bootstrap; the second system is the baseline."""
     significance = needs("sacrebleu.significance", "translation")
     systems = [("against", against), ("hypotheses", hypotheses)]
     test = significance.PairedTest(systems, metrics, references, test_type="bs", n_samples=N_SAMPLES)
     signatures, results = test()
     found = []
-    for name, said in signatures.items():
+    for name, settings in signatures.items():
         other, own = results[name]
         comparison = Comparison(
             other=float(other.score),
@@ -156,28 +160,28 @@ def paired_bootstrap(
             p_value=float(own.p_value),
         )
         found.append(
-            MetricScore(name=name, value=float(own.score), signature=signature(name, said), comparison=comparison)
+            MetricScore(name=name, value=float(own.score), signature=signature(name, settings), comparison=comparison)
         )
     return tuple(found)
 
 
-def signature(name: str, said: Any) -> str:
-    """A metric's name and signature as papers quote them."""
-    return f"{name}|{said.format()}"
+def signature(name: str, settings: Any) -> str:
+    """Return a metric's name and signature as papers quote them."""
+    return f"{name}|{settings.format()}"
 
 
 def exact_matches(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool) -> list[bool]:
-    """Whether each line is one of its references, spaces at the ends aside."""
+    """Return whether each line equals one of its references, except for spaces at the ends."""
 
-    def plain(text: str) -> str:
+    def normalised(text: str) -> str:
         return text.strip().lower() if lowercase else text.strip()
 
     lines = zip(hypotheses, *references, strict=True)
-    return [plain(hypothesis) in map(plain, right) for hypothesis, *right in lines]
+    return [normalised(hypothesis) in map(normalised, right) for hypothesis, *right in lines]
 
 
 def percent(matches: Sequence[bool]) -> float:
-    """How many of a hundred are true."""
+    """Return the percentage of matches."""
     return 100 * sum(matches) / len(matches)
 
 
@@ -187,24 +191,24 @@ def scores_by_length(
     references: Sequence[Sequence[str]],
     matches: Sequence[bool],
 ) -> tuple[LengthGroup, ...]:
-    """The scores of lines of about one length: words of the first reference, as BLEU counts them."""
+    """Compute the scores of groups of lines by length, in words of the first reference as BLEU counts them."""
     tokenizer = metrics["BLEU"].tokenizer
     lengths = [len(tokenizer(line).split()) for line in references[0]]
     groups = []
     for least, after in zip(LENGTHS, (*LENGTHS[1:], None), strict=True):
-        # An empty reference belongs to the shortest ones.
+        # The first group has the empty references too
         rows = [i for i, n in enumerate(lengths) if max(n, 1) >= least and (after is None or max(n, 1) < after)]
         if not rows:
             continue
-        some, right = [hypotheses[i] for i in rows], [[reference[i] for i in rows] for reference in references]
-        bleu = metrics["BLEU"].corpus_score(some, right)
+        group, right = [hypotheses[i] for i in rows], [[reference[i] for i in rows] for reference in references]
+        bleu = metrics["BLEU"].corpus_score(group, right)
         groups.append(
             LengthGroup(
                 least=least,
                 most=None if after is None else after - 1,
                 n_lines=len(rows),
                 bleu=bleu.score if bleu.totals[-1] else None,
-                chrf=metrics["chrF"].corpus_score(some, right).score,
+                chrf=metrics["chrF"].corpus_score(group, right).score,
                 exact=percent([matches[i] for i in rows]),
             )
         )
@@ -219,13 +223,15 @@ def worst_first(
     source: Sequence[str] | None,
     against: Sequence[str] | None,
 ) -> tuple[SentenceScore, ...]:
-    """Every line with its own chrF, the lowest first."""
+    """Return every line with its own chrF, the lowest chrF first."""
     sentences = []
     for i, (hypothesis, *right) in enumerate(zip(hypotheses, *references, strict=True)):
         sentences.append(
             SentenceScore(
                 line=i + 1,
-                chrf=100.0 if hypothesis in right else chrf.sentence_score(hypothesis, right).score,  # 0 of two empty
+                chrf=100.0
+                if hypothesis in right
+                else chrf.sentence_score(hypothesis, right).score,  # chrF of two empty lines is 0
                 exact=matches[i],
                 hypothesis=hypothesis,
                 references=tuple(right),

@@ -1,20 +1,17 @@
-"""How good translations are, as plain records: `regard.translation` measures them, views show them.
-
-`regard evaluate --json` writes the same.
-"""
+"""The results of an evaluation as plain records, which `evaluate` computes, views show and `--json` writes."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """A score beside another system's on the same lines.
+    """Comparison of a score with another system's score on the same lines.
 
     Attributes:
         other: the other system's score.
-        interval: half the width of this score's 95 % confidence interval.
-        other_interval: the same of the other system's.
-        p_value: the chance of a difference this large between equal systems.
+        interval: half the width of the 95 % confidence interval of the system's own score.
+        other_interval: half the width of the 95 % confidence interval of the other score.
+        p_value: the probability of a difference at least this large if the systems were equal.
     """
 
     other: float
@@ -28,10 +25,10 @@ class MetricScore:
     """One metric over all lines.
 
     Attributes:
-        name: as in its signature: BLEU, chrF2, TER. Of TER less is better.
+        name: as in its signature: BLEU, chrF2, TER. A lower TER is better.
         value: in percent.
-        signature: what was computed, in sacreBLEU's words.
-        comparison: the second system's score, where there is one.
+        signature: sacreBLEU's description of the computation.
+        comparison: with the second system, if there is one.
     """
 
     name: str
@@ -42,12 +39,13 @@ class MetricScore:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LengthGroup:
-    """Lines whose reference has so many words.
+    """The scores of the lines whose reference has `least` to `most` words.
 
     Attributes:
         least: fewest words.
         most: most words; None = no bound.
-        bleu: in percent, as chrf and exact; None where no line has the four words that BLEU counts together.
+        n_lines: the number of lines.
+        bleu: in percent, as chrf and exact; None if every line has less than the four words of BLEU's n-grams.
     """
 
     least: int
@@ -64,8 +62,8 @@ class SentenceScore:
 
     Attributes:
         line: its number, counted from 1.
-        exact: whether it is one of its references.
-        other: what the second system wrote, where there is one.
+        exact: whether the translation is one of the references.
+        other: the second system's translation, if there is one.
     """
 
     line: int
@@ -79,13 +77,13 @@ class SentenceScore:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluation:
-    """Everything that is said about some translations.
+    """The result of an evaluation.
 
     Attributes:
         scores: BLEU, chrF and TER.
-        exact: how many lines are a reference word for word, in percent.
-        other_exact: the same of the second system, where there is one.
-        by_length: in order of length; groups without lines are left out.
+        exact: the percentage of lines that equal a reference.
+        other_exact: the percentage of the second system, if there is one.
+        by_length: shortest first; groups without lines are left out.
         sentences: every line, the worst first.
     """
 

@@ -6,19 +6,19 @@ from importlib.resources import files
 from regard.errors import InputError, nearest
 
 ORDER = ("self-attention", "causal", "one-word", "cross", "multi-head", "two-tokens-eight-heads")
-"""From the simplest on."""
+"""The names of the examples, the simplest first."""
 
 
 def names() -> list[str]:
-    """What the examples are called."""
+    """Return the names of the examples."""
     return list(ORDER)
 
 
 def text(name: str) -> str:
-    """One example as it stands in its file.
+    """Return the TOML text of an example.
 
     Raises:
-        InputError: there is no such example; the message names the nearest.
+        InputError: the example does not exist; the message names the nearest.
     """
     if name not in ORDER:
         close = nearest(name, names())
@@ -27,5 +27,5 @@ def text(name: str) -> str:
 
 
 def titles() -> dict[str, str]:
-    """One line about each example."""
+    """Return the title of each example by name."""
     return {name: tomllib.loads(text(name))["title"] for name in ORDER}

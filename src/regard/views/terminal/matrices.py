@@ -289,6 +289,6 @@ def joined_lines(row: Sequence[Block]) -> Iterator[Text]:
 
 
 if __name__ == "__main__":
-    from regard.by_hand.worked_attention import worked_example
+    from regard.by_hand.work_out import worked_example
 
     show(worked_example("self-attention"))

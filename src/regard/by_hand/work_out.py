@@ -1,0 +1,269 @@
+"""Attention by hand: compute every matrix of every step in float64.
+
+    given → queries, keys and values → products → scores → masked → weights → context → output
+
+The matrices come from `attend`, as all attention in regard; this file gives each one its name and its formula.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.attend import attend
+from regard.attention.grid.grid import Grid
+from regard.attention.steps import Steps
+from regard.by_hand.numbers import MATRICES, Numbers
+from regard.by_hand.numbers_file import example_numbers
+from regard.by_hand.worked_attention import Matrix, Stage, WorkedAttention
+from regard.errors import InputError, counted
+from regard.tracing.head import TokenReference, token_position
+
+
+def work_out(numbers: Numbers, token: TokenReference | None = None) -> WorkedAttention:
+    """Compute every stage.
+
+    Args:
+        token: the token of interest: its row is marked, and its weighted values are a stage.
+
+    Raises:
+        InputError: the token does not exist, or a product of the numbers overflows float64.
+
+    >>> work_out(example_numbers("self-attention"))["products"].matrix
+    tensor([[ 2.,  4.,  4.],
+            [ 4., 16., 12.],
+            [ 4., 12., 10.]], dtype=torch.float64)
+    """
+    query = None if token is None else token_position(token, numbers.queries)
+    projected = projections(numbers)
+    query_key_value = [
+        rearrange(projected[name], "tokens (heads d_head) -> 1 heads tokens d_head", heads=numbers.n_heads)
+        for name in ("Q", "K", "V")
+    ]
+    attended = attend(*query_key_value, score=numbers.score, mask=numbers.mask, normalise=numbers.normalise)
+    stages = [*given_stages(numbers, query), *projected_stages(numbers, projected, query)]
+    contexts = []
+    for head in range(numbers.n_heads):
+        steps = attended.pattern.steps(0, head)
+        stages += HeadStages(numbers, steps, None if numbers.n_heads == 1 else head + 1, query).stages()
+        contexts.append(steps.context)
+    stages += output_stages(numbers, contexts, query)
+    for stage in stages:
+        check_finite(stage)
+    return WorkedAttention(numbers=numbers, stages=tuple(stages), query=query)
+
+
+def worked_example(name: str, token: TokenReference | None = None) -> WorkedAttention:
+    """Work out a built-in example.
+
+    Raises:
+        InputError: the example does not exist; the message names the nearest.
+    """
+    return work_out(example_numbers(name), token)
+
+
+# The stages, part by part
+
+
+def given_stages(numbers: Numbers, query: int | None) -> list[Stage]:
+    """Return the given matrices in the order of their use, without W_o, which the output stages show."""
+    queries, keys = numbers.query_texts, numbers.key_texts
+    rows = {"x": queries, "Q": queries, "memory": keys, "K": keys, "V": keys}
+    stages = [
+        Stage(
+            section="Given",
+            name=name,
+            matrix=numbers.matrices[name].double(),
+            rows=rows.get(name, ()),
+            keys="rows" if name in ("memory", "K", "V") else None,
+            marked=query if name in ("x", "Q") else None,
+        )
+        for name in MATRICES
+        if name in numbers.matrices and name != "W_o"
+    ]
+    biases = bias_matrices(numbers)
+    for head, matrix in enumerate(biases, start=1):
+        name = "bias" if len(biases) == 1 else f"bias_{head}"
+        stages.append(
+            Stage(section="Given", name=name, matrix=matrix, rows=queries, columns=keys, keys="columns", marked=query)
+        )
+    return stages
+
+
+def bias_matrices(numbers: Numbers) -> Float[Tensor, "heads queries keys"]:
+    """Return the biases of the scores: one matrix for each head, one for all heads, or none."""
+    grid = Grid(1, numbers.n_heads, numbers.n_queries, numbers.n_keys)
+    if numbers.score.bias is None:
+        return torch.zeros(0, grid.queries, grid.keys)
+    biases = numbers.score.biases(grid.whole(), torch.device("cpu"), torch.float64)[0].detach()
+    return biases.double().expand(-1, grid.queries, grid.keys)
+
+
+def projections(numbers: Numbers) -> dict[str, Matrix]:
+    """Return Q, K and V, computed from x and the parameters unless they are given."""
+    matrices = {name: matrix.double() for name, matrix in numbers.matrices.items()}
+    if "Q" in matrices:
+        return {name: matrices[name] for name in ("Q", "K", "V")}
+    sources = {"Q": matrices["x"], "K": matrices[numbers.keys_from], "V": matrices[numbers.keys_from]}
+    return {
+        name: source @ matrices[f"W_{name.lower()}"] + matrices.get(f"b_{name.lower()}", torch.zeros(()))
+        for name, source in sources.items()
+    }
+
+
+def projected_stages(numbers: Numbers, projected: dict[str, Matrix], query: int | None) -> list[Stage]:
+    """Return the stages of Q, K and V; none if they are given."""
+    if "Q" in numbers.matrices:
+        return []
+    section, n_tokens = "Queries, keys and values", numbers.n_queries
+    if not numbers.crosses:
+        section += f": {counted(n_tokens, 'token')} × 3 roles = {counted(3 * n_tokens, 'vector')}"
+    stages = []
+    for name, matrix in projected.items():
+        bias = f" + b_{name.lower()}" if f"b_{name.lower()}" in numbers.matrices else ""
+        stages.append(
+            Stage(
+                section=section,
+                name=name,
+                formula=f"{'x' if name == 'Q' else numbers.keys_from} W_{name.lower()}{bias}",
+                matrix=matrix,
+                **token_rows(numbers, name, query),
+            )
+        )
+    return stages
+
+
+def token_rows(numbers: Numbers, name: str, query: int | None) -> dict[str, Any]:
+    """Return how a stage names its rows: Q has a row for each query, K and V for each key."""
+    if name == "Q":
+        return {"rows": numbers.query_texts, "marked": query}
+    return {"rows": numbers.key_texts, "keys": "rows"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeadStages:
+    """The stages of one head, from its columns of Q, K and V to its context.
+
+    Attributes:
+        head: the head's number, counted from 1; None for one head alone.
+        query: the position of the token of interest, if there is one.
+    """
+
+    numbers: Numbers
+    steps: Steps
+    head: int | None
+    query: int | None
+
+    def stages(self) -> list[Stage]:
+        """Return the stages in the order of the computation."""
+        queries, keys = self.numbers.query_texts, self.numbers.key_texts
+        axes: dict[str, Any] = {"rows": queries, "columns": keys, "keys": "columns", "marked": self.query}
+        stages = self.head_columns()
+        q, k, v = (self.name(letter) for letter in "QKV")
+        stages.append(self.stage("products", f"{q} {k}ᵀ", self.steps.products, **axes))
+        stages.append(self.stage("scores", self.scores_formula(), self.steps.scores, **axes))
+        if self.numbers.mask is not None:
+            formula = f"{stages[-1].name}, −∞ where not allowed"
+            stages.append(self.stage("masked", formula, self.steps.masked, **axes))
+        temperature = self.numbers.normalise.temperature
+        if temperature not in (0, 1):
+            formula = f"{stages[-1].name} / {temperature:g}, the temperature"
+            stages.append(self.stage("tempered", formula, stages[-1].matrix / temperature, **axes))
+        stages.append(self.stage("weights", self.weights_formula(stages[-1].name), self.steps.weights, **axes))
+        weights = stages[-1].name
+        if self.query is not None:
+            formula = f"{weights} of {queries[self.query]} · rows of {v}"
+            values = self.steps.weighted_values[self.query]
+            stages.append(self.stage("weighted values", formula, values, rows=keys, keys="rows", summed=True))
+        context = self.stage("context", f"{weights} {v}", self.steps.context, rows=queries, marked=self.query)
+        return [*stages, context]
+
+    def head_columns(self) -> list[Stage]:
+        """Return the head's columns of Q, K and V; nothing for one head alone."""
+        if self.head is None:
+            return []
+        parts = {"Q": self.steps.query, "K": self.steps.key, "V": self.steps.value}
+        return [
+            self.stage(
+                name,
+                f"{columns_text(self.head, part.shape[1])} of {name}",
+                part,
+                **token_rows(self.numbers, name, self.query),
+            )
+            for name, part in parts.items()
+        ]
+
+    def scores_formula(self) -> str:
+        """Return the formula of the scores in terms of the products."""
+        score, products = self.numbers.score, self.name("products")
+        d_key = self.steps.query.shape[-1]
+        if score.scale is None:
+            formula = f"{products} / √d_k, d_k = {d_key}"
+        elif score.scale == 1:
+            formula = f"{products}, not scaled"
+        else:
+            formula = f"{products} · {score.scale:.4g}"
+        if score.softcap is not None:
+            formula = f"{score.softcap:g} · tanh({formula} / {score.softcap:g})"
+        if score.bias is None:
+            return formula
+        return f"{formula} + {'bias' if len(bias_matrices(self.numbers)) == 1 else self.name('bias')}"
+
+    def weights_formula(self, scores: str) -> str:
+        """Return the formula of the weights in terms of the last scores."""
+        sink = " and a sink" if self.numbers.normalise.sinks is not None else ""
+        if self.numbers.normalise.temperature == 0:
+            return f"all on the largest of {scores}{sink}"
+        return f"softmax({scores}{sink}), row by row"
+
+    def stage(self, name: str, formula: str, matrix: Matrix, **options: Any) -> Stage:
+        """Build a stage of this head."""
+        section = "Attention" if self.head is None else f"Head {self.head} of {self.numbers.n_heads}"
+        return Stage(section=section, name=self.name(name), formula=formula, matrix=matrix, head=self.head, **options)
+
+    def name(self, name: str) -> str:
+        """Return the name of a stage of this head: with the head's number unless the head is alone."""
+        return name if self.head is None else f"{name}_{self.head}"
+
+
+def output_stages(numbers: Numbers, contexts: Sequence[Matrix], query: int | None) -> list[Stage]:
+    """Return the stages after the heads: the concatenated contexts, W_o and the output."""
+    section = "Output" if numbers.n_heads == 1 else "The heads together"
+    rows: dict[str, Any] = {"rows": numbers.query_texts, "marked": query}
+    stages, context = [], torch.cat(list(contexts), dim=1)
+    if numbers.n_heads > 1:
+        names = [f"context_{head}" for head in range(1, numbers.n_heads + 1)]
+        formula = f"[{', '.join(names if len(names) < 4 else [names[0], '…', names[-1]])}]"
+        stages.append(Stage(section=section, name="concatenated", formula=formula, matrix=context, **rows))
+    if "W_o" in numbers.matrices:
+        parameters = numbers.matrices["W_o"].double()
+        formula = f"{'concatenated' if stages else 'context'} W_o"
+        stages.append(Stage(section=section, name="W_o", matrix=parameters))
+        stages.append(Stage(section=section, name="output", formula=formula, matrix=context @ parameters, **rows))
+    return stages
+
+
+def columns_text(head: int, width: int) -> str:
+    """Name the columns of a head, counted from 1.
+
+    >>> columns_text(2, 4), columns_text(2, 1)
+    ('columns 5–8', 'column 2')
+    """
+    first, last = (head - 1) * width + 1, head * width
+    return f"column {first}" if first == last else f"columns {first}–{last}"
+
+
+def check_finite(stage: Stage) -> None:
+    """Raise InputError if a stage has an infinite number, other than the -∞ of a mask or a bias."""
+    allowed = stage.matrix == -torch.inf
+    if stage.name.split("_")[0] not in ("bias", "masked", "tempered") and "+ bias" not in stage.formula:
+        allowed = torch.zeros_like(allowed)
+    if not bool((stage.matrix.isfinite() | allowed).all()):
+        raise InputError(
+            f"{stage.name} = {stage.formula} is too large to compute with these numbers (a float64 ends at 1.8e308); "
+            "make them smaller."
+        )
