@@ -111,9 +111,7 @@ def build_metrics(tokenize: str, lowercase: bool) -> dict[str, Any]:
             f"no tokenizer {tokenize!r}; nearest: {', '.join(nearest(tokenize, valid))}; there are {', '.join(valid)}."
         )
     try:
-        bleu = metrics.BLEU(
-            tokenize=tokenize, lowercase=lowercase, force=True
-        )  # no warning of tokenized text: the command line gives one
+        bleu = metrics.BLEU(tokenize=tokenize, lowercase=lowercase, force=True)  # the command line warns of such text
     except (ImportError, OSError, RuntimeError) as error:  # a dictionary or a model is missing
         raise InputError(f"the tokenizer {tokenize} cannot run here: {' '.join(str(error).split())}") from error
     letters = tokenize in ASIAN
