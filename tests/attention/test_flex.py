@@ -33,8 +33,8 @@ CALLS = {
         )
     },
 }
-"""As few as show every argument of FlexAttention, since compiling each takes seconds; `masks/test_flex.py` has each mask
-as a rule."""
+"""As few as show every argument of FlexAttention, since compiling each takes seconds; each mask as a rule is tested in
+`masks/test_flex.py`."""
 
 
 def measured() -> dict[str, list[float]]:

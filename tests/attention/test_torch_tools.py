@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,7 @@ def compiled(*kinds: tuple[str, str]) -> None:
     assert_close(found, expected)
     for context in (found, expected):
         sum(part.square().sum() for part in context).backward()
-    for one, other in zip(sum(inputs, []), sum(expected_inputs, []), strict=True):
+    for one, other in zip(chain(*inputs), chain(*expected_inputs), strict=True):
         assert (one.grad is None) == (other.grad is None)
         if one.grad is not None:
             assert_close(one.grad, other.grad)

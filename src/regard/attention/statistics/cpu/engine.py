@@ -6,8 +6,8 @@ For a block of queries of one head, over all keys that it can reach, so many key
     weights  = softmax(scores)              with every statistic, while they are in the cache
     context += weights · value              where the context is asked for
 
-`attention.c` does so. Blocks are shared out over torch's own threads, and over machines (`ranks.py`); the numbers do not
-depend on how.
+`attention.c` does so. Blocks are shared out over torch's own threads, and over machines (`ranks.py`); the numbers do
+not depend on how.
 """
 
 from typing import TYPE_CHECKING
