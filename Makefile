@@ -17,9 +17,11 @@ help: ## list these commands
 demo: $(READY) ## install what is needed, then show attention: numbers, a sentence, a picture, a page
 	@$(BIN)/regard demo
 
-# A file's tests stay together, since they share what is slow to make. Kernels are timed by `make benchmark` alone.
+# A file's tests run in one process, since they share what is slow to set up; tests/conftest.py begins with the longest
+# files. Kernels are timed by `make benchmark` alone.
 test: $(READY) ## run all tests on all cores, README and docstrings included
-	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder --benchmark-disable
+	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder --benchmark-disable \
+		$(if $(CI),--durations=50)
 
 check: $(READY) ## ruff and mypy, as CI runs them
 	@$(BIN)/ruff check .

@@ -1,7 +1,8 @@
-"""What every test may ask for."""
+"""Fixtures and settings of all tests, and the order in which their files run."""
 
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from pathlib import Path
 
 import jaxtyping
@@ -19,12 +20,38 @@ from regard.translation.translator import Translator
 
 settings.register_profile("regard", deadline=None, derandomize=True, max_examples=25, database=None)
 settings.load_profile("regard")
-signal.signal(signal.SIGINT, signal.default_int_handler)  # for programs of ours, if these tests run in the background
-torch.set_num_threads(1)  # of tensors this small a second thread makes nothing faster, and waits for the first
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for tests in the background
+torch.set_num_threads(1)  # a second thread makes tensors this small no faster
 
 
-def rounding() -> dict[str, object]:
-    """Everything of torch's that decides how numbers are rounded, and holds for the whole process."""
+LONGEST = (
+    "attention/test_laws.py",
+    "training/test_train.py",
+    "training/test_hosts.py",
+    "attention/test_torch_tools.py",
+    "training/test_processes.py",
+    "attention/statistics/test_gpu.py",
+    "attention/test_extremes.py",
+    "attention/test_flex.py",
+    "views/test_page_in_browser.py",
+    "views/test_figure.py",
+    "training/test_projected.py",
+    "translation/export/test_export_onnx.py",
+)
+"""Files whose tests take longest, in that order."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest, so that no worker still has a long one when the others are done."""
+    here = Path(__file__).parent
+    missing = [name for name in LONGEST if not (here / name).exists()]
+    assert not missing, f"LONGEST in {__file__} names {', '.join(missing)}, and there is no such file"
+    places = {here / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+def numerical_settings() -> dict[str, object]:
+    """Return the settings of PyTorch that change how numbers are rounded, for the whole process."""
     return {
         "threads": torch.get_num_threads(),
         "matmul": torch.get_float32_matmul_precision(),
@@ -36,21 +63,21 @@ def rounding() -> dict[str, object]:
     }
 
 
-ROUNDING = rounding()
+SETTINGS = numerical_settings()
 
 
 @pytest.fixture(autouse=True)
-def rounded_as_before() -> Iterator[None]:
-    """No test changes how those after it are rounded."""
+def unchanged_settings() -> Iterator[None]:
+    """Fail a test that leaves numerical settings changed for the tests after it."""
     yield
-    left = rounding()
+    left = numerical_settings()
     torch.set_num_threads(1)
-    assert left == ROUNDING
+    assert left == SETTINGS
 
 
 @pytest.fixture
 def normal() -> Callable[..., Tensor]:
-    """normal(2, 3) draws a tensor of that shape, the same ones in the same order every time."""
+    """normal(2, 3) draws a tensor of that shape; a test draws the same tensors each time it runs."""
     generator = torch.Generator().manual_seed(0)
 
     def draw(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -61,7 +88,7 @@ def normal() -> Callable[..., Tensor]:
 
 @pytest.fixture
 def unhooked() -> Iterator[None]:
-    """Switch the checks of shapes and types off, so that our own refusals are what a caller meets."""
+    """Switch the checks of shapes and types off, so that a test sees the errors that a caller sees."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
@@ -69,19 +96,19 @@ def unhooked() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def minilm() -> LoadedModel:
-    """The default model, from its package."""
+    """The default model, loaded from its package."""
     return load()
 
 
 @pytest.fixture(scope="session")
 def snake(minilm: LoadedModel) -> Trace:
-    """MiniLM on the sentence to understand: which word is `it`?"""
+    """The trace of MiniLM on a sentence in which `it` refers to the snake."""
     return trace(minilm.model, "The snake is very dangerous because it has a venom.", tokenizer=minilm.tokenizer)
 
 
 @pytest.fixture
 def handmade() -> Callable[..., Trace]:
-    """handmade("a b c", mask=Causal()) is a trace of random queries and keys over words, with no model behind it."""
+    """handmade("a b c", mask=Causal()) is a trace of random queries and keys for these words, without a model."""
 
     def make(
         words: str, n_layers: int = 2, n_heads: int = 3, mask: Mask | None = None, kind: str = "encoder", seed: int = 0
@@ -100,7 +127,7 @@ def handmade() -> Callable[..., Trace]:
 
 @pytest.fixture
 def translated() -> Trace:
-    """An encoder-decoder's trace, with source and target of different lengths."""
+    """The trace of an encoder-decoder whose source and target have different lengths."""
     generator = torch.Generator().manual_seed(0)
     source, target = (
         tuple(Token(t, t) for t in text.split()) for text in ("the cat sat on it", "le chat est assis là !")
