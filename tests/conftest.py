@@ -3,7 +3,6 @@
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from pathlib import Path
 
 import jaxtyping
 import pytest

@@ -6,10 +6,10 @@ from .attention.attend import attend as attend
 from .attention.attend import explain_backend as explain_backend
 from .attention.backends.choose import use_backend as use_backend
 from .attention.grid.grid import Grid as Grid
+from .attention.layers.key_value import KeyValue as KeyValue
 from .attention.layers.latent import LatentAttention as LatentAttention
 from .attention.layers.latent import LatentRead as LatentRead
 from .attention.layers.latent import Latents as Latents
-from .attention.layers.key_value import KeyValue as KeyValue
 from .attention.layers.multi_head import MultiHeadAttention as MultiHeadAttention
 from .attention.layers.multi_head import MultiHeadRead as MultiHeadRead
 from .attention.layers.reinforce import log_weights_of_choice as log_weights_of_choice
