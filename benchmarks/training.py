@@ -31,13 +31,14 @@ from regard.attention.positions.sinusoidal import sinusoidal
 from regard.text.batches import Batch, Batches
 from regard.text.corpus import write_corpus
 from regard.text.vocabulary import BOS, EOS, PAD, Vocabulary
-from regard.training.console import Watcher
-from regard.training.loop import Run, learn
+from regard.training.learning_rate import InverseSquareRoot
+from regard.training.loop import Run, train_step
 from regard.training.loss import TeacherForced
 from regard.training.optimiser import make_optimiser
-from regard.training.processes.processes import Processes
-from regard.training.schedule import InverseSquareRoot
-from regard.training.settings.config import TrainConfig, Training
+from regard.training.processes.process_group import Processes
+from regard.training.settings.settled_config import complete
+from regard.training.settings.train_config import Data, Evaluation, TrainConfig, Training, VocabularySettings
+from regard.training.watcher import Watcher
 from regard.transformer.config import TransformerConfig
 from regard.transformer.marian import to_marian
 from regard.transformer.model import Transformer
@@ -163,22 +164,37 @@ class WithRegard:
 
     def __init__(self, module: TeacherForced, batches: Batches) -> None:
         self.run = Run(
-            config=TrainConfig(training=Training(seed=SEED, learning_rate=RATE, clip_norm=CLIP)),
+            config=complete(
+                TrainConfig(
+                    data=Data(dev_pairs=1, max_tokens=256),
+                    vocabulary=VocabularySettings(joint=False),
+                    training=Training(
+                        seed=SEED,
+                        batch_tokens=4_000,
+                        learning_rate=RATE,
+                        schedule="inverse-square-root",
+                        warmup_steps=WARMUP,
+                        clip_norm=CLIP,
+                        max_steps=1,
+                        precision="float32",
+                    ),
+                    evaluation=Evaluation(every_steps=1, patience=1),
+                )
+            ),
             folder=Path(),
             processes=Processes.start(torch.device("cpu"), "float32"),
             batches=batches,
             module=module,
             optimiser=make_optimiser(module, RATE, DECAY),
             schedule=InverseSquareRoot(WARMUP),
-            max_steps=1,
-            judge=None,
+            evaluator=None,
             log=None,
             watcher=Watcher(),
         )
 
     def __call__(self, segment: Segment, step: int) -> float:
         """See `Way`."""
-        losses = [learn(self.run, [batch], step + i) / batch.n_tokens for i, batch in enumerate(segment, start=1)]
+        losses = [train_step(self.run, [batch], step + i) / batch.n_tokens for i, batch in enumerate(segment, start=1)]
         return float(sum(losses)) / len(losses)
 
 

@@ -22,7 +22,7 @@ from sentences import sentences
 from table import Row, Table, command_of, finish, watched
 
 from regard.export import export
-from regard.training.settings.config import Evaluation, TrainConfig, Training
+from regard.training.settings.train_config import Evaluation, TrainConfig, Training
 from regard.training.train import train
 from regard.translation.search.beam import Beam
 from regard.translation.search.greedy import Greedy

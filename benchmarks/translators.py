@@ -34,8 +34,8 @@ from table import Row, Table, Value, command_of, finish, watched
 from torch import nn
 
 from regard.evaluation.evaluate import evaluate
-from regard.training.judge import counted_over
-from regard.training.store.log import read_log
+from regard.training.evaluator import bleu_tokenizer
+from regard.training.store.training_log import read_log
 from regard.translation.translator import Translator
 
 Words = Callable[[str], list[str]]
@@ -106,7 +106,7 @@ def measured(corpus: str, test: Path, folder: Path) -> Row:
     assert isinstance(translator.model, nn.Module)
     source, target = folder.resolve().name.split("-")[:2]
     lines, references = (Path(f"{test}.{side}").read_text("utf-8").splitlines() for side in (source, target))
-    found, words = [one.text for one in translator.translate(lines)], counted_over(references)
+    found, words = [one.text for one in translator.translate(lines)], bleu_tokenizer(references)
     scores = {score.name: score.value for score in evaluate(found, references, tokenize=words).scores}
     name = f"{source}-{target} {type(translator.model).__name__}"
     how, published = PUBLISHED.get((corpus, name), (None, None))

@@ -83,7 +83,7 @@ def test_large_vocabularies_get_larger_numbers(tmp_path, numbers, vocabularies):
 
 
 def test_nothing_left_is_refused(tmp_path, numbers, vocabularies):
-    for purpose in ("to learn from", "to judge by"):
+    for purpose in ("to learn from", "for evaluation"):
         with pytest.raises(InputError) as refusal:
             written(tmp_path, numbers[-3:], vocabularies, max_tokens=0, purpose=purpose)
         assert str(refusal.value) == (

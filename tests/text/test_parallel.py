@@ -146,7 +146,7 @@ def test_other_refusals(files, tmp_path):
         assert refusal(Parallel(tmp_path / "torn.gz", parallel.target)).startswith(f"cannot read {tmp_path}/torn.gz: ")
 
 
-# Pairs to judge by
+# Dev pairs
 
 
 def test_dev_pairs_are_as_many_as_wanted_and_equal_texts_stay_together():

@@ -1,25 +1,50 @@
-"""A corpus and settings small enough to train in a second."""
+"""A corpus and settings small enough to train in a second, and folders of trainings that run once."""
+
+import os
+import shutil
+from hashlib import sha256
 
 import pytest
 
 from regard.text.sample import sample
-from regard.training.settings.config import Data, Evaluation, Model, TrainConfig, Training, VocabularySettings
+from regard.training.settings.settings_file import as_toml
+from regard.training.settings.settled_config import (
+    SettledConfig,
+    SettledData,
+    SettledEvaluation,
+    SettledTraining,
+    SettledVocabulary,
+)
+from regard.training.settings.train_config import Data, Evaluation, Model, TrainConfig, Training, VocabularySettings
+from regard.training.train import train
 
 SMALL = {"d_model": 16, "n_heads": 2, "d_ff": 16, "n_layers": 1, "dropout": 0.1}
 
 
-@pytest.fixture
-def texts(tmp_path):
-    """Sixty numbers in English and Korean."""
+@pytest.fixture(autouse=True)
+def no_fsync(monkeypatch):
+    """Forcing files to the disk takes most of a small training's time; a test that needs it counts the calls."""
+    monkeypatch.setattr(os, "fsync", lambda file: None)
+
+
+@pytest.fixture(scope="session")
+def numbers():
+    """Sixty numbers in English and Korean, as the lines of two files."""
     pairs = sample("en", "ko", {"train": 60}, seed=3, below=1000)["train"]
-    for side, name in enumerate(("a.en", "a.ko")):
-        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
+    return ["".join(f"{pair[side]}\n" for pair in pairs) for side in (0, 1)]
+
+
+@pytest.fixture
+def texts(tmp_path, numbers):
+    """The two files."""
+    for name, lines in zip(("a.en", "a.ko"), numbers, strict=True):
+        (tmp_path / name).write_text(lines, encoding="utf-8")
     return tmp_path / "a.en", tmp_path / "a.ko"
 
 
 @pytest.fixture
 def quick():
-    """quick(max_steps=9) are settings for so many steps of a very small model."""
+    """quick(max_steps=9) returns settings for 9 steps of a very small model."""
 
     def settings(kind="transformer", changes=None, evaluation=None, data=None, vocabulary=None, **training):
         usual = {"max_steps": 8, "batch_tokens": 150, "learning_rate": 0.01, "warmup_steps": 2}
@@ -33,6 +58,49 @@ def quick():
             ),
             training=Training(**{**usual, **training}),
             evaluation=Evaluation(**{"every_steps": 3, "log_steps": 2, "pairs": 3, "average": 2, **(evaluation or {})}),
+        )
+
+    return settings
+
+
+@pytest.fixture(scope="session")
+def trainings(tmp_path_factory):
+    """The folder of all trainings that `trained` has run."""
+    return tmp_path_factory.mktemp("trainings")
+
+
+@pytest.fixture
+def trained(trainings, texts, tmp_path):
+    """trained(config, "out") returns tmp_path / "out", a copy of the folder of a training that runs once a session."""
+
+    def copy(config, name="out"):
+        folder = trainings / sha256(as_toml(config).encode()).hexdigest()
+        if not folder.exists():
+            train(*texts, folder, config)
+        return shutil.copytree(folder, tmp_path / name)
+
+    return copy
+
+
+@pytest.fixture
+def settled():
+    """settled(seed=3) returns settled settings of which only the seed matters to the test; model= is a section."""
+
+    def settings(model=None, patience=5, **training):
+        usual = {
+            "batch_tokens": 100,
+            "learning_rate": 0.1,
+            "schedule": "constant",
+            "warmup_steps": 1,
+            "max_steps": 100,
+            "precision": "float32",
+        }
+        return SettledConfig(
+            data=SettledData(dev_pairs=3, max_tokens=99),
+            vocabulary=SettledVocabulary(joint=False),
+            model=model or Model(preset="tiny"),
+            training=SettledTraining(**{**usual, **training}),
+            evaluation=SettledEvaluation(every_steps=10, patience=patience),
         )
 
     return settings

@@ -10,9 +10,9 @@ from regard.text.batches import Batch, Batches
 from regard.text.corpus import write_corpus
 from regard.text.sample import sample
 from regard.text.vocabulary import Vocabulary
-from regard.training.loop import share, updates
+from regard.training.loop import own_rows, training_steps
 from regard.training.loss import TeacherForced
-from regard.training.state import Position
+from regard.training.training_state import Position
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
 
@@ -27,15 +27,15 @@ def batches(tmp_path_factory):
     return Batches(corpus, 120, seed=2)
 
 
-def taken(updates, n):
-    return [([batch.source.tolist() for batch in group], position) for group, position in islice(updates, n)]
+def first_steps(training_steps, n):
+    return [([batch.source.tolist() for batch in group], position) for group, position in islice(training_steps, n)]
 
 
 @pytest.mark.parametrize("accumulate", [1, 2, 3])
 def test_every_pass_takes_every_batch_once(batches, accumulate):
     n_batches = len(list(batches.epoch(0)))
     steps = -(-n_batches // accumulate)
-    found = taken(updates(batches, Position(), accumulate), 2 * steps)
+    found = first_steps(training_steps(batches, Position(), accumulate), 2 * steps)
     for epoch in (0, 1):
         groups = [group for group, position in found if position.epoch == epoch]
         assert [source for group in groups for source in group] == [b.source.tolist() for b in batches.epoch(epoch)]
@@ -45,10 +45,10 @@ def test_every_pass_takes_every_batch_once(batches, accumulate):
 
 @pytest.mark.parametrize("accumulate", [1, 2, 3])
 def test_going_on_from_any_position_is_as_never_having_stopped(batches, accumulate):
-    whole = taken(updates(batches, Position(), accumulate), 30)
+    whole = first_steps(training_steps(batches, Position(), accumulate), 30)
     assert whole[-1][1].epoch > 0
     for at in range(29):
-        assert taken(updates(batches, whole[at][1], accumulate), 30 - at - 1) == whole[at + 1 :]
+        assert first_steps(training_steps(batches, whole[at][1], accumulate), 30 - at - 1) == whole[at + 1 :]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
@@ -67,7 +67,7 @@ def test_shares_of_processes_add_up_to_the_batch(batches, n):
 
     for batch in [next(iter(batches.epoch(0))), two_rows()]:
         whole = gradients([batch.source, batch.lengths, batch.target, batch.expected])
-        shares = [share(batch, rank, n, torch.device("cpu")) for rank in range(n)]
+        shares = [own_rows(batch, rank, n, torch.device("cpu")) for rank in range(n)]
         summed = [sum(parts) for parts in zip(*(gradients(t, float(mine)) for t, mine in shares), strict=True)]
         assert_close(summed, whole, rtol=1e-10, atol=1e-10)
         assert sum(len(tensors[0]) for tensors, mine in shares if mine) == len(batch.source)

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from regard.recurrent.config import RecurrentConfig
 from regard.recurrent.model import Recurrent
 from regard.text.vocabulary import PAD
-from regard.training.loss import Projecting, TeacherForced, loss_of, smoothed_loss
+from regard.training.loss import ProjectingModel, TeacherForced, loss_of, smoothed_loss
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
 
@@ -138,7 +138,7 @@ def test_without_dropout_two_readings_are_one(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_our_models_keep_no_logits_for_their_loss(kind):
-    assert isinstance(KINDS[kind](), Projecting)
+    assert isinstance(KINDS[kind](), ProjectingModel)
 
 
 def test_a_model_that_has_logits_alone_is_trained_by_them():

@@ -1,4 +1,4 @@
-"""Training as a whole: it learns, goes on exactly after any kill, ends when it should, and says what is wrong."""
+"""Training as a whole: it learns, resumes exactly after any kill, ends when it should, and refuses bad input."""
 
 import json
 import os
@@ -13,11 +13,11 @@ from refusals import refusal
 from safetensors.torch import load_file
 
 from regard import InputError
-from regard.training.console import Watcher
-from regard.training.settings.config import TrainConfig
-from regard.training.settings.toml_file import as_toml
-from regard.training.store.log import read_log
+from regard.training.settings.settings_file import as_toml
+from regard.training.settings.train_config import TrainConfig
+from regard.training.store.training_log import read_log
 from regard.training.train import train
+from regard.training.watcher import Watcher
 from regard.translation.search.greedy import Greedy
 from regard.translation.translator import Translator
 
@@ -27,19 +27,19 @@ EXACT = ("checkpoints/step-8/model.safetensors", "checkpoints/step-8/optimiser.s
 
 
 class Listener(Watcher):
-    """Keeps what it is told."""
+    """Keeps all that it receives."""
 
     def __init__(self):
-        self.said, self.standings, self.judgements = [], [], []
+        self.said, self.reports, self.evaluations = [], [], []
 
     def say(self, text):
         self.said.append(text)
 
-    def stands(self, standing):
-        self.standings.append(standing)
+    def progress(self, progress):
+        self.reports.append(progress)
 
-    def judged(self, entry):
-        self.judgements.append(entry)
+    def evaluated(self, entry):
+        self.evaluations.append(entry)
 
 
 def same(one, other, names=EXACT):
@@ -84,9 +84,12 @@ def test_a_few_sentences_are_learned_by_heart(tmp_path, quick, kind):
 def test_what_is_said_and_written(tmp_path, texts, quick):
     listener = Listener()
     trained = train(*texts, tmp_path / "out", quick(), watcher=listener)
-    assert listener.said == ["     60  pairs read\n      3  pairs held out to judge by\n     57  pairs to learn from"]
-    assert [standing.step for standing in listener.standings] == [2, 3, 4, 6, 8]
-    assert [entry["step"] for entry in listener.judgements] == [3, 6, 8]
+    assert listener.said == [
+        "     60  pairs read\n      1  pairs of mismatched lengths, left out\n"
+        "      3  pairs held out for evaluation\n     56  pairs to learn from"
+    ]
+    assert [progress.step for progress in listener.reports] == [2, 3, 4, 6, 8]
+    assert [entry["step"] for entry in listener.evaluations] == [3, 6, 8]
     assert (trained.step, trained.reason) == (8, "step 8 was to be the last (training.max_steps)")
     log = read_log(tmp_path / "out" / "log.jsonl")
     assert [entry["step"] for entry in log] == [2, 3, 3, 4, 6, 6, 8, 8]
@@ -99,7 +102,9 @@ def test_what_is_said_and_written(tmp_path, texts, quick):
 
 
 def test_the_last_parameters_are_kept_where_that_is_asked_for(tmp_path, texts, quick):
-    config = quick(learning_rate=10.0, evaluation={"keep": "last", "metric": "loss", "average": 1})  # it gets worse
+    config = quick(
+        learning_rate=10.0, schedule="constant", evaluation={"keep": "last", "metric": "loss", "average": 1}
+    )  # it gets worse
     trained = train(*texts, tmp_path / "out", config)
     assert trained.best.step < trained.kept.step == 8
     assert json.loads((tmp_path / "out" / "translator.json").read_text())["extra"]["dev"]["step"] == 8
@@ -108,13 +113,13 @@ def test_the_last_parameters_are_kept_where_that_is_asked_for(tmp_path, texts, q
     assert all(torch.equal(kept[name], tensor) for name, tensor in last.items())
 
 
-def test_the_same_seed_is_the_same_training_and_another_is_not(tmp_path, texts, quick):
+def test_the_same_seed_is_the_same_training_and_another_is_not(tmp_path, texts, quick, trained):
     dropping = {"bpe_dropout": 0.1}
-    for name, seed, vocabulary in (("a", 1, {}), ("b", 1, {}), ("c", 2, {}), ("d", 1, dropping), ("e", 1, dropping)):
+    trained(quick(), "plain")
+    for name, seed, vocabulary in (("one", 1, dropping), ("again", 1, dropping), ("other", 2, dropping)):
         train(*texts, tmp_path / name, quick(seed=seed, vocabulary=vocabulary))
-    same(tmp_path / "a", tmp_path / "b")
-    same(tmp_path / "d", tmp_path / "e")
-    assert len({(tmp_path / name / EXACT[0]).read_bytes() for name in "acd"}) == 3
+    same(tmp_path / "one", tmp_path / "again")
+    assert len({(tmp_path / name / EXACT[0]).read_bytes() for name in ("plain", "one", "other")}) == 3
 
 
 # It goes on exactly
@@ -123,12 +128,13 @@ TORTURE = """
 import os, sys
 from pathlib import Path
 import torch
-from regard.training.settings.toml_file import read_config
+from regard.training.settings.settings_file import read_config
 from regard.training.train import train
 
 torch.set_num_threads(1)
 source, target, folder, settings = map(Path, sys.argv[1:5])
 config = read_config(settings)
+os.fsync = lambda file: None  # its moments count; the disk's time does not
 calls = ("fsync", "mkdir", "rename", "replace", "unlink", "rmdir")
 
 def run(nth):
@@ -186,16 +192,16 @@ class Stopper(Listener):
         super().__init__()
         self.step = step
 
-    def stands(self, standing):
+    def progress(self, progress):
         import signal
 
-        if standing.step == self.step:
+        if progress.step == self.step:
             signal.raise_signal(signal.SIGINT)
 
 
 @pytest.mark.parametrize("step", [2, 3, 4])
-def test_stopped_by_ctrl_c_it_saves_and_goes_on(tmp_path, texts, quick, step):
-    train(*texts, tmp_path / "whole", quick(accumulate=2))
+def test_stopped_by_ctrl_c_it_saves_and_goes_on(tmp_path, texts, quick, trained, step):
+    trained(quick(accumulate=2), "whole")
     stopper = Stopper(step)
     stopped = train(*texts, tmp_path / "stopped", quick(accumulate=2), watcher=stopper)
     assert stopped.reason is None
@@ -227,42 +233,37 @@ def test_early_stopping_counts_on_however_often_it_is_stopped(tmp_path, texts, q
     same(tmp_path / "whole", tmp_path / "stopped", [name.replace(LAST, f"step-{whole.step}") for name in EXACT])
 
 
-def test_a_damaged_checkpoint_is_passed_over(tmp_path, texts, quick):
-    out = tmp_path / "out"
-    train(*texts, out, quick())
-    shutil.copytree(out, tmp_path / "whole")
+def test_a_damaged_checkpoint_is_passed_over(tmp_path, texts, quick, trained):
+    out, whole = trained(quick()), trained(quick(), "whole")
     model = out / "checkpoints" / LAST / "model.safetensors"
     model.write_bytes(model.read_bytes()[:-5])
     listener = Listener()
     train(*texts, out, quick(), watcher=listener)
     assert listener.said[0].endswith("were written. Going on from step 6.")
     assert listener.said[1:] == ["going on from step 6"]
-    same(tmp_path / "whole", out)
+    same(whole, out)
 
 
-def test_a_damaged_snapshot_is_seen(tmp_path, texts, quick):
-    out = tmp_path / "out"
-    train(*texts, out, quick())
+def test_a_damaged_snapshot_is_seen(texts, quick, trained):
+    out = trained(quick())
     (out / "snapshots" / "step-8.safetensors").write_bytes(b"")
     listener = Listener()
     train(*texts, out, quick(), watcher=listener)
     assert "belongs to another snapshots/step-8.safetensors than the one that is there" in listener.said[0]
 
 
-def test_the_data_may_be_deleted(tmp_path, texts, quick):
-    out = tmp_path / "out"
-    train(*texts, tmp_path / "whole", quick(schedule="constant"))
-    train(*texts, out, quick(schedule="constant", max_steps=3))
+def test_the_data_may_be_deleted_and_more_steps_added(texts, quick, trained):
+    whole, out = trained(quick(schedule="constant"), "whole"), trained(quick(schedule="constant", max_steps=3))
     shutil.rmtree(out / "data")
-    train(*texts, out, quick(schedule="constant"))
-    same(tmp_path / "whole", out)
+    train(*texts, out, quick(schedule="constant", max_steps=8))
+    same(whole, out)
 
 
-def test_a_vocabulary_that_comes_out_otherwise_is_refused(tmp_path, texts, quick, monkeypatch):
+def test_a_vocabulary_that_comes_out_otherwise_is_refused(texts, quick, trained, monkeypatch):
     from regard.training.data.prepare import Vocabulary
 
-    out, config, real = tmp_path / "out", quick(max_steps=1), Vocabulary.train
-    train(*texts, out, config)
+    config, real = quick(max_steps=1), Vocabulary.train
+    out = trained(config)
     shutil.rmtree(out / "data")
     monkeypatch.setattr(Vocabulary, "train", lambda lines, *given, **named: real(["zero", *lines], *given, **named))
     place = out / "checkpoints" / "step-1"
@@ -273,9 +274,8 @@ def test_a_vocabulary_that_comes_out_otherwise_is_refused(tmp_path, texts, quick
     assert place.is_dir()
 
 
-def test_a_checkpoint_of_another_model_is_refused(tmp_path, texts, quick):
-    out, config = tmp_path / "out", quick(max_steps=1)
-    train(*texts, out, config)
+def test_a_checkpoint_of_another_model_is_refused(texts, quick, trained):
+    out = trained(quick(max_steps=1))
     settings = (out / "config.toml").read_text()
     for old, new, name, has, asked in (
         ("n_layers = 1", "n_layers = 2", "encoder.blocks.1.", "nothing", ""),
@@ -292,16 +292,16 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path, texts, quick):
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [
-        ("judged.json", None, "[Errno 2] No such file or directory: '{data}/judged.json'"),
-        ("judged.json", "[", "Expecting value: line 1 column 2 (char 1)"),
+        ("dev.json", None, "[Errno 2] No such file or directory: '{data}/dev.json'"),
+        ("dev.json", "[", "Expecting value: line 1 column 2 (char 1)"),
         ("source.spm", "", "{data}/source.spm is not a SentencePiece model, or is damaged"),
         ("target.spm", None, "cannot read the vocabulary {data}/target.spm: no such file or directory"),
         ("train/corpus.json", "{}", "{data}/train holds no corpus, or a damaged one ('pairs')"),
     ],
 )
-def test_damaged_data_is_refused_and_may_be_deleted(tmp_path, texts, quick, name, content, why):
-    out, config = tmp_path / "out", quick(max_steps=1)
-    train(*texts, out, config)
+def test_damaged_data_is_refused(texts, quick, trained, name, content, why):
+    config = quick(max_steps=1)
+    out = trained(config)
     if content is None:
         (out / "data" / name).unlink()
     else:
@@ -309,25 +309,18 @@ def test_damaged_data_is_refused_and_may_be_deleted(tmp_path, texts, quick, name
     assert refusal(InputError, train, *texts, out, config) == (
         f"{out / 'data'} is damaged ({why.format(data=out / 'data')}); delete it, and it is made again."
     )
-    shutil.rmtree(out / "data")
-    assert train(*texts, out, config).step == 1
 
 
 # It ends
 
 
-def test_an_ended_training_has_nothing_to_do(tmp_path, texts, quick):
-    first = train(*texts, tmp_path / "out", quick())
-    before = (tmp_path / "out" / "log.jsonl").read_bytes()
-    assert train(*texts, tmp_path / "out", quick()) == first
-    assert (tmp_path / "out" / "log.jsonl").read_bytes() == before
-
-
-def test_more_steps_may_be_added(tmp_path, texts, quick):
-    train(*texts, tmp_path / "whole", quick(schedule="constant"))
-    train(*texts, tmp_path / "out", quick(schedule="constant", max_steps=3))
-    train(*texts, tmp_path / "out", quick(schedule="constant", max_steps=8))
-    same(tmp_path / "whole", tmp_path / "out", EXACT[:2])
+def test_an_ended_training_has_nothing_to_do(texts, quick, trained):
+    out = trained(quick())
+    before = (out / "log.jsonl").read_bytes()
+    again = train(*texts, out, quick())
+    assert (again.step, again.reason) == (8, "step 8 was to be the last (training.max_steps)")
+    assert again.kept == again.best is not None
+    assert (out / "log.jsonl").read_bytes() == before
 
 
 def test_patience(tmp_path, texts, quick):
@@ -348,15 +341,15 @@ def test_minutes(tmp_path, texts, quick):
     assert "dev_bleu" in log[-1]
 
 
-def test_a_loss_that_comes_apart_is_said(tmp_path, texts, quick, monkeypatch):
+def test_a_loss_that_diverges_is_refused(tmp_path, texts, quick, monkeypatch):
     from regard.training import loop
 
-    real = loop.learn
+    real = loop.train_step
     monkeypatch.setattr(
-        loop, "learn", lambda run, batches, step: real(run, batches, step) * (1 if step < 4 else torch.nan)
+        loop, "train_step", lambda run, batches, step: real(run, batches, step) * (1 if step < 4 else torch.nan)
     )
     assert refusal(InputError, train, *texts, tmp_path / "out", quick()) == (
-        "the loss is nan at step 4: training has come apart. Train into another folder with a lower "
+        "the loss is nan at step 4: training has diverged. Train into another folder with a lower "
         "training.learning_rate, a longer training.warmup_steps or a smaller training.clip_norm."
     )
 
@@ -382,9 +375,9 @@ def test_too_few_pairs(tmp_path, quick):
     for name in ("a", "b"):
         (tmp_path / name).write_text("one line\n")
     assert refusal(InputError, train, tmp_path / "a", tmp_path / "b", tmp_path / "out", quick()) == (
-        f"{tmp_path / 'a'} and {tmp_path / 'b'} have 1 pairs with 1 different sources, and those of 1 sources are to "
-        "be held out to judge by, so none is left to learn from; give more pairs, a smaller data.dev_pairs, or files "
-        "to judge by with --dev-source and --dev-target."
+        f"{tmp_path / 'a'} and {tmp_path / 'b'} have 1 pairs with 1 different sources, and the pairs of 1 "
+        "sources are held out for evaluation, so none is left to learn from; give more pairs, a smaller "
+        "data.dev_pairs, or dev pairs of their own with --dev-source and --dev-target."
     )
 
 
@@ -392,18 +385,19 @@ def test_too_few_different_sources(tmp_path, quick):
     (tmp_path / "a").write_text("hello\n" * 100)
     (tmp_path / "b").write_text("".join(f"{n}\n" for n in range(100)))
     assert refusal(InputError, train, tmp_path / "a", tmp_path / "b", tmp_path / "out", quick()) == (
-        f"{tmp_path / 'a'} and {tmp_path / 'b'} have 100 pairs with 1 different sources, and those of 5 sources are to "
-        "be held out to judge by, so none is left to learn from; give more pairs, a smaller data.dev_pairs, or files "
-        "to judge by with --dev-source and --dev-target."
+        f"{tmp_path / 'a'} and {tmp_path / 'b'} have 100 pairs with 1 different sources, and the pairs of 5 "
+        "sources are held out for evaluation, so none is left to learn from; give more pairs, a smaller "
+        "data.dev_pairs, or dev pairs of their own with --dev-source and --dev-target."
     )
 
 
-def test_dev_pairs_of_which_none_can_be_judged_by(tmp_path, texts, quick):
+def test_dev_pairs_of_which_none_can_be_used(tmp_path, texts, quick):
     (tmp_path / "dev.en").write_text(f"{'one ' * 99}\n\none\n")
     (tmp_path / "dev.ko").write_text("일\n이\n\n")
     data = {"dev_source": str(tmp_path / "dev.en"), "dev_target": str(tmp_path / "dev.ko"), "max_tokens": 90}
     assert refusal(InputError, train, *texts, tmp_path / "out", quick(data=data)) == (
-        "no pair is left to judge by: 2 empty, 1 over-long; give others, or a larger data.max_tokens or data.max_ratio."
+        "no pair is left for evaluation: 2 empty, 1 over-long; give others, or a larger data.max_tokens or "
+        "data.max_ratio."
     )
 
 

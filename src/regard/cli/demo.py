@@ -88,9 +88,9 @@ def train_number_translator(out: Path, console: "Console") -> Path:
 
     with spinner("naming numbers"):
         from regard.text.sample import SPLITS, sample, write_sample
-        from regard.training.console import Terminal
-        from regard.training.settings.config import Evaluation, TrainConfig, Training
+        from regard.training.settings.train_config import Evaluation, TrainConfig, Training
         from regard.training.train import train
+        from regard.training.watcher import Terminal
         from regard.translation.translator import Translator
         from regard.views.alignment import alignment_table, write_alignment
 

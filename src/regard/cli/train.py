@@ -79,9 +79,9 @@ def train(
     from regard.cli.progress import spinner
 
     with spinner("loading torch"):
-        from regard.training.console import Terminal, Watcher
-        from regard.training.settings.toml_file import read_config
+        from regard.training.settings.settings_file import read_config
         from regard.training.train import train as run
+        from regard.training.watcher import Terminal, Watcher
 
         options: dict[str, dict[str, Any]] = {
             "data": {"dev_source": dev_source and str(dev_source), "dev_target": dev_target and str(dev_target)},

@@ -40,7 +40,7 @@ class Report:
       1,000  pairs read
       2,000  lines with a carriage return, removed
           3  pairs with an empty side, left out
-         50  pairs held out to judge by
+         50  pairs held out for evaluation
         947  pairs to learn from
     """
 
@@ -92,7 +92,7 @@ class Report:
             "pairs with an empty side, left out": self.empty,
             "pairs with an over-long side, left out": self.over_long,
             "pairs of mismatched lengths, left out": self.mismatched,
-            "pairs held out to judge by": self.held_out,
+            "pairs held out for evaluation": self.held_out,
             "pairs to learn from": self.kept,
             "of them with letters that the vocabulary does not know": self.unknown,
         }

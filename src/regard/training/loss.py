@@ -1,14 +1,14 @@
-"""What training makes small: cross-entropy against smoothed labels, and R-Drop if asked for.
+"""The training loss: cross-entropy with smoothed labels, and R-Drop if asked for.
 
 q(k) = (1 - ε) [k = expected] + ε / K        loss = - Σ over tokens Σ over k  q(k) log softmax(logits)_k
 
-With R-Drop every pair is read twice, with other draws of dropout, and the two predictions p and p′ of a token are
-pulled together:
+With R-Drop the model predicts every pair twice, with different dropout, and the loss has the divergence between the two
+predictions p and p′ of each token:
 
     loss = Σ over tokens  (loss of p + loss of p′ + α D) / 2          D = (KL(p ‖ p′) + KL(p′ ‖ p)) / 2
 
-The loss is a sum over tokens, never a mean: that is taken once, over all tokens of an update, however many parts and
-processes the update is worked through in. A mean of means would weigh the tokens of short parts more.
+The loss is a sum over tokens, not a mean. The mean is taken once, over all tokens of a step in all its batches and
+processes: a mean of means would give the tokens of small batches more weight.
 """
 
 from typing import Protocol, runtime_checkable
@@ -25,12 +25,12 @@ from regard.translation.model_protocol import TranslatingModel
 
 
 @runtime_checkable
-class Projecting(Protocol):
-    """A translating model whose logits are a projection of vectors, which may be had without them."""
+class ProjectingModel(Protocol):
+    """A translating model whose logits are a linear projection of vectors, which it can return by themselves."""
 
     @property
     def to_logits(self) -> nn.Linear:
-        """The projection."""
+        """The projection of vectors to logits."""
 
     def vectors(
         self,
@@ -38,13 +38,13 @@ class Projecting(Protocol):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """What is projected, for each target token; the arguments are those of a call."""
+        """Return the vector of each target token, given the arguments of a call."""
 
 
 def smoothed_loss(
     logits: Float[Tensor, "batch tokens vocabulary"], expected: Int[Tensor, "batch tokens"], smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
-    """The loss in nats, summed over all tokens that are not padding.
+    """Return the loss in nats, summed over all tokens that are not padding.
 
     >>> import torch
     >>> smoothed_loss(torch.zeros(1, 3, 10), torch.tensor([[4, 5, 0]])) / 2  # uniform over 10: log 10 a token
@@ -57,20 +57,23 @@ def smoothed_loss(
     return F.cross_entropy(flat, labels.long(), ignore_index=PAD, label_smoothing=smoothing, reduction="sum")
 
 
-def apart(
-    logits: Float[Tensor, "readings tokens vocabulary"], expected: Int[Tensor, "readings tokens"]
+def divergence_loss(
+    logits: Float[Tensor, "predictions tokens vocabulary"], expected: Int[Tensor, "predictions tokens"]
 ) -> Float[Tensor, ""]:
-    """D in nats, summed over all tokens that are not padding; all first readings before all second ones.
+    """Return D in nats, summed over all tokens that are not padding.
+
+    Args:
+        logits: the first predictions of all pairs, then the second ones.
 
     >>> import torch
-    >>> apart(torch.tensor([[[0.0, 1.0]], [[0.0, 2.0]]]), torch.tensor([[1], [1]]))
+    >>> divergence_loss(torch.tensor([[[0.0, 1.0]], [[0.0, 2.0]]]), torch.tensor([[1], [1]]))
     tensor(0.0749)
 
     Source: Liang, Wu et al. 2021, "R-Drop: Regularized Dropout for Neural Networks".
     """
     first, second = logits.log_softmax(dim=-1).chunk(2)
-    both_ways = ((first.exp() - second.exp()) * (first - second)).sum(dim=-1)
-    return (both_ways * (expected.chunk(2)[0] != PAD)).sum() / 2
+    both_divergences = ((first.exp() - second.exp()) * (first - second)).sum(dim=-1)
+    return (both_divergences * (expected.chunk(2)[0] != PAD)).sum() / 2
 
 
 def loss_of(
@@ -82,25 +85,25 @@ def loss_of(
     smoothing: float = 0.0,
     r_drop: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """The summed loss of predicting every expected token from those before it; its logits are not kept if need not be.
+    """Return the summed loss of predicting every token from the tokens before it, without holding all logits.
 
-    A compiler sees the whole, and fuses as it likes.
+    All logits are held if torch.compile traces the call, or if the model cannot return vectors.
 
     Args:
-        r_drop: α; 0 = every pair is read once.
+        r_drop: α; 0 = one prediction of every pair.
     """
-    readings = 2 if r_drop else 1
+    n = 2 if r_drop else 1
     source, lengths, target, labels = (
-        repeat(given, "batch ... -> (readings batch) ...", readings=readings)
-        for given in (source, lengths, target, expected)
+        repeat(tensor, "batch ... -> (predictions batch) ...", predictions=n)
+        for tensor in (source, lengths, target, expected)
     )
-    if torch.compiler.is_compiling() or not isinstance(model, Projecting):
+    if torch.compiler.is_compiling() or not isinstance(model, ProjectingModel):
         logits = model(source, lengths, target).logits
-        of_all = smoothed_loss(logits, labels, smoothing)
-        return (of_all + r_drop * apart(logits, labels)) / 2 if r_drop else of_all
+        cross_entropy = smoothed_loss(logits, labels, smoothing)
+        return (cross_entropy + r_drop * divergence_loss(logits, labels)) / 2 if r_drop else cross_entropy
     vectors, projection = model.vectors(source, lengths, target), model.to_logits
     loss: Tensor = ProjectedLoss.apply(  # type: ignore[no-untyped-call]
-        rearrange(vectors, "(readings batch) tokens d_model -> readings (batch tokens) d_model", readings=readings),
+        rearrange(vectors, "(predictions batch) tokens d_model -> predictions (batch tokens) d_model", predictions=n),
         projection.weight,
         projection.bias,
         rearrange(expected, "batch tokens -> (batch tokens)").long(),
@@ -111,10 +114,10 @@ def loss_of(
 
 
 class TeacherForced(nn.Module):
-    """A translating model whose output is its loss: the whole of a training step's forward, in one module to wrap."""
+    """A translating model whose output is its loss, so that one module has the whole forward pass of a step."""
 
     PREFIX = "model."
-    """What the names of the model's parameters begin with here."""
+    """The prefix of the model's parameters in this module."""
 
     def __init__(self, model: TranslatingModel, smoothing: float, r_drop: float = 0.0) -> None:
         super().__init__()
@@ -128,5 +131,5 @@ class TeacherForced(nn.Module):
         target: Int[Tensor, "batch target"],
         expected: Int[Tensor, "batch target"],
     ) -> Float[Tensor, ""]:
-        """The summed loss of predicting every expected token from those before it."""
+        """Return the summed loss of predicting every token from the tokens before it."""
         return loss_of(self.model, source, lengths, target, expected, self.smoothing, self.r_drop)

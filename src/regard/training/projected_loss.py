@@ -1,14 +1,16 @@
-"""The loss of a projection to a vocabulary, without all its logits: they would be the largest tensor of a training.
+"""The loss of a projection to a vocabulary without holding all logits, which would be the largest tensor of training.
 
     logits = x Wᵀ + b          loss = - Σ over tokens Σ over k  q(k) log softmax(logits)_k          q: see loss.py
     ∂loss / ∂logits = softmax(logits) - q
 
-and with R-Drop, where each token was predicted twice, as p and as p′, of logits z and z′ (D: see loss.py),
+With R-Drop each token has two predictions p and p′ with the logits z and z′ (D: see loss.py):
 
-    ∂D / ∂z = (p (log p - log p′ - KL(p ‖ p′)) + p - p′) / 2          and so with z′, p and p′ changed about
+    ∂D / ∂z = (p (log p - log p′ - KL(p ‖ p′)) + p - p′) / 2          and for z′ with p and p′ exchanged
 
-Some tokens at a time, and the gradient together with the loss: the logits of a part lie in the processor's cache until
-all products with them are made, and are then forgotten. The backward pass has only to scale what was found.
+The forward pass takes some tokens at a time and computes their gradient with their loss, while their logits are in the
+processor's cache; the logits are then discarded. The backward pass only scales the gradients.
+
+PyTorch's `linear_cross_entropy` (from 2.13 on) holds all logits when labels are smoothed, and has no R-Drop.
 """
 
 from math import ceil
@@ -22,80 +24,82 @@ from torch.autograd.function import once_differentiable
 from regard.text.vocabulary import PAD
 
 AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
-"""Logits of a part, by device: what a core's cache holds, and what keeps a GPU busy."""
+"""The number of logits at a time, by device: as many as fit into a core's cache, or as keep a GPU busy."""
 
 LEAST_PREDICTIONS = 128
-"""Of a part: for fewer, fetching W costs more than multiplying by it."""
+"""The fewest predictions at a time: for fewer, loading W takes longer than multiplying by it."""
 
 
 class ProjectedLoss(torch.autograd.Function):
-    """The loss of the logits, summed over all tokens that are not padding; with R-Drop where there are two readings."""
+    """The loss of the logits, summed over all tokens that are not padding; with R-Drop for two predictions a token."""
 
     @staticmethod
     def forward(
         ctx: Any,
-        x: Float[Tensor, "readings tokens d_model"],
+        x: Float[Tensor, "predictions tokens d_model"],
         weight: Float[Tensor, "vocabulary d_model"],
         bias: Float[Tensor, " vocabulary"],
         labels: Int[Tensor, " tokens"],
         smoothing: float,
         r_drop: float = 0.0,
     ) -> Float[Tensor, ""]:
-        """The loss; where there may be a backward pass, its gradients are kept for it."""
-        given, device = (x, weight, bias), x.device.type
-        narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
-        wide = torch.promote_types(narrow, torch.float32)
-        gradients = [torch.zeros_like(tensor, dtype=wide) for tensor in given] if any(ctx.needs_input_grad) else []
-        loss = torch.zeros((), dtype=wide, device=x.device)
-        readings, n_tokens, _ = x.shape
-        at_once = ceil(max(LEAST_PREDICTIONS, AT_ONCE.get(device, AT_ONCE["cuda"]) // len(weight)) / readings)
+        """Return the loss; its gradients are computed and kept if an input needs them."""
+        inputs, device = (x, weight, bias), x.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+        sum_dtype = torch.promote_types(dtype, torch.float32)
+        gradients = (
+            [torch.zeros_like(tensor, dtype=sum_dtype) for tensor in inputs] if any(ctx.needs_input_grad) else []
+        )
+        loss = torch.zeros((), dtype=sum_dtype, device=x.device)
+        n_predictions, n_tokens, _ = x.shape
+        at_once = ceil(max(LEAST_PREDICTIONS, AT_ONCE.get(device, AT_ONCE["cuda"]) // len(weight)) / n_predictions)
         with torch.autocast(device, enabled=False):
-            x, weight, bias = (tensor.to(narrow) for tensor in given)
+            x, weight, bias = (tensor.to(dtype) for tensor in inputs)
             for first in range(0, n_tokens, at_once):
                 part = slice(first, first + at_once)
-                vectors, expected = x[:, part].flatten(0, 1), labels[part].repeat(readings)
-                live = (expected != PAD)[:, None].to(narrow)
-                logs = torch.addmm(bias, vectors, weight.T).log_softmax(dim=-1, dtype=wide)
-                losses, slope = of_predictions(logs, expected, smoothing, r_drop)
-                loss += (losses * live).sum()
+                vectors, expected = x[:, part].flatten(0, 1), labels[part].repeat(n_predictions)
+                not_padding = (expected != PAD)[:, None].to(dtype)
+                logs = torch.addmm(bias, vectors, weight.T).log_softmax(dim=-1, dtype=sum_dtype)
+                losses, slope = losses_and_gradient(logs, expected, smoothing, r_drop)
+                loss += (losses * not_padding).sum()
                 if gradients:
-                    slope = slope.to(narrow)
-                    gradients[0][:, part] = ((slope @ weight) * live).view(readings, -1, x.shape[-1])
-                    add_product(gradients[1], slope.T, vectors * live)
-                    add_product(gradients[2][:, None], slope.T, live)
-        ctx.save_for_backward(*(found.to(tensor.dtype) for found, tensor in zip(gradients, given, strict=False)))
-        ctx.readings = readings
-        return loss / readings
+                    slope = slope.to(dtype)
+                    gradients[0][:, part] = ((slope @ weight) * not_padding).view(n_predictions, -1, x.shape[-1])
+                    add_product(gradients[1], slope.T, vectors * not_padding)
+                    add_product(gradients[2][:, None], slope.T, not_padding)
+        ctx.save_for_backward(*(grad.to(tensor.dtype) for grad, tensor in zip(gradients, inputs, strict=False)))
+        ctx.n_predictions = n_predictions
+        return loss / n_predictions
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, scale: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
-        """The gradients of x, weight and bias."""
-        return *(gradient * (scale / ctx.readings) for gradient in ctx.saved_tensors), None, None, None
+        """Return the gradients of x, weight and bias."""
+        return *(gradient * (scale / ctx.n_predictions) for gradient in ctx.saved_tensors), None, None, None
 
 
-def of_predictions(
+def losses_and_gradient(
     logs: Float[Tensor, "predictions vocabulary"], labels: Int[Tensor, " predictions"], smoothing: float, r_drop: float
 ) -> tuple[Float[Tensor, "predictions 1"], Float[Tensor, "predictions vocabulary"]]:
-    """Each prediction's part of the loss, and its gradient in the logits, in the place of log softmax(logits)."""
-    losses = -likelihood(logs, labels, smoothing)
+    """Return each prediction's loss and its gradient for the logits; `logs`, log softmax(logits), is overwritten."""
+    losses = -log_likelihood(logs, labels, smoothing)
     if not r_drop:
-        return losses, slope_of(logs, labels, smoothing)
-    kl, pull = divergence(logs)
-    return losses.add_(kl, alpha=r_drop / 2), slope_of(logs, labels, smoothing).add_(pull, alpha=r_drop)
+        return losses, loss_gradient_(logs, labels, smoothing)
+    kl, kl_gradient = divergence(logs)
+    return losses.add_(kl, alpha=r_drop / 2), loss_gradient_(logs, labels, smoothing).add_(kl_gradient, alpha=r_drop)
 
 
-def likelihood(
+def log_likelihood(
     logs: Float[Tensor, "tokens vocabulary"], labels: Int[Tensor, " tokens"], smoothing: float
 ) -> Float[Tensor, "tokens 1"]:
-    """Σ over k  q(k) log softmax(logits)_k."""
+    """Return Σ over k  q(k) log softmax(logits)_k."""
     return (1 - smoothing) * logs.gather(1, labels[:, None]) + smoothing * logs.mean(dim=-1, keepdim=True)
 
 
-def slope_of(
+def loss_gradient_(
     logs: Float[Tensor, "tokens vocabulary"], labels: Int[Tensor, " tokens"], smoothing: float
 ) -> Float[Tensor, "tokens vocabulary"]:
-    """softmax(logits) - q, in the place of log softmax(logits)."""
+    """Overwrite log softmax(logits) with softmax(logits) - q."""
     slope = logs.exp_().sub_(smoothing / logs.shape[1])
     return slope.scatter_add_(1, labels[:, None], torch.full_like(slope[:, :1], smoothing - 1))
 
@@ -103,7 +107,11 @@ def slope_of(
 def divergence(
     logs: Float[Tensor, "predictions vocabulary"],
 ) -> tuple[Float[Tensor, "predictions 1"], Float[Tensor, "predictions vocabulary"]]:
-    """KL of each prediction from the other of the same token, all first ones before all second ones; D's gradient."""
+    """Return the KL divergence of each prediction from the token's other prediction, and the gradient of D.
+
+    Args:
+        logs: log softmax(logits) of the first predictions of all tokens, then of the second ones.
+    """
     first, second = logs.chunk(2)
     ratio, probabilities = torch.cat([first - second, second - first]), logs.exp()
     kl = (probabilities * ratio).sum(dim=-1, keepdim=True)
@@ -113,7 +121,7 @@ def divergence(
 
 
 def add_product(into: Float[Tensor, "a c"], left: Float[Tensor, "a b"], right: Float[Tensor, "b c"]) -> None:
-    """Add a product of matrices to a sum that may be of higher precision."""
+    """Add a product of matrices to a sum that may have a higher precision."""
     if into.dtype == left.dtype:
         into.addmm_(left, right)
     else:

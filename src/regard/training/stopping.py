@@ -1,4 +1,4 @@
-"""Ctrl-C and the signal that clusters send before they kill: the step is finished and saved, then training stops."""
+"""Stopping on Ctrl-C, and on the signal that clusters send before they kill: training finishes the step and saves."""
 
 import signal
 import threading
@@ -9,35 +9,35 @@ from typing import Any
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Stopping:
-    """Was training asked to stop? A second Ctrl-C stops at once, as everywhere.
+class StopHandler:
+    """A signal handler that notes the first signal; the second one has its usual effect.
 
-    >>> with Stopping() as stopping:
+    >>> with StopHandler() as handler:
     ...     signal.raise_signal(signal.SIGTERM)
-    ...     stopping.asked
+    ...     handler.requested
     True
     """
 
     def __init__(self, say: Callable[[str], None] = lambda _: None) -> None:
-        self.asked = False
+        self.requested = False
         self.say = say
-        self.before: dict[signal.Signals, Any] = {}
+        self.previous: dict[signal.Signals, Any] = {}
 
-    def __enter__(self) -> "Stopping":
-        if threading.current_thread() is threading.main_thread():  # only there may signals be caught
-            self.before = {number: signal.signal(number, self.ask) for number in SIGNALS}
+    def __enter__(self) -> "StopHandler":
+        if threading.current_thread() is threading.main_thread():  # Python allows signal handlers only there
+            self.previous = {number: signal.signal(number, self.handle) for number in SIGNALS}
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, handler in self.before.items():
+        for number, handler in self.previous.items():
             signal.signal(number, handler)
 
-    def ask(self, number: int, frame: FrameType | None) -> None:
-        """Note it the first time; hand it on the second."""
-        if self.asked:
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """Note the first signal; restore the earlier handlers and raise the signal again at the second."""
+        if self.requested:
             self.__exit__(None, None, None)
             signal.raise_signal(number)
-        self.asked = True
+        self.requested = True
         self.say("stopping after this step; once more stops at once")

@@ -1,9 +1,9 @@
-"""A connection kept open between the main process and every other one, so that each learns that another is gone.
+"""An open connection between the main process and every other one, by which each learns that another is lost.
 
-Nothing is sent over it but a goodbye. When a process is killed, its system closes its connections at once; when a
-machine loses its power or its network, the other end's system finds out by probes of its own (TCP keep-alive) within
-a minute. Without it the others would wait for the lost one in their next exchange for as long as an exchange may
-take, and that is days, since they also wait there while the main process prepares texts or judges.
+Nothing but a last byte is sent over a connection. When a process is killed, its system closes its connections at once;
+when a machine loses its power or its network, the system at the other end notices within a minute by probes of its own
+(TCP keep-alive). Without the connections the others would wait for the lost process in their next exchange until its
+timeout; that is days, since they also wait there while the main process prepares texts or evaluates.
 """
 
 import os
@@ -19,119 +19,118 @@ from threading import Event, Thread
 from regard.errors import InputError, reason
 
 KEEP_ALIVE = {"TCP_KEEPIDLE": 20, "TCP_KEEPALIVE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 4}
-"""After 20 silent seconds a probe every 10, four in all; on macOS the first goes by another name."""
+"""The socket options for a probe after 20 silent seconds and then every 10 seconds, four probes in all; macOS has
+TCP_KEEPALIVE in place of TCP_KEEPIDLE."""
 
-MEETING_SECONDS = 60
-"""For all to have opened their connections."""
+CONNECT_SECONDS = 60
+"""The time in which all processes must have connected."""
 
 GRACE_SECONDS = 10
-"""From a loss until a process that waits in an exchange with the lost one, and cannot be woken, is ended."""
+"""The time from a loss until this process is ended, if it still waits in an exchange with the lost process."""
 
-GOODBYE = b"."
+LAST_BYTE = b"."
+"""The byte that a process sends when it has finished: its connection may close without a loss."""
+
 GREETING = struct.Struct("!QI")
-"""The secret of this training, and the rank."""
+"""The secret of this training and the rank of the process that connects."""
 
 
 class LostError(InputError):
-    """Another process of the training is gone."""
+    """Another process of the training is lost."""
 
 
-class Lifelines:
-    """The connections of one process: of the main one to all others, of those to the main one."""
+class Heartbeat:
+    """The connections of one process: to all others in the main process, to the main process in the others."""
 
     def __init__(self, connections: Mapping[int, socket.socket], n: int) -> None:
         self.connections = dict(connections)
         self.n = n
-        self.words = ""
+        self.message = ""
         self.lost, self.ended = Event(), Event()
-        self.watching = Thread(target=self.watch, name="lifelines", daemon=True)
-        self.watching.start()
+        self.thread = Thread(target=self.watch, name="heartbeat", daemon=True)
+        self.thread.start()
 
     @classmethod
-    def open(cls, rank: int, n: int, from_main: Callable[[list[int]], list[int]]) -> "Lifelines":
-        """Connect all processes; each calls this.
+    def open(cls, rank: int, n: int, from_main: Callable[[list[int]], list[int]]) -> "Heartbeat":
+        """Connect all processes; each process calls this.
 
         Args:
-            rank: this process's.
-            n: how many there are.
-            from_main: tells all of them the main process's numbers.
+            rank: the rank of this process.
+            n: the number of processes.
+            from_main: sends numbers of the main process to all processes.
 
         Raises:
-            LostError: one did not come.
+            LostError: a process did not connect.
         """
         if rank:
             port, secret = from_main([0, 0])
-            return cls({0: call(port, secret, rank)}, n)
+            return cls({0: connect(port, secret, rank)}, n)
         with server() as listening:
             port, secret = from_main([listening.getsockname()[1], secrets.randbits(62)])
-            return cls(answer(listening, secret, n), n)
+            return cls(accept_all(listening, secret, n), n)
 
     def watch(self) -> None:
-        """Wait until all have said goodbye, or one is lost."""
+        """Wait until all connections have ended well, or one is lost."""
         with DefaultSelector() as selector:
             for rank, connection in self.connections.items():
                 selector.register(connection, EVENT_READ, rank)
             while selector.get_map():
                 for key, _ in selector.select():
                     selector.unregister(key.fileobj)
-                    if not says_goodbye(self.connections[key.data]):
-                        self.lose(key.data)
+                    if not ended_well(self.connections[key.data]):
+                        self.report_lost(key.data)
                         return
 
-    def lose(self, rank: int) -> None:
-        """Note who is lost, and end this process if it does not end by itself."""
-        self.words = (
+    def report_lost(self, rank: int) -> None:
+        """Note the lost process, and end this process if it does not end by itself."""
+        self.message = (
             f"process {rank + 1} of {self.n} is gone: it was ended or killed, or its machine or the network failed. "
             "The same command, started again on every machine, goes on from the latest checkpoint."
         )
         self.lost.set()
         if not self.ended.wait(GRACE_SECONDS):
-            print(f"regard: {self.words}", file=sys.stderr, flush=True)
+            print(f"regard: {self.message}", file=sys.stderr, flush=True)
             os._exit(2)
 
-    def refuse_lost(self) -> None:
-        """To be asked after an exchange failed: was it because another is gone?
-
-        Raises:
-            LostError: it was.
-        """
+    def raise_if_lost(self) -> None:
+        """Raise LostError if another process is lost, or is found to be within some seconds; for a failed exchange."""
         if self.lost.wait(GRACE_SECONDS / 2):
-            raise LostError(self.words)
+            raise LostError(self.message)
 
-    def goodbye(self) -> None:
-        """Tell the others that all is done, and wait until they say so too."""
+    def finish(self) -> None:
+        """Tell the other processes that this one has finished, and wait until they have."""
         self.ended.set()
         for connection in self.connections.values():
-            with suppress(OSError):  # gone, and nobody needs it any more
-                connection.sendall(GOODBYE)
-        self.watching.join(GRACE_SECONDS)
+            with suppress(OSError):  # the other process is lost, and no longer needed
+                connection.sendall(LAST_BYTE)
+        self.thread.join(GRACE_SECONDS)
 
     def close(self) -> None:
-        """Close the connections; whoever has not said goodbye is gone for the others."""
+        """Close the connections; to a process that has not finished this one is lost."""
         self.ended.set()
         for connection in self.connections.values():
-            with suppress(OSError):  # gone
-                connection.shutdown(socket.SHUT_RDWR)  # which wakes whoever watches, here too
-        self.watching.join(GRACE_SECONDS)
+            with suppress(OSError):  # closed by the other process
+                connection.shutdown(socket.SHUT_RDWR)  # wakes the thread that watches
+        self.thread.join(GRACE_SECONDS)
         for connection in self.connections.values():
             connection.close()
 
 
 def server() -> socket.socket:
-    """Listen for the other processes, by either kind of address where the system has both."""
+    """Listen for the other processes, on IPv4 and IPv6 if the system has both."""
     if socket.has_dualstack_ipv6():
         listening = socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
     else:
         listening = socket.create_server(("", 0))
-    listening.settimeout(MEETING_SECONDS)
+    listening.settimeout(CONNECT_SECONDS)
     return listening
 
 
-def call(port: int, secret: int, rank: int) -> socket.socket:
+def connect(port: int, secret: int, rank: int) -> socket.socket:
     """Connect to the main process."""
     address = os.environ.get("MASTER_ADDR", "localhost")
     try:
-        connection = socket.create_connection((address, port), timeout=MEETING_SECONDS)
+        connection = socket.create_connection((address, port), timeout=CONNECT_SECONDS)
         connection.sendall(GREETING.pack(secret, rank))
     except OSError as error:
         raise LostError(
@@ -139,32 +138,32 @@ def call(port: int, secret: int, rank: int) -> socket.socket:
             f"{reason(error)}; "
             "all processes must reach each other at any port."
         ) from error
-    return kept_alive(connection)
+    return with_keep_alive(connection)
 
 
-def answer(listening: socket.socket, secret: int, n: int) -> dict[int, socket.socket]:
-    """The connections of all other processes, by rank; whoever does not know the secret is sent away."""
-    found: dict[int, socket.socket] = {}
-    while len(found) < n - 1:
+def accept_all(listening: socket.socket, secret: int, n: int) -> dict[int, socket.socket]:
+    """Return the connections of all other processes by rank; connections without the secret are closed."""
+    connections: dict[int, socket.socket] = {}
+    while len(connections) < n - 1:
         try:
             connection, _ = listening.accept()
         except TimeoutError as error:
-            missing = ", ".join(str(rank + 1) for rank in range(1, n) if rank not in found)
+            missing = ", ".join(str(rank + 1) for rank in range(1, n) if rank not in connections)
             raise LostError(
-                f"the main process heard nothing of process {missing} of {n} within {MEETING_SECONDS} seconds; "
+                f"the main process heard nothing of process {missing} of {n} within {CONNECT_SECONDS} seconds; "
                 "all processes must reach each other at any port."
             ) from error
-        connection.settimeout(MEETING_SECONDS)
-        told = greeting(connection)
-        if told is not None and told[0] == secret:
-            found[told[1]] = kept_alive(connection)
+        connection.settimeout(CONNECT_SECONDS)
+        greeting = read_greeting(connection)
+        if greeting is not None and greeting[0] == secret:
+            connections[greeting[1]] = with_keep_alive(connection)
         else:
             connection.close()
-    return found
+    return connections
 
 
-def greeting(connection: socket.socket) -> tuple[int, int] | None:
-    """The secret and the rank of whoever connected; None = it is nobody of ours."""
+def read_greeting(connection: socket.socket) -> tuple[int, int] | None:
+    """Return the secret and the rank that a new connection sends, or None if it sends something else."""
     try:
         secret, rank = GREETING.unpack(connection.recv(GREETING.size, socket.MSG_WAITALL))
     except (OSError, struct.error):
@@ -172,8 +171,8 @@ def greeting(connection: socket.socket) -> tuple[int, int] | None:
     return secret, rank
 
 
-def kept_alive(connection: socket.socket) -> socket.socket:
-    """Have the system probe whether the other end is still there."""
+def with_keep_alive(connection: socket.socket) -> socket.socket:
+    """Return the connection without a timeout, with the system's probes switched on."""
     connection.settimeout(None)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEP_ALIVE.items():
@@ -182,9 +181,9 @@ def kept_alive(connection: socket.socket) -> socket.socket:
     return connection
 
 
-def says_goodbye(connection: socket.socket) -> bool:
-    """Does the other end say goodbye, or is it gone?"""
+def ended_well(connection: socket.socket) -> bool:
+    """Return whether the other process has finished; False = its connection is lost."""
     try:
-        return connection.recv(1) == GOODBYE
+        return connection.recv(1) == LAST_BYTE
     except OSError:
         return False

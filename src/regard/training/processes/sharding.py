@@ -1,7 +1,7 @@
-"""A model shared out over processes: each keeps a part of every parameter, its gradient and its optimiser's state.
+"""A model sharded over processes: each keeps a part of every parameter, of its gradient and of its optimiser's state.
 
-The matrix of a linear layer is put together just before the layer works, forward and backward, and let go after it;
-what little is in no block, and the embeddings, once a step. What is computed is what one process would compute.
+The matrix of a linear layer is gathered just before the layer works, forward and backward, and freed afterwards;
+parameters outside the blocks, and the embeddings, are gathered once a step. The results are those of one process.
 
 Source: Zhao et al. 2023, "PyTorch FSDP"; here in the form of torch.distributed.fsdp.fully_shard.
 """
@@ -19,11 +19,11 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 
 def shard(module: nn.Module, device: torch.device, n: int) -> nn.Module:
-    """Share a module out over n processes; the module itself, its parameters are others.
+    """Shard a module over n processes and return the module, whose parameters are replaced.
 
-    The unit is a linear layer of a block (a member of a module list), not the block: FSDP sees what goes in and out
-    of a unit by its forward and by tensors alone, while decoder blocks are also asked to `prepare` a source, and
-    blocks return records.
+    The unit of sharding is a linear layer of a block (a member of a module list), not the block: FSDP follows the
+    inputs and outputs of a unit through its `forward` and through tensors alone, while decoder blocks have `prepare` as
+    well, and blocks return records.
     """
     warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")  # no block changes one in place
     mesh = init_device_mesh(device.type, (n,))
@@ -34,14 +34,14 @@ def shard(module: nn.Module, device: torch.device, n: int) -> nn.Module:
     return module
 
 
-def is_shared_out(module: nn.Module) -> bool:
-    """Was the module shared out?"""
+def is_sharded(module: nn.Module) -> bool:
+    """Return whether `shard` was applied to the module."""
     return isinstance(module, FSDPModule)
 
 
 @contextmanager
-def unexchanged(module: nn.Module) -> Iterator[None]:
-    """Where the gradients of a shared out module are only added up in each process."""
+def without_exchange(module: nn.Module) -> Iterator[None]:
+    """Keep the gradients of a sharded module in each process inside the block, without exchanging them."""
     sharded = cast(FSDPModule, module)
     sharded.set_requires_gradient_sync(False)
     try:
@@ -50,14 +50,14 @@ def unexchanged(module: nn.Module) -> Iterator[None]:
         sharded.set_requires_gradient_sync(True)
 
 
-def whole(tensor: Tensor) -> Tensor:
-    """A tensor of which every process may hold a part; all must ask at once."""
+def full_tensor(tensor: Tensor) -> Tensor:
+    """Return the whole of a tensor that may be sharded; all processes must call it together."""
     tensor = tensor.detach()
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def part_from_main(tensor: Tensor, like: Tensor) -> Tensor:
-    """A process's part, as of another tensor, of what the main one has whole; all of it where that is whole too."""
+    """Return this process's part of the main process's tensor, sharded as `like` is; the whole if it is not sharded."""
     if isinstance(like, DTensor):
         return distribute_tensor(tensor, like.device_mesh, like.placements)
     torch.distributed.broadcast(tensor, src=0)

@@ -1,59 +1,75 @@
-"""What the settings that nobody made become: a table of recipes, by the size of the corpus and the device.
+"""Recipes: the settings that follow from the size of the corpus and the device, in a table.
 
-A recipe is for corpora up to its number of pairs. Small corpora want small models, much dropout and many passes;
-large ones the opposite. A CPU gets the sizes that it can train within hours.
+Each recipe is for corpora up to a number of pairs. Small corpora get small models, much dropout and many epochs; large
+corpora get the opposite. A CPU gets sizes that it can train within hours. `settle_corpus` and then `settle` turn what
+the user gave into what training does.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil, inf
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from regard.errors import InputError
 from regard.training.data.survey import Survey
-from regard.training.schedule import ScheduleName
-from regard.training.settings.config import Kind, Precision, TrainConfig
+from regard.training.learning_rate import ScheduleName
+from regard.training.settings.settled_config import (
+    CorpusConfig,
+    SettledConfig,
+    SettledData,
+    SettledEvaluation,
+    SettledTraining,
+    SettledVocabulary,
+    settled_section,
+)
+from regard.training.settings.train_config import Kind, Model, Precision, TrainConfig
+from regard.translation.translator_folder import model_kinds
 
 LONGEST = 256
-"""Pieces of the longest sentence that is learned from, if the model has room for as many."""
+"""The most pieces of a sentence to learn from, if the model has room for as many."""
 
-ALIKE = 0.5
-"""The share of letters in common from which on two languages have one vocabulary."""
+JOINT_FROM = 0.5
+"""The share of letters in common from which two languages get a joint vocabulary."""
 
-CAUTIOUS = 2e-3
-"""A peak of the learning rate that suits recurrent and larger models too."""
+ONE_IN, MOST_DEV_PAIRS = 20, 1_000
+"""One pair in this many is held out of a corpus for evaluation, up to the most pairs."""
 
-STARTED = 0.2
-"""The share of the usual peak that suits parameters which are trained already."""
+SAFE_RATE = 2e-3
+"""The highest peak of the learning rate for a model of another size than the recipe's."""
+
+WARM_START_SHARE = 0.2
+"""The share of the usual peak for training that starts from a trained model."""
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class Usual:
-    """The model of a kind, and how high and how long it climbs."""
+class Defaults:
+    """The model of a kind, the peak of its learning rate and its epochs."""
 
     preset: str
-    """Its size."""
+    """The model's size."""
 
     learning_rate: float
-    """The peak; whoever chose another size or began with a translator has `CAUTIOUS` at most."""
+    """The peak; at most `SAFE_RATE` for another size, or for a start from a translator."""
 
     epochs: int
-    """Passes over the corpus at most; the last step follows."""
+    """The most passes over the corpus; the last step follows from them."""
 
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """What is other than in the preset."""
+    """Settings that differ from the preset."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
-    """What the settings are that nobody made."""
+    """Settings for corpora of some sizes."""
 
     up_to_pairs: int | float
-    """The largest corpus it is for."""
+    """The largest corpus that the recipe is for."""
 
-    usual: Mapping[Kind, Usual]
+    usual: Mapping[Kind, Defaults]
     """The model of each kind."""
 
     batch_tokens: int
@@ -61,16 +77,16 @@ class Recipe:
     schedule: ScheduleName
 
     least_steps: int
-    """Steps that even the smallest corpus is given."""
+    """The fewest steps, however small the corpus."""
 
     most_steps: int
-    """Steps that even the largest corpus is content with."""
+    """The most steps, however large the corpus."""
 
     evaluations: int | None
-    """How often a training is judged, if it runs to its last step; None = after every pass."""
+    """The number of evaluations up to the last step; None = one after every epoch."""
 
     patience: int
-    """Evaluations without a better one after which it stops."""
+    """The number of evaluations without a better one after which training ends."""
 
 
 RECIPES: Mapping[str, tuple[Recipe, ...]] = {
@@ -78,8 +94,8 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         Recipe(
             up_to_pairs=15_000,
             usual={
-                "transformer": Usual("tiny", 2e-3, 60, {"n_layers": 3, "dropout": 0.1}),
-                "recurrent": Usual("tiny", 2e-3, 60),
+                "transformer": Defaults("tiny", 2e-3, 60, {"n_layers": 3, "dropout": 0.1}),
+                "recurrent": Defaults("tiny", 2e-3, 60),
             },
             batch_tokens=2_000,
             warmup_steps=400,
@@ -92,8 +108,8 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         Recipe(
             up_to_pairs=200_000,
             usual={
-                "transformer": Usual("tiny", 5e-3, 32),
-                "recurrent": Usual("small", 5e-3, 30, {"dropout": 0.4}),
+                "transformer": Defaults("tiny", 5e-3, 32),
+                "recurrent": Defaults("small", 5e-3, 30, {"dropout": 0.4}),
             },
             batch_tokens=4_000,
             warmup_steps=2_000,
@@ -106,8 +122,8 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         Recipe(
             up_to_pairs=inf,
             usual={
-                "transformer": Usual("small", 1e-3, 20),
-                "recurrent": Usual("small", 1e-3, 20),
+                "transformer": Defaults("small", 1e-3, 20),
+                "recurrent": Defaults("small", 1e-3, 20),
             },
             batch_tokens=8_000,
             warmup_steps=4_000,
@@ -122,8 +138,8 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         Recipe(
             up_to_pairs=15_000,
             usual={
-                "transformer": Usual("tiny", 2e-3, 90, {"n_layers": 3, "dropout": 0.1}),
-                "recurrent": Usual("tiny", 2e-3, 90),
+                "transformer": Defaults("tiny", 2e-3, 90, {"n_layers": 3, "dropout": 0.1}),
+                "recurrent": Defaults("tiny", 2e-3, 90),
             },
             batch_tokens=4_000,
             warmup_steps=400,
@@ -136,8 +152,8 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         Recipe(
             up_to_pairs=100_000,
             usual={
-                "transformer": Usual("small", 1e-3, 80, {"dropout": 0.3}),
-                "recurrent": Usual("small", 1e-3, 80),
+                "transformer": Defaults("small", 1e-3, 80, {"dropout": 0.3}),
+                "recurrent": Defaults("small", 1e-3, 80),
             },
             batch_tokens=8_000,
             warmup_steps=2_000,
@@ -150,8 +166,8 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         Recipe(
             up_to_pairs=1_000_000,
             usual={
-                "transformer": Usual("small", 1e-3, 60),
-                "recurrent": Usual("small", 1e-3, 60),
+                "transformer": Defaults("small", 1e-3, 60),
+                "recurrent": Defaults("small", 1e-3, 60),
             },
             batch_tokens=16_000,
             warmup_steps=4_000,
@@ -164,8 +180,8 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         Recipe(
             up_to_pairs=inf,
             usual={
-                "transformer": Usual("base", 1e-3, 40, {"norm": "pre"}),
-                "recurrent": Usual("base", 1e-3, 40),
+                "transformer": Defaults("base", 1e-3, 40, {"norm": "pre"}),
+                "recurrent": Defaults("base", 1e-3, 40),
             },
             batch_tokens=32_000,
             warmup_steps=4_000,
@@ -180,82 +196,126 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
 
 
 def chosen_recipe(n_pairs: int, device: torch.device) -> Recipe:
-    """The recipe for a corpus of so many pairs on a device."""
+    """Return the recipe for a corpus of n pairs on a device."""
     return next(r for r in RECIPES["cpu" if device.type == "cpu" else "gpu"] if n_pairs <= r.up_to_pairs)
 
 
-def derived(config: TrainConfig, recipe: Recipe, survey: Survey, device: torch.device) -> TrainConfig:
-    """The settings with those that nobody made taken from a recipe; the steps are for `with_steps`."""
-    model, training, vocabulary = config.model, config.training, config.vocabulary
-    usual = recipe.usual[model.kind]
-    vocabulary = replace(vocabulary, joint=first(vocabulary.joint, survey.in_common >= ALIKE))
-    changes = {} if model.preset else dict(usual.changes)
-    if model.kind == "transformer":
-        changes["share"] = "all" if vocabulary.joint else "target"
-    as_usual = model.preset in (None, usual.preset) and "d_model" not in model.changes
-    rate = usual.learning_rate if as_usual else min(usual.learning_rate, CAUTIOUS)
-    preset = first(model.preset, usual.preset)
-    if model.start_from is not None:
-        rate, preset = STARTED * rate, None
-    return replace(
-        config,
-        vocabulary=vocabulary,
-        model=replace(model, preset=preset, changes={**changes, **model.changes}),
-        training=replace(
-            training,
-            batch_tokens=first(training.batch_tokens, recipe.batch_tokens),
-            learning_rate=first(training.learning_rate, rate),
-            schedule=first(training.schedule, recipe.schedule),
-            precision=first(training.precision, default_precision(device)),
-        ),
-        evaluation=replace(config.evaluation, patience=first(config.evaluation.patience, recipe.patience)),
+def settle_corpus(config: TrainConfig, recipe: Recipe, survey: Survey) -> CorpusConfig:
+    """Settle the vocabularies, the model and the longest sentence: all that is needed to write the corpus.
+
+    Raises:
+        InputError: the settings of the model contradict each other, or it has no room for the longest sentence.
+    """
+    vocabulary = settled_section(SettledVocabulary, config.vocabulary, joint=survey.shared_letters >= JOINT_FROM)
+    model = settled_model(config.model, recipe, vocabulary.joint)
+    data = settled_section(
+        SettledData,
+        config.data,
+        dev_pairs=min(ceil(survey.n_pairs / ONE_IN), MOST_DEV_PAIRS),
+        max_tokens=longest_sentence(config.data.max_tokens, model_config(model).max_tokens),
+    )
+    return CorpusConfig(
+        data=data, vocabulary=vocabulary, model=model, training=config.training, evaluation=config.evaluation
     )
 
 
-def with_longest(config: TrainConfig, room: int) -> TrainConfig:
-    """The settings with the longest sentence that is learned from, for a model that has room for so many tokens.
+def settle(
+    config: CorpusConfig, recipe: Recipe, device: torch.device, count_batches: Callable[[int], int]
+) -> SettledConfig:
+    """Settle the optimisation and the evaluations, for a corpus that is written.
+
+    The warm-up is at most a tenth of the training.
+
+    Args:
+        count_batches: returns the number of batches in an epoch for a number of tokens a batch.
+    """
+    said, usual = config.training, recipe.usual[config.model.kind]
+    batch_tokens = otherwise(said.batch_tokens, recipe.batch_tokens)
+    steps_per_epoch = ceil(count_batches(batch_tokens) / said.accumulate)
+    steps = min(max(usual.epochs * steps_per_epoch, recipe.least_steps), recipe.most_steps)
+    max_steps = otherwise(said.max_steps, steps)
+    n_evaluations = otherwise(recipe.evaluations, usual.epochs)
+    return SettledConfig(
+        data=config.data,
+        vocabulary=config.vocabulary,
+        model=config.model,
+        training=settled_section(
+            SettledTraining,
+            said,
+            batch_tokens=batch_tokens,
+            learning_rate=peak_rate(config.model, usual),
+            schedule=recipe.schedule,
+            warmup_steps=min(recipe.warmup_steps, ceil(max_steps / 10)),
+            max_steps=max_steps,
+            precision=default_precision(device),
+        ),
+        evaluation=settled_section(
+            SettledEvaluation,
+            config.evaluation,
+            every_steps=max(ceil(max_steps / n_evaluations), 1),
+            patience=recipe.patience,
+        ),
+    )
+
+
+def settled_model(model: Model, recipe: Recipe, joint: bool) -> Model:
+    """Return the model with the recipe's preset and changes where the user gave none."""
+    usual = recipe.usual[model.kind]
+    changes = {} if model.preset else dict(usual.changes)
+    if model.kind == "transformer":
+        changes["share"] = "all" if joint else "target"
+    preset = None if model.start_from is not None else otherwise(model.preset, usual.preset)
+    return replace(model, preset=preset, changes={**changes, **model.changes})
+
+
+def model_config(model: Model, n_source_tokens: int = 1, n_target_tokens: int = 1) -> Any:
+    """Return the config of a model: its preset, the changes, and the sizes of the vocabularies.
+
+    Args:
+        n_source_tokens, n_target_tokens: 1 = not known yet.
 
     Raises:
-        InputError: it has not for the sentences that are asked for.
+        InputError: the settings contradict each other.
     """
-    longest = first(config.data.max_tokens, min(LONGEST, room - 1))  # EOS, and BOS on the other side, take a place
+    changes = {**model.changes, "n_source_tokens": n_source_tokens, "n_target_tokens": n_target_tokens}
+    kind = model_kinds()[model.kind].config
+    try:
+        return kind(**changes) if model.preset is None else kind.preset(model.preset, **changes)
+    except ValueError as error:
+        raise InputError(f"the settings of [model] do not make one: {error}") from error
+
+
+def longest_sentence(max_tokens: int | None, room: int) -> int:
+    """Return the most pieces of a sentence, given the user's number or None, and the model's room in tokens.
+
+    Raises:
+        InputError: the user's number of pieces does not fit into the room.
+    """
+    longest = otherwise(max_tokens, min(LONGEST, room - 1))  # EOS, and BOS on the other side, take a place
     if longest >= room:
         raise InputError(
             f"data.max_tokens = {longest} does not fit model.max_tokens = {room}: the model needs room for a "
             f"sentence's end as well; give data.max_tokens of at most {room - 1}, or leave it out, or give "
             f"model.max_tokens of at least {longest + 1}."
         )
-    return replace(config, data=replace(config.data, max_tokens=longest))
+    return longest
 
 
-def with_steps(config: TrainConfig, recipe: Recipe, batches_per_epoch: int) -> TrainConfig:
-    """The settings with the last step, the climb and the steps between evaluations, for a corpus of so many batches.
-
-    The climb is a tenth of a training that is too short for the recipe's.
-    """
-    steps_per_epoch, epochs = (
-        ceil(batches_per_epoch / config.training.accumulate),
-        recipe.usual[config.model.kind].epochs,
-    )
-    steps = min(max(epochs * steps_per_epoch, recipe.least_steps), recipe.most_steps)
-    last = first(config.training.max_steps, steps)
-    warmup = first(config.training.warmup_steps, min(recipe.warmup_steps, ceil(last / 10)))
-    every = first(config.evaluation.every_steps, max(ceil(last / first(recipe.evaluations, epochs)), 1))
-    return replace(
-        config,
-        training=replace(config.training, max_steps=last, warmup_steps=warmup),
-        evaluation=replace(config.evaluation, every_steps=every),
-    )
+def peak_rate(model: Model, usual: Defaults) -> float:
+    """Return the peak of the learning rate: the usual one for the usual size, else a safe one."""
+    as_usual = model.preset == usual.preset and "d_model" not in model.changes
+    rate = usual.learning_rate if as_usual else min(usual.learning_rate, SAFE_RATE)
+    return rate if model.start_from is None else WARM_START_SHARE * rate
 
 
 def default_precision(device: torch.device) -> Precision:
-    """bfloat16 on a GPU that multiplies in it, float32 elsewhere."""
+    """Return bfloat16 for a GPU that multiplies in it, float32 otherwise."""
     if device.type != "cuda":
         return "float32"
     with torch.cuda.device(device):
         return "bfloat16" if torch.cuda.is_bf16_supported() else "float32"
 
 
-def first(said: Any, otherwise: Any) -> Any:
-    """What was said, if anything was."""
-    return otherwise if said is None else said
+def otherwise(value: Value | None, default: Value) -> Value:
+    """Return a value, or the default if it is None."""
+    return default if value is None else value

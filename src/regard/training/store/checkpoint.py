@@ -1,9 +1,9 @@
-"""Checkpoints: folders of safetensors and JSON that are there whole or not at all.
+"""Checkpoints: folders of safetensors and JSON that exist completely or not at all.
 
-A checkpoint is written to a folder of another name beside, every file and then the folder forced to the disk, and the
-folder is given its own name last: whoever is killed, at whatever moment, leaves the earlier checkpoint or the new one.
-`manifest.json` lists every file with its size and SHA-256, so that what a failing disk or a half-finished copy did
-is seen and said, and the checkpoint before is taken.
+A checkpoint is written to a folder of another name; every file and then the folder is forced to the disk, and the
+folder is renamed last. A process that is killed at any moment leaves the earlier checkpoint or the new one.
+`manifest.json` lists every file with its size and SHA-256, so that the damage of a failing disk or a half-finished copy
+is found and reported, and training resumes from the checkpoint before.
 
     DIR/checkpoints/step-400/model.safetensors  optimiser.safetensors  state.json  manifest.json
 """
@@ -20,7 +20,7 @@ from torch import Tensor
 from regard.atomic_files import sync_folder, write_whole
 from regard.errors import InputError, needs
 from regard.tensor_file import write_tensors
-from regard.training.store.files import facts, remove_folder
+from regard.training.store.checksums import checksum, remove_folder
 
 FORMAT = "regard checkpoint"
 VERSION = 1
@@ -28,32 +28,32 @@ PREFIX = "step-"
 
 
 class DamagedError(InputError):
-    """A checkpoint that is not what was written."""
+    """A checkpoint is incomplete, or differs from what was written."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Checkpoint:
-    """A checkpoint that was read, checked file by file."""
+    """A checkpoint, read and checked file by file."""
 
     folder: Path
     tensors: Mapping[str, dict[str, Tensor]]
-    """By the file's name without its ending: model, optimiser."""
+    """The tensors by file name without its suffix: model, optimiser."""
 
     state: Any
-    """What state.json holds."""
+    """The content of state.json."""
 
 
 def save_checkpoint(
     folder: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Any, beside: Sequence[Path] = ()
 ) -> Path:
-    """Write the checkpoint of a step, whole or not at all; one that is there already for this step is replaced.
+    """Write the checkpoint of a step, completely or not at all, in place of an earlier checkpoint of this step.
 
     Args:
-        folder: where the checkpoints lie.
-        step: what names it.
-        tensors: by file, then by name.
-        state: plain values, for JSON.
-        beside: files next to `folder` that it needs as they are; they are checked with its own when it is read.
+        folder: the folder of all checkpoints.
+        step: the step, which names the checkpoint.
+        tensors: the tensors by file, then by name.
+        state: plain values for JSON.
+        beside: files next to `folder` that the checkpoint needs unchanged; they are checked when it is read.
     """
     place = folder / f"{PREFIX}{step}"
     writing = folder / f".{place.name}.writing"
@@ -62,9 +62,9 @@ def save_checkpoint(
     for name, named in tensors.items():
         write_tensors(writing / f"{name}.safetensors", named)
     write_whole(writing / "state.json", json.dumps(state, indent=1))
-    files = {path.name: facts(path) for path in sorted(writing.iterdir())}
-    others = {str(PurePosixPath(path.relative_to(folder.parent))): facts(path) for path in beside}
-    manifest = {"format": FORMAT, "version": VERSION, "files": files, "beside": others}
+    files = {path.name: checksum(path) for path in sorted(writing.iterdir())}
+    files_beside = {str(PurePosixPath(path.relative_to(folder.parent))): checksum(path) for path in beside}
+    manifest = {"format": FORMAT, "version": VERSION, "files": files, "beside": files_beside}
     write_whole(writing / "manifest.json", json.dumps(manifest, indent=1))
     sync_folder(writing)
     remove_folder(place)
@@ -74,14 +74,14 @@ def save_checkpoint(
 
 
 def latest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
-    """The latest checkpoint that is whole; None where there has never been one.
+    """Read the latest checkpoint that is not damaged; None = there are no checkpoints.
 
     Args:
-        folder: where the checkpoints lie.
-        say: told of every checkpoint that is passed over, and why.
+        folder: the folder of all checkpoints.
+        say: called with the reason why a checkpoint was skipped.
 
     Raises:
-        DamagedError: there are checkpoints, and none is whole.
+        DamagedError: all checkpoints are damaged.
     """
     reasons = []
     for step in sorted(saved_steps(folder), reverse=True):
@@ -99,36 +99,36 @@ def latest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | 
 
 
 def saved_steps(folder: Path) -> list[int]:
-    """The steps that have a checkpoint, smallest first."""
+    """Return the steps that have a checkpoint, smallest first."""
     names = [path.name.removeprefix(PREFIX) for path in folder.glob(f"{PREFIX}*")]
     return sorted(int(name) for name in names if name.isdecimal())
 
 
 def keep_latest(folder: Path, n: int, step: int) -> None:
-    """Remove all checkpoints but the latest n up to a step, and what a killed run left half-written.
+    """Remove all checkpoints except the latest n up to a step, and incomplete ones of killed runs.
 
-    Those of later steps were damaged, so that the training went on from before them.
+    Checkpoints of later steps are damaged: training resumed from one before them.
     """
     saved = saved_steps(folder)
-    kept = [there for there in saved if there <= step][-n:]
-    for there in saved:
-        if there not in kept:
-            remove_folder(folder / f"{PREFIX}{there}")
-    for left in folder.glob(".*.writing"):
-        shutil.rmtree(left, ignore_errors=True)
+    kept = [saved_step for saved_step in saved if saved_step <= step][-n:]
+    for saved_step in saved:
+        if saved_step not in kept:
+            remove_folder(folder / f"{PREFIX}{saved_step}")
+    for incomplete in folder.glob(".*.writing"):
+        shutil.rmtree(incomplete, ignore_errors=True)
 
 
 def read_checkpoint(place: Path) -> Checkpoint:
-    """A checkpoint from its folder.
+    """Read a checkpoint from its folder.
 
     Raises:
-        DamagedError: a file is missing, shorter, longer or other than was written, or one beside it is.
+        DamagedError: a file is missing or differs from what was written.
     """
     manifest = read_manifest(place)
     for name, written in manifest["files"].items():
         refuse_damage(place, place / name, written)
     for name, written in manifest["beside"].items():
-        refuse_another(place, name, written)
+        refuse_change(place, name, written)
     from_file = needs("safetensors.torch", "translation").load_file
     return Checkpoint(
         folder=place,
@@ -138,10 +138,10 @@ def read_checkpoint(place: Path) -> Checkpoint:
 
 
 def read_manifest(place: Path) -> dict[str, Any]:
-    """What a checkpoint says it consists of.
+    """Read the manifest of a checkpoint.
 
     Raises:
-        DamagedError: it does not say, or is of a version that we cannot read.
+        DamagedError: the manifest is missing or damaged, or of a version that this regard cannot read.
     """
     try:
         manifest = json.loads((place / "manifest.json").read_bytes())
@@ -156,7 +156,7 @@ def read_manifest(place: Path) -> dict[str, Any]:
 
 
 def needed_beside(folder: Path) -> set[Path]:
-    """The files next to a folder of checkpoints that any of them needs."""
+    """Return the files next to a folder of checkpoints that any of them needs."""
     names: set[str] = set()
     for step in saved_steps(folder):
         names |= read_manifest(folder / f"{PREFIX}{step}")["beside"].keys()
@@ -164,29 +164,21 @@ def needed_beside(folder: Path) -> set[Path]:
 
 
 def refuse_damage(place: Path, path: Path, written: Mapping[str, Any]) -> None:
-    """Refuse a file of a checkpoint that is not the one whose size and checksum were written down.
-
-    Raises:
-        DamagedError: it is not.
-    """
+    """Raise DamagedError unless a file of a checkpoint has the size and the checksum of the manifest."""
     if not path.is_file():
         raise DamagedError(f"{place} is not whole: {path.name} is missing.")
     if path.stat().st_size != written["size"]:
         raise DamagedError(
             f"{place} is damaged: {path.name} has {path.stat().st_size:,} bytes, and {written['size']:,} were written."
         )
-    if facts(path) != written:
+    if checksum(path) != written:
         raise DamagedError(f"{place} is damaged: {path.name} is not what was written (its SHA-256 differs).")
 
 
-def refuse_another(place: Path, name: str, written: Mapping[str, Any]) -> None:
-    """Refuse a file next to the checkpoints that is not the one that a checkpoint was saved with.
-
-    Raises:
-        DamagedError: it is not.
-    """
+def refuse_change(place: Path, name: str, written: Mapping[str, Any]) -> None:
+    """Raise DamagedError if a file next to the checkpoints is not the file that a checkpoint was saved with."""
     path = place.parents[1] / name
     if not path.is_file():
         raise DamagedError(f"{place} is not whole: {name} is missing.")
-    if facts(path) != written:
+    if checksum(path) != written:
         raise DamagedError(f"{place} belongs to another {name} than the one that is there (its SHA-256 differs).")

@@ -1,7 +1,7 @@
-"""The parameters of the latest evaluations, and their mean.
+"""Snapshots: the parameters of the latest evaluations, and their mean.
 
-The mean of parameters along a training's last stretch is a better model than any of them: it lies in the middle of
-the basin around whose walls the steps jump.
+Towards the end of a training the mean of parameters is a better model than any of them: it lies in the middle of the
+basin of low loss, whose walls the steps jump between.
 
 Source: Vaswani et al. 2017, section 6.1 (checkpoint averaging); Izmailov et al. 2018.
 """
@@ -17,7 +17,7 @@ from regard.tensor_file import write_tensors
 
 
 def write_snapshot(folder: Path, step: int, parameters: Mapping[str, Tensor]) -> str:
-    """Keep the parameters of a step; the name of their file."""
+    """Write the parameters of a step to a file and return its name."""
     path = folder / f"step-{step}.safetensors"
     folder.mkdir(parents=True, exist_ok=True)
     write_tensors(path, parameters)
@@ -25,14 +25,14 @@ def write_snapshot(folder: Path, step: int, parameters: Mapping[str, Tensor]) ->
 
 
 def mean_parameters(folder: Path, names: Sequence[str]) -> dict[str, Tensor]:
-    """The mean of the parameters in some files of a folder, added up in float64, one tensor at a time."""
+    """Return the mean of the parameters in files of a folder, summed in float64, one tensor at a time."""
     safe_open = needs("safetensors", "translation").safe_open
     files = [safe_open(folder / name, framework="pt") for name in names]
     return {name: mean([file.get_tensor(name) for file in files]) for name in files[0].keys()}  # noqa: SIM118
 
 
 def mean(tensors: Sequence[Tensor]) -> Tensor:
-    """The mean of tensors, in their own type."""
+    """Return the mean of tensors in their own type."""
     total = torch.zeros_like(tensors[0], dtype=torch.float64)
     for tensor in tensors:
         total += tensor
@@ -40,7 +40,7 @@ def mean(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def keep_only(folder: Path, needed: Collection[Path]) -> None:
-    """Remove the snapshots that no checkpoint needs."""
+    """Remove all snapshots except the needed ones."""
     for path in folder.glob("*.safetensors"):
         if path not in needed:
             path.unlink()

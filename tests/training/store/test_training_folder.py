@@ -1,4 +1,4 @@
-"""Whose a folder is, and which settings a training that goes on has."""
+"""The folder of a training: its lock, its texts, and the settings of a training that is resumed."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -8,8 +8,8 @@ from filelock import FileLock
 from refusals import refusal
 
 from regard import InputError
-from regard.training.settings.config import Evaluation, Model, TrainConfig, Training
-from regard.training.store.folder import claim, settle, stored_config, write_config
+from regard.training.settings.train_config import Evaluation, Model, TrainConfig, Training
+from regard.training.store.training_folder import claim, resumed_config, stored_config, write_config
 
 
 @pytest.fixture
@@ -60,11 +60,11 @@ def test_a_lock_alone_is_held_or_was_left_by_a_killed_run(tmp_path, texts):
     assert (out / "training.json").is_file()
 
 
-def test_a_folder_where_nothing_was_settled_takes_the_corrected_texts(tmp_path, texts):
+def test_a_folder_without_settings_takes_corrected_texts(tmp_path, texts, settled):
     claim(tmp_path / "out", texts)  # and then the texts were refused
     (tmp_path / "b").write_text("c")
     claim(tmp_path / "out", texts)
-    write_config(tmp_path / "out", TrainConfig())
+    write_config(tmp_path / "out", settled())
     claim(tmp_path / "out", texts)
     (tmp_path / "b").write_text("b")
     assert refusal(InputError, claim, tmp_path / "out", texts).startswith("cannot go on in ")
@@ -111,10 +111,10 @@ def test_a_text_that_is_not_there(tmp_path, texts):
     assert not (tmp_path / "out").exists()
 
 
-def test_other_texts(tmp_path, texts):
+def test_other_texts(tmp_path, texts, settled):
     out = tmp_path / "out"
     claim(out, texts)
-    write_config(out, TrainConfig())
+    write_config(out, settled())
     (tmp_path / "b").write_text("c")
     assert refusal(InputError, claim, out, texts) == (
         f"cannot go on in {out}: the target text {tmp_path / 'b'} is not the one that training began with; "
@@ -138,32 +138,41 @@ def test_a_damaged_folder(tmp_path, texts, content):
     )
 
 
-STORED = TrainConfig(
-    model=Model(preset="tiny", changes={"d_model": 64}),
-    training=Training(seed=3, max_steps=100, schedule="constant"),
-    evaluation=Evaluation(patience=5),
-)
+@pytest.fixture
+def stored(settled):
+    return settled(model=Model(preset="tiny", changes={"d_model": 64}), seed=3)
 
 
-def test_settings_are_stored(tmp_path):
+def test_settings_are_stored(tmp_path, stored):
     assert stored_config(tmp_path) is None
     (tmp_path / "config.toml").write_text("baseURL = 'https://example.org'")
     assert stored_config(tmp_path) is None  # somebody else's
     (tmp_path / "training.json").touch()
-    write_config(tmp_path, STORED)
-    assert stored_config(tmp_path) == STORED
+    write_config(tmp_path, stored)
+    assert stored_config(tmp_path) == stored
 
 
-@pytest.mark.parametrize("said", [TrainConfig(), STORED, TrainConfig(training=Training(seed=3))])
-def test_the_same_or_nothing_said_goes_on_as_before(tmp_path, said):
-    assert settle(tmp_path, STORED, said) == STORED
+@pytest.mark.usefixtures("unhooked")
+def test_a_stored_setting_must_not_be_missing(tmp_path, stored):
+    (tmp_path / "training.json").touch()
+    write_config(tmp_path, stored)
+    config = tmp_path / "config.toml"
+    config.write_text(config.read_text().replace("batch_tokens = 100\n", ""))
+    assert refusal(InputError, stored_config, tmp_path) == (
+        "training.batch_tokens is missing: it must be a whole number at least 8."
+    )
 
 
-def test_what_may_change(tmp_path):
+@pytest.mark.parametrize("said", [TrainConfig(), None, TrainConfig(training=Training(seed=3))])
+def test_the_same_settings_or_none_are_no_change(tmp_path, stored, said):
+    assert resumed_config(tmp_path, stored, said or stored) == stored
+
+
+def test_what_may_change(tmp_path, stored):
     said = TrainConfig(training=Training(max_steps=200, max_minutes=1.5), evaluation=Evaluation(patience=7))
-    settled = settle(tmp_path, STORED, said)
-    assert (settled.training.max_steps, settled.training.max_minutes, settled.evaluation.patience) == (200, 1.5, 7)
-    assert (settled.training.seed, settled.model) == (3, STORED.model)
+    resumed = resumed_config(tmp_path, stored, said)
+    assert (resumed.training.max_steps, resumed.training.max_minutes, resumed.evaluation.patience) == (200, 1.5, 7)
+    assert (resumed.training.seed, resumed.model) == (3, stored.model)
 
 
 @pytest.mark.parametrize(
@@ -175,15 +184,15 @@ def test_what_may_change(tmp_path):
         (TrainConfig(model=Model(changes={"n_layers": 2})), "model.n_layers = 2: training began with the preset's"),
     ],
 )
-def test_what_may_not(tmp_path, said, words):
-    assert refusal(InputError, settle, tmp_path, STORED, said) == (
+def test_what_may_not_change(tmp_path, stored, said, words):
+    assert refusal(InputError, resumed_config, tmp_path, stored, said) == (
         f"cannot go on in {tmp_path} with {words}; leave it out, or name a new folder with --out."
     )
 
 
-def test_a_cosine_ends_where_it_was_to_end(tmp_path):
-    stored = TrainConfig(training=Training(max_steps=100, schedule="cosine"))
-    assert refusal(InputError, settle, tmp_path, stored, TrainConfig(training=Training(max_steps=200))) == (
+def test_the_last_step_of_a_cosine_may_not_change(tmp_path, settled):
+    said = TrainConfig(training=Training(max_steps=200))
+    assert refusal(InputError, resumed_config, tmp_path, settled(schedule="cosine"), said) == (
         f"cannot go on in {tmp_path} with another training.max_steps than 100: the cosine schedule ends there; "
         "name a new folder with --out."
     )

@@ -7,29 +7,30 @@ from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.text.vocabulary import PAD
-from regard.training import projected_loss as projected
+from regard.training import projected_loss
 from regard.training.projected_loss import ProjectedLoss
 
 TOKENS, VOCABULARY, WIDTH = 23, 31, 7
-once_or_twice = pytest.mark.parametrize(("readings", "r_drop"), [(1, 0.0), (2, 5.0)])
+with_and_without_r_drop = pytest.mark.parametrize(("n_predictions", "r_drop"), [(1, 0.0), (2, 5.0)])
 
 
 @pytest.fixture(params=[1, 5, 23, 100])
 def parts(request, monkeypatch):
-    """So many tokens at once."""
-    monkeypatch.setattr(projected, "LEAST_PREDICTIONS", request.param)
-    monkeypatch.setitem(projected.AT_ONCE, "cpu", 1)
+    """The number of tokens at a time."""
+    monkeypatch.setattr(projected_loss, "LEAST_PREDICTIONS", request.param)
+    monkeypatch.setitem(projected_loss.AT_ONCE, "cpu", 1)
 
 
 @pytest.fixture
 def given(normal):
-    """given(float64) are vectors of one reading or more, the projection, and labels of which every third is padding."""
+    """given(float64) returns vectors, the projection, and labels of which every third is padding."""
 
-    def tensors(dtype=torch.float32, readings=1):
-        sizes = (readings, TOKENS, WIDTH), (VOCABULARY, WIDTH), (VOCABULARY,)
-        labels = torch.randint(1, VOCABULARY, (TOKENS,), generator=torch.Generator().manual_seed(1))
+    def tensors(dtype=torch.float32, n_predictions=1, sizes=(TOKENS, VOCABULARY, WIDTH)):
+        tokens, vocabulary, width = sizes
+        labels = torch.randint(1, vocabulary, (tokens,), generator=torch.Generator().manual_seed(1))
         labels[::3] = PAD
-        return [normal(*size, dtype=dtype).requires_grad_() for size in sizes], labels
+        shapes = (n_predictions, tokens, width), (vocabulary, width), (vocabulary,)
+        return [normal(*shape, dtype=dtype).requires_grad_() for shape in shapes], labels
 
     return tensors
 
@@ -64,21 +65,22 @@ def test_it_is_torchs_loss_of_all_logits(given, smoothing):
 @pytest.mark.usefixtures("parts")
 @pytest.mark.parametrize("r_drop", [0.5, 5.0])
 def test_r_drop_is_torchs_too(given, r_drop):
-    tensors, labels = given(torch.float64, readings=2)
+    tensors, labels = given(torch.float64, n_predictions=2)
     expected = gradients(torchs, tensors, labels, 0.1, r_drop, times=3.0)
     assert_close(gradients(ProjectedLoss.apply, tensors, labels, 0.1, r_drop, times=3.0), expected)
 
 
+@pytest.mark.parametrize("parts", [2, 100], indirect=True)
 @pytest.mark.usefixtures("parts")
-@once_or_twice
-def test_gradcheck(given, readings, r_drop):
-    tensors, labels = given(torch.float64, readings)
+@with_and_without_r_drop
+def test_gradcheck(given, n_predictions, r_drop):
+    tensors, labels = given(torch.float64, n_predictions, sizes=(5, 7, 3))
     assert torch.autograd.gradcheck(lambda *tensors: ProjectedLoss.apply(*tensors, labels, 0.1, r_drop), tensors)
 
 
-@once_or_twice
-def test_large_logits_overflow_nowhere(given, readings, r_drop):
-    tensors, labels = given(torch.float64, readings)
+@with_and_without_r_drop
+def test_large_logits_overflow_nowhere(given, n_predictions, r_drop):
+    tensors, labels = given(torch.float64, n_predictions)
     tensors = [(tensor * 300).detach().requires_grad_() for tensor in tensors]
     expected = gradients(torchs, tensors, labels, 0.1, r_drop)
     assert_close(gradients(ProjectedLoss.apply, tensors, labels, 0.1, r_drop), expected)
@@ -86,9 +88,9 @@ def test_large_logits_overflow_nowhere(given, readings, r_drop):
 
 
 @pytest.mark.usefixtures("parts")
-@once_or_twice
-def test_what_padding_predicts_does_not_matter(given, readings, r_drop):
-    tensors, labels = given(readings=readings)
+@with_and_without_r_drop
+def test_what_padding_predicts_does_not_matter(given, n_predictions, r_drop):
+    tensors, labels = given(n_predictions=n_predictions)
     before = gradients(ProjectedLoss.apply, tensors, labels, 0.1, r_drop)
     with torch.no_grad():
         tensors[0][:, labels == PAD] *= 100
@@ -98,10 +100,10 @@ def test_what_padding_predicts_does_not_matter(given, readings, r_drop):
     assert after[1][:, labels != PAD].any(dim=-1).all()
 
 
-@once_or_twice
-def test_it_is_the_same_again(given, readings, r_drop):
+@with_and_without_r_drop
+def test_it_is_the_same_again(given, n_predictions, r_drop):
     """The same bits: a training that goes on takes the same steps."""
-    tensors, labels = given(readings=readings)
+    tensors, labels = given(n_predictions=n_predictions)
     once, again = (gradients(ProjectedLoss.apply, tensors, labels, 0.1, r_drop) for _ in range(2))
     assert all(map(torch.equal, once, again))
 
@@ -117,11 +119,11 @@ class Largest(TorchDispatchMode):
         return made
 
 
-@once_or_twice
-def test_all_logits_are_never_there(given, readings, r_drop, monkeypatch):
-    monkeypatch.setattr(projected, "LEAST_PREDICTIONS", 5)
-    monkeypatch.setitem(projected.AT_ONCE, "cpu", 12 * VOCABULARY)
-    tensors, labels = given(readings=readings)
+@with_and_without_r_drop
+def test_all_logits_are_never_there(given, n_predictions, r_drop, monkeypatch):
+    monkeypatch.setattr(projected_loss, "LEAST_PREDICTIONS", 5)
+    monkeypatch.setitem(projected_loss.AT_ONCE, "cpu", 12 * VOCABULARY)
+    tensors, labels = given(n_predictions=n_predictions)
     with Largest() as largest:
         gradients(ProjectedLoss.apply, tensors, labels, 0.1, r_drop)
     assert largest.size == 12 * VOCABULARY
@@ -136,11 +138,11 @@ def test_without_a_backward_pass_there_are_no_gradients(given):
 
 
 @pytest.mark.usefixtures("parts")
-@once_or_twice
+@with_and_without_r_drop
 @pytest.mark.parametrize("autocast", [True, False])
-def test_bfloat16_is_as_near_as_torchs(given, autocast, readings, r_drop):
+def test_bfloat16_is_as_near_as_torchs(given, autocast, n_predictions, r_drop):
     """Under autocast parameters and gradients are of float32, else all is bfloat16; the sums are of float32."""
-    exact, labels = given(torch.float64, readings)
+    exact, labels = given(torch.float64, n_predictions)
     tensors = [t.detach().to(torch.float32 if autocast else torch.bfloat16).requires_grad_() for t in exact]
     rounded = [t.detach().bfloat16().double().requires_grad_() for t in exact]
     expected = gradients(torchs, rounded, labels, 0.1, r_drop)

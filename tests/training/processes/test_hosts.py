@@ -16,7 +16,7 @@ import pytest
 from safetensors.torch import load_file
 from torch.testing import assert_close
 
-from regard.training.settings.toml_file import as_toml
+from regard.training.settings.settings_file import as_toml
 from regard.training.train import train
 
 pytestmark = pytest.mark.skipif(

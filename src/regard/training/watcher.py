@@ -1,4 +1,4 @@
-"""What a training tells whoever watches: a live line on a terminal, plain lines elsewhere, all on the error stream."""
+"""The progress of a training as it is shown: a live line on a terminal, plain lines elsewhere, on standard error."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from types import TracebackType
 from typing import Any
 
 PLAIN_EVERY = 10
-"""Lines of the log for each plain line, where nobody watches live."""
+"""The number of reports for each plain line, if standard error is not a terminal."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Standing:
-    """What there is to show after some steps."""
+class Progress:
+    """The state of a training at a line of its log."""
 
     step: int
     max_steps: int
@@ -20,13 +20,13 @@ class Standing:
     learning_rate: float
     tokens_per_second: float
     left_seconds: float
-    """To the last step, or to the limit in minutes where that comes first."""
+    """The time to the last step, or to the limit in minutes if that comes first."""
 
     best: str
-    """The best on the dev pairs so far, in words."""
+    """The best result on the dev pairs, in words."""
 
     def words(self) -> str:
-        """The numbers in a line."""
+        """Return one line with all numbers."""
         words = (
             f"step {self.step:,}/{self.max_steps:,}",
             f"epoch {self.epoch + 1}",
@@ -40,7 +40,7 @@ class Standing:
 
 
 class Watcher:
-    """Somebody who is told how a training goes; this one says nothing, and is what others are made from."""
+    """A listener to the progress of a training. This base class shows nothing; subclasses override its methods."""
 
     def __enter__(self) -> "Watcher":
         return self
@@ -51,20 +51,20 @@ class Watcher:
         return None
 
     def say(self, text: str) -> None:
-        """Something happened."""
+        """Receive a message that stays."""
 
-    def works(self, text: str) -> None:
-        """Something is being done that takes its time."""
+    def busy(self, text: str) -> None:
+        """Receive the name of a task that takes time."""
 
-    def stands(self, standing: Standing) -> None:
-        """Some steps were taken."""
+    def progress(self, progress: Progress) -> None:
+        """Receive the progress at a line of the log."""
 
-    def judged(self, entry: Mapping[str, Any]) -> None:
-        """The dev pairs were translated; the entry is the log's."""
+    def evaluated(self, entry: Mapping[str, Any]) -> None:
+        """Receive the log's entry of an evaluation."""
 
 
 class Terminal(Watcher):
-    """A live line at the foot of the terminal, with what happened above it; plain lines where it is no terminal."""
+    """A live line at the foot of a terminal with messages above it, or plain lines without a terminal."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -78,7 +78,7 @@ class Terminal(Watcher):
             disable=not self.console.is_terminal,
         )
         self.task = self.live.add_task("starting", total=None)
-        self.seen = 0
+        self.n_reports = 0
 
     def __enter__(self) -> "Watcher":
         self.live.start()
@@ -90,27 +90,27 @@ class Terminal(Watcher):
         self.live.stop()
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line."""
         self.console.print(text, markup=False)
 
-    def works(self, text: str) -> None:
-        """The live line says so."""
+    def busy(self, text: str) -> None:
+        """Show the task in the live line."""
         self.live.update(self.task, total=None, description=text)
 
-    def stands(self, standing: Standing) -> None:
-        """The live line; elsewhere a plain one every so often."""
-        self.live.update(self.task, completed=standing.step, total=standing.max_steps, description=standing.words())
-        if not self.console.is_terminal and self.seen % PLAIN_EVERY == 0:
-            self.say(standing.words())
-        self.seen += 1
+    def progress(self, progress: Progress) -> None:
+        """Update the live line; without a terminal, print every tenth report."""
+        self.live.update(self.task, completed=progress.step, total=progress.max_steps, description=progress.words())
+        if not self.console.is_terminal and self.n_reports % PLAIN_EVERY == 0:
+            self.say(progress.words())
+        self.n_reports += 1
 
-    def judged(self, entry: Mapping[str, Any]) -> None:
-        """How good it is, and a sentence to see it by."""
+    def evaluated(self, entry: Mapping[str, Any]) -> None:
+        """Print the BLEU and loss of an evaluation, and one sentence with its translation."""
         mean = f" (mean of {entry['averaged']})" if entry["averaged"] > 1 else ""
-        verdict = "the best so far" if entry["is_best"] else f"the best was step {entry['best_step']:,}"
+        best = "the best so far" if entry["is_best"] else f"the best was step {entry['best_step']:,}"
         self.say(
             f"step {entry['step']:,}: BLEU {entry['dev_bleu']:.1f}, loss {entry['dev_loss_nats']:.3f} "
-            f"on the dev pairs{mean}, {verdict}"
+            f"on the dev pairs{mean}, {best}"
         )
         sample = entry["sample"]
         for name in ("source", "translation", "reference"):
@@ -118,7 +118,7 @@ class Terminal(Watcher):
 
 
 def clock(seconds: int | float) -> str:
-    """A time as people read it.
+    """Return a duration in hours, minutes and seconds.
 
     >>> clock(75), clock(7322)
     ('1:15', '2:02:02')

@@ -1,4 +1,4 @@
-"""Several processes train as one does, whether each has the whole model or they share it out.
+"""Several processes train as one does, whether each has the whole model or a shard of it.
 
 All trainings of two processes are started at once, by `accelerate launch`, as each start takes seconds; torchrun starts
 those of test_hosts.py.
@@ -19,10 +19,10 @@ from torch import nn
 from torch.testing import assert_close
 
 from regard import InputError
-from regard.training.processes.processes import Processes
-from regard.training.settings.config import Model, VocabularySettings
-from regard.training.settings.toml_file import as_toml
-from regard.training.store.log import read_log
+from regard.training.processes.process_group import Processes
+from regard.training.settings.settings_file import as_toml
+from regard.training.settings.train_config import Model, VocabularySettings
+from regard.training.store.training_log import read_log
 from regard.training.train import train
 
 LAST = "checkpoints/step-7"
@@ -33,10 +33,12 @@ TOGETHER = """
 import json, os, sys
 from pathlib import Path
 import torch
+
+os.fsync = lambda file: None
 from torch import nn
 from regard.training.loss import TeacherForced
-from regard.training.processes.processes import Processes
-from regard.training.settings.toml_file import read_config
+from regard.training.processes.process_group import Processes
+from regard.training.settings.settings_file import read_config
 from regard.training.train import train
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
@@ -50,12 +52,12 @@ for name in sys.argv[4:]:
         print(json.dumps([trained.step, trained.reason]), file=file)
 os.environ["ACCELERATE_USE_FSDP"] = "true"
 with Processes.start(torch.device("cpu"), "float32") as processes:
-    for share_out in (None, True, False):
+    for sharded in (None, True, False):
         sizes = TransformerConfig.preset("tiny", n_source_tokens=97, n_target_tokens=97, n_layers=1)
-        module = processes.wrap(TeacherForced(Transformer(sizes), 0.1), share_out)
+        module = processes.wrap(TeacherForced(Transformer(sizes), 0.1), sharded)
         here = sum(p.to_local().numel() if hasattr(p, "to_local") else p.numel() for p in module.parameters())
         all_of_it = sum(p.numel() for p in module.parameters())
-        (work / f"held-{share_out}-{processes.rank}.json").write_text(json.dumps(here / all_of_it))
+        (work / f"held-{sharded}-{processes.rank}.json").write_text(json.dumps(here / all_of_it))
 """
 
 JOBS = {
@@ -163,14 +165,14 @@ def test_two_processes_train_as_one(together, alone, kind, folder):
     assert_like(alone(kind), together / folder)
 
 
-def test_shared_out_training_goes_on_exactly(together):
+def test_sharded_training_resumes_exactly(together):
     """Stopped after three steps and taken up again by as many processes."""
     for name in EXACT[:2]:
         assert (together / "shared" / name).read_bytes() == (together / "again" / name).read_bytes(), name
 
 
-def test_one_process_takes_up_what_several_shared_out(together, alone, settings):
-    """Checkpoints are whole: a training may go on with any number of processes, shared out or not."""
+def test_one_process_resumes_what_several_sharded(together, alone, settings):
+    """Checkpoints are whole: a training may be resumed by any number of processes, sharded or not."""
     train(together / "a.en", together / "a.ko", together / "stopped", settings["whole"])
     assert_like(alone("whole"), together / "stopped")
 
@@ -183,11 +185,11 @@ def test_time_is_over_for_all_at_once(together):
         assert [json.loads(life) for life in lives] == [ended, ended]
 
 
-@pytest.mark.parametrize(("share_out", "least", "most"), [("None", 0.4, 0.6), ("True", 0.4, 0.6), ("False", 1, 1)])
-def test_each_holds_its_share(together, share_out, least, most):
+@pytest.mark.parametrize(("sharded", "least", "most"), [("None", 0.4, 0.6), ("True", 0.4, 0.6), ("False", 1, 1)])
+def test_each_holds_its_share(together, sharded, least, most):
     """Where the settings do not say, Accelerate's config does; here it asks for FSDP."""
-    held = [json.loads((together / f"held-{share_out}-{rank}.json").read_text()) for rank in (0, 1)]
-    assert sum(held) == pytest.approx(2 if share_out == "False" else 1)
+    held = [json.loads((together / f"held-{sharded}-{rank}.json").read_text()) for rank in (0, 1)]
+    assert sum(held) == pytest.approx(2 if sharded == "False" else 1)
     assert all(least <= share <= most for share in held)
 
 

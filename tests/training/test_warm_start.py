@@ -1,4 +1,4 @@
-"""Training that begins with a translator: it has its parameters, and nothing about it is made otherwise."""
+"""Training that starts from a translator: it has its parameters, its model and its vocabularies."""
 
 import os
 import shutil
@@ -10,22 +10,21 @@ import torch
 from safetensors.torch import load_file
 
 from regard import InputError
-from regard.training.console import Watcher
-from regard.training.settings.config import Training
-from regard.training.settings.toml_file import read_config
+from regard.training.settings.settings_file import read_config
+from regard.training.settings.train_config import Training
 from regard.training.train import train
+from regard.training.watcher import Watcher
 from regard.translation.translator_folder import read_translator
 
 
 @pytest.fixture(params=["transformer", "recurrent"])
-def first(request, tmp_path, texts, quick):
+def first(request, quick, trained):
     """A translator that has learned a little."""
-    train(*texts, tmp_path / "first", quick(kind=request.param))
-    return tmp_path / "first"
+    return trained(quick(kind=request.param), "first")
 
 
 def onwards(settings, folder, **training):
-    """Settings that say no more than what to begin with, and how much to learn."""
+    """Settings of the translator to start from and the steps to take."""
     usual = {"max_steps": 1, "batch_tokens": 150, "warmup_steps": 0, "schedule": "constant"}
     return replace(
         settings,
@@ -53,10 +52,10 @@ def test_it_begins_with_parameters_model_and_vocabularies(tmp_path, texts, quick
 
 def test_it_learns_on_and_is_resumed_exactly_without_the_first_folder(tmp_path, texts, quick, first):
     class Stopper(Watcher):
-        def stands(self, standing):
+        def progress(self, progress):
             import signal
 
-            if standing.step == 2:
+            if progress.step == 2:
                 signal.raise_signal(signal.SIGINT)
 
     config = onwards(quick(), first, max_steps=6)

@@ -1,9 +1,8 @@
-"""A training's folder: whose it is, and which settings it has.
+"""The folder of a training: its lock, the checksums of its texts, and its settings.
 
-`training.lock` is held for as long as a training goes on. `training.json` says that the folder is a training's, with
-the sizes and checksums of the texts; a folder without it that has anything but the lock is somebody else's.
-`config.toml` has every setting once they are derived, and those stay: what is said anew must be the same, but for the
-few that change only when training ends, and how often it speaks and saves.
+A running training holds `training.lock`. `training.json` marks the folder of a training, and has the sizes and
+checksums of the texts; a folder that has other files and no `training.json` is refused. `config.toml` has all
+settings, derived settings included. A training is resumed with the same settings, except those of `MAY_CHANGE`.
 """
 
 import json
@@ -17,9 +16,10 @@ from filelock import FileLock, Timeout
 
 from regard.atomic_files import write_whole
 from regard.errors import InputError, reason
-from regard.training.settings.config import Section, TrainConfig
-from regard.training.settings.toml_file import as_toml, read_config
-from regard.training.store.files import facts
+from regard.training.settings.settings_file import as_toml, read_config
+from regard.training.settings.settled_config import SettledConfig, complete
+from regard.training.settings.train_config import Section, TrainConfig
+from regard.training.store.checksums import checksum
 
 FORMAT = "regard training"
 VERSION = 1
@@ -33,60 +33,57 @@ MAY_CHANGE = {
     "evaluation.log_steps",
     "evaluation.save_minutes",
 }
-"""The settings that may be changed when a training goes on."""
+"""The settings that may change when training is resumed: when it ends, and how often it logs and saves."""
 
 CHECKED_BY_CONTENT = {"data.dev_source", "data.dev_target"}
-"""Settings that name files, which may lie elsewhere now."""
+"""Settings that name files; the files may have moved, since their checksums are compared."""
 
 
 def claim(folder: Path, texts: Mapping[str, Path], training: ExitStack | None = None) -> None:
-    """Take a new folder for a training on some texts, or make sure that it is theirs.
+    """Create the folder of a training on some texts, or check that an existing folder belongs to these texts.
 
     Args:
-        folder: made where there is none.
-        texts: by what they are: source, target, and maybe dev source and dev target.
-        training: for as long as it is open, nobody else can claim the folder; None for a process of that training.
+        folder: the folder, which is created if it does not exist.
+        texts: the files by role: source, target, and maybe dev source and dev target.
+        training: the stack that holds the folder's lock until it closes; None = another process of this training holds
+            the lock.
 
     Raises:
-        InputError: a text cannot be read, the folder is somebody else's, or it is of other texts.
+        InputError: a text cannot be read, or the folder belongs to another training, to other texts or to no training.
     """
-    found = {name: facts_of_text(path) for name, path in texts.items()}
+    checksums = {name: text_checksum(path) for name, path in texts.items()}
     about = folder / ABOUT
     with usable(folder):
         if about.exists():
-            said = read_about(about)
-            keep_others_out(folder, training)
-            for left in folder.rglob(".*.writing"):  # by a run that was killed
-                if left.is_file():
-                    left.unlink()
+            earlier_checksums = read_about(about)
+            hold_lock(folder, training)
+            for incomplete in folder.rglob(".*.writing"):  # of a run that was killed
+                if incomplete.is_file():
+                    incomplete.unlink()
             if (folder / CONFIG).exists():
-                refuse_other_texts(folder, said, found, texts)
+                refuse_other_texts(folder, earlier_checksums, checksums, texts)
                 return
         else:
             make_folder(folder)
-            keep_others_out(folder, training)
-        content = json.dumps({"format": FORMAT, "version": VERSION, "texts": found}, indent=1)
+            hold_lock(folder, training)
+        content = json.dumps({"format": FORMAT, "version": VERSION, "texts": checksums}, indent=1)
         write_whole(about, content)
 
 
 @contextmanager
 def usable(folder: Path) -> Iterator[None]:
-    """Whatever keeps a folder from being read or written is said in words.
-
-    Raises:
-        InputError: something does.
-    """
+    """Turn an OSError of the block into an InputError that names the folder."""
     try:
         yield
     except OSError as error:
         raise InputError(f"cannot train in {folder}: {reason(error)}; name another folder with --out.") from error
 
 
-def keep_others_out(folder: Path, training: ExitStack | None) -> None:
-    """Hold the folder's lock until a training ends, however it ends.
+def hold_lock(folder: Path, training: ExitStack | None) -> None:
+    """Hold the folder's lock until the stack closes.
 
     Raises:
-        InputError: another training holds it.
+        InputError: another training holds the lock.
     """
     if training is None:
         return
@@ -99,31 +96,39 @@ def keep_others_out(folder: Path, training: ExitStack | None) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder of a new training.
+    """Create the folder of a new training.
 
     Raises:
-        InputError: there is something in it.
+        InputError: the folder has files already.
     """
     folder.mkdir(parents=True, exist_ok=True)
     names = (path.name for path in folder.iterdir())
     others = sorted(name for name in names if name != LOCK and not name.endswith(".writing"))
     if others:
-        some = ", ".join(others[:3] + ["…"] * (len(others) > 3))
+        shown = ", ".join(others[:3] + ["…"] * (len(others) > 3))
         raise InputError(
-            f"{folder} is not empty and is not a training's folder: it has {some}; name a new folder with --out."
+            f"{folder} is not empty and is not a training's folder: it has {shown}; name a new folder with --out."
         )
 
 
-def facts_of_text(path: Path) -> dict[str, Any]:
-    """Size and checksum of a text."""
+def text_checksum(path: Path) -> dict[str, Any]:
+    """Return the size and checksum of a text.
+
+    Raises:
+        InputError: the text cannot be read.
+    """
     try:
-        return facts(path)
+        return checksum(path)
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}.") from error
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """What a training's folder says that it is."""
+    """Return the checksums of the texts that training.json has.
+
+    Raises:
+        InputError: the file is damaged, or of a version that this regard cannot read.
+    """
     try:
         about = json.loads(path.read_bytes())
         kind, version, texts = about["format"], about["version"], about["texts"]
@@ -135,59 +140,59 @@ def read_about(path: Path) -> dict[str, Any]:
 
 
 def refuse_other_texts(
-    folder: Path, before: Mapping[str, Any], found: Mapping[str, Any], texts: Mapping[str, Path]
+    folder: Path, before: Mapping[str, Any], now: Mapping[str, Any], texts: Mapping[str, Path]
 ) -> None:
-    """Refuse to go on with other texts than training began with."""
-    for name in (*texts, *(before.keys() - found.keys())):
-        if before.get(name) == found.get(name):
+    """Raise InputError if the checksums of the texts differ from those that training began with."""
+    for name in (*texts, *(before.keys() - now.keys())):
+        if before.get(name) == now.get(name):
             continue
-        if name in before and name in found:
+        if name in before and name in now:
             words = f"the {name} text {texts[name]} is not the one that training began with"
         else:
             words = f"there was {'a' if name in before else 'no'} {name} text when training began"
         raise InputError(f"cannot go on in {folder}: {words}; give the same files, or name a new folder with --out.")
 
 
-def stored_config(folder: Path) -> TrainConfig | None:
-    """The settings of a training that has begun; None = it has not, or the folder is somebody else's.
+def stored_config(folder: Path) -> SettledConfig | None:
+    """Return the settings of a training that has begun; None = the folder has none.
 
     Raises:
-        InputError: they cannot be read.
+        InputError: the settings cannot be read, or one is missing.
     """
     path = folder / CONFIG
     with usable(folder):
-        return read_config(path) if (folder / ABOUT).exists() and path.exists() else None
+        return complete(read_config(path)) if (folder / ABOUT).exists() and path.exists() else None
 
 
-def write_config(folder: Path, config: TrainConfig) -> None:
-    """Write the settings of a training down."""
+def write_config(folder: Path, config: SettledConfig) -> None:
+    """Write the settings of a training to its folder."""
     write_whole(folder / CONFIG, as_toml(config))
 
 
-def settle(folder: Path, stored: TrainConfig, said: TrainConfig) -> TrainConfig:
-    """The settings of a training that goes on: those stored, and what may be changed of those said.
+def resumed_config(folder: Path, stored: SettledConfig, said: TrainConfig) -> SettledConfig:
+    """Return the settings of a training that is resumed: the stored ones, with those changes that are allowed.
 
-    What is said as it is by default is not taken for said.
+    A setting that the user left at its default is not a change.
 
     Raises:
-        InputError: something else is said than what training began with.
+        InputError: a setting differs from the stored one and may not change.
     """
     default = TrainConfig()
     sections: dict[str, Any] = {}
     for section in fields(TrainConfig):
         before, now, usual = (getattr(config, section.name) for config in (stored, said, default))
-        sections[section.name] = settle_section(folder, section.name, before, now, usual)
-    settled = TrainConfig(**sections)
-    if settled.training.schedule == "cosine" and settled.training.max_steps != stored.training.max_steps:
+        sections[section.name] = resumed_section(folder, section.name, before, now, usual)
+    resumed = SettledConfig(**sections)
+    if resumed.training.schedule == "cosine" and resumed.training.max_steps != stored.training.max_steps:
         raise InputError(
             f"cannot go on in {folder} with another training.max_steps than {stored.training.max_steps}: "
             "the cosine schedule ends there; name a new folder with --out."
         )
-    return settled
+    return resumed
 
 
-def settle_section(folder: Path, name: str, before: Section, now: Section, usual: Section) -> Section:
-    """One section of the settings of a training that goes on."""
+def resumed_section(folder: Path, name: str, before: Section, now: Section, usual: Section) -> Section:
+    """Return a section of the settings of a training that is resumed."""
     changed = {}
     for setting in fields(before):  # type: ignore[arg-type]
         key, path = setting.name, f"{name}.{setting.name}"
@@ -204,14 +209,14 @@ def settle_section(folder: Path, name: str, before: Section, now: Section, usual
 
 
 def refuse_other_changes(folder: Path, section: str, was: Mapping[str, Any], said: Mapping[str, Any]) -> None:
-    """Refuse to make the model other than it was."""
+    """Raise InputError if a setting of the model differs from the stored one."""
     for name, value in said.items():
         if was.get(name) != value:
             raise other_setting(folder, f"{section}.{name}", value, was.get(name, "the preset's"))
 
 
 def other_setting(folder: Path, path: str, said: Any, was: Any) -> InputError:
-    """The refusal of a setting that training did not begin with."""
+    """Return the error for a setting that training did not begin with."""
     return InputError(
         f"cannot go on in {folder} with {path} = {said}: training began with {was}; "
         "leave it out, or name a new folder with --out."

@@ -1,6 +1,6 @@
-"""How the learning rate goes: a factor of its peak at every step, steps counted from 1.
+"""Schedules of the learning rate: a factor of its peak at every step, steps counted from 1.
 
-Every schedule climbs to 1 in a straight line over `warmup_steps` first; then it stays, or falls.
+Every schedule first rises to 1 in a straight line over `warmup_steps`; then it stays or falls.
 """
 
 import math
@@ -10,14 +10,13 @@ from typing import Literal
 
 ScheduleName = Literal["inverse-square-root", "cosine", "constant"]
 
-
 Schedule = Callable[[int], float]
 """Step → factor of the peak learning rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class InverseSquareRoot:
-    """Falls with the square root of the step; it needs no end.
+    """The factor falls with the square root of the step; it does not depend on the last step.
 
         factor = min(step / warmup, √(warmup / step))
 
@@ -32,13 +31,13 @@ class InverseSquareRoot:
     warmup_steps: int
 
     def __call__(self, step: int) -> float:
-        """The factor at a step."""
-        return min(climb(step, self.warmup_steps), math.sqrt(max(self.warmup_steps, 1) / step))
+        """Return the factor at a step."""
+        return min(warmup(step, self.warmup_steps), math.sqrt(max(self.warmup_steps, 1) / step))
 
 
 @dataclass(frozen=True, slots=True)
 class Cosine:
-    """Falls along half a cosine to 0 at `max_steps`.
+    """The factor falls along half a cosine to 0 at `max_steps`.
 
         factor = (1 + cos(π (step - warmup) / (max_steps - warmup))) / 2
 
@@ -52,31 +51,31 @@ class Cosine:
     max_steps: int
 
     def __call__(self, step: int) -> float:
-        """The factor at a step."""
+        """Return the factor at a step."""
         if step < self.warmup_steps:
-            return climb(step, self.warmup_steps)
+            return warmup(step, self.warmup_steps)
         done = min((step - self.warmup_steps) / max(self.max_steps - self.warmup_steps, 1), 1.0)
         return (1 + math.cos(math.pi * done)) / 2
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Stays at its peak."""
+    """The factor stays 1."""
 
     warmup_steps: int
 
     def __call__(self, step: int) -> float:
-        """The factor at a step."""
-        return climb(step, self.warmup_steps)
+        """Return the factor at a step."""
+        return warmup(step, self.warmup_steps)
 
 
-def climb(step: int, warmup_steps: int) -> float:
-    """The straight line from 0 at step 0 to 1 at the end of the warm-up."""
+def warmup(step: int, warmup_steps: int) -> float:
+    """Return the factor in the warm-up: a straight line from 0 at step 0 to 1 at its end, and 1 afterwards."""
     return min(step / max(warmup_steps, 1), 1.0)
 
 
 def named_schedule(name: ScheduleName, warmup_steps: int, max_steps: int) -> Schedule:
-    """The schedule of a name."""
+    """Return the schedule of a name."""
     match name:
         case "inverse-square-root":
             return InverseSquareRoot(warmup_steps)

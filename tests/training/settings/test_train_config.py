@@ -7,9 +7,16 @@ import pytest
 from refusals import refusal
 
 from regard import InputError
-from regard.training.schedule import ScheduleName
-from regard.training.settings.config import Evaluation, Model, Precision, TrainConfig, Training, VocabularySettings
-from regard.training.settings.toml_file import SECTIONS, as_toml, parsed, read_config
+from regard.training.learning_rate import ScheduleName
+from regard.training.settings.settings_file import SECTIONS, as_toml, parse_change, read_config
+from regard.training.settings.train_config import (
+    Evaluation,
+    Model,
+    Precision,
+    TrainConfig,
+    Training,
+    VocabularySettings,
+)
 
 
 @pytest.mark.usefixtures("unhooked")
@@ -77,12 +84,12 @@ def test_every_precision_may_be_said(name):
     ],
 )
 def test_a_setting_on_the_command_line(change, expected):
-    assert parsed(change) == expected
+    assert parse_change(change) == expected
 
 
 @pytest.mark.parametrize("change", ["training.seed", "seed=3", "=3", ".seed=3", "training.=3"])
 def test_what_is_no_setting(change):
-    assert refusal(InputError, parsed, change) == (
+    assert refusal(InputError, parse_change, change) == (
         f"--set {change}: write section.name=value, e.g. --set training.seed=3."
     )
 

@@ -1,7 +1,7 @@
-"""The settings of a training, in five sections; None means "derive", and each field says from what.
+"""The settings that a user gives for a training, in five sections; None means "derive", and each field says from what.
 
-The sections are the tables of a TOML file: `training.seed` is the field `seed` of `[training]`. What None becomes
-for a corpus and a device is data too, in recipes.py; a training's folder has the result in config.toml.
+The sections are the tables of a TOML file: `training.seed` is the field `seed` of `[training]`. Recipes (recipes.py)
+derive the settings that are None and return a SettledConfig, which a training's folder keeps in config.toml.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from regard.errors import InputError
-from regard.training.schedule import ScheduleName
+from regard.training.learning_rate import ScheduleName
 
 Kind = Literal["transformer", "recurrent"]
 Metric = Literal["bleu", "loss"]
@@ -22,7 +22,7 @@ Plain = str | int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The numbers that a setting may be, both ends included."""
+    """The numbers that a setting allows, both ends included."""
 
     least: int | float
     most: int | float = inf
@@ -36,7 +36,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """The numbers larger than one."""
+    """The numbers greater than a limit."""
 
     below: int | float
 
@@ -52,10 +52,12 @@ CountOrZero = Annotated[int, Range(0)]
 Positive = Annotated[float, Above(0)]
 NotNegative = Annotated[float, Range(0)]
 Share = Annotated[float, Range(0, 0.99)]
+Length = Annotated[int, Range(2)]
+BatchTokens = Annotated[int, Range(8)]
 
 
 class Section:
-    """A table of settings that checks its values when it is made."""
+    """A table of settings, which checks its values when it is created."""
 
     __slots__ = ()
 
@@ -67,46 +69,46 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Data(Section):
-    """Which pairs are trained on, and which are kept apart to judge by."""
+    """The pairs to learn from, and the dev pairs, which evaluations use."""
 
     dev_source: str | None = None
-    """A file of source sentences to judge by; None = some pairs are taken out of the corpus."""
+    """A file with the source sentences of the dev pairs; None = the dev pairs are held out of the corpus."""
 
     dev_target: str | None = None
-    """Their translations, line by line."""
+    """A file with the translations of `dev_source`, line by line."""
 
     dev_pairs: Count | None = None
-    """How many pairs are taken out of the corpus to judge by; None = one in twenty, at most 1,000."""
+    """The number of dev pairs that are held out of the corpus; None = one in twenty, at most 1,000."""
 
-    max_tokens: Annotated[int, Range(2)] | None = None
-    """The longest sentence that is learned from, in pieces; a pair with a longer one is left out and counted. None =
-    256, or as many as the model has room for."""
+    max_tokens: Length | None = None
+    """The most pieces of a sentence to learn from; a pair with a longer one is left out and counted. None = 256, or the
+    model's max_tokens less one for the end of the sentence."""
 
     max_ratio: Annotated[float, Range(1)] = 9.0
-    """The largest ratio between the lengths of a pair's sentences; pairs past it are left out and counted."""
+    """The largest ratio between the lengths of a pair's sentences; other pairs are left out and counted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VocabularySettings(Section):
-    """The pieces that texts are cut into, by SentencePiece."""
+    """The pieces that SentencePiece cuts texts into."""
 
     n_tokens: Annotated[int, Range(16)] | None = None
-    """How many different pieces, in each vocabulary; None = as many as its text can teach."""
+    """The number of pieces in each vocabulary; None = as many as suit the text of each (vocabulary_size.py)."""
 
     joint: bool | None = None
-    """One vocabulary for both languages; None = yes where most letters of the two are the same."""
+    """One vocabulary for both languages; None = yes if the languages have at least half of their letters in common."""
 
     coverage: Annotated[float, Range(0.9, 1)] = 1.0
     """The share of the corpus's characters that get a piece; less than 1 for scripts of very many characters."""
 
     bpe_dropout: Annotated[float, Range(0, 1)] = 0.0
-    """The share of BPE's merges that are left out, drawn anew whenever a text to learn from is cut into pieces; 0.05
-    makes about a fifth more of them. Batches are made of the pieces without it, and so have more than batch_tokens."""
+    """The probability that a merge of BPE is skipped, in every epoch anew; 0.05 makes about a fifth more pieces.
+    Batches are filled by the pieces without dropout, and so have more than batch_tokens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Model(Section):
-    """What is trained."""
+    """The model to train."""
 
     kind: Kind = "transformer"
     """The Transformer, or a recurrent encoder and decoder with attention."""
@@ -115,96 +117,96 @@ class Model(Section):
     """The model's size by name: tiny, small, base, big; None = by the size of the corpus and the device."""
 
     start_from: str | None = None
-    """The folder of a translator to begin with: its vocabularies, its model, its parameters; None = a new one."""
+    """The folder of a translator whose vocabularies, model and parameters training begins with; None = a new model."""
 
     changes: Mapping[str, Plain | None] = field(default_factory=dict)
-    """What is other than in the preset, by the names of TransformerConfig or RecurrentConfig: d_model, dropout, …"""
+    """Settings that differ from the preset, by their names in TransformerConfig or RecurrentConfig."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Training(Section):
-    """How parameters become better; where None, by the size of the corpus and the device."""
+    """The optimisation; a setting that is None follows from the size of the corpus and the device."""
 
     seed: Annotated[int, Range(0, 2**63 - 2)] = 1
-    """Every draw follows from it: first parameters, the order of the pairs, dropout."""
+    """The seed of all random numbers: initial parameters, the order of the pairs, dropout."""
 
-    batch_tokens: Annotated[int, Range(8)] | None = None
-    """Tokens of a batch on its larger side, padding counted, shared by all processes."""
+    batch_tokens: BatchTokens | None = None
+    """The most tokens of a batch on its larger side, padding counted; all processes share a batch."""
 
     accumulate: Count = 1
-    """Batches whose gradients are added up before a step: accumulate · batch_tokens tokens a step."""
+    """The number of batches whose gradients are added up before a step: accumulate · batch_tokens tokens a step."""
 
     learning_rate: Positive | None = None
     """The peak of the learning rate."""
 
     schedule: ScheduleName | None = None
-    """How the learning rate goes after its climb."""
+    """The course of the learning rate after the warm-up."""
 
     warmup_steps: CountOrZero | None = None
-    """Steps in which the learning rate climbs to its peak."""
+    """The number of steps in which the learning rate rises to its peak."""
 
     label_smoothing: Share = 0.1
-    """The share of every label that is spread over all tokens."""
+    """The share of every label's probability that is spread over all tokens."""
 
     r_drop: NotNegative = 0.0
-    """R-Drop's α: how strongly two predictions of a pair, read with different draws of dropout, are pulled together; 5
-    is usual for translation, 0 = every pair is read once. A step takes about twice as long."""
+    """R-Drop's α, the weight of the divergence between two predictions of a pair with different dropout; 5 is usual for
+    translation, 0 = one prediction of each pair. With R-Drop a step takes about twice as long."""
 
     clip_norm: NotNegative = 1.0
-    """The largest norm of a step's gradient; longer ones are shortened to it; 0 = none is."""
+    """The largest norm of a step's gradient, to which longer gradients are scaled; 0 = no clipping."""
 
     weight_decay: NotNegative = 0.01
-    """AdamW's, for matrices; not for biases, norms and embeddings."""
+    """AdamW's weight decay, for matrices; biases, norms and embeddings do not decay."""
 
     max_steps: Count | None = None
-    """The step to stop after."""
+    """The number of steps after which training ends."""
 
     max_minutes: Positive | None = None
-    """The minutes to stop after, those of earlier runs counted; None = no limit."""
+    """The minutes after which training ends, earlier runs included; None = no limit."""
 
     precision: Precision | None = None
-    """What is multiplied in; None = bfloat16 on a GPU that has it, float32 elsewhere."""
+    """The type that matrices are multiplied in; None = bfloat16 on a GPU that has it, float32 elsewhere."""
 
     shard: bool | None = None
-    """Share parameters, gradients and the optimiser out over the processes, for a model too large for one device
-    (FSDP); None = where Accelerate's config asks for it."""
+    """Shard parameters, gradients and the optimiser's state over the processes (FSDP), for a model too large for one
+    device; None = if Accelerate's config asks for it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluation(Section):
-    """How and when a training is judged on the dev pairs, and what is kept."""
+    """The evaluations on the dev pairs, and the parameters that become the translator."""
 
     every_steps: Count | None = None
-    """Steps from one evaluation to the next; None = by the size of the corpus."""
+    """The number of steps from one evaluation to the next; None = by the size of the corpus."""
 
     pairs: Count = 200
-    """How many of the dev pairs are translated for BLEU; the loss is over all of them."""
+    """The number of dev pairs that are translated for BLEU; the loss is over all dev pairs."""
 
     metric: Metric = "bleu"
-    """What decides which parameters are best; where BLEU is equal, the loss does."""
+    """The metric of the best parameters; the loss decides if BLEU is equal."""
 
     keep: Kept = "best"
-    """Which parameters become the translator: the best, or those of the last evaluation. The best of many evaluations
-    is so by chance too; a schedule that ends low, such as cosine, is made for the last."""
+    """The parameters that become the translator: the best, or the last. Of many evaluations the best is partly so by
+    chance; a schedule that ends low, such as cosine, suits the last."""
 
     patience: Count | None = None
-    """Evaluations in a row, none of them better than all before in its metric or its loss, after which training stops;
-    None = by the size of the corpus."""
+    """The number of evaluations in a row, none better than all before in its metric or its loss, after which training
+    ends; None = by the size of the corpus."""
 
     average: Count = 5
-    """The parameters of so many latest evaluations are averaged; whichever has the lower dev loss, their mean or the
-    parameters as they are, is what is judged and kept."""
+    """The number of latest evaluations whose parameters are averaged. Each evaluation takes the mean or the current
+    parameters, whichever has the lower dev loss."""
 
     log_steps: Count = 50
-    """Steps from one line of the log to the next."""
+    """The number of steps from one line of the log to the next."""
 
     save_minutes: Positive = 10.0
-    """A checkpoint is saved at every evaluation, and after so many minutes without one."""
+    """The most minutes between checkpoints; every evaluation saves one as well."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainConfig:
-    """Everything about a training but its two files, its folder and its device.
+    """All settings of a training except its two files, its folder and its device.
 
     >>> TrainConfig(training=Training(seed=3)).training.seed
     3
@@ -227,16 +229,12 @@ class TrainConfig:
 
 
 def name_of(section: type) -> str:
-    """The table of a section, e.g. vocabulary."""
-    return next(name for name, hint in get_type_hints(TrainConfig).items() if hint is section)
+    """Return the name of a section's table, e.g. vocabulary."""
+    return next(name for name, hint in get_type_hints(TrainConfig).items() if issubclass(section, hint))
 
 
 def check(value: Any, hint: Any, name: str) -> None:
-    """Refuse a value that is not of a setting's type, or not in its range.
-
-    Raises:
-        InputError: it is not; the message says what may be.
-    """
+    """Raise InputError unless a value has the type of its setting and is in its range."""
     kinds = [kind for kind in alternatives(hint) if kind is not type(None)]
     if value is None and len(kinds) < len(alternatives(hint)):
         return
@@ -254,7 +252,7 @@ def check(value: Any, hint: Any, name: str) -> None:
 
 
 def alternatives(hint: Any) -> tuple[Any, ...]:
-    """The types of a union, or the one type."""
+    """Return the types of a union, or the type itself if it is not a union."""
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
@@ -262,12 +260,14 @@ TYPE_WORDS = {int: "a whole number", float: "a number", bool: "true or false", s
 
 
 def refuse_type(name: str, value: Any, kind: type) -> None:
-    """Refuse a value of another type; a whole number is a number, but true is not 1."""
+    """Raise InputError unless a value has the type; a whole number is a number, but true is not 1."""
     if not (type(value) is kind or (kind is float and type(value) is int)):
         refuse(name, value, TYPE_WORDS[kind])
 
 
 def refuse(name: str, value: Any, allowed: str) -> None:
-    """Say what a setting got and what it takes."""
+    """Raise InputError with the value of a setting and the values it allows."""
+    if value is None:
+        raise InputError(f"{name} is missing: it must be {allowed}.")
     shown = str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else value
     raise InputError(f"{name} = {shown}: it must be {allowed}.")

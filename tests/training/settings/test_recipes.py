@@ -1,37 +1,35 @@
-"""The settings that nobody made: by the size of the corpus and the device, and never against what somebody said."""
+"""Recipes: settings that follow from the size of the corpus and the device, and never override what the user set."""
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from itertools import pairwise
 from math import isinf
 from typing import get_args
 
 import pytest
 import torch
+from refusals import refusal
 
 from regard import InputError
 from regard.training.data.survey import Survey
-from regard.training.settings.config import Data, Evaluation, Kind, Model, TrainConfig, Training, VocabularySettings
 from regard.training.settings.recipes import (
-    CAUTIOUS,
     LONGEST,
     RECIPES,
+    SAFE_RATE,
     chosen_recipe,
     default_precision,
-    derived,
-    with_longest,
-    with_steps,
+    longest_sentence,
+    settle,
+    settle_corpus,
 )
+from regard.training.settings.train_config import Evaluation, Kind, Model, TrainConfig, Training, VocabularySettings
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
 
-def survey(n_pairs=29_000, in_common=0.9):
-    """What is known of a corpus before its vocabularies are made."""
-    return Survey(n_pairs, in_common)
-
-
-def settled(config=TrainConfig(), recipe=RECIPES["cpu"][1], **corpus):  # noqa: B008 (frozen)
-    return derived(config, recipe, survey(**corpus), CPU)
+def settled(config=TrainConfig(), recipe=RECIPES["cpu"][1], n_batches=100, n_pairs=29_000, shared_letters=0.9):  # noqa: B008 (frozen)
+    """The settings for a corpus of some size."""
+    corpus_config = settle_corpus(config, recipe, Survey(n_pairs, shared_letters))
+    return settle(corpus_config, recipe, CPU, lambda batch_tokens: n_batches)
 
 
 @pytest.mark.parametrize("device", RECIPES)
@@ -54,27 +52,28 @@ def test_a_corpus_gets_the_first_that_it_is_small_enough_for(device):
 @pytest.mark.parametrize("kind", get_args(Kind))
 @pytest.mark.parametrize("recipe", [recipe for recipes in RECIPES.values() for recipe in recipes])
 def test_every_recipe_gives_settings_that_are_valid_and_complete(recipe, kind):
-    config = with_steps(settled(TrainConfig(model=Model(kind=kind)), recipe), recipe, batches_per_epoch=100)
+    config = settled(TrainConfig(model=Model(kind=kind)), recipe)
     assert config.model.preset == recipe.usual[kind].preset
-    for section in (config.training, config.evaluation, config.vocabulary):
-        unsaid = {setting.name for setting in fields(section) if getattr(section, setting.name) is None}
-        assert unsaid <= {"n_tokens", "max_minutes", "shard"}  # of which None says something itself
+    for section in (config.data, config.training, config.evaluation, config.vocabulary):
+        unset = {setting.name for setting in fields(section) if getattr(section, setting.name) is None}
+        assert unset <= {"dev_source", "dev_target", "n_tokens", "max_minutes", "shard"}  # None has a meaning there
     assert config.training.warmup_steps < config.training.max_steps
     assert config.evaluation.every_steps * config.evaluation.patience < config.training.max_steps
 
 
-def test_what_somebody_said_stays():
+def test_settings_of_the_user_stay():
     said = TrainConfig(
         model=Model(preset="tiny", changes={"dropout": 0.4, "share": "none"}),
         training=Training(learning_rate=7e-4, schedule="constant", batch_tokens=123, max_steps=77, warmup_steps=5),
         evaluation=Evaluation(patience=3, every_steps=11),
         vocabulary=VocabularySettings(joint=False),
     )
-    config = with_steps(settled(said), RECIPES["cpu"][1], batches_per_epoch=100)
-    assert config.model.changes["dropout"] == 0.4
-    assert config.vocabulary.joint is False
-    assert replace(config.training, precision=None) == said.training
-    assert config.evaluation == said.evaluation
+    config = settled(said)
+    assert config.model == said.model
+    for section in ("vocabulary", "training", "evaluation"):
+        for setting in fields(getattr(said, section)):
+            value = getattr(getattr(said, section), setting.name)
+            assert value in (None, getattr(getattr(config, section), setting.name)), setting.name
 
 
 @pytest.mark.parametrize(
@@ -83,28 +82,33 @@ def test_what_somebody_said_stays():
         (Model(), 5e-3),
         (Model(preset="tiny"), 5e-3),
         (Model(changes={"dropout": 0.2}), 5e-3),
-        (Model(preset="base"), CAUTIOUS),
-        (Model(changes={"d_model": 512}), CAUTIOUS),
+        (Model(preset="base"), SAFE_RATE),
+        (Model(changes={"d_model": 512}), SAFE_RATE),
         (Model(kind="recurrent"), 5e-3),
-        (Model(kind="recurrent", preset="base"), CAUTIOUS),
+        (Model(kind="recurrent", preset="base"), SAFE_RATE),
     ],
     ids=str,
 )
-def test_a_model_of_ones_own_choice_climbs_less_high(model, rate):
+def test_a_model_of_another_size_has_a_lower_peak(model, rate):
     assert settled(TrainConfig(model=model)).training.learning_rate == rate
 
 
-def test_a_rate_that_is_lower_already_stays():
+def test_a_lower_peak_stays():
     slow = RECIPES["cpu"][2]
-    assert slow.usual["transformer"].learning_rate == 1e-3 < CAUTIOUS
+    assert slow.usual["transformer"].learning_rate == 1e-3 < SAFE_RATE
     assert settled(TrainConfig(model=Model(preset="tiny")), slow).training.learning_rate == 1e-3
 
 
-@pytest.mark.parametrize(("in_common", "joint", "share"), [(0.9, True, "all"), (0.1, False, "target")])
-def test_languages_that_write_alike_share_a_vocabulary(in_common, joint, share):
-    config = settled(in_common=in_common)
+@pytest.mark.parametrize(("shared_letters", "joint", "share"), [(0.9, True, "all"), (0.1, False, "target")])
+def test_languages_with_the_same_letters_share_a_vocabulary(shared_letters, joint, share):
+    config = settled(shared_letters=shared_letters)
     assert config.vocabulary.joint is joint
     assert config.model.changes["share"] == share
+
+
+@pytest.mark.parametrize(("n_pairs", "dev_pairs"), [(1, 1), (20, 1), (21, 2), (29_000, 1_000), (10**7, 1_000)])
+def test_one_pair_in_twenty_is_held_out(n_pairs, dev_pairs):
+    assert settled(n_pairs=n_pairs).data.dev_pairs == dev_pairs
 
 
 @pytest.mark.parametrize(
@@ -119,22 +123,21 @@ def test_languages_that_write_alike_share_a_vocabulary(in_common, joint, share):
 )
 def test_steps_follow_from_passes_over_the_corpus(batches, accumulate, steps):
     recipe = RECIPES["cpu"][1]
-    config = with_steps(settled(TrainConfig(training=Training(accumulate=accumulate))), recipe, batches)
+    config = settled(TrainConfig(training=Training(accumulate=accumulate)), recipe, batches)
     assert config.training.max_steps == steps
     assert config.training.warmup_steps == min(recipe.warmup_steps, -(-steps // 10))
     assert config.evaluation.every_steps == -(-steps // 32)
 
 
 @pytest.mark.parametrize(("kind", "steps", "every"), [("transformer", 32 * 144, 144), ("recurrent", 30 * 144, 144)])
-def test_where_a_recipe_says_no_number_every_pass_is_judged(kind, steps, every):
-    recipe = RECIPES["cpu"][1]
-    config = with_steps(settled(TrainConfig(model=Model(kind=kind))), recipe, 144)
+def test_a_recipe_without_a_number_of_evaluations_has_one_after_every_epoch(kind, steps, every):
+    config = settled(TrainConfig(model=Model(kind=kind)), RECIPES["cpu"][1], 144)
     assert (config.training.max_steps, config.evaluation.every_steps) == (steps, every)
 
 
 def test_a_number_of_evaluations_is_kept():
     recipe = RECIPES["cpu"][0]
-    config = with_steps(settled(recipe=recipe), recipe, 100)
+    config = settled(recipe=recipe)
     assert config.training.max_steps == config.evaluation.every_steps * recipe.evaluations
 
 
@@ -142,13 +145,11 @@ def test_a_number_of_evaluations_is_kept():
     ("said", "room", "longest"), [(None, 1024, LONGEST), (None, LONGEST + 1, LONGEST), (None, 40, 39), (39, 40, 39)]
 )
 def test_a_sentence_and_its_end_fit_the_model(said, room, longest):
-    assert with_longest(TrainConfig(data=Data(max_tokens=said)), room).data.max_tokens == longest
+    assert longest_sentence(said, room) == longest
 
 
 def test_sentences_that_do_not_fit_the_model():
-    with pytest.raises(InputError) as refusal:
-        with_longest(TrainConfig(data=Data(max_tokens=40)), 40)
-    assert str(refusal.value) == (
+    assert refusal(InputError, longest_sentence, 40, 40) == (
         "data.max_tokens = 40 does not fit model.max_tokens = 40: the model needs room for a sentence's end as well; "
         "give data.max_tokens of at most 39, or leave it out, or give model.max_tokens of at least 41."
     )

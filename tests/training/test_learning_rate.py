@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 import torch
 
-from regard.training.schedule import Constant, Cosine, InverseSquareRoot, ScheduleName, named_schedule
+from regard.training.learning_rate import Constant, Cosine, InverseSquareRoot, ScheduleName, named_schedule
 
 
 def test_inverse_square_root_is_equation_3_scaled_to_a_peak_of_1():

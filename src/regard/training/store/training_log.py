@@ -1,4 +1,4 @@
-"""What a training writes down as it goes: a line of JSON for every so many steps, and TensorBoard's events.
+"""The log of a training: a line of JSON every `evaluation.log_steps` steps and at evaluations, and TensorBoard events.
 
 {"step": 400, "epoch": 3, "loss_nats": 2.1, "learning_rate": 0.001, "tokens_per_second": 9000, …}
 {"step": 400, "epoch": 3, "dev_loss_nats": 1.9, "dev_bleu": 31.2, "averaged": 5, "sample": {…}, …}
@@ -16,7 +16,7 @@ Entry = Mapping[str, Any]
 
 
 class Log:
-    """The log of a training in its folder; what an earlier run wrote past the step it is taken up at is forgotten."""
+    """The log of a training in its folder; entries of an earlier run after the step of the checkpoint are removed."""
 
     def __init__(self, folder: Path, step: int) -> None:
         self.path = folder / "log.jsonl"
@@ -26,7 +26,7 @@ class Log:
         self.events = event_writer(folder / "tensorboard", step)
 
     def add(self, entry: Entry) -> None:
-        """Write an entry, which has its step under `step`."""
+        """Append an entry, whose step is its value of `step`."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(f"{as_line(entry)}\n")
         if self.events is not None:
@@ -37,21 +37,21 @@ class Log:
                     self.events.add_text(name, f"{value['source']}\n\n{value['translation']}", entry["step"])
 
     def close(self) -> None:
-        """Write what is still held back."""
+        """Write the events that TensorBoard still buffers."""
         if self.events is not None:
             self.events.close()
 
 
 def as_line(entry: Entry) -> str:
-    """An entry as a line of JSON that people can read, whatever their script."""
+    """Return an entry as a line of JSON, with letters of all scripts unescaped."""
     return json.dumps(dict(entry), ensure_ascii=False)
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The entries of a log; a last line cut off by a killed run is left out.
+    """Return the entries of a log, without a last line that a killed run left incomplete.
 
     Raises:
-        InputError: it is not a log of ours.
+        InputError: a line of the file is not JSON.
     """
     if not path.exists():
         return []
@@ -63,7 +63,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def event_writer(folder: Path, step: int) -> Any:
-    """TensorBoard's writer; None where it is not installed. Events past the step are hidden by TensorBoard."""
+    """Return TensorBoard's writer, or None if TensorBoard is not installed; it hides earlier events after the step."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:

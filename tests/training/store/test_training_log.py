@@ -6,7 +6,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from regard import InputError
-from regard.training.store.log import Log, read_log
+from regard.training.store.training_log import Log, read_log
 
 SAMPLE = {"source": "a", "translation": "뱀", "reference": "뱀"}
 

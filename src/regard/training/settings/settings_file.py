@@ -15,40 +15,44 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from regard.errors import InputError, nearest, needs, reason
-from regard.training.settings.config import Model, Section, TrainConfig, check
+from regard.training.settings.train_config import Model, Section, TrainConfig, check
 from regard.translation.translator_folder import holds_translator, model_kinds, read_description
 
 SECTIONS: dict[str, type[Section]] = get_type_hints(TrainConfig)
-MEASURED = {"n_source_tokens", "n_target_tokens"}
-"""What a model's config takes from the vocabularies, so that nobody sets it."""
+VOCABULARY_SIZES = {"n_source_tokens", "n_target_tokens"}
+"""Fields of a model's config that follow from the vocabularies, and so are no settings."""
 
 Tables = dict[str, dict[str, Any]]
 
 
 def read_config(
-    file: Path | None = None, changes: Iterable[str] = (), given: Mapping[str, Mapping[str, Any]] | None = None
+    file: Path | None = None, changes: Iterable[str] = (), options: Mapping[str, Mapping[str, Any]] | None = None
 ) -> TrainConfig:
-    """The settings of a TOML file (or the defaults), changed by texts like `training.seed=3`.
+    """Return the settings of a TOML file (or the defaults), changed by texts like `training.seed=3`.
 
     Args:
-        file: None = only defaults.
-        changes: later ones win, and all win over the file.
-        given: more values, by section and name, that win over all; None is left out.
+        file: None = the defaults.
+        changes: changes override the file, and later changes override earlier ones.
+        options: values by section and name, which override the file and the changes; a value of None has no effect.
 
     Raises:
-        InputError: the file cannot be read, or a name or value is not a setting's.
+        InputError: the file cannot be read, or a name or a value is not valid.
     """
     tables = {} if file is None else read_tables(file)
     for change in changes:
-        section, name, value = parsed(change)
+        section, name, value = parse_change(change)
         tables.setdefault(section, {})[name] = value
-    for section, values in (given or {}).items():
+    for section, values in (options or {}).items():
         tables.setdefault(section, {}).update({name: value for name, value in values.items() if value is not None})
-    return config_of(tables)
+    return config_from_tables(tables)
 
 
 def read_tables(file: Path) -> Tables:
-    """The tables of a TOML file."""
+    """Return the tables of a TOML file.
+
+    Raises:
+        InputError: the file cannot be read, or is not TOML.
+    """
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -61,10 +65,10 @@ def read_tables(file: Path) -> Tables:
     return tables
 
 
-def parsed(change: str) -> tuple[str, str, Any]:
-    """`section.name=value` in its parts; a value that is no TOML is a text, so that quotes may be left out.
+def parse_change(change: str) -> tuple[str, str, Any]:
+    """Split `section.name=value`; a value that is not TOML is a text, so that quotes may be left out.
 
-    >>> parsed("training.seed=3"), parsed("model.kind=recurrent")
+    >>> parse_change("training.seed=3"), parse_change("model.kind=recurrent")
     (('training', 'seed', 3), ('model', 'kind', 'recurrent'))
     """
     path, equals, text = change.partition("=")
@@ -78,35 +82,36 @@ def parsed(change: str) -> tuple[str, str, Any]:
     return section, name, value
 
 
-def config_of(tables: Tables) -> TrainConfig:
-    """The settings that tables hold; what they leave out has its default."""
+def config_from_tables(tables: Tables) -> TrainConfig:
+    """Return the settings of TOML tables; a setting that is not in them has its default."""
     for name in tables:
         if name not in SECTIONS:
             close = nearest(name, list(SECTIONS), n=1)[0]
             raise InputError(f"there is no section of settings {name}; nearest: {close}.")
-    return TrainConfig(**{name: section_of(name, table) for name, table in tables.items()})  # type: ignore[arg-type]
+    return TrainConfig(**{name: section_from_table(name, table) for name, table in tables.items()})  # type: ignore[arg-type]
 
 
-def section_of(name: str, table: Mapping[str, Any]) -> Section:
-    """One section from its table."""
+def section_from_table(name: str, table: Mapping[str, Any]) -> Section:
+    """Return a section of the settings from its table."""
     if name == "model":
-        return model_of(table)
+        return model_from_table(table)
     for key in table:
         refuse_unknown(name, key, own_names(name))
     return SECTIONS[name](**table)
 
 
-def model_of(table: Mapping[str, Any]) -> Model:
-    """The section whose names are those of a model's config as well; only there is it checked what fits together.
+def model_from_table(table: Mapping[str, Any]) -> Model:
+    """Return the section of the model, whose table may also have fields of the model's config.
 
-    Where no kind is said, it is that of the translator to begin with, as long as its folder is there.
+    Without a kind it is the kind of the translator to start from, if that folder exists. The model's config checks
+    later whether its fields go together.
     """
     own = {key: value for key, value in table.items() if key in own_names("model")}
     model = Model(**own)
     if "kind" not in own and model.start_from is not None and holds_translator(Path(model.start_from)):
         model = replace(model, kind=read_description(Path(model.start_from))["kind"])
     hints = get_type_hints(model_kinds()[model.kind].config, include_extras=True)
-    valid = [*own_names("model"), *(name for name in hints if name not in MEASURED)]
+    valid = [*own_names("model"), *(name for name in hints if name not in VOCABULARY_SIZES)]
     changes = {key: value for key, value in table.items() if key not in own}
     for key, value in changes.items():
         refuse_unknown("model", key, valid)
@@ -115,25 +120,21 @@ def model_of(table: Mapping[str, Any]) -> Model:
 
 
 def own_names(section: str) -> list[str]:
-    """The settings of a section."""
+    """Return the names of a section's settings."""
     return [setting.name for setting in fields(SECTIONS[section]) if setting.name != "changes"]  # type: ignore[arg-type]
 
 
 def refuse_unknown(section: str, key: str, valid: list[str]) -> None:
-    """Refuse a name that is none of the valid ones, with the same one of another section, or those nearest to it.
-
-    Raises:
-        InputError: it is not.
-    """
+    """Raise InputError unless a name is valid; the message has the nearest valid name, or the section that has it."""
     if key not in valid:
-        elsewhere = [f"{other}.{key}" for other in SECTIONS if key in own_names(other)]
-        close = elsewhere or [f"{section}.{name}" for name in nearest(key, valid, n=1)]
+        same = [f"{other}.{key}" for other in SECTIONS if key in own_names(other)]
+        close = same or [f"{section}.{name}" for name in nearest(key, valid, n=1)]
         raise InputError(f"there is no setting {section}.{key}; nearest: {close[0]}.")
 
 
 def as_toml(config: TrainConfig) -> str:
-    """The settings as a TOML file; what is None is left out."""
+    """Return the settings as TOML; settings that are None are left out."""
     tables = asdict(config)
     tables["model"] |= tables["model"].pop("changes")
-    known = {name: {key: value for key, value in table.items() if value is not None} for name, table in tables.items()}
-    return str(needs("tomli_w", "translation").dumps(known))
+    tables = {name: {key: value for key, value in table.items() if value is not None} for name, table in tables.items()}
+    return str(needs("tomli_w", "translation").dumps(tables))

@@ -1,0 +1,69 @@
+"""The state of a training: which result is better, and the way to JSON and back."""
+
+import json
+
+import pytest
+
+from regard.training.training_state import DevResult, Position, TrainingState
+
+
+def result(step=1, loss=1.0, bleu=10.0):
+    return DevResult(step=step, loss_nats=float(loss), bleu=float(bleu), averaged=1)
+
+
+@pytest.mark.parametrize(
+    ("metric", "new", "old", "better"),
+    [
+        ("bleu", result(bleu=11, loss=2), result(bleu=10, loss=1), True),
+        ("bleu", result(bleu=10, loss=2), result(bleu=11, loss=3), False),
+        ("bleu", result(bleu=100, loss=0.5), result(bleu=100, loss=0.6), True),
+        ("bleu", result(bleu=100, loss=0.6), result(bleu=100, loss=0.6), False),
+        ("loss", result(bleu=11, loss=2), result(bleu=10, loss=1), False),
+        ("loss", result(bleu=10, loss=1), result(bleu=11, loss=2), True),
+        ("loss", result(bleu=11, loss=1), result(bleu=10, loss=1), False),
+        ("bleu", result(bleu=0), None, True),
+    ],
+)
+def test_which_is_better(metric, new, old, better):
+    assert new.better_than(old, metric) is better
+
+
+def test_evaluations_without_a_better_one_are_counted():
+    state = TrainingState()
+    for step, bleu in enumerate([10, 9, 8, 12, 12], start=1):
+        state = state.evaluated(result(step, bleu=bleu), "bleu", "best")
+    assert (state.best.step, state.since_best) == (4, 1)
+
+
+def test_as_long_as_the_loss_falls_bleu_may_go_up_and_down():
+    state = TrainingState()
+    for step, (bleu, loss) in enumerate([(0.4, 5.7), (0.1, 5.6), (0.2, 5.5), (0.3, 5.5), (0.3, 5.6)], start=1):
+        state = state.evaluated(result(step, loss, bleu), "bleu", "best")
+    assert (state.best.step, state.lowest_loss_nats, state.since_best) == (1, 5.5, 2)
+
+
+def test_as_long_as_bleu_rises_the_loss_may_rise_too():
+    state = TrainingState()
+    for step, (bleu, loss) in enumerate([(20, 1.7), (21, 1.8), (22, 1.9), (22, 1.95)], start=1):
+        state = state.evaluated(result(step, loss, bleu), "bleu", "best")
+    assert (state.best.step, state.lowest_loss_nats, state.since_best) == (3, 1.7, 1)
+
+
+@pytest.mark.parametrize(("keep", "kept"), [("best", [1, 1, 3, 3]), ("last", [1, 2, 3, 4])])
+def test_what_is_kept(keep, kept):
+    state, seen = TrainingState(), []
+    for step, bleu in enumerate([10, 9, 12, 11], start=1):
+        state = state.evaluated(result(step, bleu=bleu), "bleu", keep)
+        seen.append(state.kept.step)
+    assert (seen, state.best.step, state.since_best) == (kept, 3, 1)
+
+
+def test_it_survives_json():
+    state = TrainingState(
+        position=Position(step=7, epoch=2, batch=3), best=result(5, 0.1 + 0.2, 1 / 3), since_best=1,
+        kept=result(7, 0.2, 0.3),
+        lowest_loss_nats=0.1, snapshots=("step-5.safetensors", "step-7.safetensors"),
+        elapsed_seconds=12.345678901234567,
+    )  # fmt: skip
+    assert TrainingState.from_json(json.loads(json.dumps(state.as_json()))) == state
+    assert TrainingState.from_json(json.loads(json.dumps(TrainingState().as_json()))) == TrainingState()
