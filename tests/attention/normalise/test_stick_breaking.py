@@ -1,6 +1,8 @@
-"""Stick-breaking weights: the plain product in a loop, by hand, what is left of the stick, long rows."""
+"""Stick-breaking weights: the plain product in a loop, by hand, what is left of the stick, long rows, and the guide."""
 
+import inspect
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -64,3 +66,9 @@ def test_the_last_query_alone_reads_what_it_reads_among_all(normal):
 
 def test_it_introduces_itself():
     assert repr(StickBreaking()) == "StickBreaking()"
+
+
+def test_the_guide_shows_this_class():
+    guide = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text()
+    assert inspect.getsource(stick_breaking) in guide
+    assert inspect.getsource(StickBreaking) in guide

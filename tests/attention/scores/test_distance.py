@@ -1,7 +1,4 @@
-"""Distances: torch's own, a loop, moving everything changes nothing, and the guide that shows the class."""
-
-import inspect
-from pathlib import Path
+"""Distances: torch's own, a loop, and moving everything changes nothing."""
 
 import pytest
 import torch
@@ -80,8 +77,3 @@ def test_a_larger_scale_looks_nearer(normal):
     ]
     assert entropies == sorted(entropies, reverse=True)
     assert_close(entropies[0], torch.tensor(23.0).log())
-
-
-def test_the_guide_shows_this_class():
-    guide = Path(__file__).parents[3] / "CONTRIBUTING.md"
-    assert inspect.getsource(Distance) in guide.read_text()

@@ -36,7 +36,8 @@ class StickBreaking(Normaliser):
     no positions are needed; a row sums to 1 or less. Under `Causal()` the stick is broken from the query's own position
     backwards.
 
-    Departure: in the paper no query sees its own position; the mask decides that here.
+    Departure: in the paper no query sees its own position; here the mask decides, and `Causal(own=False)` is the
+    paper's.
 
     >>> import torch
     >>> from regard import Causal, StickBreaking, attend
