@@ -26,15 +26,14 @@ torch.set_num_threads(1)  # a second thread makes tensors this small no faster
 LONGEST = (
     "attention/test_laws.py",
     "training/test_train.py",
-    "training/test_hosts.py",
+    "training/processes/test_hosts.py",
     "attention/test_torch_tools.py",
-    "training/test_processes.py",
+    "training/processes/test_process_group.py",
     "attention/statistics/test_gpu.py",
     "attention/test_extremes.py",
     "attention/test_flex.py",
     "views/test_page_in_browser.py",
     "views/test_figure.py",
-    "training/test_projected.py",
     "translation/export/test_export_onnx.py",
 )
 """Files whose tests take longest, in that order."""
