@@ -19,7 +19,7 @@ from regard.recurrent.cell import Cells
 from regard.recurrent.decoder import Decoder, State
 from regard.recurrent.encoder import Encoded
 from regard.recurrent.model import Recurrent
-from regard.recurrent.reader import Memory
+from regard.recurrent.attention import Memory
 
 PARTS = "weight_ih", "weight_hh", "bias_ih", "bias_hh"
 """Of a layer of PyTorch's cells, in one direction."""
@@ -119,10 +119,10 @@ class DecoderGraph(nn.Module):
             memory=Memory(states=states, keys=keys, lengths=lengths),
             hidden=hidden,
             output=rest.pop(0) if self.decoder.form == "luong_feeding" else torch.zeros_like(states[:, 0]),
-            weights=rest.pop(0) if self.decoder.reader.looks_back else torch.zeros_like(states[:, :, 0]),
+            weights=rest.pop(0) if self.decoder.reader.is_location_aware else torch.zeros_like(states[:, :, 0]),
             n_tokens=0,  # only a window counts them
         )
-        after = self.decoder.turn(self.decoder.embedding(token), state).state
+        after = self.decoder.step(self.decoder.embedding(token), state).state
         parts = parts_of(after, self.decoder)
         return self.decoder.to_logits(after.output), *(part for name, part in parts.items() if name.startswith(PAST))
 
@@ -135,7 +135,7 @@ def parts_of(state: State, decoder: Decoder) -> dict[str, Tensor]:
     parts |= zip((f"{PAST}hidden", f"{PAST}memory"), state.hidden, strict=False)
     if decoder.form == "luong_feeding":
         parts[f"{PAST}output"] = state.output
-    if decoder.reader.looks_back:
+    if decoder.reader.is_location_aware:
         parts[f"{PAST}weights"] = state.weights
     return parts
 

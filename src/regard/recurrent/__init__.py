@@ -1,1 +1,1 @@
-"""The recurrent encoder-decoder with attention: a decoder that looks back at every word it has read."""
+"""The recurrent encoder-decoder, whose decoder attends to every state of the encoder."""

@@ -1,4 +1,4 @@
-"""Recurrent cells over whole texts, with parameters that start where learning is quick."""
+"""Layers of LSTM or GRU cells over whole texts, with initial parameters that learn quickly."""
 
 import torch
 from einops import rearrange
@@ -9,17 +9,17 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from regard.recurrent.config import Cell
 
 Hidden = tuple[Float[Tensor, "layers batch d_state"], ...]
-"""What cells know between two tokens: of a GRU its state, of an LSTM its state and its memory."""
+"""The states of all layers between two tokens: a GRU has one tensor, an LSTM its state and its memory."""
 
 KINDS: dict[Cell, type[nn.LSTM | nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 
 
 class Cells(nn.Module):
-    """Layers of LSTM or GRU cells that read one token after the other.
+    """Layers of LSTM or GRU cells.
 
     Args:
-        directions: 2 = half of the cells read backwards, each half giving its own part of the output.
-        dropout: the chance that a number is dropped between layers.
+        directions: 2 = one set of cells reads forwards and one backwards; the output has both states side by side.
+        dropout: probability that a number is dropped between layers.
     """
 
     def __init__(self, kind: Cell, d_input: int, d_state: int, n_layers: int, dropout: float, directions: int = 1):
@@ -36,10 +36,10 @@ class Cells(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Matrices of each gate for itself: orthogonal from state to state, Glorot's from the input; biases 0.
+        """Draw the matrices of each gate: orthogonal from state to state, Glorot's from the input; biases are 0.
 
-        An LSTM's forget gates start open, with a bias of 1, so that it remembers before it has learned to (Jozefowicz,
-        Zaremba & Sutskever 2015, section 2.2).
+        An LSTM's forget gates start open, with a bias of 1, so that it keeps its memory before it has learned to
+        (Jozefowicz, Zaremba & Sutskever 2015, section 2.2).
         """
         for name, parameter in self.layers.named_parameters():
             if "bias" in name:
@@ -52,19 +52,19 @@ class Cells(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch tokens d_input"], hidden: Hidden
     ) -> tuple[Float[Tensor, "batch tokens d_state"], Hidden]:
-        """The last layer's state after each token, and what all cells know in the end."""
+        """Return the last layer's state after each token, and the states of all layers after the last token."""
         if self.kind == "gru":
             output, last = self.layers(x, hidden[0])
             return output, (last,)
         return self.layers(x, hidden)
 
-    def read(
+    def from_start(
         self, x: Float[Tensor, "batch tokens d_input"], lengths: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch tokens d_output"], Hidden]:
-        """The same from nothing, for texts of different lengths, of whose padding the cells see nothing.
+        """Read padded texts of different lengths from zero states; the cells skip the padding.
 
         Returns:
-            0 where there is padding; of cells in two directions, the states of both side by side.
+            The last layer's state after each token, 0 for padding, and the states of all layers after the last token.
         """
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
         output, last = self.layers(packed)

@@ -1,4 +1,4 @@
-"""What a recurrent translator is built from: sizes, and one name for every choice that the papers left open."""
+"""The config of a recurrent translator: its sizes, and a name for each choice among the papers' variants."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,22 +8,22 @@ from typing import Literal, get_args
 from regard.checks import check_choice, check_count
 
 Cell = Literal["lstm", "gru"]
-"""How a state takes a token in."""
+"""The recurrent cell."""
 
 Form = Literal["luong", "luong_feeding", "bahdanau"]
-"""When the decoder looks; `decoder.py` has the equations."""
+"""Whether the decoder attends after its step or before it; `decoder.py` has the equations."""
 
 ScoreName = Literal["dot", "scaled_dot", "general", "additive", "concat", "cosine", "location", "location_aware"]
-"""How well a decoder's state matches an encoder's."""
+"""The score of an encoder's state for a decoder's state."""
 
 Attention = Literal["soft", "hard", "local_m", "local_p"]
-"""How much of the source a state reads: all in shares, one place, or the places near a centre."""
+"""The keys that get weight: all, the best one, or those near a centre."""
 
 Share = Literal["none", "target"]
-"""Whether the target's embedding and the output projection are one matrix."""
+"""Whether the target's embedding and the output projection share one matrix."""
 
 Value = str | int | float
-"""What a field holds, so that a config goes into TOML or JSON and back."""
+"""The types of fields, which TOML and JSON can store."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +31,7 @@ class RecurrentConfig:
     """Sizes and choices of a `Recurrent`.
 
     Raises:
-        ValueError: sizes that cannot be, or an unknown choice; the message names what would do.
+        ValueError: a size that no model can have, or an unknown choice; the message names the allowed ones.
 
     >>> RecurrentConfig.preset("tiny", n_source_tokens=97, n_target_tokens=89, form="bahdanau", score="additive").cell
     'lstm'
@@ -42,27 +42,28 @@ class RecurrentConfig:
     n_target_tokens: int
     """Size of the target vocabulary."""
     d_model: int = 512
-    """Width of everything: embeddings, states, what is read and what becomes logits; each direction of the encoder has
-    half, so that the decoder's states are as wide as the encoder's."""
+    """Width of embeddings, states, context vectors and inputs of the output projection. Each direction of the encoder
+    has half of it, so that encoder and decoder states are equally wide."""
     n_layers: int = 1
-    """Cells on top of one another, in the encoder and in the decoder."""
+    """Layers of cells in the encoder, and in the decoder."""
     cell: Cell = "lstm"
-    """How a state takes a token in: "lstm" (Hochreiter & Schmidhuber 1997) or "gru" (Cho et al. 2014)."""
+    """The cell: "lstm" (Hochreiter & Schmidhuber 1997) or "gru" (Cho et al. 2014)."""
     form: Form = "luong"
-    """When the decoder looks: after its step ("luong"; "luong_feeding" tells the next step what it found), or before it
-    ("bahdanau")."""
+    """When the decoder attends: after its step ("luong"; with "luong_feeding" the next step reads s̃ too), or before
+    its step ("bahdanau")."""
     score: ScoreName = "general"
-    """How well a decoder's state matches an encoder's."""
+    """The score of an encoder's state for a decoder's state."""
     attention: Attention = "soft"
-    """What it reads: "soft" all, "hard" the best one, "local_m" near its own place, "local_p" near one it predicts."""
+    """The keys that get weight: "soft" all, "hard" the best one, "local_m" those near the token's own position,
+    "local_p" those near a predicted position."""
     reach: int = 10
-    """How far from its centre local attention reads, in tokens."""
+    """Tokens on each side of the centre that local attention reads."""
     share: Share = "target"
-    """Which token matrices are one: "none", or "target" (embedding and output projection)."""
+    """Which matrices are shared: "none", or "target" (target embedding and output projection)."""
     dropout: float = 0.2
-    """The chance that a number of an embedding, between layers or before the logits is dropped in training."""
+    """Probability that a number of an embedding, between layers or before the logits is dropped in training."""
     max_tokens: int = 1024
-    """The longest text; a "location" score has no places past it."""
+    """The longest text; a "location" score has no parameters for positions past it."""
 
     def __post_init__(self) -> None:
         counts = ("n_source_tokens", "n_target_tokens", "d_model", "n_layers", "reach", "max_tokens")
@@ -76,11 +77,11 @@ class RecurrentConfig:
         for name, kind in choices.items():
             check_choice(name, getattr(self, name), list(get_args(kind)))
         if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout={self.dropout} is a chance; it must be at least 0 and below 1.")
+            raise ValueError(f"dropout={self.dropout} is a probability; it must be at least 0 and below 1.")
 
     @classmethod
     def preset(cls, name: str, **fields: Value) -> "RecurrentConfig":
-        """One of `PRESETS`, with the vocabularies' sizes and whatever else should differ.
+        """Return the config of one of `PRESETS`, with the vocabulary sizes and any other fields replaced.
 
         Raises:
             ValueError: there is no preset of that name.
@@ -99,5 +100,6 @@ PRESETS: Mapping[str, Mapping[str, Value]] = MappingProxyType(
         "big": {"d_model": 1000, "n_layers": 4, "form": "luong_feeding", "dropout": 0.2, "share": "none"},
     }
 )
-"""Sizes by name. tiny and small suit small corpora and a CPU. base has the kind and the size of pytorch-seq2seq's model
-for Multi30k (GRU, Bahdanau's attention, 20.5 million parameters); big is Luong et al. 2015, section 4.1."""
+"""Sizes by name. tiny and small suit small corpora and a CPU. base has the architecture and the size of
+pytorch-seq2seq's model for Multi30k (GRU, Bahdanau's attention, 20.5 million parameters); big is Luong et al.
+2015, section 4.1."""

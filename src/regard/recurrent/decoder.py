@@ -1,27 +1,27 @@
-"""The decoder: from a target's tokens so far, and a source to look back at, what comes next.
+"""The decoder: it predicts each next token of the target from the tokens so far and from attention over the source.
 
-Luong's form looks with the state after the step. With s_t that state, h_i the encoder's and e(y) an embedding:
+Luong's form attends with the state after the cell's step. With s_t the decoder's state, h_i the encoder's states and
+e(y) an embedding:
 
     s_t  = cell(s_{t-1}, e(y_{t-1}))                    with input feeding: cell(s_{t-1}, [e(y_{t-1}) ; s̃_{t-1}])
-    e^t  = [score(s_t, h_1), …, score(s_t, h_N)]        the dot product: s_tᵀ h_i
-    α^t  = softmax(e^t)
-    a_t  = Σ_i α^t_i h_i
+    e^t  = [score(s_t, h_1), …, score(s_t, h_N)]        attention scores; the dot product: s_tᵀ h_i
+    α^t  = softmax(e^t)                                 attention distribution
+    a_t  = Σ_i α^t_i h_i                                context vector
     v_t  = [a_t ; s_t]
     s̃_t  = tanh(W_c v_t + b_c)
-    ŷ_t  = softmax(W_y s̃_t + b_y)
+    ŷ_t  = softmax(W_y s̃_t + b_y)                       prediction
 
-Bahdanau's form looks with the state before the step, and the cell takes in what was read:
+Bahdanau's form attends with the state before the step, and the cell takes the context in:
 
     α^t  = softmax of score(s_{t-1}, h_i)               a_t = Σ_i α^t_i h_i
     s_t  = cell(s_{t-1}, [e(y_{t-1}) ; a_t])
     s̃_t  = tanh(W_c [a_t ; s_t ; e(y_{t-1})] + b_c)     ŷ_t = softmax(W_y s̃_t + b_y)
 
-Departure: Bahdanau et al. have a maxout layer of s_{t-1} where s̃ is.
+Departure: Bahdanau et al. have a maxout layer of s_{t-1} in place of s̃.
 
 Source: Luong, Pham & Manning 2015, section 3, equations 5 and 6; Bahdanau, Cho & Bengio 2015, section 3.1.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -30,23 +30,23 @@ from torch import Tensor, nn
 
 from regard.attention.pattern import Pattern
 from regard.kernels.linear import Linear, as_tensors, nothing_extra
+from regard.recurrent.attention import Memory, SourceAttention
 from regard.recurrent.cell import Cells, Hidden
 from regard.recurrent.config import RecurrentConfig
 from regard.recurrent.encoder import Encoded
-from regard.recurrent.reader import Memory, Reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class State:
-    """What a decoder knows between two steps. A value: a step gives a new one and leaves this one as it is.
+    """The state of a decoder between two steps. A step returns a new state and leaves the old one as it is.
 
     Attributes:
-        memory: the source, ready to be read.
-        hidden: what the cells know.
-        output: s̃ of the last step, which input feeding takes; 0 before the first.
-        weights: where the last step looked, which a location-aware score takes; 0 before the first.
-        n_tokens: how many target tokens have been read.
-        to_logits: the output projection as its tensors; None = the module itself makes logits.
+        memory: the encoded source.
+        hidden: the states of the cells.
+        output: s̃ of the last step, for input feeding; 0 before the first step.
+        weights: attention weights of the last step, for a location-aware score; 0 before the first step.
+        n_tokens: number of target tokens read so far.
+        to_logits: tensors of the output projection; None = the module itself makes logits.
     """
 
     memory: Memory
@@ -57,7 +57,7 @@ class State:
     to_logits: Linear | None = None
 
     def select(self, rows: Int[Tensor, " rows"]) -> "State":
-        """The state of some rows of the batch, in the order asked for; a row may come several times."""
+        """Return the state of some rows of the batch, in the given order; a row may come several times."""
         return replace(
             self,
             memory=self.memory.select(rows),
@@ -73,12 +73,12 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Decoded:
-    """What a decoder expects after each token it was given, and where it looked.
+    """The result of a decoder.
 
     Attributes:
-        logits: for each token, scores of what comes after it.
-        state: what the next call takes to go on from here.
-        pattern: which tokens of the target looked at which of the source.
+        logits: for each token, the logits of the next one.
+        state: the state after these tokens, for the next call.
+        pattern: attention of the target tokens over the source.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
@@ -87,17 +87,17 @@ class Decoded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Turn:
-    """One token's way through the decoder.
+class DecoderStep:
+    """One token's step of the decoder.
 
     Attributes:
-        query: the state it looked with.
-        before: where the token before it had looked.
-        state: what is known after it.
+        query: the state that attended.
+        previous: attention weights of the step before.
+        state: the state after the step.
     """
 
     query: Float[Tensor, "batch 1 d_model"]
-    before: Float[Tensor, "batch source"]
+    previous: Float[Tensor, "batch source"]
     state: State
 
 
@@ -123,34 +123,91 @@ class Decoder(nn.Module):
         self.cells = Cells(config.cell, d_input, d_model, config.n_layers, config.dropout)
         n_parts = 2 if config.cell == "lstm" else 1
         self.bridges = nn.ModuleList(nn.Linear(d_model, d_model) for _ in range(n_parts * config.n_layers))
-        self.reader = Reader(config)
+        self.reader = SourceAttention(config)  # trained folders name its parameters reader.…
         self.combine = nn.Linear((3 if config.form == "bahdanau" else 2) * d_model, d_model)
         self.to_logits = nn.Linear(d_model, config.n_target_tokens)
         if config.share == "target":
             self.to_logits.weight = self.embedding.weight
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
-        """Small vectors, matrices that keep the size of what goes through (Glorot & Bengio 2010), and biases 0."""
-        for matrix in (self.embedding.weight, self.to_logits.weight):
-            nn.init.uniform_(matrix, -0.1, 0.1)
-        for layer in (*self.bridges, self.combine):
-            nn.init.xavier_uniform_(layer.weight)
-        for layer in (*self.bridges, self.combine, self.to_logits):
-            nn.init.zeros_(layer.bias)
+    def forward(self, tokens: Int[Tensor, "batch target"], state: State) -> Decoded:
+        """Read the next tokens of each row and predict the token after each.
+
+        Args:
+            tokens: ids; the first of a text is BOS. Shorter rows are padded on the right; no token sees later ones.
+            state: from `start`, or from the tokens before these.
+        """
+        outputs, after, pattern = self.outputs(tokens, state)
+        to_logits = after.to_logits if nothing_extra(tokens.device) else None
+        return Decoded(logits=(to_logits or self.to_logits)(outputs), state=after, pattern=pattern)
+
+    def outputs(
+        self, tokens: Int[Tensor, "batch target"], state: State
+    ) -> tuple[Float[Tensor, "batch target d_model"], State, Pattern]:
+        """Return s̃ of each token after dropout, the state after all tokens and the attention pattern."""
+        embedded = self.dropout(self.embedding(tokens))
+        if self.form == "luong" and not self.reader.is_location_aware:
+            return self.in_parallel(embedded, state)
+        first, steps = state.n_tokens, []
+        for token in torch.split(embedded, 1, dim=1):
+            steps.append(self.step(token, state))
+            state = steps[-1].state
+        outputs = torch.stack([step.state.output for step in steps], dim=1)
+        queries = torch.cat([step.query for step in steps], dim=1)
+        previous = torch.stack([step.previous for step in steps], dim=1)
+        return self.dropout(outputs), state, self.reader.pattern(queries, state.memory, first=first, previous=previous)
+
+    def step(self, embedded: Float[Tensor, "batch 1 d_model"], state: State) -> DecoderStep:
+        """Read one token, given its embedding, by the equations above."""
+        if self.form == "bahdanau":
+            query = state.hidden[0][-1][:, None]  # s_{t-1} of the last layer
+            context, weights = self.attend(query, state)
+            s, hidden = self.cells(torch.cat([embedded, context], dim=2), state.hidden)
+        else:
+            fed = self.form == "luong_feeding"
+            token = torch.cat([embedded, state.output[:, None]], dim=2) if fed else embedded
+            s, hidden = self.cells(token, state.hidden)
+            query, (context, weights) = s, self.attend(s, state)
+        output = self.combined(context, s, embedded)[:, 0]
+        after = replace(state, hidden=hidden, output=output, weights=weights, n_tokens=state.n_tokens + 1)
+        return DecoderStep(query=query, previous=state.weights, state=after)
+
+    def attend(
+        self, query: Float[Tensor, "batch 1 d_model"], state: State
+    ) -> tuple[Float[Tensor, "batch 1 d_model"], Float[Tensor, "batch source"]]:
+        """Return the context vector a_t; with it the weights α^t, computed only if the next step's score needs them."""
+        if not self.reader.is_location_aware:
+            return self.reader(query, state.memory, first=state.n_tokens).context[:, 0], state.weights
+        pattern = self.reader.pattern(query, state.memory, first=state.n_tokens, previous=state.weights[:, None])
+        weights = pattern.weights(pattern.grid.whole())[:, 0].to(state.weights)
+        return weights @ state.memory.states, weights[:, 0]
+
+    def combined(self, context: Tensor, s: Tensor, embedded: Tensor) -> Float[Tensor, "batch target d_model"]:
+        """Return s̃ = tanh(W_c v + b_c)."""
+        v = [context, s, embedded] if self.form == "bahdanau" else [context, s]
+        return torch.tanh(self.combine(torch.cat(v, dim=2)))
+
+    def in_parallel(
+        self, embedded: Float[Tensor, "batch target d_model"], state: State
+    ) -> tuple[Float[Tensor, "batch target d_model"], State, Pattern]:
+        """Return `outputs` for all tokens at once: in Luong's form no step needs the context vector of another."""
+        s, hidden = self.cells(embedded, state.hidden)
+        attended = self.reader(s, state.memory, first=state.n_tokens)
+        outputs = self.combined(attended.context[:, 0], s, embedded)
+        after = replace(state, hidden=hidden, output=outputs[:, -1], n_tokens=state.n_tokens + embedded.shape[1])
+        return self.dropout(outputs), after, attended.pattern
 
     def start(self, encoded: Encoded, lengths: Int[Tensor, " batch"]) -> State:
-        """The state before the first token: the source ready to be read, and the cells told what the encoder's know.
+        """Return the state before the first token, the cells' states made from the encoder's last ones.
 
             hidden = tanh(W last + b)          for each layer, and for an LSTM's state and memory
 
         Source: Bahdanau, Cho & Bengio 2015, appendix A.2.2; there from the backward cell alone.
         """
-        memory = self.reader.prepare(encoded.states, lengths)
         bridges = iter(self.bridges)
         hidden = tuple(torch.stack([torch.tanh(next(bridges)(h)) for h in part]) for part in encoded.last)
         return State(
-            memory=memory,
+            memory=self.reader.prepare(encoded.states, lengths),
             hidden=hidden,
             output=torch.zeros_like(encoded.states[:, 0]),
             weights=torch.zeros_like(encoded.states[:, :, 0]),
@@ -158,74 +215,11 @@ class Decoder(nn.Module):
             to_logits=as_tensors(self.to_logits),
         )
 
-    def forward(self, tokens: Int[Tensor, "batch target"], state: State) -> Decoded:
-        """Read the next tokens of each row.
-
-        Args:
-            tokens: ids; the first of a text is BOS. Rows that are shorter are padded on the right, which those before
-                never see.
-            state: from `start`, or from the tokens before these.
-        """
-        outputs, after, pattern = self.read(tokens, state)
-        bare = after.to_logits if nothing_extra(tokens.device) else None
-        return Decoded(logits=(bare or self.to_logits)(outputs), state=after, pattern=pattern)
-
-    def read(
-        self, tokens: Int[Tensor, "batch target"], state: State
-    ) -> tuple[Float[Tensor, "batch target d_model"], State, Pattern]:
-        """What the output projection takes for each token, and what else a `Decoded` has."""
-        embedded = self.dropout(self.embedding(tokens))
-        if self.form == "luong" and not self.reader.looks_back:
-            return self.at_once(embedded, state)
-        turns, first = list(self.turns(embedded, state)), state.n_tokens
-        outputs = torch.stack([turn.state.output for turn in turns], dim=1)
-        queries = torch.cat([turn.query for turn in turns], dim=1)
-        before = torch.stack([turn.before for turn in turns], dim=1)
-        pattern = self.reader.pattern(queries, state.memory, first=first, before=before)
-        return self.dropout(outputs), turns[-1].state, pattern
-
-    def at_once(
-        self, embedded: Float[Tensor, "batch target d_model"], state: State
-    ) -> tuple[Float[Tensor, "batch target d_model"], State, Pattern]:
-        """All tokens together, where no step waits for what the one before it has read."""
-        states, hidden = self.cells(embedded, state.hidden)
-        read = self.reader(states, state.memory, first=state.n_tokens)
-        outputs = self.combined(read.context[:, 0], states, embedded)
-        after = replace(state, hidden=hidden, output=outputs[:, -1], n_tokens=state.n_tokens + embedded.shape[1])
-        return self.dropout(outputs), after, read.pattern
-
-    def turns(self, embedded: Float[Tensor, "batch target d_model"], state: State) -> Iterator[Turn]:
-        """One token after the other."""
-        for token in torch.split(embedded, 1, dim=1):
-            turn = self.turn(token, state)
-            yield turn
-            state = turn.state
-
-    def turn(self, token: Float[Tensor, "batch 1 d_model"], state: State) -> Turn:
-        """One token, by its embedding."""
-        if self.form == "bahdanau":
-            query = state.hidden[0][-1][:, None]
-            context, weights = self.look(query, state)
-            states, hidden = self.cells(torch.cat([token, context], dim=2), state.hidden)
-        else:
-            fed = torch.cat([token, state.output[:, None]], dim=2) if self.form == "luong_feeding" else token
-            query, hidden = self.cells(fed, state.hidden)
-            states, (context, weights) = query, self.look(query, state)
-        output = self.combined(context, states, token)[:, 0]
-        after = replace(state, hidden=hidden, output=output, weights=weights, n_tokens=state.n_tokens + 1)
-        return Turn(query=query, before=state.weights, state=after)
-
-    def look(
-        self, query: Float[Tensor, "batch 1 d_model"], state: State
-    ) -> tuple[Float[Tensor, "batch 1 d_model"], Float[Tensor, "batch source"]]:
-        """What one state reads; and with which weights, where the next one must know."""
-        if not self.reader.looks_back:
-            return self.reader(query, state.memory, first=state.n_tokens).context[:, 0], state.weights
-        pattern = self.reader.pattern(query, state.memory, first=state.n_tokens, before=state.weights[:, None])
-        weights = pattern.weights(pattern.grid.whole())[:, 0].to(state.weights)
-        return weights @ state.memory.states, weights[:, 0]
-
-    def combined(self, context: Tensor, states: Tensor, embedded: Tensor) -> Float[Tensor, "batch target d_model"]:
-        """s̃ = tanh(W_c v + b_c)."""
-        parts = [context, states, embedded] if self.form == "bahdanau" else [context, states]
-        return torch.tanh(self.combine(torch.cat(parts, dim=2)))
+    def reset_parameters(self) -> None:
+        """Draw small embeddings, and projections that keep the variance (Glorot & Bengio 2010); biases are 0."""
+        for matrix in (self.embedding.weight, self.to_logits.weight):
+            nn.init.uniform_(matrix, -0.1, 0.1)
+        for layer in (*self.bridges, self.combine):
+            nn.init.xavier_uniform_(layer.weight)
+        for layer in (*self.bridges, self.combine, self.to_logits):
+            nn.init.zeros_(layer.bias)

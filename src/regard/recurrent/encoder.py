@@ -1,4 +1,4 @@
-"""The encoder: a text's tokens, each as what was read up to it from the left, beside what was read from the right.
+"""The encoder: for each token, the states of a forward and of a backward cell, concatenated.
 
     h_j = [forward cell's state after tokens 1 … j ; backward cell's state after tokens N … j]
 
@@ -16,11 +16,11 @@ from regard.recurrent.config import RecurrentConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Encoded:
-    """What an encoder made of its texts.
+    """The result of an encoder.
 
     Attributes:
-        states: a vector for each token; 0 for padding.
-        last: what the cells of each layer know in the end, both directions side by side.
+        states: h, one vector for each token; 0 for padding.
+        last: the states of all layers after the last token, both directions side by side.
     """
 
     states: Float[Tensor, "batch source d_model"]
@@ -46,15 +46,15 @@ class Encoder(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Small vectors."""
+        """Draw small embeddings."""
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> Encoded:
-        """Read some texts.
+        """Return the states of padded texts.
 
         Args:
             source: ids, padded on the right.
-            lengths: how many of each text's ids are no padding, at least 1.
+            lengths: number of tokens of each text, without padding; at least 1.
         """
-        states, last = self.cells.read(self.dropout(self.embedding(source)), lengths)
+        states, last = self.cells.from_start(self.dropout(self.embedding(source)), lengths)
         return Encoded(states=states, last=last)

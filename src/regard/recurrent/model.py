@@ -1,7 +1,7 @@
-"""The recurrent translator: an encoder reads the source in both directions, a decoder writes the target and looks back.
+"""The recurrent translator: an encoder that reads the source in both directions, and a decoder that attends to it.
 
-A plain encoder-decoder hands the whole source over in one vector of fixed size; here each step of the decoder also
-reads the encoder's state at every place, in the shares that a score gives.
+A plain encoder-decoder passes the whole source on in one vector of fixed size. With attention, each step of the decoder
+also reads a weighted sum of all encoder states.
 
 Source: Bahdanau, Cho & Bengio 2015; Luong, Pham & Manning 2015.
 """
@@ -20,12 +20,12 @@ from regard.recurrent.encoder import Encoder
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Predicted:
-    """What a model expects after each token of a whole target, and where it looked.
+    """The result of a model for whole targets.
 
     Attributes:
-        logits: for each target token, scores of what comes after it.
-        encoder, decoder: empty, as neither looks at itself.
-        cross: one pattern of one head: which tokens of the target looked at which of the source.
+        logits: for each target token, the logits of the next one.
+        encoder, decoder: empty: a recurrent model has no self-attention.
+        cross: one pattern of one head: attention of the target tokens over the source.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
@@ -36,12 +36,12 @@ class Predicted:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Step:
-    """What a model expects after the tokens of one step.
+    """The result of one step.
 
     Attributes:
-        logits: for each new token, scores of what comes after it.
-        state: what the next step takes.
-        cross: one pattern of one head: where the new tokens looked in the source.
+        logits: for each new token, the logits of the next one.
+        state: the state for the next step.
+        cross: one pattern of one head: attention of the new tokens over the source.
     """
 
     logits: Float[Tensor, "batch new vocabulary"]
@@ -78,11 +78,11 @@ class Recurrent(nn.Module):
 
         Args:
             source: ids, padded on the right.
-            lengths: how many ids of each source are no padding, at least 1.
-            target: what the decoder reads, from BOS on, padded on the right.
+            lengths: number of tokens of each source, without padding; at least 1.
+            target: ids that the decoder reads, from BOS on, padded on the right.
 
         Raises:
-            ValueError: a length below 1, or beyond the source; on an accelerator, lengths are not looked at.
+            ValueError: a length below 1, or beyond the source; lengths on an accelerator are not checked.
         """
         decoded = self.decoder(target, self.start(source, lengths))
         return Predicted(logits=decoded.logits, encoder=(), decoder=(), cross=(decoded.pattern,))
@@ -98,15 +98,15 @@ class Recurrent(nn.Module):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """What the output projection makes logits of, for a loss that never needs them all at once."""
-        return self.decoder.read(target, self.start(source, lengths))[0]
+        """Return the inputs of the output projection, for a loss that never holds all logits at once."""
+        return self.decoder.outputs(target, self.start(source, lengths))[0]
 
     def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> State:
-        """Read the sources once; the steps of the targets start from here."""
+        """Encode the sources and return the state before the first target token."""
         refuse_lengths(lengths, source.shape[1])
         return self.decoder.start(self.encoder(source, lengths), lengths)
 
     def step(self, tokens: Int[Tensor, "batch new"], state: State) -> Step:
-        """Read the next tokens of each target, usually one, and BOS first."""
+        """Read the next tokens of each target, usually one; the first of all is BOS."""
         decoded = self.decoder(tokens, state)
         return Step(logits=decoded.logits, state=decoded.state, cross=(decoded.pattern,))

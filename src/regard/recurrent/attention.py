@@ -1,11 +1,11 @@
-"""How a decoder reads the source: its score, its mask and its normaliser, by the names of the config.
+"""Attention of a decoder's states over an encoder's, chosen by the names in the config.
 
-    e_i = score(s, h_i)          α = softmax(e)          a = Σ α_i h_i
+    e_i = score(s, h_i)          α = softmax(e)          a = Σ_i α_i h_i
 
-    soft       all of the source, in shares
-    hard       one place, the best; its gradient is that of soft attention (straight through)
-    local_m    soft, in the window of `reach` tokens around the target token's own place
-    local_p    soft, in such a window around a predicted place, and less the further away
+    soft       all places of the source, weighted
+    hard       the place with the best score; its gradient is that of soft attention (straight through)
+    local_m    soft, in a window of `reach` places on each side of the target token's own place
+    local_p    soft, in a window around a predicted place, with a Gaussian around it
 
 Source: Luong, Pham & Manning 2015, section 3; hard: Xu et al. 2015, section 4.1.
 """
@@ -37,29 +37,29 @@ from regard.attention.scores.score import Score
 from regard.recurrent.config import RecurrentConfig, ScoreName
 
 COSINE_SCALE = 10.0
-"""How far cosines, which lie between -1 and 1, are spread at first, so that a softmax can tell them apart."""
+"""Initial scale of cosine scores: cosines lie between -1 and 1, and their softmax alone would be nearly flat."""
 
 SCORES: Mapping[ScoreName, Callable[[int, int], Score]] = {
-    "dot": lambda width, places: Dot(),
-    "scaled_dot": lambda width, places: ScaledDot(),
-    "general": lambda width, places: General(width, width),
-    "additive": lambda width, places: Additive(width, width, width),
-    "concat": lambda width, places: Concat(width, width, width),
-    "cosine": lambda width, places: Cosine(nn.Parameter(torch.full((1,), COSINE_SCALE))),
-    "location": lambda width, places: Location(width, places),
-    "location_aware": lambda width, places: LocationAware(width, width, width),
+    "dot": lambda width, max_tokens: Dot(),
+    "scaled_dot": lambda width, max_tokens: ScaledDot(),
+    "general": lambda width, max_tokens: General(width, width),
+    "additive": lambda width, max_tokens: Additive(width, width, width),
+    "concat": lambda width, max_tokens: Concat(width, width, width),
+    "cosine": lambda width, max_tokens: Cosine(nn.Parameter(torch.full((1,), COSINE_SCALE))),
+    "location": lambda width, max_tokens: Location(width, max_tokens),
+    "location_aware": lambda width, max_tokens: LocationAware(width, width, width),
 }
-"""A score for states of a width and texts of at most so many places."""
+"""Each score of the config, for states of a width and sources of at most max_tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Memory:
-    """A source that is ready to be read.
+    """The encoded source that a decoder attends to.
 
     Attributes:
-        states: the encoder's, one for each token.
-        keys: what a decoder's states are matched with: the same, or projected once where the score allows.
-        lengths: how many tokens of each source are no padding.
+        states: h, the encoder's states, one for each token: the values.
+        keys: the states, projected once if the score has a projection of keys.
+        lengths: number of tokens of each source, without padding.
     """
 
     states: Float[Tensor, "batch source d_model"]
@@ -67,14 +67,14 @@ class Memory:
     lengths: Int[Tensor, " batch"]
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Memory":
-        """The sources of some rows of the batch, in the order asked for; a row may come several times."""
+        """Return the sources of some rows of the batch, in the given order; a row may come several times."""
         states = self.states.index_select(0, rows)
         keys = states if self.keys is self.states else self.keys.index_select(0, rows)
         return Memory(states=states, keys=keys, lengths=self.lengths.index_select(0, rows))
 
 
-class Reader(nn.Module):
-    """Attention of a decoder's states over an encoder's."""
+class SourceAttention(nn.Module):
+    """Attention of a decoder's states over an encoder's states, with one head."""
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
@@ -83,14 +83,14 @@ class Reader(nn.Module):
         self.centre = PredictedCentre(config.d_model) if config.attention == "local_p" else None
 
     @property
-    def looks_back(self) -> bool:
-        """Whether where a state looks depends on where the one before it did."""
+    def is_location_aware(self) -> bool:
+        """Whether the scores of a step depend on the weights of the step before it."""
         return isinstance(self.score, LocationAware)
 
     def prepare(self, states: Float[Tensor, "batch source d_model"], lengths: Int[Tensor, " batch"]) -> Memory:
-        """Make a source ready to be read."""
+        """Return encoder states with their keys, projected once for all steps."""
         keys = self.score.prepare(states[:, None])[:, 0] if isinstance(self.score, Preparable) else states
-        return Memory(states=states, keys=keys.to(states), lengths=lengths)  # autocast may have rounded them
+        return Memory(states=states, keys=keys.to(states), lengths=lengths)  # autocast may have rounded the keys
 
     def forward(
         self,
@@ -98,15 +98,15 @@ class Reader(nn.Module):
         memory: Memory,
         *,
         first: int,
-        before: Float[Tensor, "batch target source"] | None = None,
+        previous: Float[Tensor, "batch target source"] | None = None,
     ) -> Attended:
-        """What states of the decoder read.
+        """Let states of the decoder attend to the source.
 
         Args:
-            first: how many tokens of the target come before these.
-            before: for each state, the weights of the one before it; for a score that looks back.
+            first: number of target tokens before these.
+            previous: for each query, the weights of the step before it; for a location-aware score.
         """
-        return attend(**self.arguments(queries, memory, first, before))
+        return attend(**self.arguments(queries, memory, first, previous))
 
     def pattern(
         self,
@@ -114,33 +114,33 @@ class Reader(nn.Module):
         memory: Memory,
         *,
         first: int,
-        before: Float[Tensor, "batch target source"] | None = None,
+        previous: Float[Tensor, "batch target source"] | None = None,
     ) -> Pattern:
-        """Where states of the decoder look; nothing is computed until you look at it."""
-        return pattern_of(**self.arguments(queries, memory, first, before))
+        """Return the pattern of `forward`, which is computed when it is asked."""
+        return pattern_of(**self.arguments(queries, memory, first, previous))
 
-    def arguments(self, queries: Tensor, memory: Memory, first: int, before: Tensor | None) -> dict[str, Any]:
-        """The arguments of `attend`, with one head."""
+    def arguments(self, queries: Tensor, memory: Memory, first: int, previous: Tensor | None) -> dict[str, Any]:
+        """Return the arguments of `attend`."""
         query = queries[:, None].to(memory.states)
         mask: Mask = Padding(memory.lengths)
         return {
             "query": query,
             "key": memory.keys[:, None],
             "value": memory.states[:, None],
-            "score": self.at(before),
+            "score": self.score_after(previous),
             "mask": mask & Window(self.reach, self.reach, first) if self.attention == "local_m" else mask,
-            "normalise": self.normalise(query, memory),
+            "normalise": self.normaliser(query, memory),
         }
 
-    def at(self, before: Float[Tensor, "batch target source"] | None) -> Score:
-        """The score of states, whose keys are prepared, after such weights."""
+    def score_after(self, previous: Float[Tensor, "batch target source"] | None) -> Score:
+        """Return the score for prepared keys and, if it is location-aware, for the previous weights."""
         score = self.score
-        if isinstance(score, LocationAware) and before is not None:
-            return Prepared(score.after(before[:, None]))
+        if isinstance(score, LocationAware) and previous is not None:
+            return Prepared(score.after(previous[:, None]))
         return Prepared(score) if isinstance(score, Preparable) else score
 
-    def normalise(self, query: Float[Tensor, "batch 1 target d_model"], memory: Memory) -> Normaliser:
-        """How scores become weights."""
+    def normaliser(self, query: Float[Tensor, "batch 1 target d_model"], memory: Memory) -> Normaliser:
+        """Return the normaliser of the config's attention."""
         if self.centre is not None:
             return Local(self.centre(query, memory.lengths), float(self.reach))
         return Hard(StraightThrough()) if self.attention == "hard" else Softmax()
