@@ -49,6 +49,7 @@ from .attention.positions.rope_scaling import Stretch as Stretch
 from .attention.positions.rope_scaling import Yarn as Yarn
 from .attention.positions.rotary import Rotary as Rotary
 from .attention.positions.sinusoidal import sinusoidal as sinusoidal
+from .attention.progress import report_to as report_to
 from .attention.scores.additive import Additive as Additive
 from .attention.scores.biases.alibi import Alibi as Alibi
 from .attention.scores.biases.bias import Bias as Bias
@@ -64,7 +65,6 @@ from .attention.scores.location import Location as Location
 from .attention.scores.location_aware import LocationAware as LocationAware
 from .attention.scores.prepared import Prepared as Prepared
 from .attention.scores.shaw import Shaw as Shaw
-from .attention.statistics.progress import report_to as report_to
 from .attention.statistics.ranks import summary_over_ranks as summary_over_ranks
 from .attention.steps import Steps as Steps
 from .errors import InputError as InputError

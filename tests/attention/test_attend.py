@@ -11,7 +11,7 @@ from refusals import refusal
 from torch.testing import assert_close
 
 import regard.attention.backends.fused as fused_backend
-import regard.attention.pattern as pattern_module
+import regard.attention.weights as weights_module
 from regard import Causal, Documents, Keep, Padding, ScaledDot, Softmax, Window, attend
 from regard.attention.backends.reference import reference
 
@@ -267,7 +267,7 @@ MASKS_FOR_GRADIENTS = {
 @pytest.mark.parametrize("mask", MASKS_FOR_GRADIENTS)
 def test_gradients_of_the_context_are_right(normal, monkeypatch, mask, options):
     monkeypatch.setattr(fused_backend, "BLOCK_QUERIES", 2)
-    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", 2 * 2 * 17 * 2)
+    monkeypatch.setattr(weights_module, "BLOCK_WEIGHTS", 2 * 2 * 17 * 2)
     tensors = [
         normal(*shape, dtype=torch.float64) for shape in [(2, 2, 3, 2), (2, 1, 17, 2), (2, 1, 17, 3), (2, 3, 17), (2,)]
     ]
@@ -316,7 +316,7 @@ def test_gradients_of_the_weights_are_right(normal, mask):
 
 
 def test_training_through_blocks_needs_no_more_than_the_formula(normal, monkeypatch):
-    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", 1)
+    monkeypatch.setattr(weights_module, "BLOCK_WEIGHTS", 1)
     gradients = []
     for path in ("blocks", "formula"):
         generator = torch.Generator().manual_seed(5)
@@ -427,9 +427,9 @@ def test_tensors_that_do_not_fit_are_refused(arguments, message):
 
 @pytest.mark.usefixtures("unhooked")
 @pytest.mark.parametrize("dropout", [-0.1, 1.0, math.nan])
-def test_a_chance_that_is_none_is_refused(dropout):
+def test_a_dropout_that_is_no_probability_is_refused(dropout):
     assert refusal(ValueError, lambda: attend(QUERY, KEY, VALUE, dropout=dropout)) == (
-        f"dropout={dropout} is the chance that a weight is dropped; it must be at least 0 and below 1."
+        f"dropout={dropout} is the probability that a weight is dropped; it must be at least 0 and below 1."
     )
 
 

@@ -6,7 +6,7 @@ from oracle import Largest
 from torch.testing import assert_close
 
 import regard.attention.backends.choose as choice
-import regard.attention.pattern as pattern_module
+import regard.attention.weights as weights_module
 from regard import (
     Alibi,
     Ask,
@@ -147,7 +147,7 @@ def test_many_weights_are_never_built_and_few_are_by_name(normal, monkeypatch, o
     assert attend(x, x, x, **options).backend == "math"
     assert explain_backend(x, x, x, **options) == f"math: {reason}"
     monkeypatch.setattr(choice, "BLOCK_WEIGHTS", 2 * 31 * 31 - 1)
-    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", 2 * 31 * 3)
+    monkeypatch.setattr(weights_module, "BLOCK_WEIGHTS", 2 * 31 * 3)
     with Largest() as built:
         assert attend(x, x, x, **options).backend == "tiled"
     assert built.numbers < 2 * 31 * 31 / 2

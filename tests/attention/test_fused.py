@@ -13,10 +13,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing import assert_close
 
 import regard.attention.backends.fused as fused_backend
+import regard.attention.weights as weights
 from regard import Causal, Documents, Keep, Padding, ScaledDot, Softmax, Window, attend, explain_backend, use_backend
-from regard.attention.backends.fused import why_not
+from regard.attention.backends.fused import unsupported_reason
 from regard.attention.backends.reference import reference
-from regard.attention.pattern import Pattern
+from regard.attention.call import Call
 from regard.attention.scores.biases.bias import Bias
 from regard.attention.scores.score import Score
 
@@ -268,8 +269,8 @@ def test_what_builds_the_matrix_is_seen_to_build_it(normal):
 
 def test_attending_computes_no_weights(normal, monkeypatch):
     looked = []
-    for name in ("_scores", "_weights_and_keep", "blocks"):
-        monkeypatch.setattr(Pattern, name, lambda *_, name=name: looked.append(name))
+    for name in ("scores_of", "rows_of", "block_tiles"):
+        monkeypatch.setattr(weights, name, lambda *_, name=name: looked.append(name))
     query = normal(2, 3, 29, 5)
     for mask in RULES.values():
         if not isinstance(mask, Documents | Keep):
@@ -360,8 +361,8 @@ def test_a_causal_mask_holds_whatever_the_scale(normal, scale):
     ids=str,
 )
 def test_it_says_what_it_cannot_do_and_another_does_it(normal, score, normalise, reason):
-    assert why_not(score, normalise) == reason
     query = normal(1, 3, 5, 7)
+    assert unsupported_reason(Call.of(query, query, query, score, None, normalise), 0.0) == reason
     assert attend(query, query, query, score=score, normalise=normalise).backend == ("tiled" if reason else "fused")
 
 
@@ -374,7 +375,8 @@ class Distance(Score):
 
 def test_another_score_needs_no_change_of_ours(normal):
     query, key, value = normal(2, 6, 5, 11), normal(2, 3, 7, 11), normal(2, 3, 7, 13)
-    assert why_not(Distance(), Softmax()) == "the fused kernel computes dot products, not Distance"
+    reason = unsupported_reason(Call.of(query, key, value, Distance(), None, Softmax()), 0.0)
+    assert reason == "the fused kernel computes dot products, not Distance"
     seen = attend(query, key, value, score=Distance(), mask=Causal())
     assert seen.backend == "tiled"
     keys, values = key.repeat_interleave(2, 1), value.repeat_interleave(2, 1)

@@ -7,8 +7,9 @@ from torch.func import functional_call, grad, jvp, vmap
 from torch.testing import assert_close
 
 import regard.attention.backends.fused as fused_backend
+import regard.attention.backends.tiled as tiled_backend
 import regard.attention.gradients as gradients
-import regard.attention.pattern as pattern_module
+import regard.attention.weights as weights_module
 from regard import (
     Additive,
     Alibi,
@@ -20,8 +21,8 @@ from regard import (
     Sparsemax,
     StraightThrough,
     attend,
-    use_backend,
 )
+from regard.attention.call import Call
 from regard.attention.gradients import are_plain, checkpointed
 
 pytestmark = [  # torch's own
@@ -48,7 +49,7 @@ FORWARD = [name for name in KINDS if name not in ("entmax by sorting", "entmax b
 @pytest.fixture(params=KINDS)
 def loss(request, normal, monkeypatch):
     """A number that follows from the query, for keys and values that are given; in blocks of a few queries."""
-    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", 2 * 19 * 3)
+    monkeypatch.setattr(weights_module, "BLOCK_WEIGHTS", 2 * 19 * 3)
     key, value = normal(2, 1, 2, 19, 4, dtype=torch.float64).unbind()
     return lambda query: attend(query, key, value, mask=Causal(), **KINDS[request.param]).context.square().sum()
 
@@ -125,10 +126,10 @@ def test_random_numbers_are_drawn_again_on_the_device_of_the_call(normal, monkey
         return checkpoint(function, *arguments, **how)
 
     monkeypatch.setattr(gradients, "checkpoint", kept)
-    monkeypatch.setattr(fused_backend, "why_built", lambda asked, dropout: None)  # as on a GPU
     query = normal(1, 2, 19, 4).requires_grad_()
-    with use_backend("fused" if options else "tiled"):
-        attend(query, query, query, dropout=0.5, **options).context.sum().backward()
+    backend = fused_backend.fused if options else tiled_backend.tiled  # as on a GPU, where fused kernels have dropout
+    call = Call.of(query, query, query, options.get("score", ScaledDot()), None, Softmax())
+    backend(call, 0.5).sum().backward()
     assert given == [{query.device}]
 
 

@@ -8,7 +8,8 @@ from torch import nn
 from torch.testing import assert_close
 
 from regard import Ask, Causal, ScaledDot, attend
-from regard.attention.statistics.torch.gather import gathered
+from regard.attention.statistics.torch.gather import gather_statistics
+from regard.attention.weights import blocks_of
 from regard.kernels import attention as kernel
 from regard.kernels import library as compiled
 from regard.kernels import linear
@@ -17,7 +18,7 @@ from regard.transformer.decoding import kernel as newest
 from regard.transformer.model import BareStep, Transformer
 from regard.translation.search import top_logits as likeliest
 
-KERNELS = kernel.regard_blocks, linear.regard_linear, likeliest.regard_likeliest, newest.regard_newest
+KERNELS = kernel.attention_function, linear.regard_linear, likeliest.regard_likeliest, newest.regard_newest
 
 
 @pytest.fixture(autouse=True, params=[4, 8, 16])
@@ -38,7 +39,7 @@ def test_the_statistics_of_a_pattern(normal, keys):
     ask = Ask(own=True, previous=True, top=5, pooled=(7, 3))
     found = attend(query, key, key, mask=Causal(), ask=ask).pattern.known
     exact = attend(query.double(), key.double(), key.double(), mask=Causal()).pattern
-    expected = gathered(exact.blocks(), exact.grid, exact._like(), ask)
+    expected = gather_statistics(blocks_of(exact.call), exact.grid, exact.call.empty(), ask)
     for name in ("received", "entropy", "distance", "first", "own", "previous", "pooled"):
         assert_close(getattr(found, name).double(), getattr(expected, name).double(), rtol=1e-5, atol=1e-4)
     assert_close(found.top.weights.double(), expected.top.weights, rtol=1e-5, atol=1e-5)

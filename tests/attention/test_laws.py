@@ -24,7 +24,7 @@ from kinds import (
 from torch.testing import assert_close
 
 import regard.attention.backends.fused as fused_backend
-import regard.attention.pattern as pattern_module
+import regard.attention.weights as weights_module
 import regard.attention.scores.tiling as tiling_module
 from regard import Bias, Causal, GumbelSoftmax, Hard, Keep, Sampled, Softmax, use_backend
 from regard.attention.backends.choose import BACKENDS
@@ -237,7 +237,7 @@ def test_the_size_of_a_block_does_not_show(case, number):
     whole, grid, queries = case.attend(), case.grid, 2 - number % 2
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fused_backend, "BLOCK_QUERIES", queries)
-        patch.setattr(pattern_module, "BLOCK_WEIGHTS", queries * grid.batch * grid.heads * grid.keys)
+        patch.setattr(weights_module, "BLOCK_WEIGHTS", queries * grid.batch * grid.heads * grid.keys)
         patch.setattr(tiling_module, "TILE_NUMBERS", 9 * grid.batch * grid.heads * 7)  # 3 queries by 3 keys
         cut = case.attend()
         same(cut.context, whole.context, case)

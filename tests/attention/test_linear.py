@@ -7,8 +7,8 @@ from structs import fields_of
 from torch import nn
 from torch.testing import assert_close
 
-from regard.kernels import library as compiled
 from regard.kernels import linear as module
+from regard.kernels import threads as kernel_threads
 from regard.kernels.linear import FEW, Call, Linear, as_tensors, packs, why_not
 
 SIZES = [(16, 8200), (512, 256), (48, 4001), (128, 3), (40, 4001)]
@@ -59,7 +59,7 @@ def test_threads_and_other_rows_change_nothing_in_the_kernel(normal, threads, mo
     alone = torch.cat([linear.of_few(row[None]) for row in x])
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     assert torch.equal(linear.of_few(x), alone)
-    monkeypatch.setattr(compiled, "parallel", lambda: None)  # another OpenMP than GNU's
+    monkeypatch.setattr(kernel_threads, "gnu_openmp_parallel", lambda: None)  # another OpenMP than GNU's
     assert torch.equal(linear.of_few(x), alone)
 
 

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from oracle import BATCH, D_KEY, D_VALUE, HALF, HEADS, KEY_HEADS, correct, eager, masks, matrix, near
 from torch.testing import assert_close
 
-import regard.attention.pattern as pattern_module
+import regard.attention.weights as weights_module
 from regard import Alibi, Ask, Causal, Keep, Padding, Pattern, ScaledDot, Softmax, Window, attend
 from regard.attention.backends.reference import reference
+from regard.attention.call import Call
 from regard.attention.grid.grid import Grid
 from regard.attention.statistics.cpu import engine
+from regard.attention.statistics.torch import engine as torch_engine
 
 QUERIES, KEYS = 11, 19
 SINKS = torch.linspace(-2, 3, HEADS, dtype=torch.float64)
@@ -49,7 +51,7 @@ def seen(name, dtype=torch.float64, temperature=1.0, sinks=False):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of three queries, of which 11 fill no whole number."""
-    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", 3 * BATCH * HEADS * KEYS)
+    monkeypatch.setattr(weights_module, "BLOCK_WEIGHTS", 3 * BATCH * HEADS * KEYS)
 
 
 # Parts
@@ -270,8 +272,8 @@ def test_a_summary_is_its_statistics_in_one_pass(name, monkeypatch):
     assert repr(nothing) == "Summary()"
     assert repr(pattern.summary()) == "Summary(received, entropy, distance, first)"
     expected = pattern.received(), pattern.entropy(), pattern.top(3), pattern.pooled(2, 7, "max")
-    passes, blocks, read = [], Pattern.blocks, engine.read
-    monkeypatch.setattr(Pattern, "blocks", lambda self, report: passes.append(1) or blocks(self, report))
+    passes, blocks, read = [], torch_engine.blocks_of, engine.read
+    monkeypatch.setattr(torch_engine, "blocks_of", lambda call, report: passes.append(1) or blocks(call, report))
     monkeypatch.setattr(engine, "read", lambda *given, **options: passes.append(1) or read(*given, **options))
     summary = pattern.summary(received=True, entropy=True, top=3, pooled=(2, 7))
     assert len(passes) == 1
@@ -326,7 +328,7 @@ def everything(pattern):
 def test_the_size_of_a_block_does_not_matter(monkeypatch, name, dtype, rows):
     pattern, *_ = seen(name, dtype)
     whole = everything(pattern)
-    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", rows * BATCH * HEADS * KEYS)
+    monkeypatch.setattr(weights_module, "BLOCK_WEIGHTS", rows * BATCH * HEADS * KEYS)
     for found, expected in zip(everything(pattern), whole, strict=True):
         assert_close(found, expected)
 
@@ -429,7 +431,7 @@ def test_all_of_a_large_pattern_is_refused():
     long = torch.zeros(1, 1, 1, 5).expand(1, 2, 65_537, 5)  # no memory: one row stands for all
     pattern = attend(long[:, :, :1], long, long, mask=Causal()).pattern
     assert pattern.dense().shape == (1, 2, 1, 65_537)
-    pattern = Pattern(long, long, long, Grid(1, 2, 65_537, 65_537), ScaledDot(), Causal(), Softmax())
+    pattern = Pattern(Call(long, long, long, Grid(1, 2, 65_537, 65_537), ScaledDot(), Causal(), Softmax()))
     for build in (pattern.dense, lambda: np.asarray(pattern), lambda: torch.stack([pattern]), lambda: pattern.mean()):
         with pytest.raises(ValueError) as raised:
             build()
@@ -541,7 +543,7 @@ def test_no_weights_wait_for_a_backward_pass(normal, monkeypatch, look):
     query, key = (normal(1, 2, 211, 5).requires_grad_() for _ in range(2))
     pattern = attend(query, key, key, mask=Causal()).pattern
     (at_once,) = torch.autograd.grad(look(pattern).square().sum(), query)
-    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", 2 * 211 * 17)
+    monkeypatch.setattr(weights_module, "BLOCK_WEIGHTS", 2 * 211 * 17)
     waiting = {}
 
     def wait(tensor):

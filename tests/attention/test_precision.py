@@ -9,8 +9,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import regard.attention.normalise.entmax as entmax
 import regard.attention.normalise.noise as noise
-import regard.attention.pattern as pattern_module
 import regard.attention.statistics.torch.gather as gathered
+import regard.attention.weights as weights_module
 from regard import Causal, Entmax, GumbelSoftmax, attend
 from regard.attention.grid.grid import Grid
 from regard.attention.precision import widest_type
@@ -31,7 +31,7 @@ def on_mps(monkeypatch):
 
     def run(look):
         with monkeypatch.context() as patch, NoFloat64():
-            for module in (entmax, noise, pattern_module, gathered):
+            for module in (entmax, noise, weights_module, gathered):
                 patch.setattr(module, "widest_type", lambda device: torch.float32)
             return look()
 

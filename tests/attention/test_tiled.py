@@ -37,7 +37,7 @@ OPTIONS = {
 @pytest.fixture
 def passes(monkeypatch):
     """The patterns that the compiled pass went through."""
-    assert kernel.regard_blocks() is not None, "these tests need a C compiler"
+    assert kernel.attention_function() is not None, "these tests need a C compiler"
     seen, read = [], engine.read
     monkeypatch.setattr(engine, "read", lambda asked, *rest, **named: seen.append(asked) or read(asked, *rest, **named))
     return seen
@@ -136,7 +136,7 @@ def test_for_few_weights_few_queries_and_gradients_the_fused_kernel_is_taken(nor
     assert attend(few, few, few, mask=Causal()).backend == "fused"
     assert attend(many[:, :, :63], normal(1, 6, 3000, 4), normal(1, 6, 3000, 4), mask=Causal()).backend == "fused"
     assert attend(many.clone().requires_grad_(), many, many, mask=Causal()).backend == "fused"
-    monkeypatch.setattr(kernel, "regard_blocks", lambda: None)
+    monkeypatch.setattr(kernel, "attention_function", lambda: None)
     assert attend(many, many, many, mask=Causal()).backend == "fused"
     assert passes == []
 
@@ -153,7 +153,7 @@ def test_what_it_cannot_do_is_done_otherwise(normal, passes, monkeypatch):
     assert sinks.grad.any()
     with use_backend("tiled"):
         assert (attend(x, x, torch.ones_like(x), dropout=0.5).context != 1).any()
-    monkeypatch.setattr(kernel, "regard_blocks", lambda: None)
+    monkeypatch.setattr(kernel, "attention_function", lambda: None)
     assert_close(attend(x, x, x, score=score).context, found[2].float())
     assert passes == []
 
@@ -169,7 +169,7 @@ def test_a_program_of_made_up_tensors_goes_by_torchs_operations(passes):
 
 def test_a_long_call_draws_no_bar(normal, passes, monkeypatch, capsys):
     """It is a part of a model, not a question that somebody waits for."""
-    monkeypatch.setattr("regard.attention.statistics.progress.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("regard.attention.progress.PATIENCE_SECONDS", 0.0)
     x = normal(1, 2, 300, 4)
     attend(x, x, x, score=ScaledDot(softcap=2.0))
     assert len(passes) == 1

@@ -14,7 +14,7 @@ def spinner(task: str) -> Iterator[None]:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from regard.attention.statistics.progress import report_to
+    from regard.attention.progress import report_to
 
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())

@@ -1,4 +1,4 @@
-"""`attention.c` as Python calls it: what it is given, field by field."""
+"""The C structs that `attention.c` takes, field by field, and the compiled function."""
 
 import ctypes
 from ctypes import c_double, c_float, c_int32, c_int64
@@ -10,21 +10,19 @@ from torch import Tensor
 
 from regard.kernels.library import FLOATS, INTEGERS, KERNELS, compiled
 
-SOURCE = KERNELS / "attention.c"
+
+class CompensatedSum(ctypes.Structure):
+    """The C struct `CompensatedSum`: pointers to sums and to their rounding errors."""
+
+    _fields_ = (("rounded", FLOATS), ("error", FLOATS))
 
 
-class Sum(ctypes.Structure):
-    """The struct of the same name in rows.h."""
-
-    _fields_ = (("rounded", FLOATS), ("lost", FLOATS))
-
-
-class Call(ctypes.Structure):
-    """What is asked of the rows, and where it goes: the struct of the same name in rows.h."""
+class Statistics(ctypes.Structure):
+    """The C struct `Statistics`: the statistics to compute, and the memory that they are written to."""
 
     _fields_ = (
         ("queries", c_int64),
-        ("all_keys", c_int64),
+        ("keys_of_head", c_int64),
         ("offset", c_int64),
         ("inverse", FLOATS),
         ("entropy", FLOATS),
@@ -35,66 +33,66 @@ class Call(ctypes.Structure):
         ("top", c_int32),
         ("top_weights", FLOATS),
         ("top_keys", INTEGERS),
-        ("lines", c_int32),
-        ("cells", c_int32),
+        ("map_rows", c_int32),
+        ("map_columns", c_int32),
         ("largest", c_int32),
-        ("line_of_query", INTEGERS),
-        ("start_of_cell", INTEGERS),
-        ("received", Sum),
-        ("pooled", Sum),
-        ("taken", ctypes.c_void_p),
+        ("map_row_of_query", INTEGERS),
+        ("first_key_of_column", INTEGERS),
+        ("received", CompensatedSum),
+        ("pooled", CompensatedSum),
+        ("lock", ctypes.c_void_p),
     )
 
 
 class Vectors(ctypes.Structure):
-    """The struct of the same name in attention.c."""
+    """The C struct `Vectors`: a pointer to vectors and their strides, in numbers."""
 
     _fields_ = (("numbers", FLOATS), ("batch", c_int64), ("head", c_int64), ("token", c_int64))
 
     @classmethod
     def of(cls, tensor: Float[Tensor, "_batch _heads tokens d"], batch: int = 0, head: int = 0) -> "Vectors":
-        """Where vectors lie, those of a batch item and a head first; one item, or one head, serves all."""
-        of_item, of_head, of_token = steps(tensor)
-        first = tensor.data_ptr() - tensor.itemsize * (batch * of_item + head * of_head)
-        return cls(first, of_item, of_head, of_token)
+        """Return a tensor's vectors; its first item and head are those numbered `batch` and `head` of the call."""
+        batch_stride, head_stride, token_stride = strides(tensor)
+        first = tensor.data_ptr() - tensor.itemsize * (batch * batch_stride + head * head_stride)
+        return cls(first, batch_stride, head_stride, token_stride)
 
 
-class Kept(ctypes.Structure):
-    """The struct of the same name in attention.c."""
+class ByteMask(ctypes.Structure):
+    """The C struct `ByteMask`: a pointer to a boolean mask and its strides, in bytes."""
 
     _fields_ = (("bytes", INTEGERS), ("batch", c_int64), ("head", c_int64), ("query", c_int64))
 
     @classmethod
-    def of(cls, tensor: Bool[Tensor, "_batch _heads _queries keys"]) -> "Kept":
-        """Where a mask lies; one item, head or query serves all."""
-        return cls(tensor.data_ptr(), *steps(tensor))
+    def of(cls, tensor: Bool[Tensor, "_batch _heads _queries keys"]) -> "ByteMask":
+        """Return a boolean tensor as a mask; an axis of size 1 serves all batch items, heads or queries."""
+        return cls(tensor.data_ptr(), *strides(tensor))
 
 
-class Reading(ctypes.Structure):
-    """The struct of the same name in attention.c."""
+class WeightedSum(ctypes.Structure):
+    """The C struct `WeightedSum`: vectors of the keys, and the queries' weighted sums of them."""
 
     _fields_ = (("keys", Vectors), ("queries", Vectors), ("width", c_int32))
 
 
-class Pass(ctypes.Structure):
-    """What `regard_blocks` is given: the struct of the same name in attention.c."""
+class Arguments(ctypes.Structure):
+    """The C struct `Arguments`: everything that `regard_attention` takes."""
 
     _fields_ = (
-        ("call", Call),
-        ("places", INTEGERS),
-        ("n_places", c_int64),
+        ("statistics", Statistics),
+        ("bounds", INTEGERS),
+        ("n_blocks", c_int64),
         ("query", Vectors),
         ("key", Vectors),
         ("scores", FLOATS),
-        ("masks", INTEGERS),
+        ("computed_masks", INTEGERS),
         ("scale", c_float),
         ("softcap", c_float),
         ("bias", Vectors),
-        ("of_bias", c_float),
-        ("kept", Kept),
+        ("bias_factor", c_float),
+        ("mask", ByteMask),
         ("d_key", c_int32),
-        ("n_readings", c_int32),
-        ("readings", Reading * 2),
+        ("n_weighted_sums", c_int32),
+        ("weighted_sums", WeightedSum * 2),
         ("heads", c_int64),
         ("group", c_int64),
         ("sinks", FLOATS),
@@ -102,8 +100,8 @@ class Pass(ctypes.Structure):
         ("stops", INTEGERS),
         ("limits_batch", c_int64),
         ("limits_head", c_int64),
-        ("memory", FLOATS),
-        ("piece", c_int64),
+        ("scratch", FLOATS),
+        ("scratch_size", c_int64),
         ("seconds", c_double),
         ("threads", c_int64),
         ("next", c_int64),
@@ -111,12 +109,12 @@ class Pass(ctypes.Structure):
     )
 
 
-def steps(tensor: Tensor) -> list[int]:
-    """How far it is from one to the next along every axis but the last; where there is but one it serves all."""
-    return [0 if n == 1 else step for n, step in zip(tensor.shape[:-1], tensor.stride()[:-1], strict=True)]
+def strides(tensor: Tensor) -> list[int]:
+    """Return the strides of every axis but the last; 0 for an axis of size 1, which serves all."""
+    return [0 if n == 1 else stride for n, stride in zip(tensor.shape[:-1], tensor.stride()[:-1], strict=True)]
 
 
 @cache
-def regard_blocks() -> Any | None:
-    """The compiled function, which takes a `Pass` by reference; None where it cannot be had."""
-    return compiled(SOURCE, "regard_blocks", ctypes.c_void_p)
+def attention_function() -> Any | None:
+    """Return the compiled function, which takes `Arguments` by reference, or None where it cannot be compiled."""
+    return compiled(KERNELS / "attention.c", "regard_attention", ctypes.c_void_p)

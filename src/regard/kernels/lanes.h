@@ -33,11 +33,11 @@ static inline wide choose(lanes where, wide yes, wide no) {
 
 /* What leaves a number in its register, where compilers would read it again for every product. */
 #if defined(__AVX512F__)
-#define HELD(numbers) __asm__("" : "+v"(numbers))
+#define KEEP_IN_REGISTER(numbers) __asm__("" : "+v"(numbers))
 #elif defined(__AVX__) && WIDE <= 8
-#define HELD(numbers) __asm__("" : "+x"(numbers))
+#define KEEP_IN_REGISTER(numbers) __asm__("" : "+x"(numbers))
 #else
-#define HELD(numbers)
+#define KEEP_IN_REGISTER(numbers)
 #endif
 
 /* The first n. Where a row ends, a whole width is read, and what is beyond it stays as it is: so there must be memory

@@ -12,8 +12,6 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +20,6 @@ KERNELS = Path(__file__).parent
 
 HEADERS = tuple(KERNELS.glob("*.h"))
 FLAGS = ("-O3", "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC")
-
-BORN = os.getpid()
-"""The process that imported this; one that is forked from it has none of torch's threads."""
 
 FLOATS, INTEGERS = ctypes.c_void_p, ctypes.c_void_p
 """Pointers into tensors of floating-point numbers, and of whole ones."""
@@ -47,34 +42,6 @@ def compiled(source: Path, name: str, *arguments: Any) -> Any | None:
             function.argtypes, function.restype = arguments, None
             return function
     return None
-
-
-def on_threads(function: Any, call: ctypes.Structure, threads: int) -> None:
-    """Run a function on several of torch's own threads at once; they are awake already.
-
-    Args:
-        function: takes a call by reference, and gives out what there is to do itself.
-        call: what it is given.
-        threads: at most; a single one where torch's cannot be had, as in a process that was forked.
-    """
-    if threads > 1 and os.getpid() == BORN and (together := parallel()) is not None:
-        together(function, ctypes.byref(call), threads, 0)
-    else:
-        function(ctypes.byref(call))
-
-
-@cache
-def parallel() -> Callable[..., None] | None:
-    """What runs a function on torch's threads; None where those are not GNU's OpenMP.
-
-    Source: libgomp's entry for a parallel region, `GOMP_parallel(function, data, threads, flags)`.
-    """
-    try:
-        function = ctypes.CDLL(None).GOMP_parallel
-    except (AttributeError, OSError, TypeError):
-        return None
-    function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint], None
-    return function
 
 
 def cache_folder() -> Path:

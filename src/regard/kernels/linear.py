@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.kernels.library import FLOATS, KERNELS, compiled, on_threads
+from regard.kernels.library import FLOATS, KERNELS, compiled
+from regard.kernels.threads import run_on_threads
 
 SOURCE = KERNELS / "linear.c"
 WIDE = 16
@@ -82,7 +83,7 @@ class Linear:
         out = x.new_empty(*x.shape[:-1], len(self.weight))
         rows = x.numel() // x.shape[-1]
         call = Call(of=self.projection, rows=rows, x=x.data_ptr(), out=out.data_ptr())
-        on_threads(regard_linear(), call, torch.get_num_threads() if self.weight.numel() >= WORTH_THREADS else 1)
+        run_on_threads(regard_linear(), call, torch.get_num_threads() if self.weight.numel() >= WORTH_THREADS else 1)
         return out
 
     @cached_property

@@ -26,7 +26,7 @@ static inline void store_first(float *to, wide numbers, int n) {
 }
 
 /* Whether each of the first n bytes is something else than 0. */
-static inline lanes not_0(const uint8_t *from, int n) {
+static inline lanes nonzero_bytes(const uint8_t *from, int n) {
   typedef uint8_t bytes __attribute__((vector_size(WIDE)));
   bytes some = {0};
   memcpy(&some, from, n < WIDE ? n : WIDE);
@@ -44,7 +44,7 @@ static inline __attribute__((always_inline)) void multiply(int rows, int lanes, 
     wide columns[LANES];
     for (int c = 0; c < lanes; c++) {
       columns[c] = load(right + i * right_step + c * WIDE);
-      HELD(columns[c]);
+      KEEP_IN_REGISTER(columns[c]);
     }
     for (int r = 0; r < rows; r++) {
       float x = left[r * left_step + i];
@@ -85,7 +85,7 @@ static inline __attribute__((always_inline)) void add_product(int rows, int lane
 }
 
 /* A panel of so many vectors side by side, one number of each after the other; the rest of it is 0. */
-static void side_by_side(const float *vectors, int64_t step, int n, int width, float *panel) {
+static void pack_panel(const float *vectors, int64_t step, int n, int width, float *panel) {
   int j = 0;
   for (; j + 4 <= n; j += 4) {
     const float *from = vectors + j * step;

@@ -22,11 +22,11 @@ static inline __attribute__((always_inline)) void tile(int rows, const float *x,
   for (int64_t i = 0; i < n; i += WIDE) {
     for (int o = 0; o < 4; o++) {
       w[o] = load(weight + o * n + i);
-      HELD(w[o]);
+      KEEP_IN_REGISTER(w[o]);
     }
     for (int r = 0; r < rows; r++) {
       wide v = load(x + r * n + i);
-      HELD(v);
+      KEEP_IN_REGISTER(v);
       for (int o = 0; o < 4; o++) sums[r][o] += v * w[o];
     }
   }

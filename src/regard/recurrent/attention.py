@@ -18,7 +18,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.attend import Attended, attend, pattern_of
+from regard.attention.attend import Attended, attend
+from regard.attention.call import Call
 from regard.attention.masks import Mask, Padding, Window
 from regard.attention.normalise.hard import Hard, StraightThrough
 from regard.attention.normalise.local import Local, PredictedCentre
@@ -117,7 +118,7 @@ class SourceAttention(nn.Module):
         previous: Float[Tensor, "batch target source"] | None = None,
     ) -> Pattern:
         """Return the pattern of `forward`, which is computed when it is asked."""
-        return pattern_of(**self.arguments(queries, memory, first, previous))
+        return Pattern(Call.of(**self.arguments(queries, memory, first, previous)))
 
     def arguments(self, queries: Tensor, memory: Memory, first: int, previous: Tensor | None) -> dict[str, Any]:
         """Return the arguments of `attend`."""

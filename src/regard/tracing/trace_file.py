@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from regard.attention import masks, normalise, scores
 from regard.attention.attend import Attended
+from regard.attention.call import Call
 from regard.attention.grid.grid import Grid
 from regard.attention.masks import Mask
 from regard.attention.normalise.hard import Choice
@@ -146,7 +147,7 @@ def step_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
     """The attention step that `step_to_json` described."""
     query, key, value = (tensors[document[name]] for name in ("query", "key", "value"))
     stages = (from_json(document[name], tensors) for name in ("score", "mask", "normalise"))
-    pattern = Pattern(query, key, value, Grid(**document["grid"]), *stages)
+    pattern = Pattern(Call(query, key, value, Grid(**document["grid"]), *stages))
     return Attended(context=tensors[document["context"]], pattern=pattern, backend=document["backend"])
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.attend import pattern_of
+from regard.attention.call import Call
 from regard.attention.masks import Padding
 from regard.attention.masks.lengths import refuse_lengths
 from regard.attention.normalise.softmax import Softmax
@@ -73,7 +73,7 @@ class BareStep:
         """Where the token looked in the source, block by block."""
         mask = None if self.state.lengths is None else Padding(self.state.lengths)
         each = zip(self.queries, self.state.sources, strict=True)
-        return tuple(pattern_of(query, of.key, of.value, ScaledDot(), mask, Softmax()) for query, of in each)
+        return tuple(Pattern(Call.of(query, of.key, of.value, ScaledDot(), mask, Softmax())) for query, of in each)
 
 
 class Transformer(nn.Module):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-import regard.attention.pattern as pattern_module
+import regard.attention.weights as weights_module
 from regard import (
     Causal,
     Hard,
@@ -104,7 +104,7 @@ def test_a_part_is_a_part_of_the_whole(normal, index):
 def test_the_size_of_a_block_does_not_matter(normal, monkeypatch):
     x, module = normal(2, 3, 7, 5, dtype=torch.float64), talking(normal)
     whole = attend(x, x, x, mask=Causal(), normalise=module)
-    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", 2 * 3 * 7 * 2)
+    monkeypatch.setattr(weights_module, "BLOCK_WEIGHTS", 2 * 3 * 7 * 2)
     blocks = attend(x, x, x, mask=Causal(), normalise=module)
     assert_close(blocks.context, whole.context)
     assert_close(blocks.pattern.received(), whole.pattern.dense().sum(dim=2))

@@ -21,7 +21,8 @@ from regard import (
     Window,
     attend,
 )
-from regard.attention.backends.fused import why_not
+from regard.attention.backends.fused import unsupported_reason
+from regard.attention.call import Call
 
 BUILD = {
     "ScaledDot": lambda: ScaledDot(scale=0.3),
@@ -164,10 +165,14 @@ def test_the_matrix_is_never_built(normal, name):
     assert max(forward.numbers, backward.numbers) < 2053 * 2053 / 11
 
 
-def test_the_kernel_says_which_scores_are_no_products():
-    assert [why_not(built(name), Softmax()) for name in FUSED] == [None] * len(FUSED)
-    assert why_not(built("Additive"), Softmax()) == "the fused kernel computes dot products, not Additive"
-    assert why_not(built("General"), Softmax(0.0)) == "the fused kernel divides by the temperature, which is 0"
+def test_the_kernel_says_which_scores_are_no_products(normal):
+    def reason(name, normalise):
+        query, key, value = inputs(normal, name, keys=29)
+        return unsupported_reason(Call.of(query, key, value, built(name), None, normalise), 0.0)
+
+    assert [reason(name, Softmax()) for name in FUSED] == [None] * len(FUSED)
+    assert reason("Additive", Softmax()) == "the fused kernel computes dot products, not Additive"
+    assert reason("General", Softmax(0.0)) == "the fused kernel divides by the temperature, which is 0"
 
 
 def test_scores_introduce_themselves():

@@ -8,7 +8,7 @@ from oracle import HALF, Largest, eager, near
 from torch import nn
 from torch.testing import assert_close
 
-import regard.attention.pattern as pattern_module
+import regard.attention.weights as weights_module
 from regard import Causal, Padding, ScaledDot, Shaw, attend
 from regard.attention.grid.grid import Grid
 
@@ -103,7 +103,7 @@ def test_a_tile_is_the_slice_of_the_whole(normal):
 def test_the_size_of_a_block_does_not_matter(normal, monkeypatch, weights):
     query, key, score = normal(2, 3, 5, 11), normal(2, 3, 7, 11), shaw(normal)
     expected = attend(query, key, key, score=score)
-    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", weights)
+    monkeypatch.setattr(weights_module, "BLOCK_WEIGHTS", weights)
     found = attend(query, key, key, score=score)
     assert_close(found.context, expected.context)
     assert_close(found.pattern.dense(), expected.pattern.dense())
@@ -122,7 +122,7 @@ def test_moving_all_tokens_changes_nothing(normal):
 
 
 def test_no_vector_is_made_for_a_query_and_a_key(normal, monkeypatch):
-    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", 13 * 1009)
+    monkeypatch.setattr(weights_module, "BLOCK_WEIGHTS", 13 * 1009)
     query, score = normal(1, 1, 1009, 11).requires_grad_(), shaw(normal)
     with Largest() as largest:
         attend(query, query, query, score=score).context.sum().backward()

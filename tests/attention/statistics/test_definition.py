@@ -83,7 +83,7 @@ def test_every_statistic_is_what_its_definition_says(
     how = {"mask": MASKS[mask], "score": SCORES[score](), "normalise": SOFT[soft]}
     ask = Ask(own=True, previous=True, groups=GROUPS, top=TOP, pooled=(ROWS, COLUMNS), reduce=reduce)
     with pytest.MonkeyPatch.context() as patch, torch.no_grad():
-        patch.setattr(blocks, "MOST", size)
+        patch.setattr(blocks, "BLOCK_QUERIES", size)
         before = attend(query, key, value, ask=ask, **how)
         pattern = attend(query, key, value, **how).pattern
         after = pattern.answer(ask)
@@ -172,7 +172,7 @@ def test_a_mask_of_one_range_for_each_query_needs_no_matrix(name, monkeypatch):
     ask, mask = Ask(own=True, previous=True, top=TOP, pooled=(ROWS, COLUMNS), reduce="sum"), as_mask(MASKS[name])
     by_ranges = attend(query, key, value, mask=mask, ask=ask)
     ranges = None if mask is None else mask.ranges(by_ranges.pattern.grid, query.device)
-    limits = blocks.Limits.of(by_ranges.pattern.grid, by_ranges.pattern.mask)
+    limits = blocks.KeyLimits.of(by_ranges.pattern.grid, by_ranges.pattern.mask)
     assert (limits is not None) == (ranges is not None and len(ranges.without_empty().starts) == 1)
     whole = by_ranges.pattern.grid.whole()
     matrix = None if mask is None else Keep(mask.keep(whole, query.device).expand(whole.shape))

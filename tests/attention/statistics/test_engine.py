@@ -28,7 +28,8 @@ from regard import (
 from regard.attention.statistics.cpu import engine
 from regard.attention.statistics.cpu import plan as blocks
 from regard.attention.statistics.cpu import run as reading
-from regard.attention.statistics.torch.gather import gathered
+from regard.attention.statistics.torch.gather import gather_statistics
+from regard.attention.weights import blocks_of
 from regard.kernels import attention as kernel
 
 B, H, KEY_HEADS, Q, K, D = 2, 4, 2, 37, 53, 7
@@ -49,7 +50,7 @@ def inputs(dtype=torch.float32, seed=5):
 
 def rows_in_a_block(patch, rows, keys=17):
     """Make every block have so many queries, and go through so many keys at a time."""
-    patch.setattr(blocks, "MOST", rows)
+    patch.setattr(blocks, "BLOCK_QUERIES", rows)
     patch.setattr(blocks, "SCORES_IN_CACHE", rows * keys)
 
 
@@ -57,14 +58,16 @@ def rows_in_a_block(patch, rows, keys=17):
 def small_blocks(monkeypatch):
     """Blocks of a few queries and parts of a few keys, so that every sum goes over several."""
     rows_in_a_block(monkeypatch, 5)
-    assert kernel.regard_blocks() is not None, "these tests need a C compiler"
+    assert kernel.attention_function() is not None, "these tests need a C compiler"
 
 
 def truth(query, key, value, ask, **call) -> Attended:
     """Context and statistics in float64, through torch's operations."""
     seen = attend(query.double(), key.double(), value.double(), **doubled(call))
-    assert engine.why_not(seen.pattern) is not None
-    return seen.context, gathered(seen.pattern.blocks(), seen.pattern.grid, seen.pattern._like(), ask)
+    assert engine.unsupported_reason(seen.pattern.call) is not None
+    return seen.context, gather_statistics(
+        blocks_of(seen.pattern.call), seen.pattern.grid, seen.pattern.call.empty(), ask
+    )
 
 
 def doubled(call):
@@ -101,7 +104,7 @@ def test_every_size_and_conservation(heads, queries, keys, width, most, part, to
         rows_in_a_block(patch, most, part)
         known = attend(query, key, key, mask=mask, ask=ask).pattern.known
     exact = attend(query.double(), key.double(), key.double(), mask=mask).pattern
-    expected = gathered(exact.blocks(), exact.grid, exact._like(), ask)
+    expected = gather_statistics(blocks_of(exact.call), exact.grid, exact.call.empty(), ask)
     for name in ("received", "entropy", "distance", "first", "own", "pooled"):
         assert_close(getattr(known, name).double(), getattr(expected, name), rtol=1e-5, atol=1e-4)
     assert_close(known.top.weights.double(), expected.top.weights, rtol=1e-5, atol=1e-5)
@@ -131,7 +134,7 @@ def test_sums_over_very_many_keys_keep_their_digits(normal, monkeypatch, width):
     key, value = torch.ones(1, 1, n_keys, 1), normal(1, 1, n_keys, width).abs()
     groups = torch.arange(n_keys)[None] % 3 == 0
     pattern = attend(torch.ones(1, 1, 1, 1), key, value).pattern
-    context, found = engine.read(pattern, Ask(groups=groups), contexts=True)
+    context, found = engine.read(pattern.call, Ask(groups=groups), contexts=True)
     assert_close(context.double(), value.double().mean(dim=2, keepdim=True), rtol=3e-6, atol=0)
     assert_close(found.groups.double(), groups.double().mean(dim=1)[None, None, None], rtol=3e-6, atol=0)
 
@@ -172,13 +175,13 @@ def test_torchs_default_type_and_device_change_nothing(dtype):
     before, random = torch.get_default_dtype(), torch.random.get_rng_state()
     try:
         torch.set_default_dtype(dtype)
-        vars(reading.MEMORY).clear()
+        vars(reading.SCRATCH).clear()
         with torch.device("meta"):
             found = attend(query, key, value, mask=Causal(), ask=ask).pattern
             later = attend(query, key, value, mask=Causal()).pattern.answer(ask)
     finally:
         torch.set_default_dtype(before)
-        vars(reading.MEMORY).clear()
+        vars(reading.SCRATCH).clear()
     assert torch.equal(torch.random.get_rng_state(), random)
     for name in (*PER_QUERY, "received", "pooled"):
         assert_close(getattr(found.known, name), getattr(expected.known, name), rtol=0, atol=0)
@@ -246,12 +249,12 @@ def test_what_it_cannot_do_is_gathered_otherwise(monkeypatch):
     query, key, value = inputs()
     for call in ({"normalise": Sigmoid()}, {"normalise": Softmax(0.0)}):
         seen = attend(query, key, value, ask=everything(), **call)
-        assert engine.why_not(seen.pattern) == "it has softmax alone"
+        assert engine.unsupported_reason(seen.pattern.call) == "it has softmax alone"
         same(seen.pattern.known, truth(query, key, value, everything(), **call)[1], largest=10)
-    monkeypatch.setattr(kernel, "regard_blocks", lambda: None)
+    monkeypatch.setattr(kernel, "attention_function", lambda: None)
     seen = attend(query, key, value, mask=Causal(), ask=everything())
     assert seen.backend == "fused"
-    assert engine.why_not(seen.pattern) == "no C compiler was found"
+    assert engine.unsupported_reason(seen.pattern.call) == "no C compiler was found"
     same(seen.pattern.known, truth(query, key, value, everything(), mask=Causal())[1])
 
 
@@ -318,9 +321,12 @@ def test_the_number_of_threads_does_not_change_a_single_bit(monkeypatch, paralle
 @pytest.mark.parametrize(
     ("struct", "name"),
     [
-        *((struct, "rows.h") for struct in (kernel.Call, kernel.Sum)),
-        *((struct, "attention.c") for struct in (kernel.Vectors, kernel.Reading, kernel.Pass)),
+        *((struct, "statistics.h") for struct in (kernel.Statistics, kernel.CompensatedSum)),
+        *(
+            (struct, "attention.c")
+            for struct in (kernel.Vectors, kernel.ByteMask, kernel.WeightedSum, kernel.Arguments)
+        ),
     ],
 )
 def test_the_structs_have_the_fields_of_the_source_in_their_order(struct, name):
-    assert [name for name, *_ in struct._fields_] == fields_of(kernel.SOURCE.with_name(name), struct.__name__)
+    assert [name for name, *_ in struct._fields_] == fields_of(kernel.KERNELS / name, struct.__name__)

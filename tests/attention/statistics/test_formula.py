@@ -75,21 +75,21 @@ def check(normal, call):
 @pytest.mark.parametrize("at_once", [1, 2**10, 2**22])
 @pytest.mark.parametrize("kind", MADE)
 def test_scores_and_masks_are_made_for_some_blocks_at_a_time(normal, monkeypatch, kind, at_once):
-    monkeypatch.setattr(blocks, "MOST", 5)
+    monkeypatch.setattr(blocks, "BLOCK_QUERIES", 5)
     monkeypatch.setattr(blocks, "SCORES_IN_CACHE", 85)
-    monkeypatch.setattr(reading, "MADE_AT_ONCE", at_once)
+    monkeypatch.setattr(reading, "COMPUTED_AT_ONCE", at_once)
     call, type_of_made = MADE[kind]
-    made, make = [], reading.Reading.make
-    monkeypatch.setattr(reading.Reading, "make", lambda *given: made.append(given[2].dtype) or make(*given))
+    made, make = [], reading.Run.write_block
+    monkeypatch.setattr(reading.Run, "write_block", lambda *given: made.append(given[2].dtype) or make(*given))
     check(normal, call)
     assert set(made) == {type_of_made}
 
 
 @pytest.mark.parametrize("kind", LYING)
 def test_masks_and_biases_are_read_where_they_lie(normal, monkeypatch, kind):
-    monkeypatch.setattr(blocks, "MOST", 5)
+    monkeypatch.setattr(blocks, "BLOCK_QUERIES", 5)
     monkeypatch.setattr(blocks, "SCORES_IN_CACHE", 85)
-    monkeypatch.setattr(reading.Reading, "make", None)
+    monkeypatch.setattr(reading.Run, "write_block", None)
     check(normal, LYING[kind])
 
 

@@ -8,10 +8,11 @@ import torch
 from oracle import near
 from torch.testing import assert_close
 
-import regard.attention.pattern as pattern_module
+import regard.attention.weights as weights_module
 from regard import Ask, Causal, Entmax, Softmax, attend
 from regard.attention.grid.grid import Grid, spans
-from regard.attention.statistics.torch.gather import Block, Entropy, Pooled, Received, Strongest, gather
+from regard.attention.statistics.torch.gather import Entropy, Pooled, Received, TopKeys, gather
+from regard.attention.weights import Block
 
 GRID = Grid(1, 1, 3, 4)
 WEIGHTS = torch.tensor([[[[0.5, 0.5, 0, 0], [0, 1, 0, 0], [0.25, 0.25, 0.25, 0.25]]]], dtype=torch.float64)
@@ -26,7 +27,7 @@ def blocks(size=2, keep=None):
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_by_hand(size):
-    received, entropy, strongest = Received(GRID, LIKE), Entropy(GRID, LIKE), Strongest(GRID, LIKE, 2)
+    received, entropy, strongest = Received(GRID, LIKE), Entropy(GRID, LIKE), TopKeys(GRID, LIKE, 2)
     mean, largest, total = (Pooled(GRID, LIKE, 2, 3, reduce) for reduce in ("mean", "max", "sum"))
     gather(blocks(size), [received, entropy, strongest, mean, largest, total])
     assert received.value()[0, 0].tolist() == [0.75, 1.75, 0.25, 0.25]
@@ -46,14 +47,14 @@ def test_the_largest_of_negative_weights_is_negative():
 
 
 def test_masked_keys_are_no_strongest_keys():
-    strongest = Strongest(GRID, LIKE, 3)
+    strongest = TopKeys(GRID, LIKE, 3)
     gather(blocks(keep=WEIGHTS > 0), [strongest])
     assert strongest.value().weights[0, 0].tolist() == [[0.5, 0.5, 0], [1, 0, 0], [0.25, 0.25, 0.25]]
     assert [sorted(keys) for keys in strongest.value().keys[0, 0, :2].tolist()] == [[-1, 0, 1], [-1, -1, 1]]
 
 
 def test_a_weight_of_0_that_the_mask_keeps_is_a_strongest_key():
-    strongest = Strongest(GRID, LIKE, 4)
+    strongest = TopKeys(GRID, LIKE, 4)
     gather(blocks(), [strongest])
     assert [sorted(keys) for keys in strongest.value().keys[0, 0].tolist()] == [[0, 1, 2, 3]] * 3
 
@@ -62,7 +63,7 @@ def test_a_weight_of_0_that_the_mask_keeps_is_a_strongest_key():
 @pytest.mark.parametrize("normalise", [Softmax(), Entmax()], ids=repr)
 @pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")  # torch's own
 def test_a_batch_of_its_own(normal, monkeypatch, normalise, reduce):
-    monkeypatch.setattr(pattern_module, "BLOCK_WEIGHTS", 3 * 2 * 23)
+    monkeypatch.setattr(weights_module, "BLOCK_WEIGHTS", 3 * 2 * 23)
     ask = Ask(own=True, previous=True, top=3, groups=torch.arange(23)[None] % 3 == 0, pooled=(3, 5), reduce=reduce)
 
     def look(query, key):
@@ -79,7 +80,7 @@ def test_a_batch_of_its_own(normal, monkeypatch, normalise, reduce):
 def test_nan_shows_in_every_statistic(reduce):
     block = Block(GRID.whole(), WEIGHTS.clone(), None)
     block.weights[0, 0, 1, 3] = math.nan
-    statistics = Received(GRID, LIKE), Entropy(GRID, LIKE), Strongest(GRID, LIKE, 1), Pooled(GRID, LIKE, 3, 4, reduce)
+    statistics = Received(GRID, LIKE), Entropy(GRID, LIKE), TopKeys(GRID, LIKE, 1), Pooled(GRID, LIKE, 3, 4, reduce)
     gather([block], statistics)
     received, entropy, strongest, pooled = (statistic.value() for statistic in statistics)
     assert received[0, 0].isnan().tolist() == [False, False, False, True]

@@ -38,7 +38,8 @@ from regard import (
 from regard.attention.statistics.choose import engine_for
 from regard.attention.statistics.gpu import arguments as call
 from regard.attention.statistics.gpu import engine, forward
-from regard.attention.statistics.torch.gather import gathered
+from regard.attention.statistics.torch.gather import gather_statistics
+from regard.attention.weights import blocks_of
 
 H, KEY_HEADS, Q, K, D = 2, 1, 19, 37, 7
 """In tiles of 16: two of queries and three of keys, the last of each nearly empty."""
@@ -149,15 +150,15 @@ def truth(call):
     vectors, how, ask = split(call)
     exact = attend(*(part.double() for part in vectors), **how).pattern
     exact = replace(exact, score=attend(*vectors, **how).pattern.score)
-    return exact.apply(exact.value), gathered(exact.blocks(), exact.grid, exact._like(), ask)
+    return exact.apply(exact.value), gather_statistics(blocks_of(exact.call), exact.grid, exact.call.empty(), ask)
 
 
 def seen_by(call):
     """Context and statistics by the kernels."""
     vectors, how, ask = split(call)
     pattern = attend(*vectors, **how).pattern
-    assert engine.why_not(pattern) is None, engine.why_not(pattern)
-    return engine.read(pattern, ask, contexts=True)
+    assert engine.unsupported_reason(pattern.call) is None, engine.unsupported_reason(pattern.call)
+    return engine.read(pattern.call, ask, contexts=True)
 
 
 def errors(call, expected):
@@ -228,17 +229,17 @@ def nans():
     """Which numbers are NaN when a key, or a key that the mask bars, is."""
     query, key, value = (part.clone() for part in inputs(items=2))
     key[1, 0, 30] = math.nan
-    _, found = engine.read(attend(query, key, value, mask=Causal()).pattern, everything("max"), contexts=True)
+    _, found = engine.read(attend(query, key, value, mask=Causal()).pattern.call, everything("max"), contexts=True)
     rows = {name: getattr(found, name)[1, 0].isnan().tolist() for name in ("entropy", "distance", "first")}
     columns = {"received": found.received.isnan().flatten(1).any(dim=1).tolist()}
     columns["pooled"] = found.pooled.isnan().flatten(1).any(dim=1).tolist()
     cut = attend(query, key, value, mask=Padding(torch.tensor([37, 31]))).pattern
-    _, found = engine.read(cut, Ask(own=True), contexts=False)
+    _, found = engine.read(cut.call, Ask(own=True), contexts=False)
     rows |= {"own": found.own[1, 0].isnan().tolist()}
     value[:, :, 21:] = math.nan
     key[:, :, 21:] = math.nan
     barred = attend(query, key, value, mask=Padding(torch.tensor([21, 0]))).pattern
-    context, found = engine.read(barred, everything(), contexts=True)
+    context, found = engine.read(barred.call, everything(), contexts=True)
     numbers = [context, *(getattr(found, name) for name in STATISTICS)]
     return rows | columns | {"barred": any(bool(part.isnan().any()) for part in numbers)}
 
@@ -272,7 +273,7 @@ def forwards():
         for arranged in (lambda part: part.mT.contiguous().mT, lambda part: part)
     )
     forward.KERNELS["cpu"] = (seen,)
-    found, expected = (engine.read(pattern, ask, contexts=True) for pattern in (apart, together))
+    found, expected = (engine.read(pattern.call, ask, contexts=True) for pattern in (apart, together))
     forward.KERNELS["cpu"] = (forward.flash_for_cpu,)
     with torch.device("meta"):
         elsewhere = forward.trusted(forward.flash_for_cpu, *kind, tokens=139)
@@ -294,7 +295,7 @@ def told():
     """What a long reading reports."""
     done = []
     engine.WEIGHTS_AT_ONCE = Q * K
-    engine.read(attend(*inputs(items=2)).pattern, Ask(), contexts=False, report=lambda n, of: done.append([n, of]))
+    engine.read(attend(*inputs(items=2)).pattern.call, Ask(), contexts=False, report=lambda n, of: done.append([n, of]))
     return done
 
 
@@ -302,7 +303,7 @@ def chosen():
     """Which engine a pattern and attend take when the one for a CPU cannot."""
     from regard.kernels import attention as kernel
 
-    kernel.regard_blocks = lambda: None
+    kernel.attention_function = lambda: None
     seen = attend(*inputs(), mask=Causal(), ask=Ask())
     dilated = attend(*inputs(), mask=Dilated(5, 0, 2)).pattern
     return [engine_for(seen.pattern) is engine, seen.backend, engine_for(dilated) is None]
@@ -476,22 +477,22 @@ def anywhere(monkeypatch):
 )
 def test_what_it_cannot_do_is_said(anywhere, how, reason):
     vectors, how, _ = split(how)
-    assert engine.why_not(attend(*vectors, **how).pattern) == reason
+    assert engine.unsupported_reason(attend(*vectors, **how).pattern.call) == reason
 
 
 def test_a_mask_of_too_many_ranges_is_asked_for_one_query_alone(anywhere, monkeypatch):
     asked, ranges = [], Global.ranges
     monkeypatch.setattr(Global, "ranges", lambda self, grid, device: asked.append(grid) or ranges(self, grid, device))
-    assert engine.why_not(attend(*inputs(), mask=Global(range(0, K, 2))).pattern) is not None
+    assert engine.unsupported_reason(attend(*inputs(), mask=Global(range(0, K, 2))).pattern.call) is not None
     assert [grid.queries for grid in asked] == [1]
 
 
 def test_without_a_gpu_or_triton_it_says_so(monkeypatch):
     pattern = attend(*inputs()).pattern
-    assert engine.why_not(pattern) == "it runs on a GPU"
+    assert engine.unsupported_reason(pattern.call) == "it runs on a GPU"
     monkeypatch.setattr(engine, "interpreted", lambda: True)
     monkeypatch.setattr(engine, "installed", lambda: False)
-    assert engine.why_not(pattern) == "triton is not installed"
+    assert engine.unsupported_reason(pattern.call) == "triton is not installed"
 
 
 def test_regard_brings_no_triton():

@@ -4,17 +4,17 @@ import pytest
 import torch
 
 from regard import Ask, Causal, attend
-from regard.attention.statistics import progress
+from regard.attention import progress
+from regard.attention.progress import report_to
 from regard.attention.statistics.cpu import plan as blocks
 from regard.attention.statistics.cpu import run as reading
-from regard.attention.statistics.progress import report_to
 
 HEADS, TOKENS, ROWS = 3, 37, 5
 
 
 @pytest.fixture
 def inputs(normal, monkeypatch):
-    monkeypatch.setattr(blocks, "MOST", ROWS)
+    monkeypatch.setattr(blocks, "BLOCK_QUERIES", ROWS)
     monkeypatch.setattr(reading, "SECONDS_AT_ONCE", 0.0)
     return [normal(1, HEADS, TOKENS, 4) for _ in range(3)]
 
@@ -90,8 +90,8 @@ def test_an_error_on_the_way_takes_the_bar_away(inputs, impatient, terminal, cap
         bar(self, done, of)
         raise KeyboardInterrupt
 
-    bar = progress.Bar.__call__
-    monkeypatch.setattr(progress.Bar, "__call__", broken)
+    bar = progress.ProgressBar.__call__
+    monkeypatch.setattr(progress.ProgressBar, "__call__", broken)
     with pytest.raises(KeyboardInterrupt):
         attend(*inputs).pattern.summary()
     assert capsys.readouterr().err.endswith("\x1b[2K")

@@ -38,7 +38,7 @@ def numbers_of(summary):
 def one_of_two(rank: str, folder: str) -> None:
     """What each of the two processes does."""
     torch.set_num_threads(1)
-    blocks.MOST = 5
+    blocks.BLOCK_QUERIES = 5
     store = (Path(folder) / "store").as_uri()
     torch.distributed.init_process_group("gloo", init_method=store, rank=int(rank), world_size=2)
     told = []
@@ -80,7 +80,7 @@ def both(tmp_path_factory):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_every_rank_has_the_numbers_of_one_process(both, name, monkeypatch):
-    monkeypatch.setattr(blocks, "MOST", 5)
+    monkeypatch.setattr(blocks, "BLOCK_QUERIES", 5)
     pattern, ask = pattern_of(name)
     expected = numbers_of(pattern.answer(ask))
     for found in both:

@@ -19,7 +19,7 @@ from regard import Ask, Causal, Global, Window, attend
 from regard.attention.statistics.cpu import run as reading
 
 torch.set_num_threads(int(sys.argv[1]))
-reading.SECONDS_AT_ONCE, reading.MADE_AT_ONCE = 0.0, 1
+reading.SECONDS_AT_ONCE, reading.COMPUTED_AT_ONCE = 0.0, 1
 mask = Causal() if sys.argv[2] == "rule" else Window(900, 900) | Global([7])
 query, key, value = torch.randn(3, 1, 4, 2048, 16, generator=torch.Generator().manual_seed(5)).unbind()
 pattern, ask, told = attend(query, key, value, mask=mask).pattern, Ask(top=2, pooled=(8, 8)), []
@@ -83,7 +83,7 @@ def test_a_report_may_ask_another_pattern(normal, monkeypatch):
     monkeypatch.setattr(reading, "SECONDS_AT_ONCE", 0.0)
     small, large = (attend(*[normal(1, 2, n, 8)] * 3).pattern for n in (300, 900))
     expected = small.received()
-    vars(reading.MEMORY).clear()
+    vars(reading.SCRATCH).clear()
     assert torch.equal(small.answer(Ask(), report=lambda done, of: large.entropy()).received, expected)
 
 
@@ -119,4 +119,4 @@ def contiguous(tensor):
 
 
 def test_these_tests_test_the_compiled_pass():
-    assert kernel.regard_blocks() is not None, "these tests need a C compiler"
+    assert kernel.attention_function() is not None, "these tests need a C compiler"

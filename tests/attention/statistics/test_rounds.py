@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from regard import Ask, Causal, attend
-from regard.attention.statistics.cpu import rounds
+from regard.attention.statistics.cpu import conversion as rounds
 
 
 @pytest.mark.parametrize("contexts", [True, False])
@@ -16,7 +16,7 @@ def test_half_types_are_made_ready_some_heads_at_a_time(normal, monkeypatch, hea
     key, value = normal(2, key_heads, 53, 8).bfloat16(), normal(1, key_heads, 53, 5).bfloat16()
     ask, found = Ask(top=3, pooled=(7, 5)), []
     for most in (1, 2**10, 2**24):
-        monkeypatch.setattr(rounds, "READY_AT_MOST", most)
+        monkeypatch.setattr(rounds, "CONVERTED_AT_ONCE", most)
         seen = attend(query, key, value, mask=Causal(), ask=ask if contexts else None)
         found.append((seen.context, seen.pattern.answer(ask)))
     wide = attend(query.float(), key.float(), value.float(), mask=Causal(), ask=ask)

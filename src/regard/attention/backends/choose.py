@@ -1,13 +1,13 @@
-"""Which backend computes a context: the fastest that is exact for the call, or the one that was asked for by name.
+"""The choice of a backend: the fastest that is exact for a call, or the one that was asked for by name.
 
-    fused       PyTorch's scaled_dot_product_attention: no weights are ever built
-    math        PyTorch's kernel that builds the weights, chosen only while they are few
-    tiled       blocks of queries, each with its weights for a moment; does every call, and on a CPU some the fastest
-    flex        FlexAttention, compiled for the call: by name only, as that takes seconds
+    fused       PyTorch's scaled_dot_product_attention: the weights are never built
+    math        PyTorch's kernel that builds the weights, chosen only while there are few
+    tiled       blocks of queries, each with its weights for a moment; takes every call, and is the fastest for some
+    flex        FlexAttention, compiled for the call: by name only, as compiling takes seconds
     reference   the definition, one query after the other, in float64: by name only, as it is slow
 
 Nothing falls back silently: `Attended.backend` names what ran, `explain_backend` says why, and a backend asked for by
-name that cannot do a call refuses in words.
+name that does not support a call raises ValueError with the reason.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,21 +15,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.ask import NOTHING, Ask, Summary
 from regard.attention.backends import flex, fused, reference, tiled
-from regard.attention.backends.fused import Run
-from regard.attention.pattern import BLOCK_WEIGHTS, Pattern
+from regard.attention.call import Call
+from regard.attention.statistics.choose import fused_engine
+from regard.attention.statistics.cpu.scores import computes_scores
+from regard.attention.statistics.engine import Engine
+from regard.attention.weights import BLOCK_WEIGHTS
 
 Name = Literal["fused", "math", "tiled", "flex", "reference"]
 
+Context = Float[Tensor, "batch heads queries d_value"]
 
-@dataclass(slots=True)
-class Preferred:
-    """The backend that `use_backend` names; an attribute, as torch.compile guards those and no ContextVar."""
-
-    name: Name | None = None
-
-
-PREFERRED = Preferred()
+MIN_WEIGHTS, MIN_QUERIES = 2**19, 64
+"""The least weights of a call, and the least queries of a head, with which the CPU kernel is faster than PyTorch's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,39 +40,65 @@ class Backend:
     """A way to compute a context.
 
     Attributes:
-        run: from a pattern, and the chance that a weight is dropped, to the context.
-        why_not: why it cannot do a call; None if it can.
+        run: computes the context from a call and the probability to drop a weight.
+        unsupported_reason: returns why the backend does not support a call, or None if it does.
     """
 
-    run: Run
-    why_not: Callable[[Pattern, float], str | None]
-
-
-def why_not_fused(pattern: Pattern, dropout: float) -> str | None:
-    """The kernel must have this kind of attention, and must not build the weights for it."""
-    return fused.why_not(pattern.score, pattern.normalise) or fused.why_built(pattern, dropout)
-
-
-def why_not_math(pattern: Pattern, dropout: float) -> str | None:
-    """The kernel must have this kind of attention."""
-    return fused.why_not(pattern.score, pattern.normalise)
+    run: Callable[[Call, float], Context]
+    unsupported_reason: Callable[[Call, float], str | None]
 
 
 BACKENDS: Mapping[Name, Backend] = {
-    "fused": Backend(fused.fused, why_not_fused),
-    "math": Backend(fused.math, why_not_math),
-    "tiled": Backend(tiled.tiled, lambda pattern, dropout: None),
-    "flex": Backend(flex.flex, flex.why_not),
-    "reference": Backend(reference.looped, reference.why_not),
+    "fused": Backend(fused.fused, fused.unsupported_reason),
+    "math": Backend(fused.math, fused.math_unsupported_reason),
+    "tiled": Backend(tiled.tiled, lambda call, dropout: None),
+    "flex": Backend(flex.flex, flex.unsupported_reason),
+    "reference": Backend(reference.looped, reference.unsupported_reason),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The backend for a call, and why it was chosen.
+
+    Attributes:
+        run: computes the context from the call and the probability to drop a weight.
+        engine: computes the context and the statistics in one pass, instead of `run`; None = `run` does.
+    """
+
+    name: Name
+    reason: str
+    run: Callable[[Call, float], Context]
+    engine: Engine | None = None
+
+    def compute(self, call: Call, dropout: float, ask: Ask | None) -> tuple[Context, Summary | None]:
+        """Return the context, and the statistics that are asked for if they are computed in the same pass."""
+        if self.engine is None:
+            return self.run(call, dropout), None
+        context, summary = self.engine.read(call, ask or NOTHING, contexts=True)
+        assert context is not None
+        return context, summary
+
+
+FASTEST = Choice("fused", "the fastest, and exact for this call", fused.fused)
+
+
+@dataclass(slots=True)
+class Preferred:
+    """The backend that `use_backend` names; an attribute, as torch.compile guards attributes and no ContextVar."""
+
+    name: Name | None = None
+
+
+PREFERRED = Preferred()
 
 
 @contextmanager
 def use_backend(name: Name) -> Iterator[None]:
-    """Within this, every `attend` uses one backend, in models and other threads too; else the fastest that is exact.
+    """Within this context, every `attend` uses one backend, in models and in other threads too.
 
     Raises:
-        ValueError: there is no such backend; and, from attend, a call that it cannot do.
+        ValueError: there is no such backend; and, from attend, a call that the backend does not support.
 
     >>> import torch
     >>> from regard import attend, use_backend
@@ -87,39 +116,64 @@ def use_backend(name: Name) -> Iterator[None]:
         PREFERRED.name = before
 
 
-def chosen_backend(pattern: Pattern, dropout: float) -> Name:
-    """The backend that computes a call."""
-    name = PREFERRED.name
-    if name is None:
-        if why_not_fused(pattern, dropout) is not None:
-            return slower(pattern, dropout)
-        return "tiled" if tiled.faster(pattern, dropout) else "fused"
-    reason = BACKENDS[name].why_not(pattern, dropout)
+def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
+    """Return the backend that computes the context of a call, with the reason; nothing is decided again later.
+
+    Raises:
+        ValueError: the backend that `use_backend` names does not support the call.
+    """
+    if PREFERRED.name is not None:
+        return choose_by_name(PREFERRED.name, call, dropout, ask)
+    if ask is not None and (engine := engine_with_context(call, dropout)) is not None:
+        reason = "what is asked of the pattern comes with the context, in one pass"
+        return Choice("tiled", reason, tiled.tiled, engine)
+    obstacle = fused.unsupported_reason(call, dropout)
+    if obstacle is None:
+        if not favours_cpu_kernel(call) or (engine := engine_with_context(call, dropout)) is None:
+            return FASTEST
+        faster = "exact, and faster than the fused kernel where a mask or a bias depends on the query"
+        return Choice("tiled", faster, tiled.tiled, engine)
+    if fused.math_unsupported_reason(call, dropout) is None:
+        n_weights = call.grid.shape.numel()
+        if n_weights <= BLOCK_WEIGHTS:
+            return Choice("math", obstacle, fused.math)
+        obstacle += f", and {n_weights:,} weights are too many to be built, which math would do"
+    return Choice("tiled", obstacle, tiled.tiled, engine_without_ask(call, dropout))
+
+
+def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> Choice:
+    """Return the backend that was asked for by name; raise ValueError if it does not support the call."""
+    reason = BACKENDS[name].unsupported_reason(call, dropout)
     if reason is not None:
         raise ValueError(
             f"the {name} backend was asked for and cannot do this call: {reason}; use_backend('tiled') can, "
             "as can leaving the choice to attend."
         )
-    return name
+    engine = None
+    if name == "tiled":
+        engine = engine_without_ask(call, dropout) if ask is None else engine_with_context(call, dropout)
+    return Choice(name, "asked for by name", BACKENDS[name].run, engine)
 
 
-def slower(pattern: Pattern, dropout: float) -> Name:
-    """The backend for a call that the fused kernel cannot do."""
-    if why_not_math(pattern, dropout) is None and pattern.shape.numel() <= BLOCK_WEIGHTS:
-        return "math"
-    return "tiled"
+def engine_with_context(call: Call, dropout: float) -> Engine | None:
+    """Return the engine that computes context and statistics in one pass, or None with dropout or gradients."""
+    return None if dropout > 0 or call.needs_gradients else fused_engine(call, contexts=True)
 
 
-def explanation(pattern: Pattern, dropout: float) -> str:
-    """Which backend computes a call, and why no faster one does."""
-    name = chosen_backend(pattern, dropout)
-    if PREFERRED.name is not None:
-        return f"{name}: asked for by name"
-    reason = why_not_fused(pattern, dropout)
-    if reason is None and name == "tiled":
-        return "tiled: exact, and faster than the fused kernel where a mask or a bias depends on the query"
-    if reason is None:
-        return "fused: the fastest, and exact for this call"
-    if name == "tiled" and why_not_math(pattern, dropout) is None:
-        reason += f", and {pattern.shape.numel():,} weights are too many to be built, which math would do"
-    return f"{name}: {reason}"
+def engine_without_ask(call: Call, dropout: float) -> Engine | None:
+    """Return the engine for a call of which no statistics are asked: the CPU kernel, but not within torch.compile."""
+    if not call.query.is_cpu or torch.compiler.is_compiling():
+        return None
+    return engine_with_context(call, dropout)
+
+
+def favours_cpu_kernel(call: Call) -> bool:
+    """Return whether the CPU kernel is faster than PyTorch's: for many weights, if mask or bias depend on the query.
+
+    PyTorch's kernel needs a mask other than the causal one as a matrix, and spends time on the keys that it bars.
+    """
+    if call.grid.queries < MIN_QUERIES or call.grid.shape.numel() < MIN_WEIGHTS:
+        return False
+    if not call.query.is_cpu or torch.compiler.is_compiling() or call.softmax.projection is not None:
+        return False
+    return fused.varies_by_query(call.mask, call.softmax.bias) and computes_scores(call)

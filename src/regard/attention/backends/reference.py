@@ -6,8 +6,8 @@ For each batch item, head and query:
     weights_j = exp(scores_j) / Σ exp(scores)
     context   = Σ weights_j · value_j
 
-`reference` is the oracle of the tests: it shares nothing with the fast paths, no tiles, no masks as rules, no
-broadcasting, no softmax from torch. `looped` hands a call of `attend` to it.
+`reference` is what the tests compare with: it shares nothing with the fast backends, no tiles, no masks as rules, no
+broadcasting, no softmax of torch. `looped` calls it with the arguments of a call of `attend`.
 """
 
 import math
@@ -16,11 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.attention.gradients import need_gradients
-from regard.attention.normalise.softmax import Softmax
-from regard.attention.pattern import Pattern
-from regard.attention.scores.dot import ScaledDot
-from regard.attention.stages import tensors_in
+from regard.attention.call import Call
 
 
 def reference(
@@ -76,36 +72,32 @@ def softmax(scores: list[float], temperature: float, sink: float | None) -> list
     return [math.exp((score - largest) / temperature) / total for score in scores]
 
 
-def why_not(pattern: Pattern, dropout: float) -> str | None:
-    """Why the loop cannot do a call; None if it can."""
-    if not isinstance(pattern.score, ScaledDot) or not isinstance(pattern.normalise, Softmax):
+def unsupported_reason(call: Call, dropout: float) -> str | None:
+    """Return why the loop does not support a call, or None if it does."""
+    formula = call.formula
+    if formula is None or formula.projection is not None or formula.other_score is not None:
         return "the reference has the softmax of dot products alone"
     if dropout > 0:
         return "the reference has no dropout"
-    parts = (pattern.query, pattern.key, pattern.value, pattern.score, pattern.normalise)
-    if need_gradients(tensor for part in parts for tensor in tensors_in(part)):
-        return "the reference gives no gradients"
-    return None
+    return "the reference gives no gradients" if call.needs_gradients else None
 
 
-def looped(pattern: Pattern, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
-    """The context of a call that `why_not` has nothing against, in the type of its input."""
-    score, normalise, grid = pattern.score, pattern.normalise, pattern.grid
-    assert isinstance(score, ScaledDot)
-    assert isinstance(normalise, Softmax)
+def looped(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
+    """Return the context of a call that the loop supports, in the data type of its input."""
+    formula, grid, device = call.softmax, call.grid, call.device
     whole = grid.whole()
-    bias = None if score.bias is None else score.biases(whole, pattern.query.device, torch.float64).expand(grid.shape)
-    keep = None if pattern.mask is None else pattern.mask.keep(whole, pattern.query.device).expand(grid.shape)
-    query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (pattern.query, pattern.key, pattern.value))
+    bias = None if formula.bias is None else formula.bias_numbers(whole, device, torch.float64).expand(grid.shape)
+    keep = None if call.mask is None else call.mask.keep(whole, device).expand(grid.shape)
+    query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (call.query, call.key, call.value))
     context, _ = reference(
         query,
         key,
         value,
         keep=keep,
-        scale=score.scale,
-        softcap=score.softcap,
+        scale=formula.scale,
+        softcap=formula.softcap,
         bias=bias,
-        temperature=normalise.temperature,
-        sinks=normalise.sinks,
+        temperature=formula.temperature,
+        sinks=formula.sinks,
     )
     return context.to(value)

@@ -17,7 +17,8 @@ from regard.attention.gradients import checkpointed
 from regard.attention.grid.grid import Grid, select_positions, spans
 from regard.attention.normalise.hard import Hard, Sampled
 from regard.attention.normalise.softmax import Softmax
-from regard.attention.pattern import BLOCK_WEIGHTS, Pattern
+from regard.attention.pattern import Pattern
+from regard.attention.weights import BLOCK_WEIGHTS, weights_of
 
 
 def reinforce(
@@ -63,13 +64,14 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
             f"the pattern's keys were weighed by {pattern.normalise!r} and not drawn; only a draw has a probability, "
             "so give attend normalise=Hard(Sampled(seed=…))."
         )
-    pattern.check_unchanged()  # top(1) may have been computed before the tensors changed
+    pattern.call.check_unchanged()  # keys that are known already come without a look at the tensors
     keys = pattern.top(1).keys
-    soft = replace(pattern, normalise=Softmax(temperature=pattern.normalise.choose.temperature))
+    soft = replace(pattern.call, normalise=Softmax(temperature=pattern.normalise.choose.temperature))
 
     def read(queries: range) -> Float[Tensor, "batch heads block 1"]:
-        weights, chosen = soft.weights(pattern.grid.whole().part(queries=queries)), select_positions(keys, 2, queries)
-        # a query that sees no key has probability 1, set before the logarithm so that the gradient is 0
+        weights = weights_of(soft, pattern.grid.whole().part(queries=queries))
+        chosen = select_positions(keys, 2, queries)
+        # a query that sees no key drew none: probability 1, set before the logarithm so that its gradient is 0
         return weights.gather(3, chosen.clamp_min(0)).masked_fill(chosen < 0, 1.0).log()
 
     blocks = [checkpointed(read, queries) for queries in spans(pattern.grid.queries, queries_at_once(pattern.grid))]

@@ -1,29 +1,46 @@
-"""Which engine goes through a pattern: the compiled one on a CPU, Triton's kernels on a GPU.
+"""The engine that computes the statistics of a call: the C kernel on a CPU, Triton kernels on a GPU, else torch."""
 
-An engine is a module with two functions: `why_not` says why it cannot do a pattern, and `read` goes through it once.
-"""
+import torch
 
-from types import ModuleType
-from typing import TYPE_CHECKING
+from regard.attention.ask import Ask, Summary
+from regard.attention.call import Call
+from regard.attention.gradients import are_plain
+from regard.attention.progress import ProgressCallback
+from regard.attention.statistics.cpu import engine as cpu_engine
+from regard.attention.statistics.engine import Engine
+from regard.attention.statistics.gpu import engine as gpu_engine
+from regard.attention.statistics.torch import engine as torch_engine
 
-from regard.attention.gradients import are_plain, need_gradients
-from regard.attention.statistics.cpu import engine as cpu
-from regard.attention.statistics.gpu import engine as gpu
-
-if TYPE_CHECKING:
-    from regard.attention.pattern import Pattern
+FUSED_ENGINES: tuple[Engine, ...] = cpu_engine, gpu_engine
+"""The engines that compute weights, statistics and context in one kernel."""
 
 
-def engine_for(pattern: "Pattern") -> ModuleType | None:
-    """The engine that can do a pattern; None where it is gathered with torch's operations."""
-    if not are_plain(pattern.tensors()):
+@torch.no_grad()
+def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
+    """Return the statistics of a call, in one pass over its weights.
+
+    Raises:
+        ValueError: statistics that a pattern of this size or with these weights does not have.
+    """
+    ask.check(call.grid)
+    if ask.entropy and call.normalise.signed:
+        raise ValueError(
+            f"weights by {call.normalise!r} may be negative, so they have no entropy; ask with entropy=False."
+        )
+    call.check_unchanged()
+    engine = fused_engine(call) or torch_engine
+    return engine.read(call, ask, contexts=False, report=report)[1]
+
+
+def fused_engine(call: Call, *, contexts: bool = False) -> Engine | None:
+    """Return the fused engine that supports a call, or None if none does.
+
+    Args:
+        contexts: whether the engine must compute the contexts too.
+    """
+    if not are_plain(call.tensors):
         return None
-    return next((engine for engine in (cpu, gpu) if engine.why_not(pattern) is None), None)
-
-
-def engine_with_context(pattern: "Pattern", dropout: float) -> ModuleType | None:
-    """The engine that has the context too; None with dropout or gradients, and where values are past all measure."""
-    if dropout > 0 or need_gradients(pattern.tensors()):
-        return None
-    engine = engine_for(pattern)
-    return None if engine is cpu and not cpu.sums_fit(pattern) else engine
+    for engine in FUSED_ENGINES:
+        if engine.unsupported_reason(call, contexts=contexts) is None:
+            return engine
+    return None

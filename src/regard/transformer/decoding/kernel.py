@@ -18,8 +18,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.kernels import linear
-from regard.kernels.library import FLOATS, INTEGERS, KERNELS, compiled, on_threads
+from regard.kernels.library import FLOATS, INTEGERS, KERNELS, compiled
 from regard.kernels.linear import Linear, Projection
+from regard.kernels.threads import run_on_threads
 from regard.transformer.decoding import unwrapped_step as bare
 from regard.transformer.decoding.cache import Past
 from regard.transformer.decoding.unwrapped_step import (
@@ -215,7 +216,7 @@ class Newest:
             call.cosines, call.sines, call.pairs = cos.data_ptr(), sin.data_ptr(), d_rotary // 2
             halves = own.positions.pairing == "halves"
             call.pair_first, call.pair_second = (1, d_rotary // 2) if halves else (2, 1)
-        on_threads(regard_newest(), call, threads)
+        run_on_threads(regard_newest(), call, threads)
         return x, tuple(by_source(query, len(sources.memory[0].key), own.n_heads) for query in queries)
 
     def scratch_numbers(self, rows: int, tokens: int) -> int:

@@ -17,7 +17,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.precision import widest_type
-from regard.kernels.library import FLOATS, INTEGERS, KERNELS, compiled, on_threads
+from regard.kernels.library import FLOATS, INTEGERS, KERNELS, compiled
+from regard.kernels.threads import run_on_threads
 from regard.text.vocabulary import BOS, PAD
 
 SOURCE = KERNELS / "top_logits.c"
@@ -75,7 +76,7 @@ def likeliest(
         log_probabilities=log_probability.data_ptr(),
         tokens=tokens.data_ptr(),
     )
-    on_threads(regard_likeliest(), call, threads)
+    run_on_threads(regard_likeliest(), call, threads)
     return log_probability, tokens
 
 

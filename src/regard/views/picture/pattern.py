@@ -18,8 +18,9 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from regard.attention.grid.grid import spans
-from regard.attention.pattern import BLOCK_WEIGHTS, Pattern
-from regard.attention.statistics.torch.gather import Block, Pooled
+from regard.attention.pattern import Pattern
+from regard.attention.statistics.torch.gather import Pooled
+from regard.attention.weights import BLOCK_WEIGHTS, Block
 from regard.tracing.focus import Focus
 from regard.tracing.tokens import Token
 from regard.views.picture.canvas import BLUE, EDGE, FAINT, INK, MASKED, RULE, STEPS, Page, draw_cells, outline

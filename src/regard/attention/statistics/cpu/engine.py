@@ -1,75 +1,73 @@
-"""The fast way on a CPU: softmax attention and everything that is asked of it in one pass, all cores busy.
+"""Statistics on a CPU: softmax attention and all its statistics in one pass of a C kernel, on all cores.
 
-For a block of queries of one head, over all keys that it can reach, so many keys at a time as the cache holds:
+For a block of queries of one head, over all keys that it can reach, as many keys at a time as fit into the cache:
 
-    scores   = query · keyᵀ                 where a score is more than that, torch's operations make it
-    weights  = softmax(scores)              with every statistic, while they are in the cache
-    context += weights · value              where the context is asked for
+    scores   = query · keyᵀ                 scores that are no products are computed by torch operations
+    weights  = softmax(scores)              with every statistic, while the weights are in the cache
+    context += weights · value              if contexts are asked for
 
-`attention.c` does so. Blocks are shared out over torch's own threads, and over machines (`ranks.py`); the numbers do
-not depend on how.
+`kernels/attention.c` does this. Blocks are shared out over torch's own threads, and over machines (`ranks.py`); the
+numbers do not depend on the number of threads or machines.
 """
-
-from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.ask import Ask, Summary
-from regard.attention.normalise.softmax import Softmax
+from regard.attention.call import Call
 from regard.attention.precision import without_autocast
+from regard.attention.progress import ProgressCallback, ignore_progress
+from regard.attention.statistics.cpu.conversion import float32_parts
 from regard.attention.statistics.cpu.plan import Plan
-from regard.attention.statistics.cpu.rounds import rounds_of
-from regard.attention.statistics.cpu.run import Reading
-from regard.attention.statistics.cpu.totals import Totals
-from regard.attention.statistics.progress import Report, to_nobody
+from regard.attention.statistics.cpu.results import Results
+from regard.attention.statistics.cpu.run import Run
 from regard.kernels import attention as kernel
 
-if TYPE_CHECKING:
-    from regard.attention.pattern import Pattern
 
-
-def why_not(pattern: "Pattern") -> str | None:
-    """Why a pattern cannot be gone through this way; None if it can."""
-    if pattern.query.device.type != "cpu":
+def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
+    """Return why the kernel cannot compute the statistics (and the contexts) of a call, or None if it can."""
+    if call.query.device.type != "cpu":
         return "it runs on a CPU"
-    if not isinstance(pattern.normalise, Softmax) or pattern.normalise.temperature == 0:
+    if call.formula is None or call.formula.temperature == 0:
         return "it has softmax alone"
-    if pattern.dtype == torch.float64:
+    if call.dtype == torch.float64:
         return "it computes in float32"
-    if kernel.regard_blocks() is None:
+    if kernel.attention_function() is None:
         return "no C compiler was found"
+    if contexts and not sums_fit_float32(call):
+        return "sums of the values overflow float32"
     return None
 
 
-def sums_fit(pattern: "Pattern") -> bool:
-    """Whether sums of values stay within float32 before they are divided by the total."""
-    value = pattern.value
+def sums_fit_float32(call: Call) -> bool:
+    """Return whether the sum of all values, before it is divided by the sum of the weights, stays within float32."""
+    value = call.value
     if value.numel() == 0 or value.dtype == torch.float16:
         return True
     least, most = (float(limit) for limit in value.detach().aminmax())
-    return not max(-least, most) * pattern.grid.keys > torch.finfo(torch.float32).max  # nobody knows with NaN
+    # NaN compares as False, so values with NaN are taken to fit.
+    return not max(-least, most) * call.grid.keys > torch.finfo(torch.float32).max
 
 
 def read(
-    pattern: "Pattern", ask: Ask, *, contexts: bool, report: Report | None = None
+    call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
-    """The context, if it is wanted, and the summary of a pattern that `why_not` has nothing against."""
-    totals = gone_through(pattern, ask, contexts=contexts, report=report)
-    context = None if totals.context is None else totals.context.to(pattern.value.dtype)
-    return context, totals.summary()
+    """Return the context, if `contexts`, and the statistics of a call that the kernel supports."""
+    results = compute(call, ask, contexts=contexts, report=report)
+    context = None if results.context is None else results.context.to(call.value.dtype)
+    return context, results.summary()
 
 
 @torch.inference_mode(False)
 @torch.no_grad()
-def gone_through(
-    pattern: "Pattern", ask: Ask, *, contexts: bool, report: Report | None = None, share: slice | None = None
-) -> Totals:
-    """What a share of the blocks comes to, or all of them."""
-    with without_autocast(pattern.device):
-        whole = Plan.of(pattern.grid, pattern.mask)
-        reading = Reading.of(pattern, ask, whole if share is None else whole.share(share), contexts)
-        for part in rounds_of(pattern, reading.plan.blocks, contexts):
-            reading.go_through(part, report or to_nobody)
-    return reading.totals
+def compute(
+    call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None, share: slice | None = None
+) -> Results:
+    """Return the results of all blocks of queries, or of a share of the blocks."""
+    with without_autocast(call.device):
+        plan = Plan.of(call.grid, call.mask)
+        run = Run.of(call, ask, plan if share is None else plan.share(share), contexts)
+        for part in float32_parts(call, run.plan.blocks, contexts):
+            run.compute_part(part, report or ignore_progress)
+    return run.results

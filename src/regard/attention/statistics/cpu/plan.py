@@ -1,7 +1,7 @@
-"""What is gone through together: some queries of one head, and the keys that they can reach.
+"""The plan of a pass: blocks of some queries of one head, each with the keys that the block can reach.
 
 A mask that keeps one range of keys for each query (causal, a window, padding, documents, and what follows from
-them) needs no matrix: a block spans its queries' ranges, and each row of it is gone through within its own.
+them) needs no matrix: a block spans the ranges of its queries, and each row is computed within its own range.
 """
 
 from collections.abc import Iterator
@@ -16,29 +16,26 @@ from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile, spans
 from regard.attention.masks.mask import Mask
-from regard.attention.masks.ranges import Ranges
 from regard.attention.stages import NUMBER
-from regard.attention.statistics.cpu.totals import HERE
+from regard.attention.statistics.cpu.results import CPU
+from regard.attention.statistics.ranges import key_ranges
 
-MOST = 128
-"""Queries in a block: with fewer, keys and values are laid out for products more often."""
+BLOCK_QUERIES = 128
+"""Queries in a block; with fewer, keys and values would be copied for the products more often."""
 
 SCORES_IN_CACHE = 2**18
-"""Scores that a core keeps close; a block of more is gone through in parts."""
+"""Scores that fit into the cache of a core; a block with more scores is computed in parts."""
 
 KEYS_AT_ONCE = 2**13
-"""Keys that are summed over in float32 before the next are: of half a million, one sum loses three digits, 64 one."""
+"""Keys that are summed in float32 at one time: a sum over half a million keys loses three digits, 64 sums lose one."""
 
-SCORES_AT_MOST = 2**24
-"""Scores of a block, however many keys there are: 64 MiB."""
-
-MOST_RANGES = 16
-"""Ranges of keys that a rule may name for one query before it is no longer asked for them: on a GPU each is a loop."""
+MAX_BLOCK_SCORES = 2**24
+"""The largest number of scores in a block, however many keys there are: 64 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """Some queries of one head of one batch item, and the range of keys outside of which they see nothing."""
+class HeadBlock:
+    """Some queries of one head of one batch item, and a range of keys that holds every key these queries see."""
 
     batch: int
     head: int
@@ -47,142 +44,130 @@ class Block:
 
     @property
     def size(self) -> int:
-        """How many weights are in it."""
+        """The number of weights in the block."""
         return len(self.queries) * len(self.keys)
 
     @property
     def width(self) -> int:
-        """How many keys at a time fit the cache and may be summed at once."""
+        """The number of keys in a part of the block: as many as fit into the cache and may be summed at once."""
         return min(len(self.keys), max(1, min(SCORES_IN_CACHE // max(1, len(self.queries)), KEYS_AT_ONCE)))
 
     @property
-    def room(self) -> int:
-        """Numbers that are kept for it, as `block` in `attention.c` has them, without the cells of a map."""
+    def n_scratch(self) -> int:
+        """The numbers of scratch memory that the C function `compute_block` needs, without the cells of a map."""
         rows, keys, width = len(self.queries), len(self.keys), self.width
         return rows * (keys + 3 + -(-keys // max(1, width))) + 2 * width
 
-    def parts(self) -> list["Block"]:
-        """The same, so many keys at a time."""
+    def parts(self) -> list["HeadBlock"]:
+        """Return the block cut into parts of `width` keys."""
         parts = spans(len(self.keys), max(1, self.width))
         return [replace(self, keys=self.keys[part.start : part.stop]) for part in parts]
 
     def tile(self, grid: Grid) -> Tile:
-        """The same as a part of the grid."""
+        """Return the block as a tile of the grid."""
         batch, head = range(self.batch, self.batch + 1), range(self.head, self.head + 1)
         return grid.whole().part(batch, head, self.queries, self.keys)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Limits:
-    """The range of keys that each query sees, for each batch item and head of which it depends."""
+class KeyLimits:
+    """The range of keys that each query sees, for each batch item and head; a size of 1 serves all items or heads."""
 
     starts: Int[Tensor, "#batch #heads queries"]
     stops: Int[Tensor, "#batch #heads queries"]
 
     @classmethod
-    def of(cls, grid: Grid, mask: Mask | None) -> "Limits | None":
-        """Those of a mask; None if there is none, or if it is no such mask."""
-        ranges = None if mask is None else ranges_of(grid, mask, HERE)
+    def of(cls, grid: Grid, mask: Mask | None) -> "KeyLimits | None":
+        """Return the key limits of a mask, or None if there is no mask or it is not one range for each query."""
+        ranges = None if mask is None else key_ranges(grid, mask, CPU)
         if ranges is None or len(ranges.starts) > 1:
             return None
         limits = (limit[0].expand(-1, -1, grid.queries).int().contiguous() for limit in (ranges.starts, ranges.stops))
         return cls(*limits)
 
     def plane(self, batch: int, head: int) -> tuple[int, int]:
-        """Where the limits of a head are: a size of 1 serves all."""
+        """Return the index of the limits of a batch item and head."""
         return batch % len(self.starts), head % self.starts.shape[1]
 
     def reaches(self, plane: tuple[int, int], size: int, n_keys: int) -> list[range]:
-        """What consecutive queries can see, so many of them at a time."""
+        """Return, for every `size` consecutive queries, the range from the first to the last key that they see."""
         starts, stops = self.starts[plane], self.stops[plane]
-        starts = torch.where(starts < stops, starts, n_keys)  # who sees nothing reaches nowhere
-        beyond = 0, -len(starts) % size
-        first = F.pad(starts, beyond, value=n_keys).view(-1, size).amin(1).tolist()
-        last = F.pad(stops, beyond).view(-1, size).amax(1).tolist()
-        return [range(*both) for both in zip(first, last, strict=True)]
-
-
-def ranges_of(grid: Grid, mask: Mask | None, device: torch.device) -> Ranges | None:
-    """The mask as ranges of keys; None if it is not that, or names more of them for a query than are worth a loop."""
-    if mask is None or not grid.queries:
-        return Ranges.of(0, grid.keys, grid, device)
-    few = mask.ranges(Grid(grid.batch, grid.heads, 1, grid.keys), device)  # as many as for all queries
-    if few is None or len(few.starts) > MOST_RANGES:
-        return None
-    ranges = mask.ranges(grid, device)
-    assert ranges is not None
-    return ranges if len(ranges.starts) == 1 else ranges.without_empty()
+        starts = torch.where(starts < stops, starts, n_keys)  # a query that sees no key does not widen the range
+        padding = 0, -len(starts) % size
+        first = F.pad(starts, padding, value=n_keys).view(-1, size).amin(1).tolist()
+        last = F.pad(stops, padding).view(-1, size).amax(1).tolist()
+        return [range(*limits) for limits in zip(first, last, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """A pattern in blocks, head by head, as its grid and its mask have it.
+    """The blocks of a pass, head by head.
 
     Attributes:
-        limits: what each query sees, where that is a range of keys.
-        places: the blocks as `attention.c` takes them.
-        size: how many weights are in them.
-        rows: queries in the largest.
-        width: keys that are gone through at a time, at most.
-        room: numbers that a thread keeps for one of them.
+        limits: the range of keys that each query sees, where the mask is one range for each query.
+        bounds: the blocks as the C struct `BlockBounds` has them.
+        size: the number of weights in all blocks.
+        rows: the largest number of queries in a block.
+        width: the largest number of keys in a part of a block.
+        n_scratch: the largest number of scratch numbers that a block needs.
     """
 
-    limits: Limits | None
-    blocks: tuple[Block, ...]
-    places: Int[Tensor, "blocks 8"]
+    limits: KeyLimits | None
+    blocks: tuple[HeadBlock, ...]
+    bounds: Int[Tensor, "blocks 8"]
     size: int
     rows: int
     width: int
-    room: int
+    n_scratch: int
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "Plan":
-        """That of a grid and a mask; the layers of a model often have the same, and then it is made once."""
-        make = cls.made if mask is None or fixed(mask) else cls.made.__wrapped__
-        return make(grid, mask, MOST, SCORES_IN_CACHE)
+        """Return the plan for a grid and a mask; plans are cached, since the layers of a model often share one."""
+        make = cls.cached if mask is None or holds_numbers_alone(mask) else cls.cached.__wrapped__
+        return make(grid, mask, BLOCK_QUERIES, SCORES_IN_CACHE)
 
     @staticmethod
     @lru_cache(8)
-    def made(grid: Grid, mask: Mask | None, most: int, in_cache: int) -> "Plan":
-        """That of a grid and a mask, for so many queries in a block and so many scores in the cache."""
-        limits = Limits.of(grid, mask)
-        return planned(limits, tuple(blocks_of(grid, mask, limits)))
+    def cached(grid: Grid, mask: Mask | None, block_queries: int, scores_in_cache: int) -> "Plan":
+        """Return the plan for a grid and a mask; the constants are arguments so that they are part of the cache key."""
+        limits = KeyLimits.of(grid, mask)
+        return plan_of_blocks(limits, tuple(blocks_of(grid, mask, limits)))
 
-    def share(self, some: slice) -> "Plan":
-        """A part of the blocks."""
-        return planned(self.limits, self.blocks[some])
+    def share(self, blocks: slice) -> "Plan":
+        """Return the plan for a part of the blocks."""
+        return plan_of_blocks(self.limits, self.blocks[blocks])
 
 
-def planned(limits: Limits | None, blocks: tuple[Block, ...]) -> Plan:
-    """The plan that consists of some blocks."""
-    places = [(b.batch, b.head, b.queries.start, len(b.queries), b.keys.start, len(b.keys), b.width, 0) for b in blocks]
+def plan_of_blocks(limits: KeyLimits | None, blocks: tuple[HeadBlock, ...]) -> Plan:
+    """Return the plan that consists of these blocks."""
+    bounds = [(b.batch, b.head, b.queries.start, len(b.queries), b.keys.start, len(b.keys), b.width, 0) for b in blocks]
     return Plan(
         limits,
         blocks,
-        torch.tensor(places, dtype=torch.int64, device=HERE).view(-1, 8),
+        torch.tensor(bounds, dtype=torch.int64, device=CPU).view(-1, 8),
         size=sum(block.size for block in blocks),
         rows=max((len(block.queries) for block in blocks), default=0),
         width=max((block.width for block in blocks), default=0),
-        room=max((block.room for block in blocks), default=0),
+        n_scratch=max((block.n_scratch for block in blocks), default=0),
     )
 
 
-def fixed(mask: Mask) -> bool:
-    """Whether a mask is one of ours that holds nothing but numbers, which stay what they are."""
+def holds_numbers_alone(mask: Mask) -> bool:
+    """Return whether a mask is one of regard's own and holds only numbers, so that it can be the key of a cache."""
     if not type(mask).__module__.startswith("regard."):
         return False
-    held = [getattr(mask, field.name) for field in fields(mask)]  # type: ignore[arg-type]  # all of ours have fields
-    return all(fixed(part) if isinstance(part, Mask) else isinstance(part, NUMBER) for part in held)
+    values = [getattr(mask, field.name) for field in fields(mask)]  # type: ignore[arg-type]  # ours are dataclasses
+    return all(holds_numbers_alone(v) if isinstance(v, Mask) else isinstance(v, NUMBER) for v in values)
 
 
-def blocks_of(grid: Grid, mask: Mask | None, limits: Limits | None) -> Iterator[Block]:
-    """A grid in blocks, head by head."""
-    size = max(1, min(MOST, SCORES_AT_MOST // max(1, grid.keys)))
+def blocks_of(grid: Grid, mask: Mask | None, limits: KeyLimits | None) -> Iterator[HeadBlock]:
+    """Yield the blocks of a grid, head by head."""
+    size = max(1, min(BLOCK_QUERIES, MAX_BLOCK_SCORES // max(1, grid.keys)))
     queries, reaches = list(spans(grid.queries, size)), dict[tuple[int, int], list[range]]()
     for batch, head in product(range(grid.batch), range(grid.heads)):
         plane = (0, 0) if limits is None else limits.plane(batch, head)
         if plane not in reaches and limits is not None:
             reaches[plane] = limits.reaches(plane, size, grid.keys)
         elif plane not in reaches:
-            reaches[plane] = [range(grid.keys) if mask is None else mask.reach(grid, some) for some in queries]
-        yield from (Block(batch, head, *both) for both in zip(queries, reaches[plane], strict=True))
+            reaches[plane] = [range(grid.keys) if mask is None else mask.reach(grid, span) for span in queries]
+        yield from (HeadBlock(batch, head, *spans_) for spans_ in zip(queries, reaches[plane], strict=True))

@@ -1,30 +1,26 @@
-"""What the kernels are given: a pattern as numbers, strides and constants."""
+"""The arguments of the Triton kernels: a call as numbers, strides and constants."""
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.attention.call import Call
 from regard.attention.grid.grid import Grid
-from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.biases.alibi import Alibi, alibi_slopes
 from regard.attention.scores.biases.bias import unrounded
 from regard.attention.scores.biases.relative_bias import RelativeBias
-from regard.attention.scores.dot import ScaledDot
-from regard.attention.statistics.cpu.plan import ranges_of
 from regard.attention.statistics.gpu.schedule import Borders, Limits, limits_of
-
-if TYPE_CHECKING:
-    from regard.attention.pattern import Pattern
+from regard.attention.statistics.ranges import key_ranges
 
 LOG2_E = math.log2(math.e)
 
 
 class Sizes(NamedTuple):
-    """How many there are; `group` query heads share a head of keys, the first query stands at position `offset`."""
+    """The sizes of a call; `group` query heads share a head of keys; the first query stands at position `offset`."""
 
     heads: int
     group: int
@@ -36,7 +32,7 @@ class Sizes(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Vectors [batch heads tokens width] with the strides of the first three axes, 0 where one serves all."""
+    """Vectors [batch heads tokens width] and the strides of their first three axes; 0 for an axis of size 1."""
 
     numbers: Any
     batch: int
@@ -45,7 +41,7 @@ class Rows(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Whole numbers [ranges batch heads places n], the n side by side, with the strides of the other axes."""
+    """Integers [ranges batch heads places n], the n side by side in memory, and the strides of the other axes."""
 
     numbers: Any
     part: int
@@ -54,15 +50,15 @@ class Table(NamedTuple):
     place: int
 
 
-class Kept(NamedTuple):
-    """Ranges of keys: start and stop for each query, and the four borders of `schedule.py` for each tile."""
+class MaskRanges(NamedTuple):
+    """The mask as ranges of keys: start and stop of each query, and the four borders (`schedule.py`) of each tile."""
 
     limits: Table
     borders: Table
 
 
 class Rule(NamedTuple):
-    """How products become scores; None for what is not done.
+    """The steps from products to scores; None for a step that is left out.
 
     Attributes:
         inner: the products are multiplied by it.
@@ -89,13 +85,13 @@ class Rule(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Call:
-    """A pattern as the kernels take it.
+class KernelArguments:
+    """A call as the kernels take it.
 
     Attributes:
-        sinks: the extra score of each head, in base 2; -∞ for none.
-        tiles: how many tokens stay in a program, and how many pass through it at a time.
-        widths: those of keys and values, made up to powers of 2.
+        sinks: the extra score of each head, in base 2; -∞ for no sink.
+        tiles: the number of tokens that stay in a program, and the number that pass through it at a time.
+        widths: the widths of keys and values, rounded up to powers of 2.
     """
 
     grid: Grid
@@ -110,40 +106,39 @@ class Call:
     widths: tuple[int, int]
 
     @classmethod
-    def of(cls, pattern: "Pattern") -> "Call":
-        """The call for a pattern."""
-        grid, normalise = pattern.grid, pattern.normalise
-        ranges = ranges_of(grid, pattern.mask, pattern.device)
-        assert isinstance(normalise, Softmax)
+    def of(cls, call: Call) -> "KernelArguments":
+        """Return the arguments of a call that the kernels support."""
+        grid, formula = call.grid, call.softmax
+        ranges = key_ranges(grid, call.mask, call.device)
         assert ranges is not None
-        d_key, d_value = pattern.key.shape[-1], pattern.value.shape[-1]
+        d_key, d_value = call.key.shape[-1], call.value.shape[-1]
         width, wide = padded(d_key), padded(d_value)
-        none = torch.full((grid.heads,), -math.inf, dtype=torch.float32, device=pattern.device)
-        sinks = none if normalise.sinks is None else normalise.sinks.to(none) / normalise.temperature * LOG2_E
+        none = torch.full((grid.heads,), -math.inf, dtype=torch.float32, device=call.device)
+        sinks = none if formula.sinks is None else formula.sinks.to(none) / formula.temperature * LOG2_E
         return cls(
             grid=grid,
-            query=rows_of(pattern.query),
-            key=rows_of(pattern.key),
-            value=rows_of(pattern.value),
+            query=rows_of(call.query),
+            key=rows_of(call.key),
+            value=rows_of(call.value),
             limits=limits_of(ranges, grid),
-            rule=rule_of(pattern),
+            rule=rule_of(call),
             sinks=sinks,
             sizes=Sizes(
-                grid.heads, grid.heads // pattern.key.shape[1], grid.queries, grid.keys, grid.offset, d_key, d_value
+                grid.heads, grid.heads // call.key.shape[1], grid.queries, grid.keys, grid.offset, d_key, d_value
             ),
-            tiles=tile_sizes(max(width, wide), half=pattern.query.itemsize == 2),
+            tiles=tile_sizes(max(width, wide), half=call.query.itemsize == 2),
             widths=(width, wide),
         )
 
-    def kept(self, borders: Borders) -> Kept:
-        """The mask, with the borders of a kernel's tiles."""
-        return Kept(*(Table(numbers, *strides(numbers, 4)) for numbers in (self.limits, borders)))
+    def mask_ranges(self, borders: Borders) -> MaskRanges:
+        """Return the mask, with the borders of a kernel's tiles."""
+        return MaskRanges(*(Table(numbers, *strides(numbers, 4)) for numbers in (self.limits, borders)))
 
 
 def tile_sizes(width: int, *, half: bool) -> tuple[int, int]:
-    """Tokens that stay in a program and tokens that pass through it, as many as fit into a processor's memory.
+    """Return how many tokens stay in a program and how many pass through it: as many as fit into shared memory.
 
-    A product of float32 numbers is that of two TF32 numbers for each, so they take four times the room of half types.
+    float32 numbers are multiplied as two TF32 numbers each, so they take four times the memory of half types.
 
     >>> tile_sizes(64, half=True), tile_sizes(128, half=True), tile_sizes(256, half=True)
     ((128, 64), (128, 64), (64, 32))
@@ -155,7 +150,7 @@ def tile_sizes(width: int, *, half: bool) -> tuple[int, int]:
 
 
 def padded(width: int) -> int:
-    """The power of 2 that a tile's width is made up to; a product takes no less than 16.
+    """Return the power of 2 that a tile's width is rounded up to; Triton's products take at least 16.
 
     >>> padded(5), padded(64), padded(80)
     (16, 64, 128)
@@ -164,25 +159,23 @@ def padded(width: int) -> int:
 
 
 def strides(tensor: Tensor, axes: int) -> tuple[int, ...]:
-    """How far apart neighbours along the first axes lie, 0 along an axis where one serves all."""
+    """Return the strides of the first axes; 0 for an axis of size 1, which serves all."""
     return tuple(stride if size > 1 else 0 for size, stride in zip(tensor.shape[:axes], tensor.stride(), strict=False))
 
 
 def rows_of(vectors: Float[Tensor, "batch heads tokens width"]) -> Rows:
-    """Vectors whose numbers lie side by side."""
+    """Return vectors, whose numbers lie side by side in memory, with their strides."""
     return Rows(vectors, *strides(vectors, 3))
 
 
-def rule_of(pattern: "Pattern") -> Rule:
-    """The score of a pattern."""
-    score, normalise, grid, device = pattern.score, pattern.normalise, pattern.grid, pattern.device
-    assert isinstance(score, ScaledDot)
-    assert isinstance(normalise, Softmax)
-    factor, after = score.factor(pattern.key.shape[-1]), LOG2_E / normalise.temperature
-    rule = Rule(inner=factor * after, after=after)
-    if score.softcap is not None:
-        rule = rule._replace(inner=factor / score.softcap * 2 * LOG2_E, outer=score.softcap * after)
-    bias = unrounded(score.bias)
+def rule_of(call: Call) -> Rule:
+    """Return the steps from products to scores of a call."""
+    formula, grid, device = call.softmax, call.grid, call.device
+    after = LOG2_E / formula.temperature
+    rule = Rule(inner=formula.scale * after, after=after)
+    if formula.softcap is not None:
+        rule = rule._replace(inner=formula.scale / formula.softcap * 2 * LOG2_E, outer=formula.softcap * after)
+    bias = unrounded(formula.bias)
     if isinstance(bias, Tensor):
         biases = bias[(None,) * (4 - bias.ndim)]
         return rule._replace(biases=biases, **dict(zip(Rule._fields[-4:], strides(biases, 4), strict=True)))
@@ -194,6 +187,6 @@ def rule_of(pattern: "Pattern") -> Rule:
     if isinstance(bias, RelativeBias):
         far = bias.max_distance
         every = grid.whole().part(queries=range(far - rule.first, far - rule.first + 1), keys=range(2 * far + 1))
-        by_distance = score.biases(every, device)[0, :, 0].float().contiguous()
+        by_distance = formula.bias_numbers(every, device)[0, :, 0].float().contiguous()
         return rule._replace(by_distance=by_distance, far=far)
     return rule

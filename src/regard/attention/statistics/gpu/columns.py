@@ -16,16 +16,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.ask import Ask
-from regard.attention.statistics.gpu.arguments import Call
+from regard.attention.statistics.gpu.arguments import KernelArguments
 from regard.attention.statistics.gpu.schedule import along_queries
 from regard.attention.statistics.gpu.scores import border, limits_of, place, scored, vectors
 
 
-def cells_for(call: Call, shape: tuple[int, int]) -> Float[Tensor, "batch heads rows tiles cells"]:
+def cells_for(arguments: KernelArguments, shape: tuple[int, int]) -> Float[Tensor, "batch heads rows tiles cells"]:
     """Room for what each tile of keys has of the cells of a map, row by row."""
-    (n_keys, _), grid = call.tiles, call.grid
+    (n_keys, _), grid = arguments.tiles, arguments.grid
     tiles, cells = triton.cdiv(grid.keys, n_keys), cells_in_tile(shape[1], grid.keys, n_keys)
-    return call.sinks.new_empty(grid.batch, grid.heads, shape[0], tiles, cells)
+    return arguments.sinks.new_empty(grid.batch, grid.heads, shape[0], tiles, cells)
 
 
 def cells_in_tile(map_columns: int, n_all_keys: int, n_keys: int) -> int:
@@ -38,7 +38,7 @@ def cells_in_tile(map_columns: int, n_all_keys: int, n_keys: int) -> int:
 
 
 def read_columns(
-    call: Call,
+    arguments: KernelArguments,
     ask: Ask,
     log_sum: Float[Tensor, "batch heads queries"],
     received: Float[Tensor, "batch heads keys"] | None,
@@ -46,22 +46,22 @@ def read_columns(
     items: range,
 ) -> None:
     """Fill in what the keys of some heads, numbered through all batch items, receive."""
-    n_keys, n_queries = call.tiles
-    programs = triton.cdiv(call.grid.keys, n_keys) * len(items)
+    n_keys, n_queries = arguments.tiles
+    programs = triton.cdiv(arguments.grid.keys, n_keys) * len(items)
     columns[(programs,)](
-        call.query,
-        call.key,
-        call.kept(along_queries(call.limits, call.grid.keys, n_keys)),
-        call.rule,
+        arguments.query,
+        arguments.key,
+        arguments.mask_ranges(along_queries(arguments.limits, arguments.grid.keys, n_keys)),
+        arguments.rule,
         log_sum,
         received,
         cells,
-        call.sizes,
+        arguments.sizes,
         items.start,
         *(ask.pooled or (1, 1)),
         largest=ask.reduce == "max",
-        ranges=len(call.limits),
-        width=call.widths[0],
+        ranges=len(arguments.limits),
+        width=arguments.widths[0],
         n_keys=n_keys,
         n_queries=n_queries,
         n_cells=1 if cells is None else cells.shape[4],
@@ -76,7 +76,7 @@ def read_columns(
 def columns(
     query,
     key,
-    kept,
+    mask_ranges,
     rule,
     log_sum,
     received,
@@ -109,10 +109,12 @@ def columns(
         sums = (none, none)
         for n in range(ranges):
             for part in tl.static_range(3):
-                begin = tl.maximum(border(kept, n, batch, head, tile, part), row_begin)
-                end = tl.minimum(border(kept, n, batch, head, tile, part + 1), row_end)
+                begin = tl.maximum(border(mask_ranges, n, batch, head, tile, part), row_begin)
+                end = tl.minimum(border(mask_ranges, n, batch, head, tile, part + 1), row_end)
                 stretch = (n, begin, end)
-                sums = read_queries(query, keys, kept, rule, log_sums, sizes, where, stretch, sums, largest, part != 1)
+                sums = read_queries(
+                    query, keys, mask_ranges, rule, log_sums, sizes, where, stretch, sums, largest, part != 1
+                )
         total, most = sums
         by_key = tl.sum(total, axis=1)
         every += by_key
@@ -139,7 +141,7 @@ def first_of(row, n_queries, map_rows):
 @no_type_check
 @triton.jit
 def read_queries(
-    query, keys, kept, rule, log_sums, sizes, where, stretch, sums, largest: tl.constexpr, masked: tl.constexpr
+    query, keys, mask_ranges, rule, log_sums, sizes, where, stretch, sums, largest: tl.constexpr, masked: tl.constexpr
 ):
     """The sums of a tile of keys once the queries of a stretch have read them; one past it weighs 2^-∞ = 0."""
     batch, head, j = where
@@ -155,7 +157,7 @@ def read_queries(
         scores = scored(products, i[None, :], j[:, None], inside, batch, head, rule, keys.dtype)
         weights = tl.exp2(scores - tl.load(log_sums + i, mask=there, other=float("inf"))[None, :])
         if masked:
-            start, stop = limits_of(kept, n, batch, head, i, there)
+            start, stop = limits_of(mask_ranges, n, batch, head, i, there)
             weights = tl.where((j[:, None] >= start[None, :]) & (j[:, None] < stop[None, :]), weights, 0.0)
         total += weights
         if largest:
@@ -164,11 +166,11 @@ def read_queries(
 
 
 def into_map(
-    cells: Float[Tensor, "batch heads rows tiles cells"], call: Call, ask: Ask
+    cells: Float[Tensor, "batch heads rows tiles cells"], arguments: KernelArguments, ask: Ask
 ) -> Float[Tensor, "batch heads rows columns"]:
     """The mean, sum or largest over each cell of what the tiles have of it, in the order of the tiles."""
     assert ask.pooled is not None
-    (rows, columns), (n_keys, _), grid, device = ask.pooled, call.tiles, call.grid, cells.device
+    (rows, columns), (n_keys, _), grid, device = ask.pooled, arguments.tiles, arguments.grid, cells.device
     column = torch.arange(columns + 1, device=device)
     first_key = -(-column * grid.keys // columns)
     first_tile, last_tile = first_key[:-1] // n_keys, (first_key[1:] - 1) // n_keys

@@ -8,41 +8,34 @@ trusted: whether it is there, and whether its log-sum-exp has the shape, the typ
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.attention.call import Call
 from regard.attention.masks.causal import Causal
-from regard.attention.normalise.softmax import Softmax
-from regard.attention.scores.dot import ScaledDot
-
-if TYPE_CHECKING:
-    from regard.attention.pattern import Pattern
 
 Kernel = Callable[[Tensor, Tensor, Tensor, bool, float], tuple[Tensor, Tensor]]
 """From query, key, value, whether it is causal, and the scale, to the context and the natural log-sum-exp."""
 
 
 def context_and_log_sum(
-    pattern: "Pattern",
+    call: Call,
 ) -> tuple[Float[Tensor, "batch heads queries d_value"], Float[Tensor, "batch heads queries"]] | None:
-    """The context, and the log-sum-exp in base 2; None where no kernel of PyTorch's has both."""
-    score, normalise, grid = pattern.score, pattern.normalise, pattern.grid
-    assert isinstance(score, ScaledDot)
-    assert isinstance(normalise, Softmax)
-    plain = score.softcap is None and score.bias is None and normalise.sinks is None
-    square = isinstance(pattern.mask, Causal) and pattern.mask.is_lower_triangle(grid) and grid.queries == grid.keys
-    d_key, d_value = pattern.key.shape[-1], pattern.value.shape[-1]
-    if not plain or not (pattern.mask is None or square) or d_key != d_value or d_key % 8:
+    """Return the context, and the log-sum-exp in base 2, or None if no kernel of PyTorch computes both for a call."""
+    formula, grid = call.softmax, call.grid
+    plain = formula.softcap is None and formula.bias is None and formula.sinks is None
+    square = isinstance(call.mask, Causal) and call.mask.is_lower_triangle(grid) and grid.queries == grid.keys
+    d_key, d_value = call.key.shape[-1], call.value.shape[-1]
+    if not plain or not (call.mask is None or square) or d_key != d_value or d_key % 8:
         return None
-    scale = score.factor(d_key) / normalise.temperature
-    if scale <= 0:  # barred keys have score -∞ before it is applied
+    scale = formula.scale / formula.temperature
+    if scale <= 0:  # masked keys have score -∞ before the scale is applied
         return None
-    query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (pattern.query, pattern.key, pattern.value))
-    for kernel in KERNELS[pattern.device.type]:
-        kind = pattern.device, pattern.value.dtype, grid.heads // pattern.key.shape[1], d_key, square
+    query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (call.query, call.key, call.value))
+    for kernel in KERNELS[call.device.type]:
+        kind = call.device, call.value.dtype, grid.heads // call.key.shape[1], d_key, square
         if trusted(kernel, *kind):
             context, log_sum = kernel(query, key, value, square, scale)
             return context, (log_sum.reshape(grid.shape[:3]) * math.log2(math.e)).contiguous()

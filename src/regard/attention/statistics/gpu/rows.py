@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, no_type_check
 import triton
 import triton.language as tl
 
-from regard.attention.statistics.gpu.arguments import Call
+from regard.attention.statistics.gpu.arguments import KernelArguments
 from regard.attention.statistics.gpu.schedule import along_keys
 from regard.attention.statistics.gpu.scores import border, limits_of, place, scored, vectors
 
@@ -34,23 +34,23 @@ class Found(NamedTuple):
     context: Any = None
 
 
-def read_rows(call: Call, found: Found, items: range) -> None:
+def read_rows(arguments: KernelArguments, found: Found, items: range) -> None:
     """Fill in the rows of some heads, numbered through all batch items."""
-    n_queries, n_keys = call.tiles
-    programs = triton.cdiv(call.grid.queries, n_queries) * len(items)
+    n_queries, n_keys = arguments.tiles
+    programs = triton.cdiv(arguments.grid.queries, n_queries) * len(items)
     rows[(programs,)](
-        call.query,
-        call.key,
-        call.value,
-        call.kept(along_keys(call.limits, n_queries, n_keys)),
-        call.rule,
-        call.sinks,
+        arguments.query,
+        arguments.key,
+        arguments.value,
+        arguments.mask_ranges(along_keys(arguments.limits, n_queries, n_keys)),
+        arguments.rule,
+        arguments.sinks,
         found,
-        call.sizes,
+        arguments.sizes,
         items.start,
-        ranges=len(call.limits),
-        width=call.widths[0],
-        d_value=call.widths[1] if found.context is not None else 16,
+        ranges=len(arguments.limits),
+        width=arguments.widths[0],
+        d_value=arguments.widths[1] if found.context is not None else 16,
         n_queries=n_queries,
         n_keys=n_keys,
         num_warps=8 if n_queries == 128 else 4,
@@ -65,7 +65,7 @@ def rows(
     query,
     key,
     value,
-    kept,
+    mask_ranges,
     rule,
     sinks,
     found,
@@ -88,9 +88,12 @@ def rows(
     none = tl.zeros([n_queries], tl.float32)
     sums = (none + sink, none, none, none, tl.zeros([n_queries, d_value], tl.float32))
     for n in range(ranges):
-        limits = limits_of(kept, n, batch, head, i, there)
+        limits = limits_of(mask_ranges, n, batch, head, i, there)
         for part in tl.static_range(3):
-            stretch = border(kept, n, batch, head, tile, part), border(kept, n, batch, head, tile, part + 1)
+            stretch = (
+                border(mask_ranges, n, batch, head, tile, part),
+                border(mask_ranges, n, batch, head, tile, part + 1),
+            )
             sums = read_keys(queries, key, value, rule, found, sizes, where, limits, stretch, sums, part != 1, n_keys)
     largest, total, product, far, context = sums
     shift = tl.where(largest == -float("inf"), 0.0, largest)
@@ -106,12 +109,16 @@ def rows(
     if found.distance is not None:
         tl.store(found.distance + at, far * inverse, mask=there)
     if found.first is not None:
-        tl.store(found.first + at, on(queries, key, kept, rule, sizes, where, i * 0, log_sum, ranges), mask=there)
+        tl.store(
+            found.first + at, on(queries, key, mask_ranges, rule, sizes, where, i * 0, log_sum, ranges), mask=there
+        )
     own = i + sizes.offset
     if found.own is not None:
-        tl.store(found.own + at, on(queries, key, kept, rule, sizes, where, own, log_sum, ranges), mask=there)
+        tl.store(found.own + at, on(queries, key, mask_ranges, rule, sizes, where, own, log_sum, ranges), mask=there)
     if found.previous is not None:
-        tl.store(found.previous + at, on(queries, key, kept, rule, sizes, where, own - 1, log_sum, ranges), mask=there)
+        tl.store(
+            found.previous + at, on(queries, key, mask_ranges, rule, sizes, where, own - 1, log_sum, ranges), mask=there
+        )
     if found.context is not None:
         column = tl.arange(0, d_value)
         to = found.context + at[:, None] * sizes.d_value + column[None, :]
@@ -174,7 +181,7 @@ def read_keys(
 
 @no_type_check
 @triton.jit
-def on(queries, key, kept, rule, sizes, where, j, log_sum, ranges):
+def on(queries, key, mask_ranges, rule, sizes, where, j, log_sum, ranges):
     """The weight of each query on one key of its own; 0 where there is no such key."""
     batch, head, i = where
     inside = (i < sizes.queries) & (j >= 0) & (j < sizes.keys)
@@ -183,6 +190,6 @@ def on(queries, key, kept, rule, sizes, where, j, log_sum, ranges):
     scores = scored(products, i, j, inside, batch, head, rule, queries.dtype)
     seen = log_sum != log_sum  # a row of NaN shows everywhere
     for n in range(ranges):
-        start, stop = limits_of(kept, n, batch, head, i, inside)
+        start, stop = limits_of(mask_ranges, n, batch, head, i, inside)
         seen = seen | ((j >= start) & (j < stop))
     return tl.where(seen, tl.exp2(scores - log_sum), 0.0)

@@ -63,17 +63,17 @@ def tanh(doubled):
 
 @no_type_check
 @triton.jit
-def limits_of(kept, n, batch, head, i, there):
+def limits_of(mask_ranges, n, batch, head, i, there):
     """The n-th range of keys of each query; none for a query that is not there."""
-    at = start_of(kept.limits, n, batch, head) + i.to(tl.int64) * kept.limits.place
+    at = start_of(mask_ranges.limits, n, batch, head) + i.to(tl.int64) * mask_ranges.limits.place
     return tl.load(at, mask=there, other=0), tl.load(at + 1, mask=there, other=0)
 
 
 @no_type_check
 @triton.jit
-def border(kept, n, batch, head, tile, which: tl.constexpr):
-    """One of the four borders of a tile: where it begins, where it is kept whole from and up to, where it ends."""
-    return tl.load(start_of(kept.borders, n, batch, head) + tile * kept.borders.place + which)
+def border(mask_ranges, n, batch, head, tile, which: tl.constexpr):
+    """One of the four borders of a tile: where it begins, from where and up to where it is whole, where it ends."""
+    return tl.load(start_of(mask_ranges.borders, n, batch, head) + tile * mask_ranges.borders.place + which)
 
 
 @no_type_check

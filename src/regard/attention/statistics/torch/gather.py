@@ -1,11 +1,10 @@
-"""Statistics gathered with torch's operations, block of queries by block of queries: any normaliser, type and device.
+"""The statistics of a pattern, gathered with torch operations from one block of queries after the other.
 
 One pass, from the first query to the last, serves every statistic that is asked for. Sums over queries are kept in
-float64, where the device has it, and added in a fixed order.
+float64, if the device has it, and added in a fixed order.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -14,34 +13,24 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.ask import Ask, Reduce, Summary, Top
-from regard.attention.grid.grid import Grid, Tile, as_indices
+from regard.attention.grid.grid import Grid, as_indices
 from regard.attention.precision import widest_type
-
-Rows = Float[Tensor, "batch heads queries keys"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Block:
-    """The weights of some queries over all keys, and which keys their mask keeps."""
-
-    tile: Tile
-    weights: Rows
-    keep: Bool[Tensor, "#batch #heads #queries #keys"] | None
+from regard.attention.weights import Block
 
 
 @runtime_checkable
 class Statistic(Protocol):
-    """Something that can be gathered from a pattern one block after the other."""
+    """A statistic that is gathered from a pattern, one block of queries after the other."""
 
     def add(self, block: Block) -> None:
-        """Take in the next block of queries."""
+        """Add the next block of queries."""
 
     def value(self) -> Tensor | Top:
-        """What was gathered."""
+        """Return the statistic of all blocks added so far."""
 
 
 def gather(blocks: Iterable[Block], statistics: Iterable[Statistic]) -> None:
-    """One pass over the blocks for all statistics."""
+    """Add every block to every statistic, in one pass."""
     statistics = list(statistics)
     for block in blocks:
         for statistic in statistics:
@@ -49,18 +38,18 @@ def gather(blocks: Iterable[Block], statistics: Iterable[Statistic]) -> None:
 
 
 class Received:
-    """Column sums: the attention that each key gets from all queries."""
+    """The sum of each key's weights over all queries."""
 
     def __init__(self, grid: Grid, like: Tensor) -> None:
         self._like = like
         self._sum = like.new_zeros(grid.batch, grid.heads, grid.keys, dtype=widest_type(like.device))
 
     def add(self, block: Block) -> None:
-        """Add the weights of the next queries."""
+        """Add the weights of the next queries to the sums."""
         self._sum = self._sum + block.weights.sum(dim=2, dtype=self._sum.dtype)
 
     def value(self) -> Float[Tensor, "batch heads keys"]:
-        """The sums."""
+        """Return the sums."""
         return self._sum.to(self._like.dtype)
 
 
@@ -71,53 +60,53 @@ class Entropy:
         self._values = [like.new_zeros(*grid.shape[:2], 0)]
 
     def add(self, block: Block) -> None:
-        """Add the entropies of the next queries."""
+        """Append the entropies of the next queries."""
         self._values.append(-torch.xlogy(block.weights, block.weights).sum(dim=-1))
 
     def value(self) -> Float[Tensor, "batch heads queries"]:
-        """The entropies, each at least 0."""
+        """Return the entropies, each at least 0."""
         return torch.cat(self._values, dim=2).clamp_min(0.0)
 
 
 class Distance:
-    """How far, on average, each query's keys are from its own position."""
+    """The mean distance of each query's keys from its own position, in tokens."""
 
     def __init__(self, grid: Grid, like: Tensor) -> None:
         self._values = [like.new_zeros(*grid.shape[:2], 0)]
 
     def add(self, block: Block) -> None:
-        """Add the distances of the next queries."""
+        """Append the mean distances of the next queries."""
         device = block.weights.device
         own = block.tile.along(2, device) + block.tile.grid.offset
         far = (block.tile.along(3, device) - own).abs().to(block.weights)
         self._values.append((block.weights * far).sum(dim=-1))
 
     def value(self) -> Float[Tensor, "batch heads queries"]:
-        """The distances, in tokens."""
+        """Return the mean distances."""
         return torch.cat(self._values, dim=2)
 
 
-class On:
-    """Each query's weight on the key so many places from its own position, or on one key for all."""
+class WeightOnKey:
+    """Each query's weight on one key: the key `after` positions after its own, or key number `key`."""
 
     def __init__(self, grid: Grid, like: Tensor, *, after: int = 0, key: int | None = None) -> None:
         self._values, self._after, self._key = [like.new_zeros(*grid.shape[:2], 0)], after, key
 
     def add(self, block: Block) -> None:
-        """Add the weights of the next queries."""
+        """Append the weights of the next queries."""
         queries, n_keys = as_indices(block.tile.queries, block.weights.device), block.weights.shape[-1]
         keys = queries + block.tile.grid.offset + self._after if self._key is None else queries * 0 + self._key
-        there = (keys >= 0) & (keys < n_keys)
-        some = block.weights if n_keys else F.pad(block.weights, (0, 1))
-        picked = some.gather(3, keys.clamp(0, some.shape[3] - 1).expand(*some.shape[:2], -1)[..., None])
-        self._values.append(picked[..., 0].where(there, 0.0))
+        exists = (keys >= 0) & (keys < n_keys)
+        weights = block.weights if n_keys else F.pad(block.weights, (0, 1))
+        picked = weights.gather(3, keys.clamp(0, weights.shape[3] - 1).expand(*weights.shape[:2], -1)[..., None])
+        self._values.append(picked[..., 0].where(exists, 0.0))
 
     def value(self) -> Float[Tensor, "batch heads queries"]:
-        """The weights; 0 where there is no such key."""
+        """Return the weights; 0 for a query whose key does not exist."""
         return torch.cat(self._values, dim=2)
 
 
-class OnGroups:
+class WeightOnGroups:
     """Each query's weight on groups of keys."""
 
     def __init__(self, grid: Grid, like: Tensor, groups: Bool[Tensor, "groups keys"]) -> None:
@@ -125,15 +114,15 @@ class OnGroups:
         self._values = [like.new_zeros(*grid.shape[:2], 0, len(groups))]
 
     def add(self, block: Block) -> None:
-        """Add the sums of the next queries."""
+        """Append the weights of the next queries."""
         self._values.append(block.weights @ self._groups.to(block.weights))
 
     def value(self) -> Float[Tensor, "batch heads queries groups"]:
-        """The sums."""
+        """Return the weights on each group."""
         return torch.cat(self._values, dim=2)
 
 
-class Strongest:
+class TopKeys:
     """The strongest keys of each query."""
 
     def __init__(self, grid: Grid, like: Tensor, n: int) -> None:
@@ -142,7 +131,7 @@ class Strongest:
         self._n = n
 
     def add(self, block: Block) -> None:
-        """Add the strongest keys of the next queries."""
+        """Append the strongest keys of the next queries."""
         weights = block.weights if block.keep is None else block.weights.masked_fill(~block.keep, -torch.inf)
         strongest, keys = weights.topk(self._n, dim=-1)
         barred = strongest == -torch.inf
@@ -150,12 +139,12 @@ class Strongest:
         self._keys.append(keys.masked_fill(barred, -1))
 
     def value(self) -> Top:
-        """The weights and the keys."""
+        """Return the weights and the keys."""
         return Top(torch.cat(self._weights, dim=2), torch.cat(self._keys, dim=2))
 
 
 class Pooled:
-    """A map of rows × columns cells over queries × keys; query i falls into row i · rows // queries, keys alike."""
+    """A map of rows × columns cells: query i is in row i · rows // queries, key j in column j · columns // keys."""
 
     def __init__(self, grid: Grid, like: Tensor, rows: int, columns: int, reduce: Reduce = "mean") -> None:
         self._least = -torch.inf if reduce == "max" else 0.0
@@ -167,7 +156,7 @@ class Pooled:
         self._dtype = like.dtype
 
     def add(self, block: Block) -> None:
-        """Take the weights of the next queries into their cells."""
+        """Add the weights of the next queries to the cells of the map."""
         rows = self._row[as_indices(block.tile.queries, self._row.device)]
         weights = block.weights.to(self._map.dtype)
         narrow = weights.new_full((*weights.shape[:3], self._map.shape[3]), self._least)
@@ -178,26 +167,26 @@ class Pooled:
             self._map = self._map.index_add(2, rows, narrow.index_add(3, self._column, weights))
 
     def value(self) -> Float[Tensor, "batch heads rows columns"]:
-        """The map."""
+        """Return the map."""
         if self._reduce == "mean":
             cells = self._row.bincount()[:, None] * self._column.bincount()[None, :]
             return (self._map / cells).to(self._dtype)
         return self._map.to(self._dtype)
 
 
-def gathered(blocks: Iterable[Block], grid: Grid, like: Tensor, ask: Ask) -> Summary:
-    """Everything that is asked for, in one pass over the blocks."""
-    asked: dict[str, Statistic | None] = {
+def gather_statistics(blocks: Iterable[Block], grid: Grid, like: Tensor, ask: Ask) -> Summary:
+    """Return the statistics that are asked for, in one pass over the blocks; `like` has their data type and device."""
+    optional: dict[str, Statistic | None] = {
         "received": Received(grid, like) if ask.received else None,
         "entropy": Entropy(grid, like) if ask.entropy else None,
         "distance": Distance(grid, like) if ask.distance else None,
-        "first": On(grid, like, key=0) if ask.first else None,
-        "own": On(grid, like) if ask.own else None,
-        "previous": On(grid, like, after=-1) if ask.previous else None,
-        "groups": OnGroups(grid, like, ask.groups) if ask.groups is not None else None,
-        "top": Strongest(grid, like, ask.top) if ask.top is not None else None,
+        "first": WeightOnKey(grid, like, key=0) if ask.first else None,
+        "own": WeightOnKey(grid, like) if ask.own else None,
+        "previous": WeightOnKey(grid, like, after=-1) if ask.previous else None,
+        "groups": WeightOnGroups(grid, like, ask.groups) if ask.groups is not None else None,
+        "top": TopKeys(grid, like, ask.top) if ask.top is not None else None,
         "pooled": Pooled(grid, like, *ask.pooled, ask.reduce) if ask.pooled is not None else None,
     }
-    wanted = {name: statistic for name, statistic in asked.items() if statistic is not None}
-    gather(blocks, wanted.values())
-    return Summary(ask=ask, **{name: statistic.value() for name, statistic in wanted.items()})  # type: ignore[arg-type]
+    statistics = {name: statistic for name, statistic in optional.items() if statistic is not None}
+    gather(blocks, statistics.values())
+    return Summary(ask=ask, **{name: statistic.value() for name, statistic in statistics.items()})  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 
    Each row is gone through a few times where it lies, many numbers at once:
 
-       largest  m = max s                          (and the strongest keys, found among the scores)
+       largest  m = max s                          (and the update_top_keys keys, found among the scores)
        weights  e = exp(s - m), total = sum of e   (written over the scores; the weights are e / total)
        entropy      log total - sum of e (s - m) / total
        columns      sum over rows of e / total
@@ -22,31 +22,31 @@
 
 #include "lanes.h"
 
-/* Numbers that others are added to, and what rounding has lost of them. */
+/* Numbers that others are added to, and what rounding has error of them. */
 typedef struct {
-  double *rounded, *lost;
-} Sum;
+  double *rounded, *error;
+} CompensatedSum;
 
 /* The same for all blocks. What has a number for each query lies [batch heads queries], or is null. */
 typedef struct {
-  int64_t queries, all_keys; /* of a head */
+  int64_t queries, keys_of_head; /* of a head */
   int64_t offset;            /* where the first query stands among the keys */
   float *inverse;            /* 1 / total of each row, 0 for a row that sees nothing */
   float *entropy, *distance, *first, *own, *previous;
   int32_t top;
   float *top_weights; /* [batch heads queries top] */
   int64_t *top_keys;
-  int32_t lines, cells; /* rows and columns of a map, 0 for none */
+  int32_t map_rows, map_columns; /* rows and columns of a map, 0 for none */
   int32_t largest;      /* whether a cell holds its largest weight, or their sum */
-  const int32_t *line_of_query; /* [queries] */
-  const int32_t *start_of_cell; /* [cells + 1] */
-  Sum received; /* [batch heads keys], or null */
-  Sum pooled;   /* [batch heads lines cells] */
-  char *taken;  /* whether a thread is adding to the sums */
-} Call;
+  const int32_t *map_row_of_query; /* [queries] */
+  const int32_t *first_key_of_column; /* [map_columns + 1] */
+  CompensatedSum received; /* [batch heads keys], or null */
+  CompensatedSum pooled;   /* [batch heads map_rows map_columns] */
+  char *lock;  /* whether a thread is adding to the sums */
+} Statistics;
 
 typedef struct {
-  const Call *of;
+  const Statistics *of;
   int32_t rows, keys;
   int32_t width, parts;      /* the keys of a part, of which the last may have fewer, and how many parts there are */
   int64_t head;              /* its number among those of all batch items */
@@ -59,9 +59,9 @@ typedef struct {
   float *total, *product; /* [rows]: the sums so far of e and of e (s - m) */
   float *largest;  /* [parts rows]: the m of each part's weights; the last of them is of the whole row */
   float *column;   /* [width]: the sum over the rows of one line of the map */
-  float *of_keys;  /* [width]: the sum over all rows */
-  float *of_cells; /* [lines of these rows, cells] */
-} Block;
+  float *key_sums;  /* [width]: the sum over all rows */
+  float *cell_sums; /* [map_rows of these rows, map_columns] */
+} QueryBlock;
 
 /* The keys of a part that a row may see. */
 typedef struct {
@@ -71,7 +71,7 @@ typedef struct {
 } Row;
 
 /* How many keys a part has. */
-static inline int keys_of(const Block *b, int part) {
+static inline int keys_of(const QueryBlock *b, int part) {
   return part + 1 < b->parts ? b->width : b->keys - part * b->width;
 }
 
@@ -80,7 +80,7 @@ static inline int within(int64_t number, int least, int most) {
 }
 
 /* The largest numbers of a row, one for each of 2 WIDE classes of places: every so many-th is of one */
-static void largest_by_class(const float *row, int keys, wide *evens, wide *odds) {
+static void class_maxima(const float *row, int keys, wide *evens, wide *odds) {
   wide a = all(-INFINITY), b = a;
   int j = 0;
   for (; j + 2 * WIDE <= keys; j += 2 * WIDE) {
@@ -95,15 +95,15 @@ static void largest_by_class(const float *row, int keys, wide *evens, wide *odds
 
 static float largest_in(const float *row, int keys) {
   wide a, b;
-  largest_by_class(row, keys, &a, &b);
+  class_maxima(row, keys, &a, &b);
   return largest_of(choose(b > a, b, a));
 }
 
 /* A number that at least `top` of a row's reach, as large a one as is cheap to have; -infinity for none. */
-static float reached_by(const float *row, int keys, int top) {
+static float reached_score(const float *row, int keys, int top) {
   wide a, b, least = all(INFINITY);
   if (top > 2 * WIDE) return -INFINITY;
-  largest_by_class(row, keys, &a, &b);
+  class_maxima(row, keys, &a, &b);
   lanes above_a = {}, above_b = {}; /* how many of them are larger, less than nothing */
   for (int i = 0; i < WIDE; i++) {
     above_a += (lanes)(a < a[i]) + (lanes)(a < b[i]);
@@ -114,11 +114,11 @@ static float reached_by(const float *row, int keys, int top) {
   return -largest_of(-least);
 }
 
-/* The strongest keys of a row by their scores, strongest first, those of its earlier parts among them; -1 where it has
+/* The update_top_keys keys of a row by their scores, update_top_keys first, those of its earlier parts among them; -1 where it has
    fewer that are not barred. */
-static void strongest(Row row, int top, int anew, float *scores, int64_t *numbers) {
+static void update_top_keys(Row row, int top, int anew, float *scores, int64_t *numbers) {
   if (anew) {
-    float reached = reached_by(row.weights, row.keys, top); /* below it by more than a subnormal, which may count as 0 */
+    float reached = reached_score(row.weights, row.keys, top); /* below it by more than a subnormal, which may count as 0 */
     float below = fminf(nextafterf(reached, -INFINITY), reached - FLT_MIN);
     for (int i = 0; i < top; i++) scores[i] = below, numbers[i] = -1;
   }
@@ -193,67 +193,67 @@ static inline double sum_in(const float *numbers, int n) {
 }
 
 /* The column of the map that a key falls into. */
-static inline int cell_of(const Block *b, int64_t key) { return (int)(key * b->of->cells / b->of->all_keys); }
+static inline int cell_of(const QueryBlock *b, int64_t key) { return (int)(key * b->of->map_columns / b->of->keys_of_head); }
 
-/* Sum the columns of the rows of one line of the map into its cells, and into what each key receives. */
-static void into_cells(const Block *b, int part, int line) {
-  float *cells = b->of_cells + (int64_t)line * b->of->cells;
+/* CompensatedSum the columns of the rows of one line of the map into its map_columns, and into what each key receives. */
+static void add_columns_to_cells(const QueryBlock *b, int part, int line) {
+  float *map_columns = b->cell_sums + (int64_t)line * b->of->map_columns;
   int keys = keys_of(b, part);
   int64_t first_key = b->first_key + (int64_t)part * b->width, last = cell_of(b, first_key + keys - 1);
   for (int c = cell_of(b, first_key); c <= last; c++) {
-    int start = within(b->of->start_of_cell[c] - first_key, 0, keys);
-    int stop = within(b->of->start_of_cell[c + 1] - first_key, 0, keys);
-    cells[c] += (float)sum_in(b->column + start, stop - start);
+    int start = within(b->of->first_key_of_column[c] - first_key, 0, keys);
+    int stop = within(b->of->first_key_of_column[c + 1] - first_key, 0, keys);
+    map_columns[c] += (float)sum_in(b->column + start, stop - start);
   }
-  if (b->of->received.rounded) add(b->of_keys, b->column, keys, 1.0f);
+  if (b->of->received.rounded) add(b->key_sums, b->column, keys, 1.0f);
   memset(b->column, 0, keys * sizeof(float));
 }
 
 static inline double larger_or_nan(double a, double b) { return a > b || isnan(a) ? a : b; }
 
-static void largest_into_cells(const Block *b, int line, Row row, float factor) {
-  float *cells = b->of_cells + (int64_t)line * b->of->cells;
+static void raise_cells(const QueryBlock *b, int line, Row row, float factor) {
+  float *map_columns = b->cell_sums + (int64_t)line * b->of->map_columns;
   int last = row.keys > 0 ? cell_of(b, row.first_key + row.keys - 1) : -1;
   for (int c = cell_of(b, row.first_key); c <= last; c++) {
-    int start = within(b->of->start_of_cell[c] - row.first_key, 0, row.keys);
-    int keys = within(b->of->start_of_cell[c + 1] - row.first_key, 0, row.keys) - start;
+    int start = within(b->of->first_key_of_column[c] - row.first_key, 0, row.keys);
+    int keys = within(b->of->first_key_of_column[c + 1] - row.first_key, 0, row.keys) - start;
     float weight = (isnan(factor) ? NAN : largest_in(row.weights + start, keys) * factor);
-    cells[c] = larger_or_nan(weight, cells[c]);
+    map_columns[c] = larger_or_nan(weight, map_columns[c]);
   }
 }
 
 /* Twice the digits of a double (Knuth 1997, section 4.2.2, theorem B): so the order of what is added does not matter. */
-static void add_to(Sum sum, int64_t at, const float *more, int64_t n) {
-  double *rounded = sum.rounded + at, *lost = sum.lost + at;
+static void add_to_sum(CompensatedSum sum, int64_t at, const float *more, int64_t n) {
+  double *rounded = sum.rounded + at, *error = sum.error + at;
   for (int64_t j = 0; j < n; j++) {
     double total = rounded[j] + more[j], added = total - rounded[j];
-    lost[j] += (rounded[j] - (total - added)) + (more[j] - added);
+    error[j] += (rounded[j] - (total - added)) + (more[j] - added);
     rounded[j] = total;
   }
 }
 
-static void raise_to(Sum sum, int64_t at, const float *least, int64_t n) {
+static void raise_sum(CompensatedSum sum, int64_t at, const float *least, int64_t n) {
   for (int64_t j = 0; j < n; j++) sum.rounded[at + j] = larger_or_nan(least[j], sum.rounded[at + j]);
 }
 
-/* Add what a part gives to keys to the sums, and what the block gives to cells after its last; one thread at a time. */
-static void into_sums(const Block *b, int part, int cells) {
-  if (!b->of->received.rounded && !cells) return;
-  while (__atomic_test_and_set(b->of->taken, __ATOMIC_ACQUIRE)) sched_yield();
+/* Add what a part gives to keys to the sums, and what the block gives to map_columns after its last; one thread at a time. */
+static void add_block_to_sums(const QueryBlock *b, int part, int map_columns) {
+  if (!b->of->received.rounded && !map_columns) return;
+  while (__atomic_test_and_set(b->of->lock, __ATOMIC_ACQUIRE)) sched_yield();
   if (b->of->received.rounded) {
     int64_t first_key = b->first_key + (int64_t)part * b->width;
-    add_to(b->of->received, b->head * b->of->all_keys + first_key, b->of_keys, keys_of(b, part));
+    add_to_sum(b->of->received, b->head * b->of->keys_of_head + first_key, b->key_sums, keys_of(b, part));
   }
-  if (cells) {
-    int64_t first = b->of->line_of_query[b->query], last = b->of->line_of_query[b->query + b->rows - 1];
-    (b->of->largest ? raise_to : add_to)(
-        b->of->pooled, (b->head * b->of->lines + first) * b->of->cells, b->of_cells, (last - first + 1) * b->of->cells);
+  if (map_columns) {
+    int64_t first = b->of->map_row_of_query[b->query], last = b->of->map_row_of_query[b->query + b->rows - 1];
+    (b->of->largest ? raise_sum : add_to_sum)(
+        b->of->pooled, (b->head * b->of->map_rows + first) * b->of->map_columns, b->cell_sums, (last - first + 1) * b->of->map_columns);
   }
-  __atomic_clear(b->of->taken, __ATOMIC_RELEASE);
+  __atomic_clear(b->of->lock, __ATOMIC_RELEASE);
 }
 
 /* What a row's range leaves it of a part. */
-static inline Row row_of(const Block *b, int part, int i) {
+static inline Row row_of(const QueryBlock *b, int part, int i) {
   int keys = keys_of(b, part), start = 0, stop = keys;
   int64_t first_key = b->first_key + (int64_t)part * b->width;
   float *whole = b->scores + (int64_t)part * b->rows * b->width + (int64_t)i * keys;
@@ -265,13 +265,13 @@ static inline Row row_of(const Block *b, int part, int i) {
 }
 
 /* What a part's weights e of a row are multiplied by, once all of the row is known. */
-static inline float factor_of(const Block *b, int part, int i) {
+static inline float factor_of(const QueryBlock *b, int part, int i) {
   float m = b->largest[part * b->rows + i], of_row = b->largest[(b->parts - 1) * b->rows + i];
   float inverse = b->of->inverse[b->head * b->of->queries + b->query + i];
   return m == of_row ? inverse : expf(m - of_row) * inverse;
 }
 
-static float weight_on(const Block *b, int i, int64_t key) {
+static float weight_on(const QueryBlock *b, int i, int64_t key) {
   int part = within(key - b->first_key, 0, b->keys - 1) / b->width;
   Row row = row_of(b, part, i);
   int64_t j = key - row.first_key;
@@ -279,7 +279,7 @@ static float weight_on(const Block *b, int i, int64_t key) {
 }
 
 /* A part of a row from scores to weights e; what its range leaves out of it becomes 0. */
-static inline void softmax(const Block *b, int part, int i, Row row) {
+static inline void softmax(const QueryBlock *b, int part, int i, Row row) {
   int64_t at = (b->head * b->of->queries + b->query + i) * b->of->top;
   if (b->starts) {
     int keys = keys_of(b, part);
@@ -287,7 +287,7 @@ static inline void softmax(const Block *b, int part, int i, Row row) {
     memset(whole, 0, (row.weights - whole) * sizeof(float));
     memset(end, 0, (whole + keys - end) * sizeof(float));
   }
-  if (b->of->top) strongest(row, b->of->top, part == 0, b->of->top_weights + at, b->of->top_keys + at);
+  if (b->of->top) update_top_keys(row, b->of->top, part == 0, b->of->top_weights + at, b->of->top_keys + at);
   float earlier = part == 0 ? b->sink : b->largest[(part - 1) * b->rows + i];
   float m = larger(earlier, b->of->top ? b->of->top_weights[at] : largest_in(row.weights, row.keys));
   float product, total = exponentials(row.weights, row.keys, m == -INFINITY ? 0.0f : m, &product);
@@ -301,7 +301,7 @@ static inline void softmax(const Block *b, int part, int i, Row row) {
 }
 
 /* What belongs to a row, all of which is there. */
-static inline void finish(const Block *b, int i) {
+static inline void finish_row(const QueryBlock *b, int i) {
   int64_t at = b->head * b->of->queries + b->query + i, here = b->of->offset + b->query + i; /* among all keys */
   float m = b->largest[(b->parts - 1) * b->rows + i], total = b->total[i];
   float with_sink = total + (b->sink == -INFINITY ? 0.0f : expf(b->sink - m));
@@ -322,45 +322,45 @@ static inline void finish(const Block *b, int i) {
   if (b->of->previous) b->of->previous[at] = weight_on(b, i, here - 1);
 }
 
-/* What a part of a row gives to keys and cells, and to its mean distance. */
-static inline void give(const Block *b, int part, int i, Row row) {
-  const int32_t *line_of = b->of->line_of_query + b->query;
+/* What a part of a row gives to keys and map_columns, and to its mean distance. */
+static inline void add_row_to_columns(const QueryBlock *b, int part, int i, Row row) {
+  const int32_t *map_row_of = b->of->map_row_of_query + b->query;
   int64_t at = b->head * b->of->queries + b->query + i, here = b->of->offset + b->query + i;
-  int line = b->of->cells ? line_of[i] - line_of[0] : 0;
+  int line = b->of->map_columns ? map_row_of[i] - map_row_of[0] : 0;
   float factor = factor_of(b, part, i);
   int64_t start = row.first_key - b->first_key - (int64_t)part * b->width;
   if (b->of->distance) b->of->distance[at] += mean_distance(row, here) * factor;
-  if (b->of->cells && !b->of->largest) {
+  if (b->of->map_columns && !b->of->largest) {
     add(b->column + start, row.weights, row.keys, factor);
-    if (i + 1 == b->rows || line_of[i + 1] != line_of[i]) into_cells(b, part, line);
+    if (i + 1 == b->rows || map_row_of[i + 1] != map_row_of[i]) add_columns_to_cells(b, part, line);
   } else {
-    if (b->of->cells) largest_into_cells(b, line, row, factor);
-    if (b->of->received.rounded) add(b->of_keys + start, row.weights, row.keys, factor);
+    if (b->of->map_columns) raise_cells(b, line, row, factor);
+    if (b->of->received.rounded) add(b->key_sums + start, row.weights, row.keys, factor);
   }
 }
 
 /* A part of a block, whose scores are there, from scores to weights. Parts come one after the other, the memory as the one
    before has left it. */
-static void weigh(const Block *b, int part) {
-  const int32_t *line_of = b->of->line_of_query + b->query;
-  int lines = b->of->cells ? line_of[b->rows - 1] - line_of[0] + 1 : 0, last = b->parts - 1;
+static void compute_statistics(const QueryBlock *b, int part) {
+  const int32_t *map_row_of = b->of->map_row_of_query + b->query;
+  int map_rows = b->of->map_columns ? map_row_of[b->rows - 1] - map_row_of[0] + 1 : 0, last = b->parts - 1;
   if (part < last) {
     for (int i = 0; i < b->rows; i++) softmax(b, part, i, row_of(b, part, i));
     return;
   }
-  memset(b->of_cells, 0, (int64_t)lines * b->of->cells * sizeof(float));
+  memset(b->cell_sums, 0, (int64_t)map_rows * b->of->map_columns * sizeof(float));
   memset(b->column, 0, b->width * sizeof(float));
-  memset(b->of_keys, 0, b->width * sizeof(float));
+  memset(b->key_sums, 0, b->width * sizeof(float));
   for (int i = 0; i < b->rows; i++) {
     Row row = row_of(b, last, i);
     softmax(b, last, i, row);
-    finish(b, i);
-    give(b, last, i, row);
+    finish_row(b, i);
+    add_row_to_columns(b, last, i, row);
   }
-  into_sums(b, last, b->parts == 1 && lines);
+  add_block_to_sums(b, last, b->parts == 1 && map_rows);
   for (int p = 0; p < last; p++) {
-    memset(b->of_keys, 0, b->width * sizeof(float));
-    for (int i = 0; i < b->rows; i++) give(b, p, i, row_of(b, p, i));
-    into_sums(b, p, p + 1 == last && lines);
+    memset(b->key_sums, 0, b->width * sizeof(float));
+    for (int i = 0; i < b->rows; i++) add_row_to_columns(b, p, i, row_of(b, p, i));
+    add_block_to_sums(b, p, p + 1 == last && map_rows);
   }
 }

@@ -1,0 +1,69 @@
+"""Softmax attention as kernels compute it: one formula of numbers and tensors, whatever objects the call was made of.
+
+scores  = softcap · tanh(scale · query · key / softcap) + bias
+weights = softmax(scores / temperature)          with one sink for each head, where there are sinks
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.grid.grid import Tile
+from regard.attention.normalise.normaliser import Normaliser
+from regard.attention.normalise.softmax import Softmax
+from regard.attention.scores.biases.bias import Bias
+from regard.attention.scores.dot import ScaledDot
+from regard.attention.scores.score import DotScore, Score
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Formula:
+    """The numbers and tensors of softmax attention.
+
+    Attributes:
+        scale: multiplies the products of queries and keys.
+        softcap: bounds the scaled products; None = no bound.
+        bias: is added to the scores, before they are divided by the temperature; None = no bias.
+        temperature: divides the scores; 0 = all weight on the largest score.
+        sinks: one extra score for each head; None = no sinks.
+        projection: turns queries and keys into vectors whose products are the scores; None = they are such vectors.
+        other_score: computes the scores where they are no products at all; the attributes above then have no effect,
+            but for temperature and sinks. None = the scores are products.
+    """
+
+    scale: float
+    softcap: float | None
+    bias: Float[Tensor, "*shape"] | Bias | None
+    temperature: float
+    sinks: Float[Tensor, " heads"] | None
+    projection: DotScore | None = None
+    other_score: Score | None = None
+
+    @classmethod
+    def of(cls, score: Score, normalise: Normaliser, d_key: int) -> "Formula | None":
+        """Return the formula of a score and a normaliser, or None if the normaliser is not softmax."""
+        if not isinstance(normalise, Softmax):
+            return None
+        temperature, sinks = normalise.temperature, normalise.sinks
+        if isinstance(score, ScaledDot):
+            return cls(score.factor(d_key), score.softcap, score.bias, temperature, sinks)
+        if isinstance(score, DotScore):
+            return cls(1.0, None, None, temperature, sinks, projection=score)
+        return cls(1.0, None, None, temperature, sinks, other_score=score)
+
+    def bias_numbers(
+        self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32
+    ) -> Float[Tensor, "#batch #heads #queries #keys"]:
+        """Return the bias of a tile; a rule computes it in `dtype`."""
+        assert self.bias is not None
+        return self.bias(tile, device, dtype) if isinstance(self.bias, Bias) else tile.select(self.bias)
+
+    def vectors(
+        self,
+        query: Float[Tensor, "query_batch heads queries d_query"],
+        key: Float[Tensor, "key_batch key_heads keys d_key"],
+    ) -> tuple[Float[Tensor, "_ heads queries width"], Float[Tensor, "_ key_heads keys width"]]:
+        """Return the vectors whose products are scaled to scores."""
+        return (query, key) if self.projection is None else self.projection.as_dot(query, key)

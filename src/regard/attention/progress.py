@@ -1,0 +1,93 @@
+"""Progress of a long computation: reported to a callback, or drawn as a bar on the terminal with the time left.
+
+Whatever takes longer than two seconds shows a bar on the error stream, if that is a terminal or a notebook, and removes
+the bar at the end.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+ProgressCallback = Callable[[int, int], None]
+"""Is called with how much is done, and of how much."""
+
+PATIENCE_SECONDS = 2.0
+"""Seconds before a bar is drawn."""
+
+CALLBACK: ContextVar[ProgressCallback | None] = ContextVar("CALLBACK", default=None)
+"""The callback that `report_to` has set; None = draw a bar."""
+
+
+def ignore_progress(done: int, total: int) -> None:
+    """Do nothing: the callback of a computation whose progress nobody follows."""
+
+
+@contextmanager
+def report_to(report: ProgressCallback | None) -> Iterator[None]:
+    """Within this context, patterns report their progress to `report` and draw no bar; None = report to nobody.
+
+    >>> import torch
+    >>> from regard import attend
+    >>> pattern = attend(*torch.randn(3, 1, 2, 200, 4)).pattern
+    >>> with report_to(lambda done, total: print(f"{done / total:.0%}")):
+    ...     entropy = pattern.entropy()
+    100%
+    """
+    before = CALLBACK.set(ignore_progress if report is None else report)
+    try:
+        yield
+    finally:
+        CALLBACK.reset(before)
+
+
+@contextmanager
+def progress_callback(report: ProgressCallback | None = None) -> Iterator[ProgressCallback]:
+    """Yield the progress callback in use: `report`, the callback set by `report_to`, or a progress bar."""
+    callback = report or CALLBACK.get()
+    if callback is not None:
+        yield callback
+        return
+    with ProgressBar() as bar:
+        yield bar
+
+
+class ProgressBar:
+    """A bar on the error stream, drawn once the work has taken `PATIENCE_SECONDS`."""
+
+    def __init__(self) -> None:
+        self.started = time.monotonic()
+        self.bar: tuple[Progress, TaskID] | None = None
+
+    def __enter__(self) -> "ProgressBar":
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if self.bar is not None:
+            self.bar[0].stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Draw the bar, or update it."""
+        if self.bar is None and time.monotonic() - self.started > PATIENCE_SECONDS:
+            self.bar = start_bar(done, total)
+        if self.bar is not None:
+            progress, task = self.bar
+            progress.update(task, completed=done, total=total)
+
+
+def start_bar(done: int, total: int) -> "tuple[Progress, TaskID]":
+    """Start a bar of rich; outside of a terminal or a notebook it draws nothing."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    visible = find_spec("ipywidgets") is not None if console.is_jupyter else console.is_terminal
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    progress = Progress(*columns, console=console, transient=True, disable=not visible)
+    progress.start()
+    return progress, progress.add_task("reading attention", completed=done, total=total)

@@ -1,0 +1,141 @@
+"""How the C kernel gets the scores of a block: by the formula of the call, or computed before by torch operations.
+
+scores = softcap · tanh(scale · query · key / softcap) + bias        and -∞ where the mask keeps no key
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.attention.call import Call
+from regard.attention.grid.grid import Grid
+from regard.attention.masks.keep import Keep
+from regard.attention.scores.biases.alibi import Alibi
+from regard.attention.scores.biases.bias import Bias, unrounded
+from regard.attention.scores.biases.relative_bias import RelativeBias
+from regard.attention.statistics.cpu.plan import HeadBlock, KeyLimits
+from regard.attention.statistics.cpu.results import CPU
+from regard.attention.weights import scores_of
+from regard.kernels import attention as kernel
+
+LARGEST = torch.finfo(torch.float32).max
+"""The largest number of float32."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DistanceTable:
+    """A bias that follows from how far a key stands after a query.
+
+    Attributes:
+        numbers: the bias at each distance, from the first key and the last query to the last key and the first query.
+    """
+
+    numbers: Float[Tensor, "heads distances"]
+    queries: int
+
+    @classmethod
+    def of(cls, bias: Bias, grid: Grid) -> "DistanceTable":
+        """Return the table of a rule: its numbers for the first key, and its numbers for the first query."""
+        whole = grid.whole()
+        first_key, first_query = (
+            bias(whole.part(batch=range(1), **edge), CPU).float()[0]
+            for edge in ({"keys": range(1)}, {"queries": range(1), "keys": range(1, grid.keys)})
+        )
+        return cls(torch.cat([first_key[:, :, 0].flip(1), first_query[:, 0]], dim=1).contiguous(), grid.queries)
+
+    def vectors(self) -> kernel.Vectors:
+        """Return the bias as one row for each query; each row begins one number before the row of the query before."""
+        first = self.numbers.data_ptr() + self.numbers.itemsize * (self.queries - 1)
+        return kernel.Vectors(first, 0, kernel.strides(self.numbers)[0], -1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelScores:
+    """The scores of a call as the C kernel computes them.
+
+    Attributes:
+        softcap: below 0 for no softcap.
+        bias_factor: multiplies the bias: 1 / temperature.
+        mask: the mask, where it is a matrix that the kernel can read; None otherwise.
+        computes_masks: whether the mask is neither such a matrix nor one range of keys for each query, so that torch
+            operations compute it block by block.
+    """
+
+    scale: float
+    softcap: float
+    bias: Float[Tensor, "_batch _heads _queries keys"] | DistanceTable | None
+    bias_factor: float
+    mask: Bool[Tensor, "_batch _heads _queries keys"] | None
+    computes_masks: bool
+
+    @classmethod
+    def of(cls, call: Call, limits: KeyLimits | None) -> "KernelScores | None":
+        """Return the scores of a call, or None if torch computes them; `limits` are its mask, if they are given."""
+        if not computes_scores(call):
+            return None
+        formula, grid, mask = call.softmax, call.grid, call.mask if limits is None else None
+        softcap, temperature, bias = formula.softcap, formula.temperature, formula.bias
+        readable = mask.tensor if isinstance(mask, Keep) and is_readable(mask.tensor, grid) else None
+        return cls(
+            scale=clamped(formula.scale / (softcap or temperature)),
+            softcap=-1.0 if softcap is None else clamped(softcap / temperature),
+            bias=DistanceTable.of(bias, grid) if isinstance(bias, Bias) else with_four_axes(bias),
+            bias_factor=clamped(1 / temperature),
+            mask=with_four_axes(readable),
+            computes_masks=mask is not None and readable is None,
+        )
+
+    def write_to(self, arguments: kernel.Arguments) -> None:
+        """Fill in the fields of the kernel's arguments that describe the scores."""
+        arguments.scale, arguments.softcap, arguments.bias_factor = self.scale, self.softcap, self.bias_factor
+        if isinstance(self.bias, DistanceTable):
+            arguments.bias = self.bias.vectors()
+        elif self.bias is not None:
+            arguments.bias = kernel.Vectors.of(self.bias)
+        if self.mask is not None:
+            arguments.mask = kernel.ByteMask.of(self.mask)
+
+
+def computes_scores(call: Call) -> bool:
+    """Return whether the C kernel computes the scores of a call itself: products, with a bias that it can read."""
+    formula = call.formula
+    if formula is None or formula.other_score is not None:
+        return False
+    return formula.bias is None or is_readable(formula.bias, call.grid)
+
+
+def is_readable(numbers: Tensor | Bias, grid: Grid) -> bool:
+    """Return whether the kernel can read a bias or mask: a tensor with key beside key, or a rule of distances."""
+    if isinstance(numbers, Bias):
+        return type(unrounded(numbers)) in (Alibi, RelativeBias) and min(grid.queries, grid.keys) > 0
+    typed = numbers.dtype in (torch.float32, torch.bool) and numbers.device.type == "cpu"
+    return typed and numbers.ndim > 0 and numbers.shape[-1] == grid.keys and numbers.stride(-1) == 1
+
+
+def with_four_axes(tensor: Tensor | None) -> Tensor | None:
+    """Return a tensor with axes of size 1 put before its own, so that it has four."""
+    return None if tensor is None else tensor[(None,) * (4 - tensor.ndim)]
+
+
+def clamped(factor: float) -> float:
+    """Return a factor limited to the numbers of float32, so that 0 times the factor is 0."""
+    return min(max(factor, -LARGEST), LARGEST)
+
+
+def write_scores(scores: Float[Tensor, " weights"], call: Call, block: HeadBlock, limits: KeyLimits | None) -> None:
+    """Write the scores of a block into `scores`, -∞ where the mask bars a key; `limits` are applied by the kernel."""
+    tile, rows = block.tile(call.grid), scores.view(len(block.queries), -1)
+    torch.div(scores_of(call, tile)[0, 0], call.softmax.temperature, out=rows)
+    by_mask = None if call.mask is None or limits is not None else call.mask.keep(tile, call.device)
+    for keep in (by_mask, call.score.keep(tile)):
+        if keep is not None:
+            rows.masked_fill_(~keep[0, 0], -math.inf)
+
+
+def write_mask(keep: Bool[Tensor, " weights"], call: Call, block: HeadBlock) -> None:
+    """Write the mask of a block into `keep`: True where a query may attend to a key."""
+    assert call.mask is not None
+    keep.view(len(block.queries), -1).copy_(call.mask.keep(block.tile(call.grid), call.device)[0, 0])

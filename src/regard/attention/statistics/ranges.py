@@ -1,0 +1,22 @@
+"""The mask of a call as ranges of keys, for the engines that compare positions instead of reading a mask."""
+
+import torch
+
+from regard.attention.grid.grid import Grid
+from regard.attention.masks.mask import Mask
+from regard.attention.masks.ranges import Ranges
+
+MOST_RANGES = 16
+"""The largest number of key ranges for one query that an engine takes: on a GPU each range is a loop."""
+
+
+def key_ranges(grid: Grid, mask: Mask | None, device: torch.device) -> Ranges | None:
+    """Return the mask as ranges of keys, or None if the mask is not made of ranges or of more than `MOST_RANGES`."""
+    if mask is None or not grid.queries:
+        return Ranges.of(0, grid.keys, grid, device)
+    one_query = mask.ranges(Grid(grid.batch, grid.heads, 1, grid.keys), device)  # has as many ranges as all queries
+    if one_query is None or len(one_query.starts) > MOST_RANGES:
+        return None
+    ranges = mask.ranges(grid, device)
+    assert ranges is not None
+    return ranges if len(ranges.starts) == 1 else ranges.without_empty()

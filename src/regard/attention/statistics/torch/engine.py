@@ -1,0 +1,17 @@
+"""Statistics with torch operations, block of queries by block of queries: any normaliser, data type and device."""
+
+from regard.attention.ask import Ask, Summary
+from regard.attention.call import Call
+from regard.attention.progress import ProgressCallback
+from regard.attention.statistics.torch.gather import gather_statistics
+from regard.attention.weights import blocks_of
+
+
+def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
+    """Return why the engine cannot compute the contexts of a call; it computes the statistics of every call."""
+    return "it computes statistics alone" if contexts else None
+
+
+def read(call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None) -> tuple[None, Summary]:
+    """Return None for the context, and the statistics of a call."""
+    return None, gather_statistics(blocks_of(call, report), call.grid, call.empty(), ask)

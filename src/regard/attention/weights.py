@@ -1,0 +1,133 @@
+"""The weights of a call, computed block of queries by block of queries, so that memory grows with the length.
+
+A backward pass computes each block again instead of keeping it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.attention.call import Call
+from regard.attention.gradients import checkpointed
+from regard.attention.grid.grid import (
+    Positions,
+    Tile,
+    all_positions,
+    as_indices,
+    is_symbolic,
+    select_positions,
+    spans,
+)
+from regard.attention.precision import widest_type, without_autocast
+from regard.attention.progress import ProgressCallback
+
+BLOCK_WEIGHTS = 2**22
+"""Weights held at one time: 16 MiB of float32."""
+
+Weights = Float[Tensor, "batch heads queries keys"]
+Keep = Bool[Tensor, "#batch #heads #queries #keys"] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """The weights of some queries over all keys, and the keys that their mask keeps; keep None = all keys."""
+
+    tile: Tile
+    weights: Weights
+    keep: Keep
+
+
+def scores_of(call: Call, tile: Tile) -> Weights:
+    """Return the scores of a tile, scaled and biased, before the mask."""
+    call.check_unchanged()
+    query, key = rows_of(call, call.query, tile, tile.queries), rows_of(call, call.key, tile, tile.keys)
+    with without_autocast(call.device):
+        return call.score(query, key, tile)
+
+
+def weights_and_keep(call: Call, tile: Tile) -> tuple[Weights, Keep]:
+    """Return the weights of a tile that spans all keys, and which keys the mask keeps."""
+    keep = call.keep(tile)
+    with without_autocast(call.device):
+        if not call.normalise.across_heads:
+            return call.normalise(scores_of(call, tile), keep, tile), keep
+        all_heads = tile.part(heads=range(call.grid.heads))
+        weights = call.normalise(scores_of(call, all_heads), call.keep(all_heads), all_heads)
+        return select_positions(weights, 1, tile.heads), keep
+
+
+def weights_of(call: Call, tile: Tile) -> Weights:
+    """Return the weights of a tile; each row is computed over all keys."""
+
+    def block_weights(block: Tile) -> Float[Tensor, "batch heads block keys"]:
+        return select_positions(weights_and_keep(call, block)[0], 3, tile.keys)
+
+    rows = [checkpointed(block_weights, block) for block in block_tiles(call, tile)]
+    return torch.cat(rows, dim=2) if rows else call.empty().new_zeros(tile.shape)
+
+
+def context_of(
+    call: Call, value: Float[Tensor, "value_batch value_heads keys d"], dropout: float = 0.0
+) -> Float[Tensor, "batch heads queries d"]:
+    """Return weights @ value, for any values at the keys of the call; dropout is the probability to drop a weight."""
+
+    def block_context(tile: Tile, value: Tensor) -> Float[Tensor, "batch heads block d"]:
+        weights = F.dropout(weights_and_keep(call, tile)[0], dropout)
+        with without_autocast(call.device):
+            return (weights @ rows_of(call, value, tile, tile.keys).to(weights)).to(value.dtype)
+
+    tiles = block_tiles(call, call.grid.whole())
+    blocks = [checkpointed(block_context, tile, value, draws=dropout > 0) for tile in tiles]
+    return torch.cat(blocks, dim=2) if blocks else value.new_zeros(*call.grid.shape[:3], value.shape[-1])
+
+
+def sum_over_queries(call: Call, vector: Float[Tensor, "#batch #heads queries"]) -> Float[Tensor, "batch heads keys"]:
+    """Return vector @ weights: the weights of each key, summed over the queries, each query times its number."""
+
+    def block_sum(tile: Tile, vector: Tensor) -> Float[Tensor, "batch heads keys"]:
+        weights = weights_and_keep(call, tile)[0]
+        rows = select_positions(vector, 2, tile.queries)[:, :, None].to(weights)
+        with without_autocast(call.device):
+            return (rows @ weights)[:, :, 0]
+
+    grid = call.grid
+    total = call.empty().new_zeros(grid.batch, grid.heads, grid.keys, dtype=widest_type(call.device))
+    for tile in block_tiles(call, grid.whole()):
+        total = total + checkpointed(block_sum, tile, vector)
+    return total.to(call.dtype)
+
+
+def blocks_of(call: Call, report: ProgressCallback | None = None) -> Iterator[Block]:
+    """Yield all weights as consecutive blocks of queries, each over all keys."""
+    n_done = 0
+    for tile in block_tiles(call, call.grid.whole()):
+        yield Block(tile, *weights_and_keep(call, tile))
+        n_done += tile.shape.numel()
+        if report is not None:
+            report(n_done, call.grid.shape.numel())
+
+
+def block_tiles(call: Call, tile: Tile) -> Iterator[Tile]:
+    """Yield the queries of a tile in blocks of at most `BLOCK_WEIGHTS` weights, each over all keys."""
+    keys = all_positions(call.grid.keys)
+    if any(map(is_symbolic, (*tile.shape[:3], call.grid.keys))):
+        yield tile.part(keys=keys)
+        return
+    per_query = max(1, len(tile.batch) * len(tile.heads) * call.grid.keys)
+    for span in spans(len(tile.queries), max(1, BLOCK_WEIGHTS // per_query)):
+        yield tile.part(queries=tile.queries[span.start : span.stop], keys=keys)
+
+
+def rows_of(
+    call: Call, tensor: Float[Tensor, "any_batch any_heads any d"], tile: Tile, positions: Positions
+) -> Float[Tensor, "batch heads positions d"]:
+    """Return the rows of a query, key or value at some positions, for each batch item and head of a tile."""
+    group = call.grid.heads // tensor.shape[1]
+    heads = tile.heads if group == 1 else as_indices(tile.heads, tensor.device) // group
+    rows = select_positions(select_positions(tensor, 2, positions), 1, heads)
+    rows = rows.expand(tile.shape[0], -1, -1, -1) if tensor.shape[0] == 1 else select_positions(rows, 0, tile.batch)
+    return rows.to(call.dtype)
