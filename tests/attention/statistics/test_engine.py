@@ -235,13 +235,17 @@ def test_an_answer_that_is_known_is_not_computed_again(monkeypatch):
     ask = Ask(top=5, pooled=(3, 4), reduce="max")
     asked, plain = (attend(query, key, value, mask=Causal(), ask=a).pattern for a in (ask, None))
     expected = plain.received(), plain.entropy(), plain.top(3), plain.pooled(3, 4, "max"), plain.pooled(3, 4)
-    monkeypatch.setattr(engine, "read", None)
+
+    def read(*arguments, **options):
+        raise RuntimeError("computed again")
+
+    monkeypatch.setattr(engine, "read", read)
     assert_close(asked.received(), expected[0])
     assert_close(asked.entropy(), expected[1])
     assert_close(asked.top(3).weights, expected[2].weights)
     assert_close(asked.pooled(3, 4, "max"), expected[3])
     for question in (lambda: asked.top(6), lambda: asked.pooled(3, 4), lambda: plain.received()):
-        with pytest.raises(TypeError, match="not callable"):
+        with pytest.raises(RuntimeError, match="computed again"):
             question()
 
 
@@ -299,9 +303,9 @@ def test_a_tensor_changed_since_is_refused():
 @pytest.mark.parametrize("parallel", [True, False], ids=["torch's threads", "Python's"])
 def test_the_number_of_threads_does_not_change_a_single_bit(monkeypatch, parallel):
     query, key, value = inputs()
-    monkeypatch.setattr(reading, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(reading, "WEIGHTS_PER_THREAD", 1)
     if not parallel:
-        monkeypatch.setattr(reading, "parallel", lambda: None)
+        monkeypatch.setattr(reading, "gnu_openmp_parallel", lambda: None)
     found = []
     before = torch.get_num_threads()
     for n in (1, 2, 3):

@@ -22,6 +22,7 @@ from torch import Tensor
 from regard.attention.ask import NOTHING, Ask, Summary
 from regard.attention.backends import flex, fused, reference, tiled
 from regard.attention.call import Call
+from regard.attention.progress import progress_callback
 from regard.attention.statistics.choose import fused_engine
 from regard.attention.statistics.cpu.scores import computes_scores
 from regard.attention.statistics.engine import Engine
@@ -75,7 +76,11 @@ class Choice:
         """Return the context, and the statistics that are asked for if they are computed in the same pass."""
         if self.engine is None:
             return self.run(call, dropout), None
-        context, summary = self.engine.read(call, ask or NOTHING, contexts=True)
+        if ask is None:
+            context, summary = self.engine.read(call, NOTHING, contexts=True)
+        else:
+            with progress_callback() as report:
+                context, summary = self.engine.read(call, ask, contexts=True, report=report)
         assert context is not None
         return context, summary
 
