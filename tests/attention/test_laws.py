@@ -24,8 +24,8 @@ from kinds import (
 from torch.testing import assert_close
 
 import regard.attention.backends.fused as fused_backend
-import regard.attention.weights as weights_module
 import regard.attention.scores.tiling as tiling_module
+import regard.attention.weights as weights_module
 from regard import Bias, Causal, GumbelSoftmax, Hard, Keep, Sampled, Softmax, use_backend
 from regard.attention.backends.choose import BACKENDS
 

@@ -35,11 +35,11 @@ from regard import (
     Window,
     attend,
 )
-from regard.attention.statistics.choose import engine_for
+from regard.attention.statistics.choose import fused_engine
 from regard.attention.statistics.gpu import arguments as call
 from regard.attention.statistics.gpu import engine, forward
 from regard.attention.statistics.torch.gather import gather_statistics
-from regard.attention.weights import blocks_of
+from regard.attention.weights import blocks_of, context_of
 
 H, KEY_HEADS, Q, K, D = 2, 1, 19, 37, 7
 """In tiles of 16: two of queries and three of keys, the last of each nearly empty."""
@@ -149,8 +149,8 @@ def truth(call):
     """Context and statistics in float64, through torch's operations; the bias as the input's type rounds it."""
     vectors, how, ask = split(call)
     exact = attend(*(part.double() for part in vectors), **how).pattern
-    exact = replace(exact, score=attend(*vectors, **how).pattern.score)
-    return exact.apply(exact.value), gather_statistics(blocks_of(exact.call), exact.grid, exact.call.empty(), ask)
+    exact = replace(exact.call, score=attend(*vectors, **how).pattern.score)
+    return context_of(exact, exact.value), gather_statistics(blocks_of(exact), exact.grid, exact.empty(), ask)
 
 
 def seen_by(call):
@@ -306,7 +306,7 @@ def chosen():
     kernel.attention_function = lambda: None
     seen = attend(*inputs(), mask=Causal(), ask=Ask())
     dilated = attend(*inputs(), mask=Dilated(5, 0, 2)).pattern
-    return [engine_for(seen.pattern) is engine, seen.backend, engine_for(dilated) is None]
+    return [fused_engine(seen.pattern.call) is engine, seen.backend, fused_engine(dilated.call) is None]
 
 
 HOOKED = """

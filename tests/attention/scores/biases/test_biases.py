@@ -12,7 +12,7 @@ import regard.attention.backends.fused as fused_backend
 from regard import Alibi, Causal, Documents, Keep, Padding, ScaledDot, Softmax, Window, attend
 from regard.attention.backends.reference import reference
 from regard.attention.grid.grid import Grid
-from regard.attention.pattern import BLOCK_WEIGHTS
+from regard.attention.weights import BLOCK_WEIGHTS
 
 CPU = torch.device("cpu")
 GRID = Grid(2, 6, 11, 19)
