@@ -281,9 +281,9 @@ def forwards():
         "side by side": set(given) == {1},
         "the same": torch.equal(found[0], expected[0]) and torch.equal(found[1].received, expected[1].received),
         "another default device": elsewhere,
-        "square": forward.context_and_log_sum(square) is not None,
-        "not square": forward.context_and_log_sum(plain) is not None,
-        "sinks": forward.context_and_log_sum(replace(square, normalise=Softmax(sinks=SINKS))) is not None,
+        "square": forward.context_and_log_sum(square.call) is not None,
+        "not square": forward.context_and_log_sum(plain.call) is not None,
+        "sinks": forward.context_and_log_sum(replace(square.call, normalise=Softmax(sinks=SINKS))) is not None,
         "trusted": [
             forward.trusted(kernel, *kind) for kernel in (forward.flash_for_cpu, other_base, other_type, padded)
         ],
