@@ -1,4 +1,4 @@
-"""attend beside F.scaled_dot_product_attention: what the pattern's being there costs, what a mask as a rule saves."""
+"""The time of attend beside F.scaled_dot_product_attention: what the pattern costs, and what a mask as a rule saves."""
 
 from itertools import product
 from statistics import median
@@ -10,7 +10,7 @@ from machine import machine
 from measure import Run, ratio, take_turns
 from options import Heads, Length, Out, Quick, Seconds, Threads
 from picture import Picture
-from table import Row, Table, command_of, finish, watched
+from table import Row, Table, command_of, publish, with_progress
 from torch import Tensor
 
 from regard import Alibi, Causal, Padding, ScaledDot, Window, attend, explain_backend
@@ -24,7 +24,7 @@ BEFORE = 256
 """Keys before itself that a query of the window sees."""
 
 MOST_BUILT = 2**30
-"""Numbers of a bias that is built for PyTorch's function: more would not fit beside their copies in 24 GiB."""
+"""The largest bias tensor that PyTorch's function is given, in numbers: with its copies it fits into 24 GiB."""
 
 
 def main(
@@ -56,17 +56,17 @@ def main(
         ),
         command=command_of(__file__),
         machine=machine(),
-        rows=[measured(n, mask, heads, width, seconds) for n, mask in watched(cases, "attend")],
+        rows=[measured(n, mask, heads, width, seconds) for n, mask in with_progress(cases, "attend")],
         picture=Picture(x="length", y=["attend / SDPA"], each=["mask"], label="attend / SDPA"),
     )
-    finish(table, out, quick)
+    publish(table, out, quick)
 
 
 @torch.inference_mode()
 def measured(length: int, mask: str, heads: int, width: int, seconds: float) -> Row:
-    """The row of a length and a mask, once both ways are known to give the same."""
+    """Return the row of a length and a mask, after checking that both functions give the same context."""
     query, key, value = torch.randn(3, 1, heads, length, width).unbind()
-    rule, matrix, causal = ruled(mask, length), as_matrix(mask, length, heads), mask == "causal"
+    rule, matrix, causal = mask_rule(mask, length), mask_matrix(mask, length, heads), mask == "causal"
     score = ScaledDot(bias=Alibi() if mask == "ALiBi" else None)
     runs: dict[str, Run] = {
         "sdpa": lambda: F.scaled_dot_product_attention(query, key, value, attn_mask=matrix, is_causal=causal),
@@ -84,8 +84,8 @@ def measured(length: int, mask: str, heads: int, width: int, seconds: float) -> 
     }
 
 
-def ruled(mask: str, length: int) -> Mask | None:
-    """A mask as a rule."""
+def mask_rule(mask: str, length: int) -> Mask | None:
+    """Return a mask as attend takes it."""
     match mask:
         case "causal" | "ALiBi":
             return Causal()
@@ -96,8 +96,8 @@ def ruled(mask: str, length: int) -> Mask | None:
     return None
 
 
-def as_matrix(mask: str, length: int, heads: int) -> Tensor | None:
-    """The same as PyTorch takes it."""
+def mask_matrix(mask: str, length: int, heads: int) -> Tensor | None:
+    """Return a mask, or a bias, as PyTorch's function takes it."""
     match mask:
         case "padding":
             return (torch.arange(length) < length * 3 // 4)[None, None, None]

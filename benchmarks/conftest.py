@@ -1,6 +1,6 @@
-"""The small benchmarks run as users run: without the checks of every shape that the tests add.
+"""Switch off the checks of shapes and types in the microbenchmarks, as they are for users.
 
-The other files here are scripts, whose examples tests/test_benchmarks.py checks.
+The other files of this folder are scripts; tests/test_benchmarks.py runs their examples.
 """
 
 from pathlib import Path

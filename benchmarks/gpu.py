@@ -1,11 +1,11 @@
-"""Attention and what one asks of it on a GPU: right, beside attention alone, and over a million tokens.
+"""The GPU's kernels: checked against float64, timed beside attention alone, and run over a million tokens.
 
-right       every statistic of the kernels beside the same gathered in float64, over masks, scores and types
+check       every statistic of the kernels against the same in float64, for several masks, scores and types
 forward     scaled_dot_product_attention in bfloat16, by the kernel that PyTorch chooses here
 before      attend(…, ask=…): statistics and context
 after       attend(…), then pattern.answer(…)
-columns     attend(…, ask=…) for what belongs to keys alone, which takes the log-sum-exp of PyTorch's kernel
-long        1,048,576 tokens, 32 heads over 8 heads of keys, width 128: forward once, and its pattern's answer once
+columns     attend(…, ask=…) for statistics of keys alone, which use the log-sum-exp of PyTorch's kernel
+long        1,048,576 tokens, 32 heads over 8 heads of keys, width 128: one forward pass, and one answer of its pattern
 """
 
 import sys
@@ -21,7 +21,7 @@ from machine import machine
 from measure import Run, ratio, seconds_of, take_turns
 from options import Heads, Length, Out, Quick, Seconds, Width
 from picture import Picture
-from table import Row, Table, command_of, finish, watched
+from table import Row, Table, command_of, publish, with_progress
 from torch import Tensor
 
 from regard import Alibi, Ask, Causal, Documents, Global, Padding, RelativeBias, ScaledDot, Softmax, Window, attend
@@ -61,10 +61,10 @@ def main(
     if quick:
         length, width, seconds, long = length or [512, 1024], width or [64], min(seconds, 0.2), min(long, 2**14)
     torch.set_grad_enabled(False)
-    for name, worst in checked():
+    for name, worst in check_kernels():
         print(f"{name:30} {worst}", flush=True)
     cases = list(product(width or WIDTHS, (False, True), length or LENGTHS))
-    rows = [measured(n, w, causal, heads, seconds) for w, causal, n in watched(cases, "gpu")]
+    rows = [measured(n, w, causal, heads, seconds) for w, causal, n in with_progress(cases, "gpu")]
     facts = machine("triton") | {"kernels with a log-sum-exp": trusted_kernels()}
     if long:
         facts |= long_run(long)
@@ -83,11 +83,11 @@ def main(
             x="length", y=["before / SDPA", "after / SDPA"], each=["width", "mask"], label="times SDPA's forward"
         ),
     )
-    finish(table, out, quick)
+    publish(table, out, quick)
 
 
-def calls() -> Mapping[str, Mapping[str, Any]]:
-    """Kinds of attention whose tiles are whole, cut, empty, and biased."""
+def attend_calls() -> Mapping[str, Mapping[str, Any]]:
+    """Return calls of attend in which tiles are visible as a whole, in part, not at all, or biased."""
     bias = RelativeBias(8).cuda()
     torch.nn.init.normal_(bias.by_bucket)
     documents = Documents(torch.arange(1201, device="cuda") // 177)
@@ -104,13 +104,13 @@ def calls() -> Mapping[str, Mapping[str, Any]]:
     }
 
 
-def checked() -> Iterator[tuple[str, str]]:
-    """Each kind of attention in each type, and how far its worst statistic is from float64; a wrong one ends all."""
+def check_kernels() -> Iterator[tuple[str, str]]:
+    """Yield the largest error of each call in each type; exit with an error if one is too large."""
     ask = Ask(own=True, previous=True, pooled=(11, 17))
     for (name, call), dtype, width in product(
-        calls().items(), (torch.bfloat16, torch.float16, torch.float32), (64, 128)
+        attend_calls().items(), (torch.bfloat16, torch.float16, torch.float32), (64, 128)
     ):
-        query, key, value = drawn(1000, 1201, 8, 2, width, dtype)
+        query, key, value = random_inputs(1000, 1201, 8, 2, width, dtype)
         pattern = attend(query, key, value, **call).pattern
         reason = engine.why_not(pattern)
         if reason is not None:
@@ -130,21 +130,21 @@ def checked() -> Iterator[tuple[str, str]]:
         yield f"{name}, {dtype}, {width}", f"{worst} {far[worst]:.1e}, context {in_context:.1e}, the same bits twice"
 
 
-def drawn(queries: int, keys: int, heads: int, key_heads: int, width: int, dtype: torch.dtype) -> list[Tensor]:
-    """Random queries, keys and values of two items."""
+def random_inputs(queries: int, keys: int, heads: int, key_heads: int, width: int, dtype: torch.dtype) -> list[Tensor]:
+    """Return random queries, keys and values of two batch items."""
     shapes = (2, heads, queries, width), (2, key_heads, keys, width), (2, key_heads, keys, width)
     return [torch.randn(shape, device="cuda").to(dtype) for shape in shapes]
 
 
 def difference(found: Tensor | None, truth: Tensor | None) -> float:
-    """The largest difference, as a part of the largest number where that is above 1."""
+    """Return the largest difference, divided by the largest number if that is above 1."""
     assert found is not None
     assert truth is not None
     return float((found.double() - truth.double()).abs().max() / truth.double().abs().max().clamp_min(1))
 
 
 def measured(length: int, width: int, causal: bool, heads: int, seconds: float) -> Row:
-    """The row of a length, a width and a mask."""
+    """Return the row of a length, a width and a mask."""
     query, key, value = torch.randn(3, 1, heads, length, width, device="cuda", dtype=torch.bfloat16).unbind()
     mask = Causal() if causal else None
     runs: dict[str, Run] = {
@@ -166,7 +166,7 @@ def measured(length: int, width: int, causal: bool, heads: int, seconds: float) 
 
 
 def kernel_of(run: Run) -> str:
-    """The beginning of the name of the kernel in which a function spends most of its time."""
+    """Return the name of the CUDA kernel in which a function spends most time, cut to 32 letters."""
     run()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         run()
@@ -176,13 +176,13 @@ def kernel_of(run: Run) -> str:
 
 
 def trusted_kernels() -> str:
-    """PyTorch's kernels whose log-sum-exp, tried on a small call, is right."""
+    """Return the names of PyTorch's kernels whose log-sum-exp is right in a small call."""
     kind = torch.device("cuda"), torch.bfloat16, 1, 128, True
     return ", ".join(kernel.__name__ for kernel in KERNELS["cuda"] if trusted(kernel, *kind)) or "none"
 
 
 def long_run(tokens: int) -> dict[str, str]:
-    """A text as long as that, once; its sums must come out, and some rows must be those of their own weights."""
+    """Run attention and its statistics once over a long text, and check column sums and the entropy of some rows."""
     heads, key_heads, width = 32, 8, 128
     query = torch.randn(1, heads, tokens, width, device="cuda", dtype=torch.bfloat16)
     key, value = torch.randn(2, 1, key_heads, tokens, width, device="cuda", dtype=torch.bfloat16).unbind()

@@ -1,9 +1,9 @@
-"""Attention and what one asks of it, beside attention alone and beside the weights built to be looked at.
+"""The time of attention with statistics, beside attention alone and beside statistics of weights that are built.
 
-forward     scaled_dot_product_attention, which shows nothing
+forward     scaled_dot_product_attention, without statistics
 before      attend(…, ask=…): statistics and context in one pass
 after       attend(…), then pattern.answer(…)
-eager       the weights built, the context and the same statistics made of them
+eager       the weights are built, and context and statistics computed from them
 """
 
 import math
@@ -18,7 +18,7 @@ from machine import machine
 from measure import Run, ratio, take_turns
 from options import Heads, Length, Out, Quick, Seconds, Threads, Width
 from picture import Picture
-from table import Row, Table, command_of, finish, watched
+from table import Row, Table, command_of, publish, with_progress
 from torch import Tensor
 
 from regard import Ask, Causal, attend
@@ -29,12 +29,12 @@ LENGTHS = 512, 1024, 2048, 4096, 8192, 16384
 WIDTHS = 64, 128
 
 CELLS = 64
-"""Rows and columns of the map that is asked for."""
+"""Rows and columns of the pooled map."""
 
 ASK = Ask(received=True, entropy=True, distance=False, first=False, pooled=(CELLS, CELLS))
 
 MOST_BUILT = 2**30
-"""Weights that eager is asked to build: more would not fit beside their copies in 24 GiB."""
+"""The most weights that eager builds: with their copies they fit into 24 GiB."""
 
 Statistics = Mapping[str, Tensor]
 
@@ -70,17 +70,17 @@ def main(
         ),
         command=command_of(__file__),
         machine=machine(),
-        rows=[measured(n, w, causal, heads, seconds) for w, causal, n in watched(cases, "inspection")],
+        rows=[measured(n, w, causal, heads, seconds) for w, causal, n in with_progress(cases, "inspection")],
         picture=Picture(
             x="length", y=["before / SDPA", "after / SDPA"], each=["width", "mask"], label="times SDPA's forward"
         ),
     )
-    finish(table, out, quick)
+    publish(table, out, quick)
 
 
 @torch.inference_mode()
 def measured(length: int, width: int, causal: bool, heads: int, seconds: float) -> Row:
-    """The row of a length, a width and a mask, once both ways are known to give the same."""
+    """Return the row of a length, a width and a mask, after checking that all ways give the same statistics."""
     query, key, value = torch.randn(3, 1, heads, length, width).unbind()
     mask = Causal() if causal else None
     runs: dict[str, Run] = {
@@ -108,7 +108,7 @@ def measured(length: int, width: int, causal: bool, heads: int, seconds: float) 
 
 
 def eager(query: Tensor, key: Tensor, value: Tensor, causal: bool) -> Statistics:
-    """The context and the statistics from weights that are built, with PyTorch's own operations."""
+    """Return context and statistics computed from built weights with PyTorch's operations."""
     scores = query @ key.mT
     scores *= 1 / math.sqrt(query.shape[-1])
     if causal:
@@ -118,7 +118,7 @@ def eager(query: Tensor, key: Tensor, value: Tensor, causal: bool) -> Statistics
 
 
 def statistics_of(weights: Tensor) -> Statistics:
-    """What is asked, from weights that are there."""
+    """Return the statistics of weights."""
     return {
         "received": weights.sum(dim=-2),
         "entropy": torch.special.entr(weights).sum(dim=-1),
@@ -127,7 +127,7 @@ def statistics_of(weights: Tensor) -> Statistics:
 
 
 def refuse_difference(ours: Summary, theirs: Statistics) -> None:
-    """Both must have answered the same question."""
+    """Raise AssertionError unless the statistics agree."""
     for name in ("received", "entropy", "pooled"):
         torch.testing.assert_close(getattr(ours, name), theirs[name], atol=1e-4, rtol=1e-4)
 

@@ -1,4 +1,4 @@
-"""What a table was measured on: enough to judge its numbers by, and nothing that names the machine or the day."""
+"""The hardware and software that a table was measured with, without the name of the machine or the date."""
 
 import os
 import platform
@@ -9,14 +9,14 @@ import psutil  # type: ignore[import-untyped]
 import torch
 
 BUSY_PERCENT = 10
-"""From so much on of the CPU that others use, times are not to be trusted."""
+"""Above this use of the processor by other programs, times are not to be trusted."""
 
 
 def machine(*libraries: str) -> dict[str, str]:
-    """The processor, its memory, the threads, and the versions of what ran.
+    """Return the processor, its memory, the number of threads, and the versions of the libraries.
 
     Args:
-        libraries: other than Python, torch and regard, by the names they are installed under.
+        libraries: distributions to name besides Python, torch and regard.
     """
     busy = psutil.cpu_percent(interval=1)
     facts = {
@@ -32,7 +32,7 @@ def machine(*libraries: str) -> dict[str, str]:
 
 
 def processor() -> str:
-    """The processor's name as it gives it itself."""
+    """Return the name of the processor's model."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text().splitlines():

@@ -1,12 +1,12 @@
-"""Measuring: functions that take turns, what their times come to, and the memory of a process of its own.
+"""Measuring the time of functions that run by turns, and the peak memory of a function in a process of its own.
 
-The functions that are compared run in one process, turn by turn, in a new random order each round, so that whatever
-else the machine does meets them alike. What is said of them:
+The functions to compare run in one process, one after the other, in a new random order in each round, so that other
+work of the machine slows all of them alike. Of their times the tables show:
 
     time     the median of all runs
-    ratio    the median of the rounds' ratios, and in brackets the least and the largest of up to ten groups' medians
+    ratio    the median of the rounds' ratios, and in brackets the least and largest median of ten groups of rounds
 
-A round's two runs lie side by side, so that a machine that slows down for a minute does not move their ratio.
+The runs of a round follow each other closely, so a machine that slows down for a minute does not change their ratio.
 """
 
 import gc
@@ -28,25 +28,25 @@ Run = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Took:
-    """What a run gives that has measured itself, since it begins with something that does not count."""
+class Elapsed:
+    """The seconds that a run measured itself, because it begins with work that does not count."""
 
     seconds: float
 
 
 GROUPS = 10
-"""Groups of rounds whose medians show the spread."""
+"""Number of groups of rounds whose medians show the spread."""
 
 LEAST_ROUNDS, MOST_ROUNDS = 3, 300
-"""Rounds that are run even when the time is over, and however much is left."""
+"""The least number of rounds, even if the time is over, and the largest, even if time is left."""
 
 LEAST_SECONDS = 0.01
-"""What is shorter runs several times in its turn, so that one turn is about as long as this."""
+"""The length of a turn: a function that takes less time runs several times in each turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A number that was measured several times: its median, and the least and largest median of a group."""
+    """A number that was measured several times: the median, and the least and largest median of a group of rounds."""
 
     median: float
     least: float
@@ -54,7 +54,7 @@ class Spread:
 
     @classmethod
     def of(cls, numbers: Sequence[float]) -> "Spread":
-        """What some measurements, in the order in which they were made, come to.
+        """Return the spread of measurements, given in the order in which they were made.
 
         >>> Spread.of([1.0, 1.0, 4.0, 2.0])
         Spread(median=1.5, least=1.0, most=4.0)
@@ -67,7 +67,7 @@ class Spread:
 
 
 def groups(numbers: Sequence[float]) -> list[Sequence[float]]:
-    """Consecutive measurements in at most ten groups of like size.
+    """Divide measurements into at most ten groups of consecutive ones, of nearly equal size.
 
     >>> groups([1, 2, 3])
     [[1], [2], [3]]
@@ -79,7 +79,7 @@ def groups(numbers: Sequence[float]) -> list[Sequence[float]]:
 
 
 def ratio(one: Sequence[float], other: Sequence[float]) -> Spread:
-    """How many times as long the one takes as the other, round by round.
+    """Return the ratio of two functions' times, round by round.
 
     >>> ratio([1.0, 10.0, 2.0], [1.0, 5.0, 4.0])
     Spread(median=1.0, least=0.5, most=2.0)
@@ -88,15 +88,15 @@ def ratio(one: Sequence[float], other: Sequence[float]) -> Spread:
 
 
 def take_turns(runs: Mapping[str, Run], seconds: float) -> dict[str, list[float]]:
-    """The seconds that some functions take, turn by turn, each having run before; what is very short runs repeatedly.
+    """Run functions by turns and return the seconds of each run; the first run of each does not count.
 
     Args:
-        seconds: after so many no new round begins, once there have been three.
+        seconds: no new round begins after so many seconds, but there are at least three rounds.
     """
     elapsed: dict[str, list[float]] = {name: [] for name in runs}
     repeats = {name: max(1, round(LEAST_SECONDS / (seconds_of(run) or LEAST_SECONDS))) for name, run in runs.items()}
     start = time.perf_counter()
-    with no_collections():
+    with without_garbage_collection():
         for done in range(MOST_ROUNDS):
             if done >= LEAST_ROUNDS and time.perf_counter() - start > seconds:
                 break
@@ -107,17 +107,17 @@ def take_turns(runs: Mapping[str, Run], seconds: float) -> dict[str, list[float]
 
 
 def seconds_of(run: Run, repeats: int = 1) -> float:
-    """How long a function takes, on the average of some runs; on a GPU until all that it began is done."""
-    wait()
+    """Return the mean seconds of some runs of a function; on a GPU, until all its work is done."""
+    synchronize()
     start = time.perf_counter()
     for _ in range(repeats):
         result = run()
-    wait()
-    return result.seconds if isinstance(result, Took) else (time.perf_counter() - start) / repeats
+    synchronize()
+    return result.seconds if isinstance(result, Elapsed) else (time.perf_counter() - start) / repeats
 
 
 @contextmanager
-def no_collections() -> Iterator[None]:
+def without_garbage_collection() -> Iterator[None]:
     """Switch the garbage collector off within the context; `gc.collect` then looks at objects made there alone."""
     gc.collect()
     gc.freeze()
@@ -129,28 +129,28 @@ def no_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-def wait() -> None:
-    """Until the GPU, if there is one at work, has done all that it was given."""
+def synchronize() -> None:
+    """Wait until the GPU, if PyTorch uses one, has done all its work."""
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.synchronize()
 
 
-def alone(function: Callable[..., Result], *arguments: object) -> Result:
-    """What a function of a module gives in a new process of its own."""
+def in_new_process(function: Callable[..., Result], *arguments: object) -> Result:
+    """Call a function of a module in a new process and return its result."""
     with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as process:
         return process.submit(function, *arguments).result()
 
 
 @dataclass(slots=True)
 class Peak:
-    """Resident memory that a piece of work needed at its peak, above what there was before, in bytes."""
+    """The peak of resident memory during some work, above the memory in use before it, in bytes."""
 
     above: int = 0
 
 
 @contextmanager
 def peak_memory() -> Iterator[Peak]:
-    """Measures the peak of what is done within, as Linux counts it (VmHWM, set back first)."""
+    """Measure the peak of resident memory within the context, as Linux counts it (VmHWM, reset first)."""
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")
     before, peak = resident("VmRSS"), Peak()
@@ -159,6 +159,6 @@ def peak_memory() -> Iterator[Peak]:
 
 
 def resident(field: str) -> int:
-    """A field of this process's status, in bytes."""
+    """Return a field of /proc/self/status, in bytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))

@@ -1,7 +1,7 @@
-"""The memory that looking takes: ours grows with the length, the weights with its square.
+"""The memory that statistics of a pattern take: regard's grows with the length, that of built weights with its square.
 
-Each row is a process of its own: query, key and value are made, everything runs once on a short text, and then the peak
-of resident memory is taken above what there was, less the context, which everybody gives back.
+Each row is measured in a process of its own: query, key and value are created, the function runs once on a short text,
+and then the peak of resident memory is measured, above the memory in use before and less the context.
 """
 
 import time
@@ -12,12 +12,12 @@ import torch
 import typer
 from inspection import ASK, CELLS, eager
 from machine import machine
-from measure import alone, peak_memory
+from measure import in_new_process, peak_memory
 from options import Heads, Length, Out, Quick, Threads
 from picture import Picture
 from rich.console import Console
 from rich.progress import Progress
-from table import Row, Table, command_of, finish
+from table import Row, Table, command_of, publish
 from torch import Tensor
 
 from regard import Ask, Causal, attend
@@ -69,18 +69,18 @@ def main(
             x="length", y=["MiB above"], each=["way"], label="MiB above query, key, value, context", log=True
         ),
     )
-    finish(table, out, quick)
+    publish(table, out, quick)
 
 
 def measured(way: str, length: int, heads: int, threads: int | None) -> Row:
-    """The row of a way and a length."""
-    above, elapsed = alone(peak_of, way, length, heads, threads or torch.get_num_threads())
+    """Return the row of a way to compute the statistics and a length."""
+    above, elapsed = in_new_process(peak_of, way, length, heads, threads or torch.get_num_threads())
     return {"length": length, "way": way, "MiB above": above / 2**20, "seconds": elapsed}
 
 
 @torch.inference_mode()
 def peak_of(way: str, length: int, heads: int, threads: int) -> tuple[int, float]:
-    """The peak of memory above what a call is given and gives back, and the seconds it took."""
+    """Return the peak of memory above the arguments and the context of a call, and its seconds."""
     torch.set_num_threads(threads)
     WAYS[way](torch.randn(3, 1, heads, 1024 if way == "long" else 2 * CELLS, WIDTH).unbind())
     parts = torch.randn(3, 1, heads, length, WIDTH).unbind()
@@ -91,30 +91,30 @@ def peak_of(way: str, length: int, heads: int, threads: int) -> tuple[int, float
 
 
 def before(parts: Parts) -> object:
-    """Asked for with the attention."""
+    """Compute the statistics together with the attention."""
     return attend(*parts, mask=Causal(), ask=ASK)
 
 
 def after(parts: Parts) -> object:
-    """Asked of the pattern."""
+    """Compute the attention, and then the statistics of its pattern."""
     seen = attend(*parts, mask=Causal())
     return seen, seen.pattern.answer(ASK)
 
 
 def with_weights(parts: Parts) -> object:
-    """From the weights, built."""
+    """Build the weights, and compute the statistics from them."""
     query, key, value = parts
     return eager(query, key, value, causal=True)
 
 
 def long_text(parts: Parts) -> object:
-    """Much, asked of the pattern of a long text; on a terminal with the time left."""
+    """Compute many statistics of the pattern of a long text, with a progress bar on a terminal."""
     seen = attend(*parts, mask=Causal())
-    return seen, reported(lambda report: seen.pattern.answer(ASK_LONG, report))
+    return seen, with_progress_bar(lambda report: seen.pattern.answer(ASK_LONG, report))
 
 
-def reported(work: Callable[[Callable[[int, int], None]], Summary]) -> Summary:
-    """Some work that tells how far it is."""
+def with_progress_bar(work: Callable[[Callable[[int, int], None]], Summary]) -> Summary:
+    """Call a function with a progress callback that moves a bar on the terminal."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("looking", total=None)

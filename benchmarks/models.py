@@ -1,4 +1,4 @@
-"""A whole model of transformers and what its heads look at: the tools' way, and regard's.
+"""The time and memory of a model of transformers with statistics of all its heads: eager attention, and regard.
 
 forward     the model with SDPA, which shows nothing
 dense       output_attentions=True with eager attention, then statistics with NumPy: what transformers offers, and
@@ -13,10 +13,10 @@ import numpy as np
 import torch
 import typer
 from machine import machine
-from measure import Run, alone, peak_memory, ratio, take_turns
+from measure import Run, in_new_process, peak_memory, ratio, take_turns
 from options import Length, Out, Quick, Seconds, Threads
 from picture import Picture
-from table import Row, Table, command_of, finish, watched
+from table import Row, Table, command_of, publish, with_progress
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaModel
 
@@ -29,13 +29,13 @@ CELLS = 64
 ASK = Ask(received=True, entropy=True, distance=False, first=False, pooled=(CELLS, CELLS))
 
 MOST_BUILT = 8192
-"""The longest text whose weights of all layers, 8 GiB, fit into 24 GiB beside what is made of them."""
+"""The longest text for eager attention: the weights of all layers take 8 GiB, and their copies fit into 24 GiB."""
 
 
 def main(
     length: Length = None, seconds: Seconds = 60, threads: Threads = None, quick: Quick = False, out: Out = None
 ) -> None:
-    """Time a model that answers what its heads look at, and measure the memory it takes.
+    """Time a model that computes statistics of all heads, and measure its memory.
 
     \b
     Example
@@ -55,18 +55,18 @@ def main(
         ),
         command=command_of(__file__),
         machine=machine("transformers", "numpy"),
-        rows=[measured(n, seconds) for n in watched(length or LENGTHS, "models")],
+        rows=[measured(n, seconds) for n in with_progress(length or LENGTHS, "models")],
         picture=Picture(x="length", y=["forward s", "regard s", "dense s"], label="seconds", log=True),
     )
-    finish(table, out, quick)
+    publish(table, out, quick)
 
 
 def measured(length: int, seconds: float) -> Row:
-    """The row of a length, once both ways are known to give the same."""
+    """Return the row of a length, after checking that both ways give the same statistics."""
     names = [name for name in WAYS if name != "dense" or length <= MOST_BUILT]
     refuse_difference(min(length, 256))
     elapsed = take_turns({name: WAYS[name](length) for name in names}, seconds)
-    memory = {name: alone(peak_of, name, length) / 2**20 for name in names}
+    memory = {name: in_new_process(peak_of, name, length) / 2**20 for name in names}
     dense = "dense" in names
     return {
         "length": length,
@@ -79,13 +79,13 @@ def measured(length: int, seconds: float) -> Row:
 
 
 def forward(length: int) -> Run:
-    """The model alone."""
+    """Run the model alone."""
     llama, text = model("sdpa", length), tokens(length)
     return torch.inference_mode()(lambda: llama(text))
 
 
 def dense(length: int) -> Run:
-    """All weights of all layers, and what is made of them; the weights of a layer are let go once they are used."""
+    """Run the model with eager attention, and compute the statistics of each layer's weights, freed after use."""
     llama, text = model("eager", length), tokens(length)
 
     @torch.inference_mode()
@@ -97,7 +97,7 @@ def dense(length: int) -> Run:
 
 
 def with_numpy(weights: np.ndarray) -> Mapping[str, np.ndarray]:
-    """What is asked of the weights of a layer."""
+    """Return the statistics of the weights of a layer."""
     batch, heads, queries, keys = weights.shape
     cells = weights.reshape(batch, heads, CELLS, queries // CELLS, CELLS, keys // CELLS)
     logs = np.log(weights, where=weights > 0, out=np.zeros_like(weights))
@@ -109,7 +109,7 @@ def with_numpy(weights: np.ndarray) -> Mapping[str, np.ndarray]:
 
 
 def seen(length: int) -> Run:
-    """The same of the patterns of all layers."""
+    """Run the model with regard, and compute the statistics of the patterns of all layers."""
     llama, text = regard.install(model("sdpa", length)), tokens(length)
 
     @torch.inference_mode()
@@ -124,7 +124,7 @@ WAYS: Mapping[str, Callable[[int], Run]] = {"forward": forward, "regard": seen, 
 
 
 def model(attention: str, length: int) -> nn.Module:
-    """The Llama, always the same, with one of transformers' kinds of attention."""
+    """Return the Llama with the same parameters every time, and one of transformers' kinds of attention."""
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=N_TOKENS,
@@ -140,19 +140,19 @@ def model(attention: str, length: int) -> nn.Module:
 
 
 def tokens(length: int) -> Tensor:
-    """A text."""
+    """Return the ids of a random text."""
     return torch.randint(N_TOKENS, (1, length), generator=torch.Generator().manual_seed(length))
 
 
 def refuse_difference(length: int) -> None:
-    """Both must answer the same."""
+    """Raise AssertionError unless both ways give the same statistics."""
     for ours, theirs in zip(seen(length)(), dense(length)(), strict=True):  # type: ignore[call-overload]
         for name, answer in ours.items():
             np.testing.assert_allclose(answer, theirs[name], atol=1e-4, rtol=1e-4)
 
 
 def peak_of(way: str, length: int) -> int:
-    """The peak of memory above the model's own, once it has run on a short text."""
+    """Return the peak of memory above the model's own, after a first run on a short text."""
     WAYS[way](CELLS)()
     run = WAYS[way](length)
     with peak_memory() as peak:

@@ -1,4 +1,4 @@
-"""The options that the tables share, said once."""
+"""The command-line options that several benchmarks share."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,9 +10,9 @@ RESULTS = Path(__file__).parent / "results"
 Length = Annotated[list[int] | None, typer.Option(help="Queries and keys; may be given several times.")]
 Heads = Annotated[int, typer.Option(help="How many heads.", min=1)]
 Width = Annotated[list[int] | None, typer.Option(help="Width of a head; may be given several times.")]
-Seconds = Annotated[float, typer.Option(help="For each row: after so many no new round begins, once there are three.")]
+Seconds = Annotated[float, typer.Option(help="Seconds for each row; there are at least three rounds.")]
 Threads = Annotated[int | None, typer.Option(help="torch's threads.", show_default="torch's own choice")]
-Quick = Annotated[bool, typer.Option("--quick", help="A try in seconds, on any machine; nothing is written.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Try the benchmark in seconds, and write nothing.")]
 Out = Annotated[
     Path | None, typer.Option(help="Folder for the Markdown, JSON and picture.", show_default="benchmarks/results")
 ]

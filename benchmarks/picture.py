@@ -1,4 +1,4 @@
-"""The pictures of the tables: curves over a number, or bars side by side; small, and the same for the same table."""
+"""The pictures of the tables, as curves or bars; the same table always gives the same bytes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,27 +12,27 @@ from matplotlib.figure import Figure
 from measure import Spread
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-"""Okabe and Ito's, told apart by every eye."""
+"""Okabe and Ito's colours, which colour-blind people can tell apart."""
 
 LINES = "-", "--", ":"
-"""Kinds of line."""
+"""Line styles of Matplotlib."""
 
 LONG = 12
-"""Letters of a name below a group of bars from which on names stand aslant, so that none runs into the next."""
+"""Names of bars with more letters than this are written aslant, so that they do not overlap."""
 
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "regard", "font.family": "sans-serif", "font.size": 9}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Picture:
-    """What of a table is drawn.
+    """The columns of a table to draw.
 
     Attributes:
-        x: the column along the bottom; numbers become curves, words bars.
-        y: the columns that are drawn.
-        each: columns whose values divide the rows into curves of their own.
-        label: what the numbers are.
-        log: whether they are drawn by their logarithm.
+        x: the column along the horizontal axis; a column of numbers gives curves, one of words gives bars.
+        y: the columns to draw.
+        each: columns whose values divide the rows into separate curves.
+        label: the label of the vertical axis.
+        log: whether the vertical axis is logarithmic.
     """
 
     x: str
@@ -43,7 +43,7 @@ class Picture:
 
 
 def draw(picture: Picture, title: str, rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Write a picture of some rows."""
+    """Write the picture of a table's rows."""
     with rc_context(STYLE):
         figure = Figure(figsize=(7, 3.6), layout="constrained")
         axes = figure.add_subplot(title=title, ylabel=picture.label)
@@ -57,9 +57,9 @@ def draw(picture: Picture, title: str, rows: Sequence[Mapping[str, Any]], path: 
 
 
 def curves(axes: Axes, picture: Picture, rows: Sequence[Mapping[str, Any]]) -> None:
-    """A curve for each column and kind of row, with the spread as a band.
+    """Draw a curve for each column and kind of row, with the spread as a band.
 
-    Colours tell the kinds apart and lines the columns; where there is one kind, colours tell the columns apart.
+    Colours stand for kinds and line styles for columns; if there is one kind, colours stand for columns.
     """
     kinds = list(dict.fromkeys(tuple(str(row[column]) for column in picture.each) for row in rows))
     for (at_column, column), (at_kind, kind) in product(enumerate(picture.y), enumerate(kinds)):
@@ -80,7 +80,7 @@ def curves(axes: Axes, picture: Picture, rows: Sequence[Mapping[str, Any]]) -> N
 
 
 def bars(axes: Axes, picture: Picture, rows: Sequence[Mapping[str, Any]]) -> None:
-    """A group of bars for each row, a bar for each column."""
+    """Draw a group of bars for each row, with a bar for each column."""
     width = 0.8 / len(picture.y)
     for place, (column, colour) in enumerate(zip(picture.y, cycle(COLOURS), strict=False)):
         there = [(at, spread(row[column])) for at, row in enumerate(rows) if row[column] is not None]
@@ -101,5 +101,5 @@ def bars(axes: Axes, picture: Picture, rows: Sequence[Mapping[str, Any]]) -> Non
 
 
 def spread(value: Any) -> Spread:
-    """A cell with its spread; a plain number has none."""
+    """Return a cell as a `Spread`; that of a plain number has no width."""
     return value if isinstance(value, Spread) else Spread(value, value, value)

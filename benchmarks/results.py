@@ -1,7 +1,7 @@
-"""RESULTS.md, put together from the tables in results/: those of JSON, and sections written by hand as Markdown.
+"""Write RESULTS.md from the folder results/: tables from JSON, and sections written by hand in Markdown.
 
 python benchmarks/attend.py         makes results/attend.json, .md and .svg
-python benchmarks/results.py        makes RESULTS.md of whatever is there
+python benchmarks/results.py        makes RESULTS.md of all files there
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ times; their ratios are what is to be compared.
 PAGE = RESULTS.with_name("RESULTS.md")
 
 ORDER = "attend", "unfused", "inspection", "memory", "models", "training", "translation", "translators"
-"""The tables that come first, in this order; whatever else there is follows by its name."""
+"""The tables that come first, in this order; the others follow in alphabetical order."""
 
 
 def main(
@@ -42,9 +42,9 @@ def main(
 
 
 def sections(folder: Path, out: Path) -> Iterator[str]:
-    """The sections of the page: a table where there is its JSON, else what was written by hand."""
+    """Yield the sections of the page: a table if its JSON exists, else the Markdown written by hand."""
     pictures = str(folder.relative_to(out.parent)) if folder.is_relative_to(out.parent) else str(folder)
-    for name in sorted({path.stem for path in folder.glob("*.*")}, key=place):
+    for name in sorted({path.stem for path in folder.glob("*.*")}, key=sort_key):
         table, text = folder / f"{name}.json", folder / f"{name}.md"
         if table.exists():
             yield Table.read(table).markdown(pictures) + "\n"
@@ -52,8 +52,8 @@ def sections(folder: Path, out: Path) -> Iterator[str]:
             yield text.read_text(encoding="utf-8")
 
 
-def place(name: str) -> tuple[int, str]:
-    """Where a section comes; a table of another machine, such as attend-h200, after the one of its kind."""
+def sort_key(name: str) -> tuple[int, str]:
+    """Return the sort key of a section; a table of another machine, such as attend-h200, follows attend."""
     kind = name.partition("-")[0]
     return (ORDER.index(kind) if kind in ORDER else len(ORDER), name)
 

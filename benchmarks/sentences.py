@@ -1,4 +1,4 @@
-"""Lines to train on and to translate: names of one number, two or three, so that they are as long as sentences are."""
+"""Lines to train on and to translate: one to three number names in a line, which is then as long as a sentence."""
 
 from itertools import islice
 
@@ -10,15 +10,15 @@ Pair = tuple[str, str]
 
 
 def sentences(source: str, target: str, *, train: int, test: int = 0) -> tuple[list[Pair], list[Pair]]:
-    """Lines in two languages to train on, and some to test by whose numbers are in none of the others."""
+    """Return parallel lines for training, and test lines with other numbers."""
     names = sample(source, target, {"train": MOST_NUMBERS * train, "test": MOST_NUMBERS * test}, seed=SEED)
-    return joined(names["train"], train), joined(names["test"], test)
+    return joined_names(names["train"], train), joined_names(names["test"], test)
 
 
-def joined(names: list[Pair], lines: int) -> list[Pair]:
-    """Lines of one name, of two, of three, of one again.
+def joined_names(names: list[Pair], lines: int) -> list[Pair]:
+    """Join names into lines of one, two, three, one, … names.
 
-    >>> joined([("one", "un"), ("two", "deux"), ("ten", "dix")], 2)
+    >>> joined_names([("one", "un"), ("two", "deux"), ("ten", "dix")], 2)
     [('one', 'un'), ('two, ten', 'deux, dix')]
     """
     left = iter(names)

@@ -1,8 +1,8 @@
-"""A table of results: a value that prints as Markdown, is kept as JSON and draws itself.
+"""Tables of results, written as Markdown, JSON and a picture.
 
-results/NAME.json    everything; RESULTS.md is made of these
-results/NAME.md      the table as it is read
-results/NAME.svg     its picture
+results/NAME.json    all numbers, from which RESULTS.md is made
+results/NAME.md      the table
+results/NAME.svg     the picture
 """
 
 import json
@@ -26,16 +26,16 @@ Row = Mapping[str, Value]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
-    """What was measured, how, on what, and what came out.
+    """The rows of a benchmark, and how they were measured.
 
     Attributes:
-        name: what its files are called.
-        title: its heading.
-        about: what is compared with what, and what the columns mean.
-        command: what makes it.
-        machine: what it was measured on.
-        rows: by column; None = not measured, such as for want of memory.
-        picture: what of it is drawn.
+        name: the name of its files.
+        title: the heading.
+        about: what is compared, and what the columns mean.
+        command: the command that makes the table.
+        machine: the hardware and software it was measured with.
+        rows: by column; None = not measured, for example because the memory is too small.
+        picture: the columns to draw.
     """
 
     name: str
@@ -47,13 +47,17 @@ class Table:
     picture: Picture
 
     def markdown(self, pictures: str = ".") -> str:
-        """The table as a section of a document.
+        """Return the table as a section of a document.
 
         Args:
-            pictures: where the pictures lie, seen from the document.
+            pictures: the folder of the pictures, relative to the document.
         """
         columns = list(self.rows[0])
-        lines = [columns, ["---"] * len(columns), *([shown(row[column]) for column in columns] for row in self.rows)]
+        lines = [
+            columns,
+            ["---"] * len(columns),
+            *([format_cell(row[column]) for column in columns] for row in self.rows),
+        ]
         return "\n\n".join(
             [
                 f"## {self.title}",
@@ -66,7 +70,7 @@ class Table:
         )
 
     def write(self, folder: Path) -> None:
-        """The table's three files."""
+        """Write the table as JSON, Markdown and SVG."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / self.name
         path.with_suffix(".json").write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
@@ -75,21 +79,21 @@ class Table:
 
     @classmethod
     def read(cls, path: Path) -> "Table":
-        """A table from its JSON."""
+        """Read a table from its JSON file."""
         given = json.loads(path.read_text(encoding="utf-8"))
-        rows = [{column: as_value(value) for column, value in row.items()} for row in given["rows"]]
+        rows = [{column: cell_from_json(value) for column, value in row.items()} for row in given["rows"]]
         return cls(**{**given, "rows": rows, "picture": Picture(**given["picture"])})
 
 
-def as_value(value: Any) -> Value:
-    """A cell as it was before it was JSON."""
+def cell_from_json(value: Any) -> Value:
+    """Return a cell from its value in JSON."""
     return Spread(**value) if isinstance(value, dict) else value
 
 
-def shown(value: Value) -> str:
-    """A cell as it is read: three digits, thousands apart.
+def format_cell(value: Value) -> str:
+    """Format a cell with three digits, and thousands separated by commas.
 
-    >>> shown(0.01234), shown(12.345), shown(12345.6), shown(16384), shown(None)
+    >>> format_cell(0.01234), format_cell(12.345), format_cell(12345.6), format_cell(16384), format_cell(None)
     ('0.0123', '12.3', '12,346', '16,384', '–')
     """
     if value is None:
@@ -100,21 +104,21 @@ def shown(value: Value) -> str:
 
 
 def command_of(script: str) -> str:
-    """The command that is running, as one would type it in the repository; where it writes is left out."""
+    """Return the running command as a user would type it in the repository, without --out."""
     given = sys.argv[1:]
     if "--out" in given:
         del given[(at := given.index("--out")) : at + 2]
     return shlex.join(["python", f"benchmarks/{Path(script).name}", *given])
 
 
-def watched(cases: Sequence[Item], what: str) -> Iterable[Item]:
-    """The cases, one after the other, and on a terminal how far one is."""
+def with_progress(cases: Sequence[Item], what: str) -> Iterable[Item]:
+    """Yield the cases, with a progress bar on a terminal."""
     console = Console(stderr=True)
     return track(cases, description=what, console=console, transient=True) if console.is_terminal else cases
 
 
-def finish(table: Table, out: Path | None, quick: bool) -> None:
-    """Print a table, and write it unless it was only a try."""
+def publish(table: Table, out: Path | None, quick: bool) -> None:
+    """Print a table, and write its files unless it is of a quick run without a folder."""
     print(table.markdown())
     if out is not None or not quick:
         table.write(out or RESULTS)

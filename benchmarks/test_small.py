@@ -1,4 +1,4 @@
-"""The small things that everything is made of, each by itself; never among the tests.
+"""Microbenchmarks of the innermost functions; `make test` does not run them.
 
 pytest benchmarks --benchmark-only
 pytest benchmarks --benchmark-only --benchmark-save=before      and after a change: --benchmark-compare
@@ -21,10 +21,10 @@ from regard.translation.search.top_logits import likeliest
 
 
 class Benchmark(Protocol):
-    """pytest-benchmark's fixture."""
+    """The fixture of pytest-benchmark."""
 
     def __call__(self, function: Callable[..., object], *arguments: object) -> object:
-        """Runs the function again and again."""
+        """Run the function many times."""
 
 
 @pytest.fixture(autouse=True)
@@ -35,22 +35,22 @@ def _without_gradients() -> Iterator[None]:
 
 
 def parts(length: int) -> tuple[Tensor, ...]:
-    """Query, key and value of 8 heads."""
+    """Return query, key and value of 8 heads."""
     return torch.randn(3, 1, 8, length, 64).unbind()
 
 
 def pattern(length: int) -> Pattern:
-    """A causal pattern, nothing of it computed."""
+    """Return a causal pattern, of which nothing is computed yet."""
     return attend(*parts(length), mask=Causal()).pattern
 
 
 def test_attend_64(benchmark: Benchmark) -> None:
-    """Little is computed here, so it is what a call costs."""
+    """A call on few numbers: its overhead."""
     benchmark(attend, *parts(64))
 
 
 def test_attend_512(benchmark: Benchmark) -> None:
-    """A usual sentence of a language model."""
+    """A call on a text of usual length."""
     benchmark(attend, *parts(512))
 
 
@@ -67,12 +67,12 @@ def test_received_2048(benchmark: Benchmark) -> None:
 
 
 def transformer() -> Transformer:
-    """A small one."""
+    """Return a small Transformer."""
     return Transformer(TransformerConfig.preset("tiny", n_source_tokens=8000, n_target_tokens=8000)).eval()
 
 
 def sources(model: Transformer) -> SourceBatch:
-    """16 of 20 tokens."""
+    """Return 16 sources of 20 tokens."""
     return SourceBatch.of(model, torch.randint(4, 8000, (16, 20)).tolist())
 
 
@@ -92,7 +92,7 @@ def test_a_beam(benchmark: Benchmark) -> None:
 
 
 def test_a_backward_pass(benchmark: Benchmark) -> None:
-    """Of attention over 512 tokens."""
+    """The forward and backward pass of attention over 512 tokens."""
     with torch.inference_mode(False), torch.enable_grad():
         query, key, value = (part.clone().requires_grad_() for part in parts(512))
         benchmark(lambda: attend(query, key, value, mask=Causal()).context.sum().backward())  # type: ignore[no-untyped-call]
@@ -101,7 +101,7 @@ def test_a_backward_pass(benchmark: Benchmark) -> None:
 @pytest.mark.parametrize("by", ["regard", "torch"])
 @pytest.mark.parametrize("rows", [5, 320])
 def test_linear(benchmark: Benchmark, rows: int, by: str) -> None:
-    """An output projection of a translator."""
+    """The output projection of a translator."""
     module = nn.Linear(128, 8831)
     benchmark(Linear.of(module) if by == "regard" else module, torch.randn(rows, 128))
 

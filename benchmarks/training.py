@@ -1,8 +1,8 @@
-"""Training a translator three ways: regard's own loop, torch.nn.Transformer in a plain loop, MarianMT with Trainer.
+"""The speed of training a translator: regard's loop, torch.nn.Transformer in a plain loop, and MarianMT with Trainer.
 
-The same Transformer each time (post-norm, sinusoidal, one matrix for all tokens), the same batches in the same order,
-the same AdamW, learning rates, label smoothing and clipping. They take turns, some steps at a time; the loss after
-the last shows that they learn alike.
+All train the same Transformer (post-norm, sinusoidal positions, shared embeddings) on the same batches in the same
+order, with the same AdamW, learning rates, label smoothing and clipping. They run by turns, some steps at a time; the
+loss after the last turn shows that all learn equally well.
 """
 
 import math
@@ -18,11 +18,11 @@ import torch
 import torch.nn.functional as F
 import typer
 from machine import machine
-from measure import Spread, Took, ratio, take_turns
+from measure import Elapsed, Spread, ratio, take_turns
 from options import Out, Quick, Seconds, Threads
 from picture import Picture
 from sentences import sentences
-from table import Row, Table, command_of, finish, watched
+from table import Row, Table, command_of, publish, with_progress
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerState, TrainingArguments
@@ -73,7 +73,7 @@ def main(
         preset, batch_tokens, steps, seconds, lines = preset or ["tiny"], min(batch_tokens, 500), min(steps, 2), 1, 300
     with tempfile.TemporaryDirectory() as folder:
         batches = batches_of(Path(folder), lines, batch_tokens)
-        rows = [measured(name, batches, steps, seconds) for name in watched(preset or PRESETS, "training")]
+        rows = [measured(name, batches, steps, seconds) for name in with_progress(preset or PRESETS, "training")]
     table = Table(
         name="training",
         title="Training, in tokens a second",
@@ -90,11 +90,11 @@ def main(
         rows=rows,
         picture=Picture(x="model", y=["regard", "torch", "torch as it comes", "Trainer"], label="tokens a second"),
     )
-    finish(table, out, quick)
+    publish(table, out, quick)
 
 
 def measured(preset: str, batches: Batches, steps: int, seconds: float) -> Row:
-    """The row of a size of model."""
+    """Return the row of a model size."""
     config = TransformerConfig.preset(
         preset, n_source_tokens=N_TOKENS, n_target_tokens=N_TOKENS, norm="post", share="all"
     )
@@ -123,7 +123,7 @@ def measured(preset: str, batches: Batches, steps: int, seconds: float) -> Row:
 
 
 def batches_of(folder: Path, lines: int, batch_tokens: int) -> Batches:
-    """Batches of sentences as `regard train` makes them."""
+    """Return batches of sentences as `regard train` makes them."""
     texts, _ = sentences("en", "de", train=lines)
     vocabulary = Vocabulary.train(chain.from_iterable(texts), PIECES)
     corpus = write_corpus(folder, texts, vocabulary, vocabulary, max_tokens=256, max_ratio=9.0)
@@ -131,32 +131,32 @@ def batches_of(folder: Path, lines: int, batch_tokens: int) -> Batches:
 
 
 def segments(batches: Batches, steps: int) -> Iterator[Segment]:
-    """The batches of each turn, without end."""
+    """Yield the batches of each turn, endlessly."""
     every = chain.from_iterable(batches.epoch(number) for number in count())
     while True:
         yield list(islice(every, steps))
 
 
 Way = Callable[[Segment, int], float]
-"""Takes a step for each batch, so many having been taken before; their mean loss."""
+"""Takes a training step for each batch, after so many earlier steps, and returns the mean loss."""
 
 
 class Turns:
-    """A way to train that takes its next steps whenever it is called."""
+    """A training whose next steps run at each call."""
 
     def __init__(self, way: Way, given: Iterable[Segment]) -> None:
         self.way, self.given, self.step, self.loss = way, iter(given), 0, math.nan
         self.n_tokens: list[int] = []
 
-    def __call__(self) -> Took:
-        """The next steps."""
+    def __call__(self) -> Elapsed:
+        """Take the steps of the next turn and return their seconds."""
         segment = next(self.given)
         start = time.perf_counter()
         self.loss = self.way(segment, self.step)
         elapsed = time.perf_counter() - start - getattr(self.way, "beginning_seconds", 0.0)
         self.step += len(segment)
         self.n_tokens.append(sum(batch.n_tokens + int(batch.lengths.sum()) for batch in segment))
-        return Took(elapsed)
+        return Elapsed(elapsed)
 
 
 class WithRegard:
@@ -193,13 +193,13 @@ class WithRegard:
         )
 
     def __call__(self, segment: Segment, step: int) -> float:
-        """See `Way`."""
+        """Take a step for each batch and return the mean loss."""
         losses = [train_step(self.run, [batch], step + i) / batch.n_tokens for i, batch in enumerate(segment, start=1)]
         return float(sum(losses)) / len(losses)
 
 
 class WithTorch:
-    """The loop that one writes by hand."""
+    """A training loop in plain PyTorch."""
 
     def __init__(self, module: "PlainTransformer") -> None:
         self.module = module.train()
@@ -207,7 +207,7 @@ class WithTorch:
         self.schedule = LambdaLR(self.optimiser, lambda step: InverseSquareRoot(WARMUP)(step + 1))
 
     def __call__(self, segment: Segment, step: int) -> float:
-        """See `Way`."""
+        """Take a step for each batch and return the mean loss."""
         losses = []
         for batch in segment:
             logits = self.module(batch.source, batch.target)
@@ -224,10 +224,10 @@ class WithTorch:
 
 
 class PlainTransformer(nn.Module):
-    """torch.nn.Transformer between an embedding and its transpose, as in any tutorial.
+    """torch.nn.Transformer with an embedding that is also its output projection.
 
     Args:
-        elsewhere: dropout where torch has it and the paper has not: on attention weights and in feed-forward networks.
+        elsewhere: dropout on attention weights and in feed-forward networks, which PyTorch has and the paper has not.
     """
 
     def __init__(self, config: TransformerConfig, elsewhere: float) -> None:
@@ -246,7 +246,7 @@ class PlainTransformer(nn.Module):
                 module.dropout.p = elsewhere
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Logits of what comes after each target token."""
+        """Return the logits of the token after each target token."""
         barred = source == PAD
         future = nn.Transformer.generate_square_subsequent_mask(target.shape[1], dtype=torch.bool)
         x = self.transformer(
@@ -260,34 +260,34 @@ class PlainTransformer(nn.Module):
         return F.linear(x, self.embedding.weight, self.bias)
 
     def embedded(self, tokens: Tensor) -> Tensor:
-        """Tokens as vectors that know their places."""
+        """Return scaled embeddings with positions added."""
         scaled = self.embedding(tokens) * math.sqrt(self.embedding.embedding_dim)
         return self.dropout(scaled + self.get_buffer("waves")[: tokens.shape[1]])
 
 
 class WithTrainer(TrainerCallback):  # type: ignore[misc]
-    """transformers' Trainer, given batches that are made already; each turn is a call of train().
+    """transformers' Trainer on ready batches; each turn is a call of train().
 
-    What such a call does before its first step is no part of training, and does not count.
+    The time before the first step of a call does not count.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self.model, self.called, self.beginning_seconds = model, 0.0, 0.0
 
     def __call__(self, segment: Segment, step: int) -> float:
-        """See `Way`."""
+        """Take a step for each batch and return the mean loss."""
         self.called = time.perf_counter()
         self.trainer.train_dataset = [marian_batch(batch) for batch in segment]
         return float(self.trainer.train().training_loss)
 
     def on_step_begin(self, arguments: object, state: TrainerState, control: object, **given: object) -> None:
-        """Called by Trainer before each step."""
+        """Note the time of the first step; Trainer calls this before each step."""
         if state.global_step == 0:
             self.beginning_seconds = time.perf_counter() - self.called
 
     @cached_property
     def trainer(self) -> Trainer:
-        """The Trainer, with the optimiser and the rates of the others."""
+        """The Trainer, with the optimiser and learning rates of the other loops."""
         optimiser = make_optimiser(self.model, RATE, DECAY)
         schedule = LambdaLR(optimiser, lambda step: InverseSquareRoot(WARMUP)(step + 1))
         arguments = TrainingArguments(
@@ -316,7 +316,7 @@ class WithTrainer(TrainerCallback):  # type: ignore[misc]
 
 
 def marian_batch(batch: Batch) -> Mapping[str, Tensor]:
-    """A batch under Marian's names."""
+    """Return a batch under the argument names of MarianMT."""
     places = torch.arange(batch.source.shape[1])
     return {
         "input_ids": batch.source,

@@ -1,6 +1,6 @@
-"""Translating the same lines by the same weights: regard, transformers' generate, and CTranslate2 as the limit.
+"""The speed of translating the same lines with the same parameters: regard, transformers' generate, and CTranslate2.
 
-Everybody gets the same batches, lines of like length together, and gives back texts.
+All programs get the same batches, of lines of similar length, and return texts.
 """
 
 import tempfile
@@ -19,7 +19,7 @@ from measure import Spread, ratio, take_turns
 from options import Out, Quick, Seconds, Threads
 from picture import Picture
 from sentences import sentences
-from table import Row, Table, command_of, finish, watched
+from table import Row, Table, command_of, publish, with_progress
 
 from regard.export import export
 from regard.training.settings.train_config import Evaluation, TrainConfig, Training
@@ -33,14 +33,14 @@ BEAMS = 5, 1
 LINES, PAIRS, STEPS, JUDGED = 200, 6_000, 800, 5
 
 ONE_IN = 10
-"""One in so many lines is translated where they are translated one by one, which takes so much longer."""
+"""Translating line by line takes longer, so only one in so many lines is translated."""
 
 MOST_PIECES = 256
-"""The longest translation, so that nobody goes on for ever with a line that is not understood."""
+"""The longest translation in pieces, for all programs."""
 
 Lines = Sequence[str]
 Way = Callable[[Lines, int], list[str]]
-"""Texts from a batch of lines, by a beam of so many; 1 = greedy."""
+"""Translates a batch of lines with a beam size; 1 = greedy search."""
 
 
 def main(
@@ -72,7 +72,9 @@ def main(
         texts.sort(key=lambda text: -len(translator.source_vocabulary.encode(text)))
         ways = ways_of(processes, translator, Path(folder))
         cases = list(product(BEAMS, batch or BATCHES))
-        rows = [measured(ways, translator, texts, beam, size, seconds) for beam, size in watched(cases, "translation")]
+        rows = [
+            measured(ways, translator, texts, beam, size, seconds) for beam, size in with_progress(cases, "translation")
+        ]
     n_parameters = sum(p.numel() for p in translator.model.parameters())  # type: ignore[attr-defined]
     what = f", {model.name}" if model else ""
     table = Table(
@@ -90,13 +92,13 @@ def main(
         rows=rows,
         picture=Picture(x="search", each=["lines a batch"], y=list(ways), label="target pieces a second"),
     )
-    finish(table, out, quick)
+    publish(table, out, quick)
 
 
 def measured(
     ways: Mapping[str, Way], translator: Translator, texts: Lines, beam: int, size: int, seconds: float
 ) -> Row:
-    """The row of a search and a size of batch."""
+    """Return the row of a beam size and a batch size."""
     texts = texts[::ONE_IN] if size == 1 else texts
     batches = [texts[start : start + size] for start in range(0, len(texts), size)]
     found = {name: [text for batch in batches for text in way(batch, beam)] for name, way in ways.items()}
@@ -117,14 +119,14 @@ def measured(
 
 
 def lines_of(file: Path | None, n_lines: int) -> list[str]:
-    """The lines of a file, or some number names that are in no training."""
+    """Return the lines of a file, or number names that the translator was not trained on."""
     if file is not None:
         return [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
     return [source for source, _ in sentences("en", "de", train=PAIRS, test=n_lines)[1]]
 
 
 def trained(folder: Path, pairs: int, steps: int) -> Path:
-    """A translator of number names, trained for a minute or two."""
+    """Train a translator of number names for a minute or two."""
     sides = folder / "train.en", folder / "train.de"
     for side, texts in zip(sides, zip(*sentences("en", "de", train=pairs)[0], strict=True), strict=True):
         side.write_text("\n".join(texts) + "\n", encoding="utf-8")
@@ -133,7 +135,7 @@ def trained(folder: Path, pairs: int, steps: int) -> Path:
 
 
 def ways_of(processes: ExitStack, translator: Translator, folder: Path) -> dict[str, Way]:
-    """Everybody, with the same weights."""
+    """Return the programs to compare, with the same parameters."""
     saved = translator.save(folder / "saved")
     for to in ("huggingface", "ctranslate2"):
         export(saved, to, folder / to)
@@ -146,7 +148,7 @@ def ways_of(processes: ExitStack, translator: Translator, folder: Path) -> dict[
 
 
 def by_regard(translator: Translator) -> Way:
-    """Ours, as `regard translate` does it."""
+    """Translate as `regard translate` does."""
 
     def translate(lines: Lines, beam: int) -> list[str]:
         search = Beam(beam) if beam > 1 else Greedy()
@@ -157,7 +159,7 @@ def by_regard(translator: Translator) -> Way:
 
 
 def by_transformers(folder: Path) -> Way:
-    """generate of the exported model."""
+    """Translate with `generate` of the model exported to transformers."""
     from regard.export.huggingface import Opened, quiet
 
     opened = Opened(folder)
@@ -173,10 +175,10 @@ def by_transformers(folder: Path) -> Way:
 
 
 def by_ctranslate2(processes: ExitStack, folder: Path, kind: str) -> Way:
-    """The exported model in CTranslate2, with as many threads.
+    """Translate with the model exported to CTranslate2, with as many threads as PyTorch has.
 
-    It is in a process of its own: both bring GNU's OpenMP, which puts threads to sleep between operations as soon as
-    there are more of them in a process than cores, and then everybody's numbers are half as good.
+    CTranslate2 runs in a process of its own: it and PyTorch both use GNU's OpenMP, which puts threads to sleep between
+    operations if a process has more threads than cores, and then both are half as fast.
     """
     process = processes.enter_context(
         ProcessPoolExecutor(
@@ -190,11 +192,11 @@ def by_ctranslate2(processes: ExitStack, folder: Path, kind: str) -> Way:
 
 
 LOADED: dict[str, Any] = {}
-"""What the process of a CTranslate2 model holds."""
+"""The model and the vocabularies, in the process of CTranslate2."""
 
 
 def load_ctranslate2(folder: str, kind: str, threads: int) -> None:
-    """Load a model in a process of its own."""
+    """Load the model in the process of CTranslate2."""
     import ctranslate2  # type: ignore[import-untyped]
     from sentencepiece import SentencePieceProcessor
 
@@ -204,7 +206,7 @@ def load_ctranslate2(folder: str, kind: str, threads: int) -> None:
 
 
 def translate_by_ctranslate2(lines: Lines, beam: int) -> list[str]:
-    """Texts of a batch of lines, in the process of the model."""
+    """Translate a batch of lines in the process of CTranslate2."""
     pieces = LOADED["source"].encode(list(lines), out_type=str)
     found = LOADED["translator"].translate_batch(
         pieces, beam_size=beam, max_batch_size=len(lines), max_decoding_length=MOST_PIECES

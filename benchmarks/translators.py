@@ -1,6 +1,6 @@
-"""How well translators of other people's text translate, beside published figures and by their own metrics.
+"""The quality of translators trained on public corpora, beside published figures and in the metrics of these figures.
 
-The text is not regard's to give. Put a corpus into a folder that has its name, one file a language, and train
+The corpora do not come with regard. Put a corpus into a folder of its name, one file for each language, and train
 
     cd multi30k
     regard train train.de train.en --dev-source val.de --dev-target val.en --out de-en
@@ -8,9 +8,9 @@ The text is not regard's to give. Put a corpus into a folder that has its name, 
 
 The published figures' metrics need two more libraries: pip install spacy sacremoses
 
-multi30k-lc is the same text as the published en-de Transformer was given it: punctuation normalized and words parted by
-sacremoses (MosesPunctNormalizer, MosesTokenizer without escapes), then lower-cased. Ours was trained in two parts, the
-first of which was stopped at step 7,980, by
+multi30k-lc is the same text as the published en-de Transformer read it: punctuation normalized and words separated by
+sacremoses (MosesPunctNormalizer, MosesTokenizer without escapes), then lower-cased. The translator was trained in two
+parts, the first of which was stopped at step 7,980, by
 
     cd multi30k-lc
     torchrun --nproc-per-node 2 $(which regard) train train.en train.de --dev-source val.en --dev-target val.de \\
@@ -30,7 +30,7 @@ import typer
 from machine import machine, processor
 from options import RESULTS, Out
 from picture import Picture
-from table import Row, Table, Value, command_of, finish, watched
+from table import Row, Table, Value, command_of, publish, with_progress
 from torch import nn
 
 from regard.evaluation.evaluate import evaluate
@@ -39,7 +39,7 @@ from regard.training.store.training_log import read_log
 from regard.translation.translator import Translator
 
 Words = Callable[[str], list[str]]
-"""Finds the words of a text."""
+"""Divides a text into words."""
 
 PUBLISHED: Mapping[tuple[str, str], tuple[str, float | None]] = {
     ("multi30k", "de-en Transformer"): ("spaCy", 36.5),
@@ -48,14 +48,16 @@ PUBLISHED: Mapping[tuple[str, str], tuple[str, float | None]] = {
     ("multi30k", "en-de Recurrent"): ("Moses", None),
     ("multi30k-lc", "en-de Transformer"): ("space", 41.02),
 }
-"""How words are found, and the figure: of pytorch-seq2seq's notebooks (spaCy's words, lower-cased, no smoothing) and of
-Revisit-MMT's Transformer-tiny; None = there is none for that kind of model."""
+"""By corpus and translator, the tokenizer and the published BLEU: of pytorch-seq2seq's notebooks (spaCy, lower-cased,
+no smoothing) and of Revisit-MMT's Transformer-tiny; None = no figure is published for that kind of model."""
 
 
 def main(
-    data: Annotated[Path, typer.Argument(help="The corpus's folder; its name is the corpus's.")],
-    translators: Annotated[list[Path], typer.Argument(help="Translators' folders, named as de-en or de-en-recurrent.")],
-    test: Annotated[str, typer.Option(help="What its test files are called, less the language.")] = "test",
+    data: Annotated[Path, typer.Argument(help="The folder of the corpus, named as the corpus.")],
+    translators: Annotated[
+        list[Path], typer.Argument(help="Folders of translators, named like de-en or de-en-recurrent.")
+    ],
+    test: Annotated[str, typer.Option(help="Name of the test files, without the language.")] = "test",
     out: Out = None,
 ) -> None:
     """Translate a corpus's test set by beam search and measure the translations.
@@ -64,7 +66,7 @@ def main(
     Example
       python benchmarks/translators.py multi30k multi30k/de-en multi30k/de-en-recurrent --test test_2016_flickr
     """
-    rows = [measured(data.resolve().name, data / test, folder) for folder in watched(translators, "translators")]
+    rows = [measured(data.resolve().name, data / test, folder) for folder in with_progress(translators, "translators")]
     table = Table(
         name="translators",
         title="Translators of other people's text",
@@ -86,22 +88,22 @@ def main(
         rows=list((earlier(out or RESULTS) | {key(row): row for row in rows}).values()),
         picture=Picture(x="translator", y=["BLEU", "own metric", "published"], label="BLEU"),
     )
-    finish(table, out, quick=False)
+    publish(table, out, quick=False)
 
 
 def earlier(results: Path) -> dict[tuple[Value, Value], Row]:
-    """The rows that the table has already: one is hours of training, and kept until it is made anew."""
+    """Return the rows of the existing table: a row takes hours of training and is kept until measured again."""
     path = results / "translators.json"
     return {key(row): row for row in Table.read(path).rows} if path.exists() else {}
 
 
 def key(row: Row) -> tuple[Value, Value]:
-    """What a row is about."""
+    """Return the corpus and the translator of a row."""
     return row["corpus"], row["translator"]
 
 
 def measured(corpus: str, test: Path, folder: Path) -> Row:
-    """The row of a translator."""
+    """Return the row of a translator."""
     translator = Translator.load(folder)
     assert isinstance(translator.model, nn.Module)
     source, target = folder.resolve().name.split("-")[:2]
@@ -129,7 +131,7 @@ def measured(corpus: str, test: Path, folder: Path) -> Row:
 
 
 def trainings_of(folder: Path) -> Iterator[tuple[int, int, float]]:
-    """The steps that a translator was trained for, those that it was to be, and the seconds; then its beginning's."""
+    """Yield the steps, the planned steps and the seconds of a training, and of the training that it started from."""
     last = [entry for entry in read_log(folder / "log.jsonl") if "elapsed_seconds" in entry][-1]
     config = tomllib.loads((folder / "config.toml").read_text("utf-8"))
     yield last["step"], config["training"]["max_steps"], last["elapsed_seconds"]
@@ -138,7 +140,7 @@ def trainings_of(folder: Path) -> Iterator[tuple[int, int, float]]:
 
 
 def words_of(how: str, language: str) -> Words:
-    """spaCy's rules for a language, Moses' script, or the space between words that were found before."""
+    """Return a tokenizer: spaCy's rules for a language, Moses' script, or spaces."""
     if how == "space":
         return str.split
     if how == "spaCy":
@@ -153,13 +155,13 @@ def words_of(how: str, language: str) -> Words:
 
 
 def of_words(found: Sequence[str], references: Sequence[str], words: Words) -> float:
-    """BLEU of lower-cased lines by the words that somebody else finds in them, without smoothing."""
+    """Return BLEU of lower-cased lines in the words of a tokenizer, without smoothing."""
     theirs, ours = ([" ".join(words(line.lower())) for line in side] for side in (found, references))
     return float(sacrebleu.corpus_bleu(theirs, [ours], tokenize="none", smooth_method="none", force=True).score)
 
 
 def signatures() -> str:
-    """What exactly sacreBLEU computes, by words and by characters."""
+    """Return sacreBLEU's signatures, for words and for characters."""
     found = (score for words in ("13a", "char") for score in evaluate(["a b c d"], ["a b c d"], tokenize=words).scores)
     return "; ".join(dict.fromkeys(f"{score.name} `{score.signature}`" for score in found)) + "."
 

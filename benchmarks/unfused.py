@@ -1,7 +1,7 @@
-"""Softmax attention that no fused kernel of PyTorch has, beside one that it has and beside transformers' own way.
+"""The time of softmax attention with sinks or a softcap, which PyTorch's fused kernels lack.
 
 sinks       one more score for each head, as in gpt-oss
-softcap     scores held within ± 50, as in Gemma 2
+softcap     scores bounded to ± 50, as in Gemma 2
 """
 
 from itertools import product
@@ -15,7 +15,7 @@ from machine import machine
 from measure import Run, ratio, take_turns
 from options import Heads, Length, Out, Quick, Seconds, Threads
 from picture import Picture
-from table import Row, Table, command_of, finish, watched
+from table import Row, Table, command_of, publish, with_progress
 from torch import Tensor
 from transformers.models.gemma2.modeling_gemma2 import eager_attention_forward as with_softcap
 from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward as with_sinks
@@ -27,7 +27,7 @@ KINDS = "sinks", "softcap"
 CAP = 50.0
 
 MOST_BUILT = 2**29
-"""Weights that transformers is asked to build, copies of them beside."""
+"""The most weights that transformers builds, which takes several copies."""
 
 
 def main(
@@ -59,15 +59,15 @@ def main(
         ),
         command=command_of(__file__),
         machine=machine("transformers"),
-        rows=[measured(n, kind, heads, width, seconds) for kind, n in watched(cases, "unfused")],
+        rows=[measured(n, kind, heads, width, seconds) for kind, n in with_progress(cases, "unfused")],
         picture=Picture(x="length", y=["attend / SDPA"], each=["kind"], label="attend / SDPA"),
     )
-    finish(table, out, quick)
+    publish(table, out, quick)
 
 
 @torch.inference_mode()
 def measured(length: int, kind: str, heads: int, width: int, seconds: float) -> Row:
-    """The row of a length and a kind, once both ways are known to give the same."""
+    """Return the row of a length and a kind, after checking that both ways give the same context."""
     query, key, value = torch.randn(3, 1, heads, length, width).unbind()
     sinks = torch.randn(heads) if kind == "sinks" else None
     score = ScaledDot(softcap=CAP if kind == "softcap" else None)
@@ -94,7 +94,7 @@ def measured(length: int, kind: str, heads: int, width: int, seconds: float) -> 
 
 
 def eager(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, sinks: Tensor | None) -> Tensor:
-    """The context as transformers computes it, heads before tokens."""
+    """Return the context by transformers' eager attention, [batch heads tokens width]."""
     layer = SimpleNamespace(num_key_value_groups=1, training=False, sinks=sinks, head_dim=query.shape[-1])
     scale = query.shape[-1] ** -0.5
     if sinks is None:

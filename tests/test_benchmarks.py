@@ -14,7 +14,7 @@ import results
 import sentences
 import table
 import unfused
-from measure import Spread, Took, groups, ratio, take_turns
+from measure import Elapsed, Spread, groups, ratio, take_turns
 
 
 @pytest.mark.parametrize("module", [measure, table, sentences], ids=lambda module: module.__name__)
@@ -45,7 +45,7 @@ def test_everybody_has_as_many_turns_and_the_first_does_not_count():
 
     def run(name, seconds):
         calls.append(name)
-        return Took(seconds)
+        return Elapsed(seconds)
 
     elapsed = take_turns({"a": lambda: run("a", 2.0), "b": lambda: run("b", 3.0)}, seconds=0)
     assert elapsed == {"a": [2.0] * 3, "b": [3.0] * 3}
