@@ -1,8 +1,10 @@
-"""Two machines: namespaces of their own networks, joined by a wire. One of them is killed, or its wire is cut.
+"""Two machines: namespaces with networks of their own, joined by a wire. One machine is killed, or its wire is cut.
 
-Only root can make them, and they are removed whatever happens.
+Only root can make namespaces; they are removed whatever happens. torchrun starts one training on both machines; all
+others are forked from a process that has imported regard, with the variables that torchrun sets.
 """
 
+import json
 import os
 import re
 import shutil
@@ -10,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 from safetensors.torch import load_file
@@ -23,11 +25,58 @@ pytestmark = pytest.mark.skipif(
     not shutil.which("ip") or not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root, and iproute2's ip"
 )
 
-slow = pytest.mark.skipif(not os.environ.get("CI"), reason="takes a minute or two; set CI=true to run it")
-
 MODEL, OPTIMISER = (f"checkpoints/step-24/{name}.safetensors" for name in ("model", "optimiser"))
 ADDRESSES = "192.0.2.1", "192.0.2.2"
-"""Of a network that exists in documents only (RFC 5737), and here within the namespaces."""
+"""Addresses that are reserved for documents (RFC 5737), used inside the namespaces."""
+
+SECONDS = 90
+"""The longest that a training may take here, on a machine with other work."""
+
+FORKING = """
+import ctypes, json, os, sys
+import accelerate, sacrebleu, sentencepiece, torch
+import torch.utils.tensorboard
+import regard.training.train
+from regard.cli.main import main
+from regard.training.processes import heartbeat
+
+def run(job):
+    with open(f"/run/netns/{job['host']}") as namespace:
+        assert ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), 0) == 0
+    output = os.open(job["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(output, 1), os.dup2(output, 2)
+    os.environ.update(job["environment"])
+    heartbeat.KEEP_ALIVE = {"TCP_KEEPIDLE": 1, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 2}
+    heartbeat.GRACE_SECONDS = 3
+    torch.set_num_threads(1)
+    sys.argv = ["regard", *job["arguments"]]
+    main()
+
+def watched(job):
+    child = os.fork()
+    if not child:
+        try:
+            run(job)
+            status = 0
+        except SystemExit as stop:
+            status = stop.code or 0
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            status = 1
+        sys.stdout.flush(), sys.stderr.flush()
+        os._exit(status)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with open(job["status"] + ".part", "w") as file:
+        file.write(str(status))
+    os.rename(job["status"] + ".part", job["status"])
+    os._exit(0)
+
+import signal
+signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+for line in sys.stdin:
+    os.fork() or watched(json.loads(line))
+"""
 
 
 def ip(*arguments):
@@ -39,7 +88,6 @@ class Host:
 
     def __init__(self, number):
         self.number, self.name, self.wire = number, f"regard-{os.getpid()}-{number}", f"wire{number}"
-        self.running = None
         ip("netns", "add", self.name)
 
     def connect(self):
@@ -47,39 +95,17 @@ class Host:
         for device in ("lo", self.wire):
             ip("-n", self.name, "link", "set", device, "up")
 
-    def train(self, work, folder):
-        """Start the command that is the same on both, but for the machine's number."""
-        launcher = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"]
-        meeting = ["--master-addr", ADDRESSES[0], "--master-port", "29400", "--node-rank", str(self.number)]
-        verb = ["-m", "regard.cli.main", "train", str(work / "a.en"), str(work / "a.ko"), "--out", str(folder)]
-        self.running = subprocess.Popen(
-            ["ip", "netns", "exec", self.name, *launcher, *meeting, *verb, "--config", str(work / "settings.toml")],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=os.environ | {"GLOO_SOCKET_IFNAME": self.wire, "OMP_NUM_THREADS": "1"},
-        )
-
-    def ends(self, seconds):
-        """Its exit status and all that it said."""
-        said, _ = self.running.communicate(timeout=seconds)
-        return self.running.returncode, said
-
     def kill(self):
-        """Kill all that runs on it."""
+        """Kill all that runs on the machine."""
         for process in ip("netns", "pids", self.name).split():
-            os.kill(int(process), signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(int(process), signal.SIGKILL)
 
-    def cut_wire(self):
-        ip("-n", self.name, "link", "set", self.wire, "down")
-
-    def mend_wire(self):
-        ip("-n", self.name, "link", "set", self.wire, "up")
+    def set_wire(self, state):
+        ip("-n", self.name, "link", "set", self.wire, state)
 
     def remove(self):
         self.kill()
-        if self.running is not None:
-            self.running.communicate()
         ip("netns", "del", self.name)
 
 
@@ -101,13 +127,22 @@ def hosts():
 
 
 @pytest.fixture(scope="module")
+def forking():
+    """The process that trainings are forked from."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    with subprocess.Popen([sys.executable, "-c", FORKING], stdin=subprocess.PIPE, text=True, env=environment) as found:
+        yield found
+        found.stdin.close()
+
+
+@pytest.fixture(scope="module")
 def work(tmp_path_factory):
     return tmp_path_factory.mktemp("hosts")
 
 
 @pytest.fixture
 def config(work, texts, quick):
-    """Written down for the hosts too; without dropout, whose draws would be others in other processes."""
+    """Settings, written for the hosts too; without dropout, whose random numbers differ from process to process."""
     found = quick(changes={"dropout": 0.0}, max_steps=24, evaluation={"every_steps": 6, "pairs": 1})
     (work / "settings.toml").write_text(as_toml(found))
     for text, name in zip(texts, ("a.en", "a.ko"), strict=True):
@@ -115,30 +150,74 @@ def config(work, texts, quick):
     return found
 
 
+def arguments(work, folder):
+    texts = [str(work / name) for name in ("a.en", "a.ko")]
+    return ["train", *texts, "--out", str(folder), "--config", str(work / "settings.toml")]
+
+
+def folders(work, name):
+    """The folder of each host, which has a disk of its own."""
+    return [work / name, work / f"{name}-elsewhere"]
+
+
 @pytest.fixture
 def whole(hosts, work, config):
-    """The folder of a training on both hosts that nobody disturbed; made once."""
+    """The folder of a training that torchrun starts on both hosts and nobody disturbs; made once."""
     if not (work / "whole").exists():
-        start(hosts, work, "whole")
-        for host in hosts:
-            status, said = host.ends(120)
-            assert status == 0, said
+        running = []
+        for host, folder in zip(hosts, folders(work, "whole"), strict=True):
+            launcher = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"]
+            meeting = ["--master-addr", ADDRESSES[0], "--master-port", "29400", "--node-rank", str(host.number)]
+            command = ["ip", "netns", "exec", host.name, *launcher, *meeting, "-m", "regard.cli.main"]
+            environment = os.environ | {"GLOO_SOCKET_IFNAME": host.wire, "OMP_NUM_THREADS": "1"}
+            running.append(
+                subprocess.Popen(
+                    [*command, *arguments(work, folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                    env=environment,
+                )
+            )  # fmt: skip
+        for process in running:
+            said, _ = process.communicate(timeout=SECONDS)
+            assert process.returncode == 0, said
     return work / "whole"
 
 
-def start(hosts, work, name):
-    """Start on both; each has a disk of its own."""
-    folders = [work / name, work / f"{name}-elsewhere"]
-    for host, folder in zip(hosts, folders, strict=True):
-        host.train(work, folder)
-    return folders
+class Training:
+    """A training on both hosts, one process on each."""
+
+    runs = 0
+
+    def __init__(self, forking, hosts, work, name):
+        Training.runs += 1
+        self.folder = work / name
+        self.outputs = [work / f"run-{Training.runs}-{host.number}.txt" for host in hosts]
+        for host, folder, output in zip(hosts, folders(work, name), self.outputs, strict=True):
+            environment = {
+                "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": str(29400 + Training.runs), "WORLD_SIZE": "2",
+                "RANK": str(host.number), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "GLOO_SOCKET_IFNAME": host.wire,
+            }  # fmt: skip
+            job = {"host": host.name, "output": str(output), "status": f"{output}.status", "environment": environment}
+            print(json.dumps({**job, "arguments": arguments(work, folder)}), file=forking.stdin, flush=True)
+
+    def ends(self, number):
+        """The exit status of a host's process, and all that it printed."""
+        output = self.outputs[number]
+        status = wait_for(output.with_name(f"{output.name}.status"))
+        return int(status.read_text()), output.read_text()
 
 
-def wait_for(path, seconds=60):
-    end = time.monotonic() + seconds
+@pytest.fixture
+def start(forking, hosts, work):
+    """start("killed") begins, or resumes, a training on both hosts."""
+    return lambda name: Training(forking, hosts, work, name)
+
+
+def wait_for(path):
+    end = time.monotonic() + SECONDS
     while not path.exists():
         assert time.monotonic() < end, f"no {path}"
         time.sleep(0.005)
+    return path
 
 
 def test_two_hosts_train_as_one_process(whole, work, config):
@@ -152,53 +231,46 @@ def test_two_hosts_train_as_one_process(whole, work, config):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("lost", [1, pytest.param(0, marks=slow)])
-def test_a_host_is_killed(hosts, whole, work, lost):
-    """The other ends at once, in words; started again, they end as if nothing had been."""
-    left, name = 1 - lost, f"killed-{lost}"
-    folder, _ = start(hosts, work, name)
-    wait_for(folder / "checkpoints" / "step-6")
+@pytest.mark.parametrize("lost", [1, 0])
+def test_a_host_is_killed(hosts, start, whole, lost):
+    """The other process ends at once with a message; both, started again, end as if nothing had happened."""
+    name = f"killed-{lost}"
+    training = start(name)
+    wait_for(training.folder / "checkpoints" / "step-6")
     hosts[lost].kill()
-    since = time.monotonic()
-    ended_in_words(*hosts[left].ends(60), lost)
-    assert time.monotonic() - since < 45  # seconds, on a machine with other work; not the days of an exchange
-    hosts[lost].running.communicate()
-    goes_on(hosts, whole, work, name)
+    ended_with_message(*training.ends(1 - lost), lost)
+    goes_on(start, whole, name)
 
 
-@slow
-def test_a_host_loses_its_wire(hosts, whole, work):
-    """Nobody says that it is gone: the system's probes find out, within a minute."""
-    folder, _ = start(hosts, work, "cut")
-    wait_for(folder / "checkpoints" / "step-6")
-    hosts[1].cut_wire()
+def test_a_host_loses_its_wire(hosts, start, whole):
+    """No packet says so: the system's probes, here within seconds, find the loss. The real ones take a minute."""
+    training = start("cut")
+    wait_for(training.folder / "checkpoints" / "step-6")
+    hosts[1].set_wire("down")
     hosts[1].kill()
-    ended_in_words(*hosts[0].ends(120), 1)
-    hosts[1].running.communicate()
-    hosts[1].mend_wire()
-    goes_on(hosts, whole, work, "cut")
+    ended_with_message(*training.ends(0), 1)
+    hosts[1].set_wire("up")
+    goes_on(start, whole, "cut")
 
 
-def ended_in_words(status, said, lost):
-    """One line of ours, not a traceback; torchrun's own report comes after it."""
-    assert status != 0
+def ended_with_message(status, said, lost):
+    """One line of ours, and no traceback."""
+    assert status == 2
     assert re.findall("^regard: .*", said, re.MULTILINE) == [
         f"regard: process {lost + 1} of 2 is gone: it was ended or killed, or its machine or the network failed. "
         "The same command, started again on every machine, goes on from the latest checkpoint."
     ]
-    ours = said.partition("regard: ")[0]
-    assert "Traceback" not in ours, said
+    assert "Traceback" not in said, said
 
 
-def goes_on(hosts, whole, work, name):
-    """What was written is whole, and leads to the same end, bit for bit."""
-    folder = work / name
-    assert not (folder / MODEL).exists(), "it was not killed on its way"
-    start(hosts, work, name)
-    for host in hosts:
-        status, said = host.ends(120)
+def goes_on(start, whole, name):
+    """The checkpoint is complete, and leads to the same parameters, bit for bit."""
+    assert not (whole.parent / name / MODEL).exists(), "it was not killed on its way"
+    training = start(name)
+    for number in (0, 1):
+        status, said = training.ends(number)
         assert status == 0, said
-        assert host.number or "going on from step " in said
+        assert number or "going on from step " in said
     for file in (MODEL, OPTIMISER, "model.safetensors"):
-        assert (folder / file).read_bytes() == (whole / file).read_bytes(), file
-    assert not list(folder.glob("**/.*"))
+        assert (training.folder / file).read_bytes() == (whole / file).read_bytes(), file
+    assert not list(training.folder.glob("**/.*"))
