@@ -102,7 +102,7 @@ def snake(minilm: LoadedModel) -> Trace:
     return trace(minilm.model, "The snake is very dangerous because it has a venom.", tokenizer=minilm.tokenizer)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def handmade() -> Callable[..., Trace]:
     """handmade("a b c", mask=Causal()) is a trace of random queries and keys for these words, without a model."""
 

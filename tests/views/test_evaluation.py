@@ -298,31 +298,19 @@ def test_writing_where_one_cannot(alone, tmp_path):
     )
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_a_phone_needs_no_sideways_scrolling_and_nothing_is_fetched_or_refused(browser, beside, tmp_path, dark):
+def test_a_phone_needs_no_sideways_scrolling_and_a_bar_is_as_long_as_its_score(opened, beside, tmp_path):
     beside = replace(beside, sentences=with_first(beside.sentences, source="Donaudampfschifffahrt" * 9))
     path = write_page(beside, tmp_path / "a.html", "system.de", "other.de")
-    shown = browser.new_page(viewport={"width": 400, "height": 800}, color_scheme="dark" if dark else "light")
-    complaints, requests = [], []
-    shown.on("console", lambda message: complaints.append(message.text))
-    shown.on("request", lambda request: requests.append(request.url))
-    shown.goto(path.as_uri())
-    assert shown.evaluate("() => document.documentElement.scrollWidth") == 400
-    lightness = shown.evaluate("() => parseFloat(getComputedStyle(document.body).backgroundColor.split('(')[1])")
-    assert (lightness < 0.3) == dark
-    assert complaints == []
-    assert requests == [path.as_uri()]
-    shown.close()
-
-
-def test_a_bar_is_as_long_as_its_score(browser, alone, tmp_path):
-    shown = browser.new_page(viewport={"width": 1000, "height": 800})
-    shown.goto(write_page(alone, tmp_path / "a.html", "x").as_uri())
+    for dark in (False, True):
+        shown = opened(path, width=400, height=800, dark=dark)
+        assert shown.evaluate("() => document.documentElement.scrollWidth") == 400
+        lightness = shown.evaluate("() => parseFloat(getComputedStyle(document.body).backgroundColor.split('(')[1])")
+        assert (lightness < 0.3) == dark
+    shown.set_viewport_size({"width": 1000, "height": 800})
     widths = shown.evaluate("() => [...document.querySelectorAll('rect')].map((r) => r.getBoundingClientRect().width)")
     assert widths[0] > 300
     assert widths[1] / widths[0] == pytest.approx(0.61, abs=0.01)
     assert widths[3] / widths[2] == pytest.approx(0.4, abs=0.01)
-    shown.close()
 
 
 def test_an_evaluation_is_shown_without_torch():

@@ -4,10 +4,12 @@ import warnings
 
 import pytest
 from matplotlib.font_manager import fontManager
+from pictures import texts
 
 from regard.tracing.focus import focus_on
+from regard.views.picture.canvas import save_figure
 from regard.views.picture.fonts import BASE, MISSING, Fonts, fonts_for, free_font
-from regard.views.picture.trace import figure, write_figure
+from regard.views.picture.trace import figure
 
 KOREAN = "뱀은 독이 있다"
 
@@ -18,21 +20,18 @@ def only_the_base_font(monkeypatch):
     monkeypatch.setattr(fontManager, "ttflist", [entry for entry in fontManager.ttflist if entry.name == BASE])
 
 
-def drawn_texts(trace):
-    return [text for axes in figure(trace, focus_on(trace)).axes for text in axes.texts]
-
-
 def test_english_needs_no_other_font():
     assert fonts_for("The snake, “naïve” … → × ₁ Ελλάδα Москва") == Fonts((BASE,))
 
 
-@pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])
-def test_korean_is_drawn_or_the_font_to_install_is_named(handmade, tmp_path, ending):
+def test_korean_is_drawn_or_the_font_to_install_is_named(handmade, tmp_path):
     trace = handmade(KOREAN)
+    picture = figure(trace, focus_on(trace))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        write_figure(trace, tmp_path / f"a{ending}")
-    written = [text.get_text() for text in drawn_texts(trace)]
+        for ending in (".png", ".svg", ".pdf"):
+            save_figure(picture, tmp_path / f"a{ending}")
+    written = texts(picture)
     fonts = fonts_for(KOREAN)
     assert set(map(fonts.drawable, KOREAN.split())) <= set(written)
     assert bool(fonts.missing) == any("install Noto Sans CJK KR" in text for text in written)
@@ -42,8 +41,9 @@ def test_without_a_korean_font_the_letters_are_boxes_and_the_caption_says_what_t
     handmade, tmp_path, only_the_base_font
 ):
     trace = handmade(KOREAN)
-    write_figure(trace, tmp_path / "a.png")  # a warning of matplotlib's would be an error here
-    written = [text.get_text() for text in drawn_texts(trace)]
+    picture = figure(trace, focus_on(trace))
+    save_figure(picture, tmp_path / "a.png")  # a warning of matplotlib's would be an error here
+    written = texts(picture)
     assert MISSING * 2 in written
     fonts = fonts_for(KOREAN)
     assert fonts.missing == set(KOREAN) - {" "}

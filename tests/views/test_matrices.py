@@ -102,22 +102,24 @@ x2 looks most at x2 0.999, x1 0.001
 """)
 
 
-@pytest.mark.parametrize("width", [64, 80, 120, 200])
 @pytest.mark.parametrize("name", examples.names())
-def test_every_example_fits_and_has_no_trailing_spaces(name, width):
-    for line in printed(worked_example(name), width).splitlines():
-        assert line == line.rstrip()
-        assert cell_len(line) <= width
+def test_every_example_fits_and_has_no_trailing_spaces(name):
+    worked = worked_example(name)
+    for width in (64, 80, 120, 200):
+        for line in printed(worked, width).splitlines():
+            assert line == line.rstrip()
+            assert cell_len(line) <= width
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("n_tokens", [7, 13, 40])
-def test_wide_matrices_are_left_out_in_the_middle_and_fit(normal, n_tokens, width):
-    text = printed(wide(normal, n_tokens, query=n_tokens // 2), width)
-    assert all(cell_len(line) <= width for line in text.splitlines())
-    assert f"Q\n  {n_tokens} tokens × 40\n" in text
-    assert "…" in text
-    assert text.split()[-2:] == ["every", "number."]
+def test_wide_matrices_are_left_out_in_the_middle_and_fit(normal, n_tokens):
+    worked = wide(normal, n_tokens, query=n_tokens // 2)
+    for width in (60, 80, 120):
+        text = printed(worked, width)
+        assert all(cell_len(line) <= width for line in text.splitlines())
+        assert f"Q\n  {n_tokens} tokens × 40\n" in text
+        assert "…" in text
+        assert text.split()[-2:] == ["every", "number."]
 
 
 def test_nothing_is_said_to_be_left_out_where_nothing_is():
