@@ -1,13 +1,13 @@
-"""What the tests of pictures read off them."""
+"""Reading the texts of a picture, for the tests of pictures."""
 
 from matplotlib.figure import Figure
 
 
 def texts(picture: Figure) -> list[str]:
-    """Everything that is written."""
+    """Return every text in the axes of a picture."""
     return [text.get_text() for axes in picture.axes for text in axes.texts]
 
 
 def caption(picture: Figure) -> str:
-    """What is written below."""
+    """Return the text below a picture."""
     return " ".join(text.get_text() for text in picture.axes[-1].texts)

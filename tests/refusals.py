@@ -1,4 +1,4 @@
-"""The words with which bad input is refused."""
+"""Reading the message of a refusal."""
 
 from collections.abc import Callable
 

@@ -1,10 +1,10 @@
-"""What a C file says of its structs."""
+"""Reading the structs of a C file, to compare them with their mirrors in Python."""
 
 from pathlib import Path
 
 
 def fields_of(source: Path, name: str) -> list[str]:
-    """The fields of a struct, in their order."""
+    """Return the names of a struct's fields, in order."""
     before = source.read_text().partition(f"}} {name};")[0]
     struct = before[before.rindex("typedef struct {") :]
     code = " ".join(line.split("/*")[0] for line in struct.splitlines()[1:])

@@ -1,4 +1,4 @@
-"""The benchmarks' own arithmetic and pages, against numbers by hand; no time is judged here."""
+"""The arithmetic and the pages of the benchmarks, against numbers by hand; no test depends on a measured time."""
 
 import doctest
 import json

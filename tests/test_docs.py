@@ -1,4 +1,4 @@
-"""The documentation: each kind has a page of one form, whose code runs and whose picture is the code's own."""
+"""The documentation: each kind of attention has a page of the same sections, whose code runs and draws its picture."""
 
 import re
 import subprocess
@@ -32,7 +32,7 @@ def page(path: str) -> Text:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built as CI builds it; a warning fails it."""
+    """The site, built with every warning an error."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -65,7 +65,7 @@ def test_the_python_of_a_page_prints_what_it_shows(path, tmp_path, monkeypatch):
 
 
 SHOWN = [block for block in blocks("docs/command-line.md", "console") if block not in blocks("README.md", "console")]
-"""Commands that no other test runs."""
+"""Commands of the page that the README does not show."""
 
 
 @pytest.mark.parametrize("block", SHOWN, ids=lambda block: block.split("\n")[0])

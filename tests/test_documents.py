@@ -1,4 +1,4 @@
-"""What the documents show is what happens: every code block of the README and of CONTRIBUTING runs here."""
+"""The README and CONTRIBUTING show what happens: their code blocks run here."""
 
 import doctest
 import os
@@ -15,13 +15,13 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(document: str, *languages: str) -> list[str]:
-    """The code blocks of a document, of all languages or of some."""
+    """Return the code blocks of a document, in all languages or some."""
     found = BLOCK.findall((ROOT / document).read_text())
     return [code for language, code in found if not languages or language in languages]
 
 
 def run(command: str, folder: Path) -> str:
-    """What a command line prints, in 80 columns without colour."""
+    """Run a command line; return what it prints, in 80 columns without colour."""
     words = shlex.split(command)
     words = [sys.executable, "-m", "regard.cli.main", *words[1:]] if words[0] == "regard" else words
     environment = os.environ | {
@@ -36,7 +36,7 @@ def run(command: str, folder: Path) -> str:
 
 
 def plays(document: str) -> None:
-    """The Python sessions of a document, one after the other, print what they show."""
+    """Run the Python sessions of a document in order, and compare what they print."""
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     scope: dict[str, object] = {}
     sessions = blocks(document, "pycon")
@@ -49,7 +49,7 @@ def plays(document: str) -> None:
 
 
 def prints(block: str, folder: Path) -> None:
-    """The commands of a console block print what it shows; … stands for what is left out."""
+    """Run the commands of a console block, and compare what they print; … stands for lines left out."""
     for part in block.split("$ ")[1:]:
         command, _, expected = part.partition("\n")
         printed = [line.rstrip() for line in run(command, folder).strip().splitlines()]

@@ -1,4 +1,4 @@
-"""What is refused says what to do."""
+"""The error of a missing package says what to install."""
 
 import pytest
 

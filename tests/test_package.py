@@ -1,4 +1,4 @@
-"""What a bare `import regard` brings, and what it offers."""
+"""`import regard` imports nothing heavy, and offers every public name."""
 
 import ast
 import subprocess
@@ -13,7 +13,7 @@ HEAVY = ("torch", "transformers", "matplotlib", "numpy", "jaxtyping")
 
 
 def loaded_by(program):
-    """Which of the heavy packages a program has imported at its end."""
+    """Return the heavy packages that a program has imported at its end."""
     done = subprocess.run(
         [sys.executable, "-c", f"{program}\nimport sys; print([name for name in {HEAVY} if name in sys.modules])"],
         capture_output=True,

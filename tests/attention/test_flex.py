@@ -1,7 +1,7 @@
-"""The flex backend gives what the fused one gives, leaves blocks out, and compiles no second time for the same kind.
+"""The flex backend agrees with the fused one, leaves blocks out, and compiles once for each kind of call.
 
-FlexAttention cannot be compiled from functions that the tests' type checks are wrapped around, so everything is
-computed in a process without them, which prints what it found.
+FlexAttention does not compile functions with the type checks of these tests, so a process without the checks computes
+everything and prints the errors as JSON.
 """
 
 import json
@@ -16,7 +16,7 @@ from regard import Causal, Documents, Grid, Keep, Padding, ScaledDot, Softmax, W
 from regard.attention.backends import flex
 
 BLOCKS = 3 * flex.BLOCK - 47
-"""Keys: two blocks of FlexAttention and a part of a third."""
+"""A number of keys: two blocks of FlexAttention and a part of a third."""
 
 CALLS = {
     "no mask": {},
@@ -38,7 +38,7 @@ CALLS = {
 
 
 def measured() -> dict[str, list[float]]:
-    """For each call how far flex is from fused or tiled at most, and the largest number."""
+    """Return, for each call, the largest difference between flex and the default backend, and the largest number."""
     random = torch.Generator().manual_seed(5)
     query, key, value = (torch.randn(2, h, n, 8, generator=random) for h, n in ((4, 137), (2, BLOCKS), (2, BLOCKS)))
     found = {}
@@ -99,7 +99,7 @@ def test_the_blocks_that_are_left_out_hold_nothing(name):
 
 
 def listed(blocks, batch, head, row):
-    """The blocks of keys that are kept in part and as a whole for a block of queries."""
+    """Yield the key blocks that are kept in part, and those kept as a whole, for a block of queries."""
     for counts, numbers in (
         (blocks.kv_num_blocks, blocks.kv_indices),
         (blocks.full_kv_num_blocks, blocks.full_kv_indices),

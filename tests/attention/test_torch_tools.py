@@ -1,6 +1,6 @@
-"""torch's own tools take attention of every kind: compile, export, autocast, state_dict, deepcopy and to.
+"""PyTorch's tools work with every kind of attention: compile, export, autocast, state_dict, deepcopy and to.
 
-What is traced runs in another process, where no shapes are checked: the checks would be traced too.
+Compiling and exporting run in another process without the checks of shapes, which would be traced too.
 """
 
 import copy
@@ -38,20 +38,20 @@ every_module = pytest.mark.parametrize("name", MODULES)
 
 
 def case_of(stage, name):
-    """One kind among plain partners."""
+    """Return a call with one kind, and the default kinds of the other stages."""
     return built(PLAIN | {stage: name}, (5, 7), (6, 3), (2, 2, 2), 0)
 
 
 def tokens(length=17):
-    """Two texts."""
+    """Return the vectors of two texts."""
     return normal(2, length, D_MODEL).float()
 
 
-# What is traced: each function is run in the other process, under its name
+# Functions that the other process runs, by name
 
 
 def compiled(*kinds: tuple[str, str]) -> None:
-    """attend in one graph, forward and backward; several kinds as one program, which takes less than one for each."""
+    """Compile attend to one graph, forward and backward; several kinds compile faster in one program."""
     cases = [case_of(stage, name) for stage, name in kinds]
 
     def contexts(inputs):
@@ -76,13 +76,13 @@ def compiled(*kinds: tuple[str, str]) -> None:
 
 
 def groups(size: int = 8) -> list[list[tuple[str, str]]]:
-    """The kinds of each stage, some at a time."""
+    """Return the kinds of each stage in groups."""
     stages = [[kind for kind in KINDS if kind[0] == stage] for stage in ("score", "mask", "normalise")]
     return [kinds[start : start + size] for kinds in stages for start in range(0, len(kinds), size)]
 
 
 def outcomes_of_kinds() -> dict[str, str]:
-    """The error of each kind that does not compile; kinds are compiled alone where they fail together."""
+    """Return the error of each kind, empty if it compiles; the kinds of a group that fails are compiled one by one."""
     outcomes = {}
     for group in groups():
         together = error_of(compiled, *group)
@@ -94,7 +94,7 @@ def outcomes_of_kinds() -> dict[str, str]:
 
 
 def compiled_module(name: str) -> None:
-    """A layer in one graph; its pattern may be looked at afterwards."""
+    """Compile a layer to one graph whose pattern can be used afterwards."""
     module, x = MODULES[name](), tokens()
     there = torch.compile(module, backend="eager", fullgraph=True)(x, mask=Causal())
     here = module(x, mask=Causal())
@@ -105,7 +105,7 @@ def compiled_module(name: str) -> None:
 
 
 def compiled_without_a_backward_pass() -> None:
-    """Neither attend nor a layer breaks the graph under no_grad and inference_mode."""
+    """Compile attend and a layer without graph breaks under no_grad and inference_mode."""
     module, x = MODULES["MultiHeadAttention, Rotary"](), tokens()
     program = torch.compile(module, backend="eager", fullgraph=True)
 
@@ -127,7 +127,7 @@ def compiled_without_a_backward_pass() -> None:
 
 
 def compiled_for_any_length() -> None:
-    """One program serves all lengths from the first on."""
+    """Compile one program for all lengths."""
     module = MODULES["MultiHeadAttention, Rotary"]()
     made = []
 
@@ -142,7 +142,7 @@ def compiled_for_any_length() -> None:
 
 
 def compiled_to_machine_code() -> None:
-    """Inductor gives the same numbers, of a fused kind and of a tiled one."""
+    """Compile a fused and a tiled call with Inductor and compare gradients."""
 
     def both(x):
         return attend(x, x, x, mask=Causal()).context + attend(x, x, x, normalise=Sparsemax()).context
@@ -155,7 +155,7 @@ def compiled_to_machine_code() -> None:
 
 
 def compiled_backend_by_name() -> None:
-    """A program knows when another backend is asked for."""
+    """A compiled program follows use_backend."""
     program = torch.compile(lambda x: attend(x, x, x).backend, backend="eager")
     x = torch.ones(1, 1, 3, 4)
     assert program(x) == "fused"
@@ -165,7 +165,7 @@ def compiled_backend_by_name() -> None:
 
 
 class Output(nn.Module):
-    """A layer that gives its output alone: what is exported gives tensors."""
+    """A layer that returns its output alone, since an exported program returns tensors."""
 
     def __init__(self, module: nn.Module, mask: Callable[[torch.Tensor], Mask | None]) -> None:
         super().__init__()
@@ -185,7 +185,7 @@ EXPORTED_MASKS: dict[str, Callable[[torch.Tensor], Mask | None]] = {
 
 
 def exported(name: str, strict: str, masked: str) -> None:
-    """A layer as a program of its own; for any number of texts of any length, where its mask has none."""
+    """Export a layer, for any number of texts of any length unless its mask fixes the length."""
     layer = Output(MODULES[name]().eval(), EXPORTED_MASKS[masked])
     items, length = torch.export.Dim("items", max=64), torch.export.Dim("tokens", max=4096)
     dynamic = masked != "rows"
@@ -205,7 +205,7 @@ def exported(name: str, strict: str, masked: str) -> None:
 
 
 class Newest(nn.Module):
-    """What the newest token reads of all before it."""
+    """Attention of one query, the newest token, to all keys."""
 
     def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         """The context."""
@@ -213,7 +213,7 @@ class Newest(nn.Module):
 
 
 def exported_for_any_past() -> None:
-    """One query, which is known, and any number of keys, as where texts grow token by token."""
+    """Export attention of one query to any number of keys, as in incremental decoding."""
     past = {2: torch.export.Dim("keys", max=4096)}
     query = normal(2, 3, 1, 5)
     given = query, normal(2, 3, 11, 5), normal(2, 3, 11, 7)
@@ -224,21 +224,21 @@ def exported_for_any_past() -> None:
 
 
 class Biased(nn.Module):
-    """Attention with a tensor of numbers that are added to the scores, of so many tokens that they take blocks."""
+    """Attention with a bias tensor, over so many tokens that it runs in blocks."""
 
     def __init__(self) -> None:
         super().__init__()
         self.bias = normal(3, 300, 300)
 
     def forward(self, x: torch.Tensor, lengths: torch.Tensor, keep: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The contexts under a mask that is a rule, and under one that is a tensor."""
+        """Return the contexts under a mask that is a rule, and under a mask that is a tensor."""
         masks = Causal() & Padding(lengths), Keep(keep)
         rule, tensor = (attend(x, x, x, mask=mask, score=ScaledDot(bias=self.bias)).context for mask in masks)
         return rule, tensor
 
 
 def exported_for_any_batch() -> None:
-    """Any number of texts of a known length."""
+    """Export attention for any number of texts of a fixed length."""
     items = {0: torch.export.Dim("items", max=4096)}
     given = normal(2, 3, 300, 5), torch.tensor([300, 40]), normal(2, 1, 1, 300) > 0
     program = torch.export.export(Biased(), given, dynamic_shapes=(items,) * 3, strict=False).module()
@@ -248,7 +248,7 @@ def exported_for_any_batch() -> None:
 
 
 def exported_where_gradients_are_on() -> None:
-    """What a backward pass would compute again is no obstacle."""
+    """Export a layer that recomputes weights in the backward pass."""
     layer, given = Output(MODULES["MultiHeadAttention"](), lambda lengths: Causal()), (tokens(), torch.tensor([17, 5]))
     layer.module.normalise = Sparsemax()
     assert_close(torch.export.export(layer, given, strict=True).module()(*given), layer(*given))
@@ -276,7 +276,7 @@ TRACED: dict[str, tuple[Callable[..., None], list[tuple[str, ...]]]] = {
 
 @pytest.fixture(scope="module")
 def outcomes():
-    """What came of everything that is traced: nothing, or the error's text."""
+    """The error of everything that the other process compiles and exports; empty = no error."""
     here = Path(__file__).parent
     paths = os.pathsep.join([str(here), str(here.parent), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"JAXTYPING_DISABLE": "1", "PYTHONPATH": paths}
@@ -296,7 +296,7 @@ def test_it_can_be_traced(outcomes, tool, what):
 
 
 def trace_all() -> dict[str, dict[str, str]]:
-    """Run everything that is traced; the text of the error for each that fails."""
+    """Compile and export everything; return the error of each, empty = no error."""
     torch.set_num_threads(1)
     outcomes = {
         tool: {", ".join(what): error_of(check, *what) for what in cases} for tool, (check, cases) in TRACED.items()
@@ -305,11 +305,11 @@ def trace_all() -> dict[str, dict[str, str]]:
 
 
 def error_of(check: Callable[..., None], *what: object) -> str:
-    """The error that a check raises, or an empty text."""
+    """Return the error that a function raises, or an empty text."""
     torch._dynamo.reset()
     try:
         check(*what)
-    except Exception as error:  # whatever it is, the test shows it
+    except Exception as error:  # the test shows it, whatever it is
         return f"{type(error).__name__}: {error}"
     return ""
 

@@ -1,7 +1,7 @@
-"""The GPU's kernels against the same statistics in float64 through torch, over masks, scores, types and layouts.
+"""The GPU's kernels against statistics in float64 by PyTorch's operations, for many masks, scores, types and layouts.
 
-There need be no GPU: Triton runs its kernels as plain Python when TRITON_INTERPRET is set before it is imported, and
-compiles them for a GPU that is not there. Each of the two has a process of its own, which prints what it found.
+No GPU is needed: Triton interprets its kernels in Python if TRITON_INTERPRET is set before the import, and compiles
+them for a GPU that the machine has not. Each of the two runs in a process of its own, which prints the results as JSON.
 """
 
 import json
@@ -42,13 +42,13 @@ from regard.attention.statistics.torch.gather import gather_statistics
 from regard.attention.weights import blocks_of, context_of
 
 H, KEY_HEADS, Q, K, D = 2, 1, 19, 37, 7
-"""In tiles of 16: two of queries and three of keys, the last of each nearly empty."""
+"""Sizes of a call: two tiles of 16 queries and three of 16 keys, the last of each nearly empty."""
 
 STATISTICS = "entropy", "distance", "first", "own", "previous", "received", "pooled"
 
 
 def relative():
-    """T5's biases, far from 0; a few keys share the last bucket."""
+    """Return T5's relative biases with large random numbers; a few keys share the last bucket."""
     bias = RelativeBias(H, n_buckets=8, max_distance=11, offset=3)
     torch.nn.init.normal_(bias.by_bucket, generator=torch.Generator().manual_seed(2))
     return bias
@@ -125,11 +125,11 @@ WRONG = {
     "padding": Padding(PADDED + 1),
     "documents": Causal() & Documents(torch.arange(K) // 12),
 }
-"""Masks that are almost right, each for the call whose expectation it must not meet."""
+"""By the name of a call, a mask that differs from the call's in a few keys: its statistics must differ."""
 
 
 def inputs(items=1, dtype=torch.float32, key_heads=KEY_HEADS, queries=Q, keys=K, width=D):
-    """Vectors that are part of larger tensors, in which NaN follows the last token; one item of values serves all."""
+    """Yield query, key and value as parts of larger tensors in which NaN follows the last token; value has one item."""
     random = torch.Generator().manual_seed(5)
     value_width = width if width % 8 == 0 else width + 2
     for shape in ((items, queries, H, width), (items, keys, key_heads, width), (1, keys, key_heads, value_width)):
@@ -139,14 +139,14 @@ def inputs(items=1, dtype=torch.float32, key_heads=KEY_HEADS, queries=Q, keys=K,
 
 
 def split(call):
-    """What is attended to, how, and what is asked."""
+    """Return the tensors of a call, its score, mask and normaliser, and the statistics to compute."""
     sizes = {name: call[name] for name in ("items", "dtype", "key_heads", "queries", "keys", "width") if name in call}
     how = {name: call[name] for name in ("score", "mask", "normalise") if name in call}
     return list(inputs(**sizes)), how, call.get("ask", everything())
 
 
 def truth(call):
-    """Context and statistics in float64, through torch's operations; the bias as the input's type rounds it."""
+    """Return context and statistics in float64 by PyTorch's operations, with the bias rounded to the input's type."""
     vectors, how, ask = split(call)
     exact = attend(*(part.double() for part in vectors), **how).pattern
     exact = replace(exact.call, score=attend(*vectors, **how).pattern.score)
@@ -154,7 +154,7 @@ def truth(call):
 
 
 def seen_by(call):
-    """Context and statistics by the kernels."""
+    """Return context and statistics by the kernels."""
     vectors, how, ask = split(call)
     pattern = attend(*vectors, **how).pattern
     assert engine.unsupported_reason(pattern.call) is None, engine.unsupported_reason(pattern.call)
@@ -162,7 +162,7 @@ def seen_by(call):
 
 
 def errors(call, expected):
-    """How far each statistic is from the truth at most, beside its largest value."""
+    """Return the largest error and the largest value of each statistic."""
     (context, found), (exact_context, exact) = seen_by(call), expected
     pairs = {name: (getattr(found, name), getattr(exact, name)) for name in (*STATISTICS, "groups")}
     pairs |= {"context": (context, exact_context)}
@@ -177,7 +177,7 @@ def errors(call, expected):
 
 
 def mend_bfloat16():
-    """As a GPU has it: Triton 3.9's interpreter cuts it off instead of rounding, and multiplies its bits."""
+    """Make Triton 3.9's interpreter round to bfloat16 as a GPU does: it truncates, and multiplies the bits."""
     import triton.language as tl
     from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
@@ -196,7 +196,7 @@ def mend_bfloat16():
 
 
 def interpreted():
-    """Everything that the interpreted kernels are asked, and how far they are from the truth."""
+    """Return the errors of all calls by the interpreted kernels, and what the other tests need."""
     mend_bfloat16()
     call.tile_sizes = lambda width, half: (16, 16)
     found = {name: errors(how, truth(how)) for name, how in CALLS.items()}
@@ -210,7 +210,7 @@ def interpreted():
 
 
 def laws():
-    """Column sums and the map hold all weight of the queries that see anything; entropies are those of so many keys."""
+    """Return column sums, map and entropies of a call, and whether they repeat bit by bit and with other tiles."""
     _, found = seen_by(CALLS["causal behind"] | {"ask": everything("sum", top=None)})
     again = seen_by(CALLS["causal behind"] | {"ask": everything("sum", top=None)})[1]
     call.tile_sizes = lambda width, half: (32, 16)
@@ -226,7 +226,7 @@ def laws():
 
 
 def nans():
-    """Which numbers are NaN when a key, or a key that the mask bars, is."""
+    """Return which statistics are NaN if a key is NaN, and if a key that the mask bars is NaN."""
     query, key, value = (part.clone() for part in inputs(items=2))
     key[1, 0, 30] = math.nan
     _, found = engine.read(attend(query, key, value, mask=Causal()).pattern.call, everything("max"), contexts=True)
@@ -245,7 +245,7 @@ def nans():
 
 
 def forwards():
-    """Whether PyTorch's own log-sum-exp is taken where it can be, and not where it is another."""
+    """Return whether the kernels use PyTorch's log-sum-exp where it is right, and only there."""
     square, plain = (attend(*split(CALLS[name])[0], mask=Causal()).pattern for name in ("the same, causal", "full"))
     kind = torch.device("cpu"), torch.float32, 1, 8, True
 
@@ -292,7 +292,7 @@ def forwards():
 
 
 def told():
-    """What a long reading reports."""
+    """Return the calls of the progress callback in a pass of several steps."""
     done = []
     engine.WEIGHTS_AT_ONCE = Q * K
     engine.read(attend(*inputs(items=2)).pattern.call, Ask(), contexts=False, report=lambda n, of: done.append([n, of]))
@@ -300,7 +300,7 @@ def told():
 
 
 def chosen():
-    """Which engine a pattern and attend take when the one for a CPU cannot."""
+    """Return which engine a pattern and attend use if the CPU kernel is not available."""
     from regard.kernels import attention as kernel
 
     kernel.attention_function = lambda: None
@@ -316,11 +316,11 @@ install_import_hook("regard", "beartype.beartype")
 sys.argv.pop(0)
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-"""Runs a file with the checks of shapes and types that are on in these tests."""
+"""Runs a file with the checks of shapes and types, as these tests run."""
 
 
 def in_process(what, **environment):
-    """What a process of its own prints."""
+    """Run a function of this file in a process of its own and return what it prints."""
     if find_spec("triton") is None:
         pytest.skip("there is no Triton for this system")
     with tempfile.TemporaryDirectory() as cache:
@@ -400,13 +400,13 @@ def test_pattern_and_attend_take_it_where_the_cpu_cannot(found):
 
 
 def compiled_for_hopper():
-    """The sizes of what a Hopper GPU would run, for the kinds of number that the kernels know."""
+    """Compile the kernels for a Hopper GPU; return name, shared memory and program size of each."""
     from triton.backends.compiler import GPUTarget
     from triton.runtime import driver
     from triton.runtime.jit import JITFunction
 
     class Absent:
-        """As much of a GPU as compiling takes."""
+        """A driver without a GPU, with the functions that compiling needs."""
 
         def get_current_target(self):
             return GPUTarget("cuda", 90, 32)
@@ -445,12 +445,12 @@ def test_the_kernels_compile_for_a_gpu_and_fit_into_it():
         assert program_bytes > 0
 
 
-# What it leaves to others
+# Calls that the kernels do not support
 
 
 @pytest.fixture
 def anywhere(monkeypatch):
-    """As if kernels were interpreted, so that reasons beyond the device come up."""
+    """Take the kernels for interpreted, so that the reason is not the missing GPU."""
     monkeypatch.setattr(engine, "interpreted", lambda: True)
     monkeypatch.setattr(engine, "installed", lambda: True)
 
