@@ -1,4 +1,4 @@
-"""Writing files whole: a reader, or the next run after a power cut, sees the old file or the new one, never a part."""
+"""Atomic files: a reader, or the next run after a power cut, finds the old file or the new one, never a part."""
 
 import os
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ from secrets import token_hex
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """A name beside a file's own to write to; what was written takes the file's place once all of it is on the disk.
+    """Yield the name of a temporary file, which replaces the file at `path` once the block has written it to the disk.
 
-    Where anything fails, the file stays as it was, and nothing is left beside it. What is no file (a pipe, a terminal,
-    /dev/null) is written to itself.
+    If anything fails, the file stays as it was and the temporary file is removed. A path that is not a regular file (a
+    pipe, a terminal, /dev/null) is yielded itself.
 
     Raises:
         OSError: the file cannot be written.
@@ -20,7 +20,7 @@ def whole(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         yield path
         return
-    path = Path(os.path.realpath(path))  # what a link leads to is replaced, and not the link
+    path = Path(os.path.realpath(path))  # the target of a link is replaced, and not the link
     beside = path.with_name(f".{token_hex(8)}.writing")
     beside.touch(exist_ok=False)
     usual = beside.stat().st_mode
@@ -28,7 +28,7 @@ def whole(path: Path) -> Iterator[Path]:
         yield beside
         with beside.open("rb+") as file:
             os.fsync(file.fileno())
-        beside.chmod(path.stat().st_mode if path.exists() else usual)  # some write into a new file of their own
+        beside.chmod(path.stat().st_mode if path.exists() else usual)  # the block may have replaced the temporary file
         beside.replace(path)
         sync_folder(path.parent)
     finally:
@@ -36,7 +36,7 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a text (UTF-8) or bytes as a file, whole.
+    """Write a text (as UTF-8) or bytes to a file, completely or not at all.
 
     Raises:
         OSError: the file cannot be written.
@@ -46,10 +46,10 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Force the names in a folder to the disk, where the system has that notion."""
+    """Force the names in a folder to the disk, on systems that can."""
     if hasattr(os, "O_DIRECTORY"):
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            os.fsync(opened)
+            os.fsync(descriptor)
         finally:
-            os.close(opened)
+            os.close(descriptor)

@@ -1,18 +1,18 @@
-"""What regard raises where something it was given cannot be used, told from a bug by its kind; and words to say so."""
+"""The exception for input that cannot be used, and words for its messages."""
 
 from importlib import import_module
 from typing import Any
 
 
 class InputError(ValueError):
-    """A text, name, number or file that cannot be used; the message says what was given, what must hold, what to do.
+    """A text, name, number or file cannot be used; the message has the input, what must hold, and what to do.
 
     The command line prints the message as one line and exits with status 2.
     """
 
 
 def nearest(name: str, valid: list[str], n: int = 3) -> list[str]:
-    """The valid names most like a name that is not one, best first; the first ones where none is like it.
+    """Return the n valid names most similar to a name, best first; the first valid names if none is similar.
 
     >>> nearest("L3H12", ["L3H0", "L3H1", "L4H9"], n=1)
     ['L3H1']
@@ -23,7 +23,7 @@ def nearest(name: str, valid: list[str], n: int = 3) -> list[str]:
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things.
+    """Return a number with its noun in the singular or plural.
 
     >>> counted(1, "row"), counted(3000, "query")
     ('1 row', '3,000 queries')
@@ -33,30 +33,30 @@ def counted(count: int, noun: str) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Why a file could not be read or written, in the system's words if it has any.
+    """Return why a file could not be read or written, in the system's words if there are any.
 
     >>> reason(FileNotFoundError(2, "No such file or directory")), reason(EOFError("it ends too early"))
     ('no such file or directory', 'it ends too early')
     """
-    said = getattr(error, "strerror", None)
-    return said.lower() if said else str(error)
+    words = getattr(error, "strerror", None)
+    return words.lower() if words else str(error)
 
 
 def first_words(error: Exception) -> str:
-    """What an error says before it goes into detail, on one line.
+    """Return the first paragraph of an error's message, on one line.
 
     >>> first_words(ValueError("it takes one of:\\n(1) a tokenizer\\n(2) words\\n\\nSee the manual"))
     'it takes one of: (1) a tokenizer (2) words'
     """
-    said = " ".join(str(error).strip().split("\n\n")[0].split()).rstrip(".")
-    return said if said and isinstance(error, OSError | ValueError) else f"{type(error).__name__} {said}".strip()
+    words = " ".join(str(error).strip().split("\n\n")[0].split()).rstrip(".")
+    return words if words and isinstance(error, OSError | ValueError) else f"{type(error).__name__} {words}".strip()
 
 
 def needs(module: str, extra: str) -> Any:
-    """A module that comes with one of regard's extras, imported when it is used.
+    """Import a module that comes with one of regard's extras.
 
     Raises:
-        InputError: it is not installed.
+        InputError: the module is not installed.
 
     >>> needs("json", "translation").loads("[1]")
     [1]

@@ -132,12 +132,12 @@ from regard.training.settings.settings_file import read_config
 from regard.training.train import train
 
 torch.set_num_threads(1)
-source, target, folder, settings = map(Path, sys.argv[1:5])
+source, target, work, settings = map(Path, sys.argv[1:5])
 config = read_config(settings)
 os.fsync = lambda file: None  # its moments count; the disk's time does not
 calls = ("fsync", "mkdir", "rename", "replace", "unlink", "rmdir")
 
-def run(nth):
+def run(folder, nth):
     done = 0
     def counted(real):
         def call(*arguments, **named):
@@ -152,15 +152,17 @@ def run(nth):
     train(source, target, folder, config)
     os._exit(0)
 
-deaths, nth = 0, int(sys.argv[5])  # 0: nobody dies
-while True:
-    child = os.fork() or run(nth)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if status != 9:
-        break
-    deaths, nth = deaths + 1, nth + 4
-print(deaths, status)
-sys.exit(status)
+for name, nth in (("whole", 0), ("killed", 1)):  # 0: no process dies
+    deaths = 0
+    while True:
+        child = os.fork() or run(work / name, nth)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status != 9:
+            break
+        deaths, nth = deaths + 1, nth + 4
+    print(deaths)
+    if status:
+        sys.exit(status)
 """
 
 
@@ -169,15 +171,10 @@ def test_killed_again_and_again_at_all_kinds_of_moments(tmp_path, texts, quick):
     """Every life is killed at a later call that changes a name or forces a file, until one lives to the end."""
     settings = tmp_path / "settings.toml"
     settings.write_text(as_toml(quick(vocabulary={"bpe_dropout": 0.1}, r_drop=5.0)))
-    deaths = []
-    for name, first in (
-        ("whole", 0),
-        ("killed", 1),
-    ):  # in processes of the same kind: what ran before may change rounding
-        command = [sys.executable, "-c", TORTURE, *map(str, (*texts, tmp_path / name, settings, first))]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        deaths.append(int(done.stdout.split()[0]))
+    command = [sys.executable, "-c", TORTURE, *map(str, (*texts, tmp_path, settings))]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    deaths = [int(line) for line in done.stdout.splitlines()]
     assert deaths[0] == 0
     assert deaths[1] >= 10
     same(tmp_path / "whole", tmp_path / "killed")
