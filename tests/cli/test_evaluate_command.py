@@ -4,15 +4,9 @@ import json
 
 import pytest
 import sacrebleu
-import typer
-from typer.testing import CliRunner
+from cli_runner import invoke, refused
 
-from regard import InputError
-from regard.cli.evaluate import evaluate
 from regard.cli.text_lines import read_file_lines
-
-app = typer.Typer()
-app.command()(evaluate)
 
 FILES = {
     "test.de": "die Katze saß auf der Matte .\nzwei Hunde laufen über das Feld .\n",
@@ -32,14 +26,7 @@ def files(tmp_path, monkeypatch):
 
 
 def run(*arguments, text=None):
-    runner = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "80"})
-    return runner.invoke(app, list(arguments), input=text)
-
-
-def refusal(*arguments):
-    result = run(*arguments)
-    assert isinstance(result.exception, InputError), result.output
-    return str(result.exception)
+    return invoke("evaluate", *arguments, text=text)
 
 
 def test_scores_in_the_terminal(files):
@@ -168,18 +155,13 @@ def test_lines_are_kept_as_they_are(tmp_path):
     ],
 )
 def test_refusals(files, arguments, message):
-    assert refusal(*arguments) == message
+    assert refused("evaluate", *arguments) == message
     assert sorted(path.name for path in files.iterdir()) == sorted(FILES)
 
 
 def test_a_line_that_is_not_utf_8(files):
     (files / "latin.de").write_bytes(b"gut\nsa\xdf\n")
-    assert refusal("test.de", "latin.de") == (
+    assert refused("evaluate", "test.de", "latin.de") == (
         "latin.de, line 2: not UTF-8 (byte 0xDF at place 3); "
         "convert the file first, for instance with iconv -f LATIN1 -t UTF-8."
     )
-
-
-def test_help_has_an_example():
-    text = run("--help").stdout
-    assert "regard evaluate test.de system.de" in text

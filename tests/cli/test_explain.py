@@ -1,106 +1,65 @@
 """`regard explain` as a user meets it."""
 
 import json
-import os
 import subprocess
 import sys
 
 import pytest
-import typer
+from cli_runner import output, refused
 from rich.cells import cell_len
-from typer.testing import CliRunner
 
-from regard import InputError
 from regard.by_hand import examples
 from regard.by_hand.work_out import worked_example
-from regard.cli.explain import explain
 
 SNAKE = "The snake is very dangerous because it has a venom."
-APP = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
-APP.command()(explain)
 
-MISMATCH = "x = [[1, 0, 1], [0, 2, 0], [1, 1, 1]]\n" + "".join(
-    f"W_{letter} = [[1, 0, 1, 0], [1, 0, 0, 1], [0, 0, 1, 1], [0, 1, 1, 0]]\n" for letter in "qkv"
-)
+pytestmark = pytest.mark.usefixtures("minilm_once")
 
 
-@pytest.fixture
-def said(monkeypatch):
-    """said("--list") is what the verb prints, in 80 columns."""
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def run(*arguments):
-        done = CliRunner().invoke(APP, [str(argument) for argument in arguments], catch_exceptions=False)
-        assert done.exit_code == 0, done.output
-        return done.output
-
-    return run
+def explain(*arguments, **options):
+    return output("explain", *arguments, **options)
 
 
-@pytest.fixture
-def refused(monkeypatch):
-    """refused("--mask", "x") is the message that the verb refuses with."""
-
-    def run(*arguments):
-        with pytest.raises(InputError) as refusal:
-            CliRunner().invoke(APP, [str(argument) for argument in arguments], catch_exceptions=False)
-        return str(refusal.value)
-
-    return run
-
-
-def regard(*arguments, **environment):
-    """The whole command, as a program."""
-    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | environment
-    return subprocess.run(
-        [sys.executable, "-m", "regard.cli.main", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=environment | {"HF_HUB_OFFLINE": "1"},
-        check=False,
-    )
-
-
-def test_without_arguments_it_shows_self_attention(said):
-    text = said()
-    assert text == said("--example", "self-attention")
+def test_without_arguments_it_shows_self_attention():
+    text = explain()
+    assert text == explain("--example", "self-attention")
     assert "  x2  0.0009  0.9088  0.0903               x2  1.9991  7.8141  0.2735" in text
 
 
-def test_the_list_has_a_line_for_every_example(said):
-    lines = said("--list").splitlines()
+def test_the_list_has_a_line_for_every_example():
+    lines = explain("--list").splitlines()
     assert [line.split("  ")[0] for line in lines] == examples.names()
     assert lines[0] == "self-attention          Self-attention: three tokens look at each other"
 
 
 @pytest.mark.parametrize("name", examples.names())
-def test_every_example_is_shown(said, name):
-    text = said("--example", name)
+def test_every_example_is_shown(name):
+    text = explain("--example", name)
     for stage in worked_example(name).stages:
         assert f"{stage.name} = {stage.formula}" in text if stage.formula else stage.name in text
 
 
-def test_a_file_of_your_own(said, tmp_path):
+def test_a_file_of_your_own(tmp_path):
     path = tmp_path / "snakes.toml"
     path.write_text(
         'tokens = ["The", "snake", "it"]\nx = [[1, 0], [0, 2], [1, 1]]\n'
         "W_q = [[1, 0], [0, 1]]\nW_k = [[1, 0], [0, 1]]\nW_v = [[1, 0], [0, 1]]\n"
     )
-    text = said(path, "--token", "it", "--temperature", "0.5", "--mask", "causal", "--digits", "2")
+    text = explain(path, "--token", "it", "--temperature", "0.5", "--mask", "causal", "--digits", "2")
     assert text.startswith("snakes\n")
     assert "tempered = masked / 0.5, the temperature" in text
     assert "  ▸ it     0.11   0.45  0.45" in text
     assert text.splitlines()[-1] == "it looks most at snake 0.446, it 0.446, The 0.108"
 
 
-def test_temperature_0_and_a_mask_on_an_example(said):
-    text = said("--temperature", "0", "--mask", "causal")
+def test_temperature_0_and_a_mask_on_an_example():
+    text = explain("--temperature", "0", "--mask", "causal")
     assert "weights = all on the largest of masked" in text
     assert "−∞" in text
 
 
-def test_a_head_of_a_model(said):
-    text = said("--text", SNAKE, "--head", "L3H1", "--token", "it")
+def test_a_head_of_a_model():
+    text = explain("--text", SNAKE, "--head", "L3H1", "--token", "it")
     assert text.startswith("MiniLM · L3H1\n")
     assert "  x\n  13 tokens × 384\n" in text
     assert "  Q = x W_q + b_q\n  13 tokens × 32\n" in text
@@ -108,21 +67,21 @@ def test_a_head_of_a_model(said):
     assert all(len(line) <= 80 for line in text.splitlines())
 
 
-def test_a_text_that_is_too_long_is_refused_or_cut(said, refused):
+def test_a_text_that_is_too_long_is_refused_or_cut():
     text = "The snake has a venom. " * 100
-    assert refused("--text", text) == (
+    assert refused("explain", "--text", text) == (
         "the text is 602 tokens long and the model reads at most 512; shorten it, or read only its beginning with "
         "--truncate (truncate=True)."
     )
-    shown = said("--text", text, "--truncate", "--head", "L3H1", "--token", "venom:7")
+    shown = explain("--text", text, "--truncate", "--head", "L3H1", "--token", "venom:7")
     assert "  512 tokens × 512 tokens\n" in shown
     assert len(shown.splitlines()) < 300
     assert all(cell_len(line) <= 80 for line in shown.splitlines())
 
 
-def test_json_has_every_stage(said, tmp_path):
+def test_json_has_every_stage(tmp_path):
     path = tmp_path / "all.json"
-    text = said("--json", path)
+    text = explain("--json", path)
     assert text.endswith(f"\n\nwrote {path}\n")
     stages = {stage["name"]: stage["matrix"] for stage in json.loads(path.read_text())["stages"]}
     assert stages == {stage.name: stage.matrix.tolist() for stage in worked_example("self-attention").stages}
@@ -156,28 +115,15 @@ def test_json_has_every_stage(said, tmp_path):
          "cannot write /nowhere/all.json: there is no folder /nowhere; make it first or name another file."),
     ],
 )  # fmt: skip
-def test_what_cannot_be_used_is_refused(refused, arguments, message):
-    assert refused(*arguments) == message
-
-
-def test_the_command_says_no_in_one_line_with_status_2_and_leaves_no_file(tmp_path):
-    path = tmp_path / "broken.toml"
-    path.write_text(MISMATCH)
-    done = regard("explain", path, "--json", tmp_path / "all.json")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "regard: W_q is 4 x 4, but x is 3 x 3: W_q must have 3 rows, one for each number of a token's embedding "
-        "(3 x 4 would fit).\n"
-    )
-    assert list(tmp_path.iterdir()) == [path]
+def test_what_cannot_be_used_is_refused(arguments, message):
+    assert refused("explain", *arguments) == message
 
 
 def test_a_pipe_gets_plain_text_and_is_wider():
-    done = regard("explain")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "\x1b" not in done.stdout
-    assert "scores = products / √d_k, d_k = 3    weights = softmax(scores), row by row" in done.stdout
-    assert all(line == line.rstrip() for line in done.stdout.splitlines())
+    text = explain(columns=None)
+    assert "\x1b" not in text
+    assert "scores = products / √d_k, d_k = 3    weights = softmax(scores), row by row" in text
+    assert all(line == line.rstrip() for line in text.splitlines())
 
 
 def test_the_list_and_the_help_load_nothing_heavy():
@@ -189,14 +135,13 @@ def test_the_list_and_the_help_load_nothing_heavy():
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_help_shows_examples_and_the_file_format(said):
-    text = said("--help")
-    assert "   regard explain --example multi-head " in text
+def test_help_shows_the_file_format():
+    text = explain("--help")
     assert 'mask = "causal"' in text
     assert "W_q = [[1, 0], [0, 1]]" in text
 
 
-def test_numbers_to_standard_output_and_nothing_else(said, tmp_path):
-    alone = said("--json", "-")
-    said("--json", tmp_path / "a.json")
+def test_numbers_to_standard_output_and_nothing_else(tmp_path):
+    alone = explain("--json", "-")
+    explain("--json", tmp_path / "a.json")
     assert alone == (tmp_path / "a.json").read_text()

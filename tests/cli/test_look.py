@@ -3,66 +3,60 @@
 import json
 
 import pytest
+from cli_runner import output, refused
 from torch.testing import assert_close
-from typer.testing import CliRunner
-
-from regard import InputError
-from regard.cli.main import app
 
 SNAKE = "The snake is very dangerous because it has a venom."
 
+pytestmark = pytest.mark.usefixtures("minilm_once")
+
 
 def look(*arguments, text=None):
-    return CliRunner(env={"NO_COLOR": "1", "COLUMNS": "80"}).invoke(app, ["look", *arguments], input=text)
+    return output("look", *arguments, text=text)
 
 
-def refusal(*arguments):
-    result = look(*arguments)
-    assert isinstance(result.exception, InputError), result.output
-    return str(result.exception)
+def test_the_snake_from_standard_input():
+    text = look("-", "--token", "it", "--head", "L3H1", text=SNAKE + "\n")
+    assert "6 layers × 12 heads · 13 tokens" in text
+    assert "snake  0.674" in text
 
 
-def test_the_snake():
-    result = look(SNAKE, "--token", "it", "--head", "L3H1")
-    assert result.exit_code == 0
-    assert "snake  0.674" in result.stdout
-
-
-def test_a_text_from_standard_input():
-    assert "6 layers × 12 heads · 13 tokens" in look("-", text=SNAKE + "\n").stdout
+def test_a_text_on_standard_input_that_is_not_utf_8():
+    assert refused("look", "-", text=b"gut\ncaf\xe9") == (
+        "standard input, line 2: not UTF-8 (byte 0xE9 at place 4); convert the file first, for instance with "
+        "iconv -f LATIN1 -t UTF-8."
+    )
 
 
 def test_korean_and_markup():
-    result = look("뱀은 <script>alert(1)</script> 위험하다.", "--token", "script")
-    assert result.exit_code == 0
-    assert "<script>alert(1)</script>" in result.stdout
-    assert "('script' occurs twice; this is script:1)" in result.stdout
+    text = look("뱀은 <script>alert(1)</script> 위험하다.", "--token", "script")
+    assert "<script>alert(1)</script>" in text
+    assert "('script' occurs twice; this is script:1)" in text
 
 
 def test_all_files(tmp_path):
     paths = {ending: tmp_path / f"snake.{ending}" for ending in ("html", "png", "svg", "pdf", "json")}
     options = [word for ending, path in paths.items() for word in (f"--{ending}", str(path))]
-    result = look(SNAKE, "--token", "it", *options)
-    assert result.exit_code == 0, result.exception
-    assert [line for line in result.stdout.splitlines() if line.startswith("wrote")] == [
-        f"wrote {p}" for p in paths.values()
-    ]
+    text = look("It is a snake.", "--token", "it", *options)
+    assert [line for line in text.splitlines() if line.startswith("wrote")] == [f"wrote {p}" for p in paths.values()]
     starts = {"html": b"<!doctype html>", "png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF", "json": b"{"}
     assert all(path.read_bytes().lower().startswith(starts[ending].lower()) for ending, path in paths.items())
 
 
-@pytest.mark.parametrize("options", [(), ("--layer", "3")])
-def test_every_heads_pattern_as_a_picture(tmp_path, options):
-    path = tmp_path / "heads.png"
-    result = look(SNAKE, *options, "--heads", str(path))
-    assert result.exit_code == 0, result.exception
-    assert result.stdout.endswith(f"\nwrote {path}\n")
-    assert path.read_bytes().startswith(b"\x89PNG")
+def test_every_heads_pattern_as_a_picture(tmp_path):
+    sizes = []
+    for options in ((), ("--layer", "3")):
+        path = tmp_path / f"heads{len(options)}.png"
+        assert look("a snake", *options, "--heads", path).endswith(f"\nwrote {path}\n")
+        picture = path.read_bytes()
+        assert picture.startswith(b"\x89PNG")
+        sizes.append((picture[16:20], picture[20:24]))
+    assert sizes[0] != sizes[1]
 
 
 def test_json_has_every_weight(tmp_path, snake):
     path = tmp_path / "snake.json"
-    look(SNAKE, "--token", "it", "--head", "L3H1", "--json", str(path))
+    look(SNAKE, "--token", "it", "--head", "L3H1", "--json", path)
     document = json.loads(path.read_text())
     assert document["focus"]["token"] == "it"
     assert document["queries"] == [token.text for token in snake.tokens]
@@ -71,15 +65,16 @@ def test_json_has_every_weight(tmp_path, snake):
     assert document["focus"]["weights"][2] == pytest.approx(0.674, abs=5e-4)
 
 
-@pytest.mark.parametrize(("options", "n_heads"), [((), 72), (("--layer", "2"), 12)])
-def test_json_of_all_heads_or_of_a_layer(tmp_path, options, n_heads):
-    look(SNAKE, *options, "--json", str(tmp_path / "a.json"))
-    assert len(json.loads((tmp_path / "a.json").read_text())["weights"]) == n_heads
+def test_json_of_all_heads_or_of_a_layer_and_nothing_else_on_standard_output(tmp_path):
+    html = tmp_path / "a.html"
+    assert len(json.loads(look("a snake", "--json", "-", "--html", html))["weights"]) == 72
+    assert html.is_file()
+    assert len(json.loads(look("a snake", "--json", "-", "--layer", "2"))["weights"]) == 12
 
 
 def test_too_many_weights_for_json(tmp_path, monkeypatch):
     monkeypatch.setattr("regard.views.trace_json.MAX_WEIGHTS", 1000)
-    assert refusal(SNAKE, "--json", str(tmp_path / "a.json")) == (
+    assert refused("look", SNAKE, "--json", tmp_path / "a.json") == (
         "72 heads have 12,168 weights, more than the 1,000 that one JSON file takes; "
         "choose one head with --head or the heads of one layer with --layer."
     )
@@ -87,7 +82,7 @@ def test_too_many_weights_for_json(tmp_path, monkeypatch):
 
 
 def test_truncate():
-    assert "512 tokens" in look("snake " * 600, "--truncate").stdout
+    assert "512 tokens" in look("snake " * 600, "--truncate")
 
 
 @pytest.mark.parametrize(
@@ -123,12 +118,5 @@ def test_truncate():
 )
 def test_refusals(arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert refusal(*arguments) == message
+    assert refused("look", *arguments) == message
     assert list(tmp_path.iterdir()) == []
-
-
-def test_weights_to_standard_output_and_nothing_else(tmp_path):
-    result = look(SNAKE, "--head", "L3H1", "--json", "-", "--html", str(tmp_path / "a.html"))
-    record = json.loads(result.stdout)
-    assert list(record["weights"]) == ["L3H1"]
-    assert (tmp_path / "a.html").is_file()

@@ -1,27 +1,97 @@
-"""The command line as a user meets it: help, version, and one line for bad input."""
+"""The whole command: its version, its help, and how it ends: with what status, with what line."""
 
+import io
 import os
-import re
 import signal
 import subprocess
 import sys
-import time
 from importlib.metadata import version
 from pathlib import Path
 
-import psutil
 import pytest
+from cli_runner import output
+
+from regard.cli.main import limit_thread_spinning, main
 
 COMMAND = [sys.executable, "-m", "regard.cli.main"]
 
+EXAMPLES = {
+    "look": "regard look - --model openai-community/gpt2 --layer 5 < letter.txt",
+    "explain": "regard explain --example multi-head",
+    "train": "regard train train.en train.ko --out en-ko",
+    "translate": "regard translate en-fr --n-best 3 --beam 8 < book.en",
+    "evaluate": "regard evaluate test.de system.de",
+    "export": "regard export en-ko --to ctranslate2 --out en-ko-ct2",
+    "sample": "regard sample --source en --target ko --pairs 20000 --seed 7 --out numbers",
+    "demo": "regard demo --out ~/attention",
+}
 
-def run(*arguments, **options):
-    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "HF_HUB_OFFLINE": "1"}
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, env=environment, **options)
+
+@pytest.fixture
+def run_main(monkeypatch, capsys):
+    """run_main("look", "") runs the whole command, and gives its exit status, output and errors."""
+
+    def run(*arguments):
+        monkeypatch.setenv("NO_COLOR", "1")
+        monkeypatch.setattr(sys, "argv", ["regard", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        printed = capsys.readouterr()
+        return stop.value.code, printed.out, printed.err
+
+    return run
 
 
 def test_version():
-    assert run("--version").stdout == f"regard {version('regard')}\n"
+    assert output("--version") == f"regard {version('regard')}\n"
+
+
+def test_help_names_every_verb():
+    text = output("--help")
+    assert all(verb in text for verb in EXAMPLES)
+
+
+@pytest.mark.parametrize("verb", EXAMPLES)
+def test_every_verb_has_help_with_an_example(verb):
+    assert f"   {EXAMPLES[verb]}" in output(verb, "--help", columns=100)
+
+
+@pytest.mark.parametrize(
+    ("variables", "count"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)]
+)
+def test_waiting_threads_sleep_soon_unless_the_user_chose_otherwise(variables, count, monkeypatch):
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.setenv(name, "")  # so that it is as before after the test
+        monkeypatch.delenv(name)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    limit_thread_spinning()
+    assert os.environ.get("GOMP_SPINCOUNT") == count
+
+
+def test_threads_are_told_to_sleep_before_torch_is_loaded():
+    program = (
+        "import os, sys\nfrom regard.cli.main import main\nassert 'torch' not in sys.modules\n"
+        "sys.argv = ['regard', '--version']\ntry:\n    main()\nfinally:\n    print(os.environ['GOMP_SPINCOUNT'])"
+    )
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    }
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert done.stdout.splitlines()[1] == "1000"
+
+
+def test_bad_input_is_one_line_and_status_2_and_leaves_no_file(run_main, tmp_path):
+    assert run_main("look", "") == (2, "", "regard: the text is empty; give at least one word to look at.\n")
+    numbers = "x = [[1, 0, 1]]\nW_q = [[1], [0]]\nW_k = [[1], [0], [1]]\nW_v = [[1], [0], [1]]\n"
+    (tmp_path / "broken.toml").write_text(numbers)
+    status, printed, error = run_main("explain", tmp_path / "broken.toml", "--json", tmp_path / "all.json")
+    assert (status, printed) == (2, "")
+    assert error == (
+        "regard: W_q is 2 x 1, but x is 1 x 3: W_q must have 3 rows, one for each number of a token's embedding "
+        "(3 x 1 would fit).\n"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["broken.toml"]
 
 
 def test_a_reader_that_stops_early_is_no_error():
@@ -33,90 +103,29 @@ def test_a_reader_that_stops_early_is_no_error():
     assert (done.returncode, done.stderr) == (1, "")
 
 
-SPINS = """
-import os, sys
-from regard.cli.main import main
-assert "torch" not in sys.modules  # which reads it once
-sys.argv = ["regard", "--version"]
-try:
-    main()
-finally:
-    print(os.environ.get("GOMP_SPINCOUNT"))
-"""
-
-
-@pytest.mark.parametrize(
-    ("given", "spins"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")]
-)
-def test_waiting_threads_give_their_cores_away_unless_told_otherwise(given, spins):
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
-    }
-    done = subprocess.run([sys.executable, "-c", SPINS], capture_output=True, text=True, env=environment | given)
-    assert done.stdout.splitlines()[1] == spins
-
-
-def test_help_names_every_verb():
-    text = run("--help").stdout
-    assert all(verb in text for verb in ("look", "explain", "demo"))
-
-
-@pytest.mark.parametrize("verb", ["look", "explain", "demo"])
-def test_every_verb_has_help_with_an_example(verb):
-    done = run(verb, "--help")
-    assert done.returncode == 0
-    assert f"      regard {verb}" in done.stdout or f"   regard {verb}" in done.stdout
-
-
-def test_bad_input_is_one_line_and_status_2():
-    done = run("look", "")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "regard: the text is empty; give at least one word to look at.\n"
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
-@pytest.mark.parametrize("verb", [["explain"], ["look", "it is"], ["--version"]])
-def test_an_output_that_takes_no_more_is_told_in_a_line(verb):
+@pytest.mark.parametrize("arguments", [["explain"], ["--version"]])
+def test_an_output_that_cannot_be_written_is_told_in_a_line(arguments, run_main, monkeypatch):
+    """The whole message comes at once: while the verb prints, or when the command ends."""
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run([*COMMAND, *verb], stdout=full, stderr=subprocess.PIPE, text=True)
-    assert (done.returncode, done.stderr) == (2, "regard: cannot write the output: no space left on device.\n")
+        monkeypatch.setattr(sys, "stdout", full)
+        status, _, error = run_main(*arguments)
+    assert (status, error) == (2, "regard: cannot write the output: no space left on device.\n")
 
 
-def test_an_output_without_the_letters_is_told_in_a_line():
-    environment = os.environ | {"PYTHONIOENCODING": "latin-1", "NO_COLOR": "1"}
-    done = subprocess.run([*COMMAND, "explain"], capture_output=True, env=environment)
-    assert done.returncode == 2
-    assert re.fullmatch(
-        r"regard: the output is in latin-1, which has no '.*'; set PYTHONUTF8=1, or another locale, for UTF-8.\n",
-        done.stderr.decode(),
+def test_an_output_without_the_letters_is_told_in_a_line(run_main, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="latin-1"))
+    status, _, error = run_main("explain")
+    assert status == 2
+    assert error == (
+        "regard: the output is in latin-1, which has no '─'; set PYTHONUTF8=1, or another locale, for UTF-8.\n"
     )
 
 
-def test_a_text_on_standard_input_that_is_not_utf_8():
-    done = subprocess.run([*COMMAND, "look", "-"], input=b"gut\ncaf\xe9", capture_output=True)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.decode() == (
-        "regard: standard input, line 2: not UTF-8 (byte 0xE9 at place 4); convert the file first, for instance with "
-        "iconv -f LATIN1 -t UTF-8.\n"
-    )
-
-
-def wait_until_idle(program):
-    """Until a program, once it has begun to work, waits for its input: it takes no more time of a processor."""
-    process, before = psutil.Process(program.pid), -1.0
-    while (used := sum(process.cpu_times()[:2])) != before or used < 0.05:
-        before = used
-        time.sleep(1)
-        assert program.poll() is None
-
-
-def test_ctrl_c_stops_cleanly(tmp_path):
-    """The signal comes while the verb waits for its text."""
-    program = subprocess.Popen(
-        [*COMMAND, "look", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
-    )
-    wait_until_idle(program)
-    program.send_signal(signal.SIGINT)
-    _, said = program.communicate(timeout=60)
-    assert (program.returncode, said) == (130, "regard: stopped\n")
+def test_ctrl_c_stops_cleanly(run_main, monkeypatch, tmp_path):
+    """The signal comes while the verb reads its text."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("regard.cli.look.read_stdin", lambda: signal.raise_signal(signal.SIGINT))
+    status, _, error = run_main("look", "-")
+    assert (status, error.strip()) == (130, "regard: stopped")
     assert list(tmp_path.iterdir()) == []

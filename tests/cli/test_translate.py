@@ -8,16 +8,11 @@ from io import BytesIO
 from itertools import chain
 
 import pytest
-import torch
-from typer.testing import CliRunner
+from cli_runner import invoke, output, refused
 
 from regard import InputError
-from regard.cli.main import app
 from regard.cli.text_lines import FIRST_BYTES, available_lines, read_lines
 from regard.text.parallel import LONGEST_LINE
-from regard.text.vocabulary import EOS, Vocabulary
-from regard.transformer.config import TransformerConfig
-from regard.transformer.model import Transformer
 from regard.translation.search.beam import Beam
 from regard.translation.search.greedy import Greedy
 from regard.translation.search.sampling import Sample
@@ -27,44 +22,30 @@ LINES = ["the cat sat", "", "a dog ran to the cat", "no dog", "   ", "the mat"]
 TEXT = "".join(f"{line}\n" for line in LINES)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    source = Vocabulary.train(["the cat sat on a mat", "a dog ran to no cat"] * 9, 37)
-    target = Vocabulary.train(["die katze saß auf der matte", "ein hund lief zu einer katze"] * 9, 41)
-    torch.manual_seed(0)
-    config = TransformerConfig(
-        n_source_tokens=len(source), n_target_tokens=len(target), d_model=16, n_heads=2, d_ff=32, n_layers=2,
-        max_tokens=31,
-    )  # fmt: skip
-    model = Transformer(config).eval()
-    with torch.no_grad():
-        model.decoder.to_logits.bias[EOS] = 2.0  # so that its texts end
-    translator = Translator(model=model, source_vocabulary=source, target_vocabulary=target)
-    return translator.save(tmp_path_factory.mktemp("folders") / "en-de")
+@pytest.fixture
+def folder(translator_folder, translator, monkeypatch):
+    """The trained translator's folder, which is not read again at each call."""
+    load = Translator.load
+
+    def load_once(folder, device=None):
+        return translator if (folder, device) == (translator_folder, "cpu") else load(folder, device)
+
+    monkeypatch.setattr(Translator, "load", load_once)
+    return translator_folder
 
 
-@pytest.fixture(scope="module")
-def translator(folder):
-    return Translator.load(folder, "cpu")
-
-
-def translate(folder, *arguments, text):
-    data = text if isinstance(text, bytes) else text.encode()
-    runner = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "80"})
-    return runner.invoke(app, ["translate", str(folder), "--device", "cpu", *map(str, arguments)], input=data)
+def arguments_for(folder, *arguments):
+    return "translate", folder, "--device", "cpu", *arguments
 
 
 def lines(folder, *arguments, text=TEXT):
-    result = translate(folder, *arguments, text=text)
-    assert result.exit_code == 0, result.exception
-    assert result.stdout.endswith("\n") or not result.stdout
-    return result.stdout.split("\n")[:-1]
+    printed = output(*arguments_for(folder, *arguments), text=text)
+    assert printed.endswith("\n") or not printed
+    return printed.split("\n")[:-1]
 
 
 def refusal(folder, *arguments, text="the cat\n"):
-    result = translate(folder, *arguments, text=text)
-    assert isinstance(result.exception, InputError), result.output
-    return str(result.exception)
+    return refused(*arguments_for(folder, *arguments), text=text)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +211,7 @@ def test_prefixes(folder, tmp_path):
 
 
 def test_remarks_name_the_line(folder):
-    result = translate(folder, "--truncate", text="the cat\nthe ẞ 漢\n" + "no " * 40 + "\n")
+    result = invoke(*arguments_for(folder, "--truncate"), text="the cat\nthe ẞ 漢\n" + "no " * 40 + "\n")
     assert result.exit_code == 0
     remarks = result.stderr.split("\n")
     assert "line 2: the translator does not know 'ẞ', '漢'" in remarks
@@ -245,7 +226,7 @@ def test_a_line_that_is_too_long_or_no_text(folder):
         " pieces and the translator reads at most 30; "
         "divide it, or read only its beginning with --truncate (truncate=True)."
     )
-    result = translate(folder, text=b"the cat\nno dog\n\nca\xff\n")
+    result = invoke(*arguments_for(folder), text=b"the cat\nno dog\n\nca\xff\n")
     assert len(result.stdout.split("\n")) == 4  # the lines before it have been translated
     assert str(result.exception) == (
         "standard input, line 4: not UTF-8 (byte 0xFF at place 3); "
@@ -312,32 +293,20 @@ def test_a_reader_that_stops_is_no_error(folder):
     run.stderr.close()
 
 
-def looked(folder, *arguments, verb="look"):
-    runner = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "100"})
-    return runner.invoke(app, [verb, *map(str, arguments), "--model", str(folder)])
-
-
-def test_look_shows_a_translators_own_translation(folder, translator, tmp_path):
-    result = looked(folder, "the cat", "--json", tmp_path / "a.json")
-    assert result.exit_code == 0, result.exception
+def test_look_shows_a_translators_own_translation(translator_folder, translator, tmp_path):
+    folder = translator_folder
+    printed = output("look", "the cat", "--json", tmp_path / "a.json", "--model", folder)
     (one,) = translator.translate(["the cat"])
-    assert f"{folder.name} · " in result.stdout
+    assert f"{folder.name} · " in printed
     assert json.loads((tmp_path / "a.json").read_text())["target_text"] == one.text
 
 
-def test_look_shows_a_translator_a_translation_that_is_given(folder, translator, tmp_path):
-    result = looked(folder, "the cat", "--target", "ein hund", "--json", tmp_path / "a.json")
-    assert result.exit_code == 0, result.exception
-    record = json.loads((tmp_path / "a.json").read_text())
-    assert record["target_text"] == "ein hund"
-    assert isinstance(looked(folder, " ").exception, InputError)
-
-
 def test_explain_works_out_a_head_of_a_translator(folder):
-    asked = "--target", "ein hund", "--head", "cross L1H0", "--json", "-"
-    result = looked(folder, "--text", "the cat", *asked, verb="explain")
-    assert result.exit_code == 0, result.exception
-    record, seen = json.loads(result.stdout), json.loads(looked(folder, "the cat", *asked).stdout)
-    assert (record["title"], record["queries"]) == (f"{folder.name} · cross L1H0", seen["queries"])
-    weights = next(stage for stage in record["stages"] if stage["name"] == "weights")["matrix"]
+    options = "--target", "ein hund", "--head", "cross L1H0", "--json", "-", "--model", folder
+    worked = json.loads(output("explain", "--text", "the cat", *options))
+    seen = json.loads(output("look", "the cat", *options))
+    assert seen["target_text"] == "ein hund"
+    assert (worked["title"], worked["queries"]) == (f"{folder.name} · cross L1H0", seen["queries"])
+    weights = next(stage for stage in worked["stages"] if stage["name"] == "weights")["matrix"]
     assert weights == [pytest.approx(row, abs=2e-6) for row in seen["weights"]["L1H0"]]
+    assert refused("look", " ", "--model", folder) == "the text is empty; give at least one word to look at."

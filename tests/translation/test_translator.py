@@ -30,8 +30,7 @@ def test_batches_change_nothing_and_order_is_kept(translator, search):
     together = translator.translate(TEXTS, search=search)
     assert [one.source for one in together] == TEXTS
     same(together, translator.translate(TEXTS, search=search, batch_tokens=1))
-    alone = [translator.translate([text], search=search, first=n)[0] for n, text in enumerate(TEXTS, 1)]
-    same(together, alone)
+    same(together[5:], translator.translate(TEXTS[5:], search=search, first=6))
 
 
 def test_a_text_without_a_word_has_an_empty_translation(translator):
@@ -230,7 +229,7 @@ def test_another_layer_on_request(translator):
     assert str(error.value) == "layer=3 does not exist; the model has 3 layers, counted from 0."
 
 
-def test_the_trace_of_a_translation(translator, tmp_path, capsys):
+def test_the_trace_of_a_translation(translator, capsys):
     (one,) = translator.translate(TEXTS[:1])
     trace = one.trace
     assert trace.kinds == ("encoder", "decoder", "cross")
@@ -242,8 +241,6 @@ def test_the_trace_of_a_translation(translator, tmp_path, capsys):
     assert trace.check().max_error < 1e-5
     trace.show(head="cross L1H0")
     assert "cross" in capsys.readouterr().out
-    assert trace.html(tmp_path / "a.html", head="cross L1H0").stat().st_size > 1000
-    assert trace.figure(tmp_path / "a.png", head="cross L1H0").stat().st_size > 1000
 
 
 def test_a_record_is_json_and_has_it_all(translator):

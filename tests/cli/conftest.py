@@ -1,0 +1,18 @@
+"""The default model loaded once for all tests of the command line."""
+
+import pytest
+
+from regard.tracing import loading
+from regard.tracing.loading import LoadedModel
+
+
+@pytest.fixture
+def minilm_once(monkeypatch: pytest.MonkeyPatch, minilm: LoadedModel) -> None:
+    """The default model is not loaded again at each call."""
+    load = loading.load
+
+    def load_once(name: str | None = None) -> LoadedModel:
+        return minilm if name is None else load(name)
+
+    for module in ("tracing.loading", "by_hand.model_head"):
+        monkeypatch.setattr(f"regard.{module}.load", load_once)
