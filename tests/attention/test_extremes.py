@@ -8,27 +8,37 @@ from dataclasses import replace
 
 import pytest
 import torch
-from kinds import EVERY, NORMALISERS, Case, built, normal
+from kinds import NORMALISERS, STAGES, Case, built, normal, products
 from torch.testing import assert_close
 
 from regard import Distance, attend
 from regard.attention.backends.reference import reference
 
 PLAIN = {"score": "ScaledDot", "mask": "none", "normalise": "Softmax", "positions": "none"}
-KINDS = [(stage, name) for stage, name in EVERY if stage != "positions"]
 HALF = [torch.float16, torch.bfloat16]
 
-every_kind = pytest.mark.parametrize(("stage", "name"), KINDS, ids=lambda word: word)
+
+def each(*stages, without=()):
+    """Try a test on every kind of these stages, each among plain partners."""
+    kinds = [(stage, name) for stage in stages for name in STAGES[stage] if not name.startswith(without)]
+    return pytest.mark.parametrize(
+        "names", [PLAIN | {stage: name} for stage, name in kinds], ids=[f"{stage}-{name}" for stage, name in kinds]
+    )
 
 
-def case_of(
-    stage, name, dtype=torch.float32, sizes=(3, 7), heads=(6, 3), batch=(2, 2, 2), query=1.0, key=1.0, value=1.0
-):
-    """One kind among plain partners, its numbers made larger or smaller and rounded to a type."""
-    case = built(PLAIN | {stage: name}, sizes, heads, batch, 0)
-    case = replace(case, query=(query * case.query).to(dtype), key=(key * case.key).to(dtype))
-    case = replace(case, value=(value * case.value).to(dtype))
-    return replace(case, score=case.score.of_type(case.query))  # a bias is taken in the type of the query
+def in_products(test):
+    """Try a test on products in which every kind comes once."""
+    cases = products(test.__name__)
+    return pytest.mark.parametrize("names", cases, ids=lambda names: " × ".join(names.values()))(test)
+
+
+def case_of(names, dtype=torch.float32, sizes=(3, 7), heads=(6, 3), batch=(2, 2, 2), query=1.0, key=1.0):
+    """The named kinds, with queries and keys made larger or smaller and all numbers rounded to a type."""
+    case = built(names, sizes, heads, batch, 0)
+    case = replace(
+        case, query=(query * case.query).to(dtype), key=(key * case.key).to(dtype), value=case.value.to(dtype)
+    )
+    return replace(case, score=case.score.of_type(case.query))  # a bias is rounded to the type of the query
 
 
 def wide(case: Case) -> Case:
@@ -53,52 +63,45 @@ def right(case):
 # Numbers
 
 
-@every_kind
-@pytest.mark.parametrize("size", [1e4, 1e-40])
-def test_large_and_tiny_scores(stage, name, size):
-    right(case_of(stage, name, query=size))
+@each("score", "normalise")
+def test_large_and_tiny_scores_and_half_types(names):
+    for dtype, size in ((torch.float32, 1e4), (torch.float32, 1e-40), (torch.float16, 1e4), (torch.bfloat16, 1.0)):
+        right(case_of(names, dtype, query=size))
 
 
-@every_kind
-@pytest.mark.parametrize("dtype", HALF)
-@pytest.mark.parametrize("size", [1.0, 1e4])
-def test_half_types(stage, name, dtype, size):
-    right(case_of(stage, name, dtype, query=size))
+@each("mask")
+def test_masks_of_large_scores_in_half_types(names):
+    for dtype in HALF:
+        right(case_of(names, dtype, query=1e4))
 
 
-@every_kind
-@pytest.mark.parametrize("dtype", HALF)
-def test_values_at_the_limit_of_a_half_type(stage, name, dtype):
-    limit = torch.finfo(dtype).max
-    case = case_of(stage, name, dtype)
-    share = 1.0 if NORMALISERS[case.names["normalise"]].sum in ("1", "at most 1") else 1 / 50
-    case = replace(case, value=torch.full_like(case.value, share * limit))
-    right(case)
+@each("score", "mask", "normalise")
+def test_values_at_the_limit_of_a_half_type(names):
+    for dtype in HALF:
+        case = case_of(names, dtype)
+        share = 1.0 if NORMALISERS[names["normalise"]].sum in ("1", "at most 1") else 1 / 50
+        right(replace(case, value=torch.full_like(case.value, share * torch.finfo(dtype).max)))
 
 
-@every_kind
-@pytest.mark.parametrize(("dtype", "limit"), [(torch.float16, 65504.0), (torch.bfloat16, 1e17), (torch.float32, 1e17)])
-def test_queries_and_keys_at_the_limit_of_a_type_give_all_weight_to_the_largest(stage, name, dtype, limit):
-    case = case_of(stage, name, dtype)
-    case = replace(case, query=limit * (case.query / 4).clamp(-1, 1), key=limit * (case.key / 4).clamp(-1, 1))
-    found, truth = case.attend(), wide(case).attend()
-    assert_close(found.pattern.dense().double(), truth.pattern.dense(), rtol=0, atol=1e-4)
-    digit = torch.finfo(dtype).eps
-    assert_close(found.context.double(), truth.context, rtol=9 * digit, atol=9 * digit)
+@each("score", "normalise")
+def test_queries_and_keys_at_the_limit_of_a_type_give_all_weight_to_the_largest(names):
+    for dtype, limit in ((torch.float16, 65504.0), (torch.bfloat16, 1e17), (torch.float32, 1e17)):
+        case = case_of(names, dtype)
+        case = replace(case, query=limit * (case.query / 4).clamp(-1, 1), key=limit * (case.key / 4).clamp(-1, 1))
+        found, truth = case.attend(), wide(case).attend()
+        assert_close(found.pattern.dense().double(), truth.pattern.dense(), rtol=0, atol=1e-4)
+        digit = torch.finfo(dtype).eps
+        assert_close(found.context.double(), truth.context, rtol=9 * digit, atol=9 * digit)
 
 
-@pytest.mark.parametrize(
-    ("stage", "name"),
-    [kind for kind in KINDS if not kind[1].startswith(("Additive", "Concat", "LocationAware"))],  # tanh makes ∞ 1
-    ids=lambda word: word,
-)
-def test_scores_past_the_largest_number_are_right_or_show_that_they_are_not_numbers(stage, name):
-    case = case_of(stage, name, query=1e38, key=1e38)
+@each("score", "normalise", without=("Additive", "Concat", "LocationAware"))  # whose tanh is 1 at ∞
+def test_scores_past_the_largest_number_are_right_or_show_that_they_are_not_numbers(names):
+    case = case_of(names, query=1e38, key=1e38)
     found, truth = case.attend(), wide(case).attend()
     for here, there in ((found.context, truth.context), (found.pattern.dense(), truth.pattern.dense())):
-        told = here.isfinite()
-        assert_close(here.double()[told], there[told], rtol=1e-4, atol=1e-4)
-    assert name.startswith(("Cosine", "Location")) or not found.context.isfinite().all()
+        finite = here.isfinite()
+        assert_close(here.double()[finite], there[finite], rtol=1e-4, atol=1e-4)
+    assert names["score"].startswith(("Cosine", "Location")) or not found.context.isfinite().all()
 
 
 def test_a_masked_key_of_another_size_leaves_distances_their_digits():
@@ -112,7 +115,7 @@ def test_a_masked_key_of_another_size_leaves_distances_their_digits():
 
 def test_the_plain_formula_at_the_limits_is_the_loops():
     for query, key in ((1e4, 1.0), (1e-40, 1.0), (1e17, 1e17)):
-        case = case_of("mask", "Keep", query=query, key=key)
+        case = case_of(PLAIN | {"mask": "Keep"}, query=query, key=key)
         context, weights = reference(case.query, case.key, case.value, keep=case.keep)
         seen = case.attend()
         assert_close(seen.context.double(), context, rtol=1e-2, atol=1e-2)
@@ -122,34 +125,37 @@ def test_the_plain_formula_at_the_limits_is_the_loops():
 # Sizes
 
 
-@every_kind
-@pytest.mark.parametrize("sizes", [(3, 1), (1, 1)])
-def test_one_key(stage, name, sizes):
-    right(case_of(stage, name, sizes=sizes))
+@each("score", "mask", "normalise")
+def test_one_key(names):
+    right(case_of(names, sizes=(3, 1)))
 
 
-@every_kind
-def test_65_536_keys(stage, name):
-    right(case_of(stage, name, sizes=(2, 65_536), heads=(1, 1), batch=(1, 1, 1)))
+def test_one_query_and_one_key():
+    right(case_of(PLAIN, sizes=(1, 1)))
 
 
-@pytest.mark.parametrize("sizes", [(3, 0), (0, 7), (0, 0)])
-@every_kind
-def test_no_keys_and_no_queries(stage, name, sizes):
-    if name in ("Global", "Either") and sizes[1] == 0:
-        with pytest.raises(ValueError) as raised:
-            case_of(stage, name, sizes=sizes).attend()
-        assert str(raised.value) == (
-            "Global was given position 0, but there are 0 keys; positions count from 0, so they must be below 0."
-        )
-    else:
-        empty(case_of(stage, name, sizes=sizes))
+@each("score", "mask", "normalise")
+def test_65_536_keys(names):
+    right(case_of(names, sizes=(1, 65_536), heads=(1, 1), batch=(1, 1, 1)))
 
 
-@pytest.mark.parametrize("batch", [(0, 0, 0), (1, 0, 0), (0, 1, 0)])
-@every_kind
-def test_no_items(stage, name, batch):
-    empty(case_of(stage, name, batch=batch))
+@in_products
+def test_no_keys_and_no_queries(names):
+    for sizes in ((3, 0), (0, 7), (0, 0)):
+        if names["mask"] in ("Global", "Either") and sizes[1] == 0:
+            with pytest.raises(ValueError) as raised:
+                case_of(names, sizes=sizes).attend()
+            assert str(raised.value) == (
+                "Global was given position 0, but there are 0 keys; positions count from 0, so they must be below 0."
+            )
+        else:
+            empty(case_of(names, sizes=sizes))
+
+
+@in_products
+def test_no_items(names):
+    for batch in ((0, 0, 0), (1, 0, 0), (0, 1, 0)):
+        empty(case_of(names, batch=batch))
 
 
 def empty(case):
@@ -185,9 +191,9 @@ def test_vectors_of_one_number(normal):
 # Layouts
 
 
-@every_kind
-def test_strided_tensors_are_read_as_they_stand(stage, name):
-    case = case_of(stage, name)
+@in_products
+def test_strided_tensors_are_read_as_they_stand(names):
+    case = case_of(names)
 
     def strided(tensor):
         batch, heads, tokens, width = tensor.shape
@@ -199,9 +205,9 @@ def test_strided_tensors_are_read_as_they_stand(stage, name):
     alike(there, case)
 
 
-@every_kind
-def test_expanded_tensors_are_read_as_if_they_were_written_out(stage, name):
-    case = case_of(stage, name)
+@in_products
+def test_expanded_tensors_are_read_as_if_they_were_written_out(names):
+    case = case_of(names)
     query = case.query[:, :1].expand_as(case.query)
     key, value = case.key[:, :, :1].expand_as(case.key), case.value[:1, :1, :1].expand_as(case.value)
     there = replace(case, query=query, key=key, value=value)

@@ -32,6 +32,11 @@ from regard.attention.backends.choose import BACKENDS
 PLAIN = {"score": "ScaledDot", "mask": "none", "normalise": "Softmax", "positions": "none"}
 
 
+def title(names):
+    """The names of a product in one line."""
+    return " × ".join(names.values())
+
+
 def law(fits: Callable[[Kind], bool] = lambda kind: True, stages: tuple[str, ...] = tuple(STAGES)):
     """Try a law on products of kinds that it holds for, each kind at least once."""
 
@@ -43,7 +48,7 @@ def law(fits: Callable[[Kind], bool] = lambda kind: True, stages: tuple[str, ...
 
         tried.__name__ = test.__name__
         cases = products(test.__name__, fits, stages)
-        return pytest.mark.parametrize("names", cases, ids=lambda names: " × ".join(names.values()))(tried)
+        return pytest.mark.parametrize("names", cases, ids=title)(tried)
 
     return decorate
 
@@ -246,8 +251,8 @@ def test_the_size_of_a_block_does_not_show(case, number):
         same(cut.pattern.apply(case.value), whole.context, case)
 
 
-@pytest.mark.parametrize("names", products("threads"), ids=lambda names: " × ".join(names.values()))
-def test_the_number_of_threads_does_not_show(names):
+@pytest.mark.parametrize("names", products("threads", stages=("positions",)), ids=title)
+def test_the_number_of_threads_does_not_show(names):  # that of the compiled pass: statistics/test_engine.py
     case = built(names | {"positions": "none"}, (67, 131), (3, 1), (2, 2, 2), 0)  # enough weights for two threads
     one = case.attend()
     torch.set_num_threads(2)
