@@ -1,4 +1,4 @@
-"""Learned positions: a trained vector for each position, added to its token.
+"""Learned positions: a trained vector for each position, which is added to the token there.
 
 Source: Gehring et al. 2017, section 3.1.
 """
@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 
 class LearnedPositions(nn.Module):
-    """A learned vector for each position, which is added to its token.
+    """A learned vector for each position, which is added to the token there.
 
     Args:
-        max_tokens: the longest text; beyond it nothing has been learned.
+        max_tokens: the longest text; positions beyond it have no vector.
 
     Raises:
         ValueError: a max_tokens or d_model below 1; a text that is longer than max_tokens.
@@ -34,11 +34,11 @@ class LearnedPositions(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Small numbers, as BERT and GPT-2 start with (Devlin et al. 2019's code: standard deviation 0.02)."""
+        """Draw small vectors as BERT and GPT-2 do (code of Devlin et al. 2019: standard deviation 0.02)."""
         nn.init.normal_(self.by_position, std=0.02)
 
     def forward(self, n_tokens: int, first: int = 0) -> Float[Tensor, "tokens d_model"]:
-        """The vectors of n_tokens positions.
+        """Return the vectors of consecutive positions.
 
         Args:
             first: the position of the first token, as after a cache of earlier ones.
@@ -53,5 +53,5 @@ class LearnedPositions(nn.Module):
         return self.by_position[first : first + n_tokens]
 
     def extra_repr(self) -> str:
-        """Sizes."""
+        """Return the sizes."""
         return f"max_tokens={self.max_tokens}, d_model={self.d_model}"

@@ -1,9 +1,11 @@
-"""Stretches: how rotary positions trained on short texts are made to read longer ones, by turning more slowly.
+"""RoPE scaling: lower frequencies let rotary positions that were trained on short texts read longer ones.
 
-    Interpolate     every pair slower by the same factor                              Chen et al. 2023, equation 4
-    LargerBase      the fast pairs hardly slower, the slowest by the whole factor     "NTK-aware": Peng et al. 2024, 3.1
-    Yarn            fast pairs as they are, slow ones by the factor, a ramp between   Peng et al. 2024, section 3.2-3.4
-    LlamaStretch    the same with a ramp in the wave length                           Llama 3.1's code
+    Interpolate     all frequencies divided by the factor                          Chen et al. 2023, equation 4
+    LargerBase      the highest frequency kept, the lowest divided by the factor   "NTK-aware": Peng et al. 2024, 3.1
+    Yarn            high ones kept, low ones divided, a ramp over the pairs        Peng et al. 2024, sections 3.2 to 3.4
+    LlamaStretch    high ones kept, low ones divided, a ramp over the frequency    Llama 3.1's code
+
+A frequency is the angle in radians by which a pair of numbers is rotated from one position to the next.
 
 Source: Chen et al. 2023, "Extending Context Window of Large Language Models via Positional Interpolation"; Peng et al.
 2024, "YaRN".
@@ -19,15 +21,15 @@ from torch import Tensor
 
 from regard.attention.representation import describe
 
-Speeds = Float[Tensor, " pairs"]
+Frequencies = Float[Tensor, " pairs"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Stretch(ABC):
-    """What becomes of the speeds at which the pairs of a rotary embedding turn.
+    """A scaling of the frequencies of rotary positions.
 
     Args:
-        factor: how many times longer than those of the training the texts may be.
+        factor: how many times longer than in training the texts may be.
 
     Raises:
         ValueError: a factor below 1.
@@ -42,12 +44,12 @@ class Stretch(ABC):
             )
 
     @abstractmethod
-    def __call__(self, speeds: Speeds, base: float) -> Speeds:
-        """The speeds, fastest first, once they are stretched."""
+    def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
+        """Return the scaled frequencies, the highest first."""
 
     @property
     def size(self) -> float:
-        """What the turned vectors are multiplied by."""
+        """The factor that rotated vectors are multiplied by."""
         return 1.0
 
     def __repr__(self) -> str:
@@ -56,42 +58,44 @@ class Stretch(ABC):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Interpolate(Stretch):
-    """Linear interpolation: positions are divided by the factor, so a longer text has the angles of a shorter one.
+    """Linear interpolation: positions are divided by the factor, so that a longer text has the angles of a shorter one.
 
         angle of pair p at position m = m / factor · base^(-2p / d_rotary)
 
     Source: Chen et al. 2023, equation 4.
     """
 
-    def __call__(self, speeds: Speeds, base: float) -> Speeds:
-        """Every speed divided by the factor."""
-        return speeds / self.factor
+    def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
+        """Return every frequency divided by the factor."""
+        return frequencies / self.factor
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LargerBase(Stretch):
-    """NTK-aware interpolation: a larger base, by which the slowest pair is slowed by the factor and the fastest not.
+    """NTK-aware interpolation: a larger base, which divides the lowest frequency by the factor and keeps the highest.
 
         base' = base · factor^(d_rotary / (d_rotary - 2))
 
     Source: Peng et al. 2024, section 3.1.
     """
 
-    def __call__(self, speeds: Speeds, base: float) -> Speeds:
-        """Pair p slowed by factor^(p / (pairs - 1))."""
-        return speeds * self.factor ** -(torch.arange(len(speeds)).to(speeds) / max(1, len(speeds) - 1))
+    def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
+        """Return the frequency of pair p divided by factor^(p / (pairs - 1))."""
+        pairs = torch.arange(len(frequencies)).to(frequencies)
+        return frequencies * self.factor ** -(pairs / max(1, len(pairs) - 1))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Yarn(Stretch):
-    """NTK-by-parts: pairs that turn often within a text keep their speed, those that turn seldom are slowed.
+    """NTK-by-parts: pairs with many rotations within a text keep their frequency, pairs with few have it divided.
 
-        share kept = 1 for pairs of more than `fast` turns in max_tokens, 0 below `slow`, a line between, pair by pair
-        vectors are made larger by 0.1 · log(factor) + 1
+        frequency' = share · frequency + (1 - share) · frequency / factor
+        share      = 1 for pairs with over `fast` rotations in max_tokens, 0 below `slow`, linear in the pair between
+        vectors are multiplied by 0.1 · log(factor) + 1
 
     Args:
-        max_tokens: the longest text of the training.
-        fast, slow: how many turns within max_tokens make a pair fast or slow.
+        max_tokens: the longest text in training.
+        fast, slow: rotations within max_tokens from which a pair keeps its frequency, and to which it is divided.
 
     Raises:
         ValueError: a factor below 1; bounds that leave no ramp.
@@ -107,31 +111,31 @@ class Yarn(Stretch):
         Stretch.__post_init__(self)
         check_ramp(self, self.max_tokens, self.fast, self.slow)
 
-    def __call__(self, speeds: Speeds, base: float) -> Speeds:
-        """Each speed between itself and itself divided by the factor."""
-        d_rotary = 2 * len(speeds)
+    def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
+        """Return each frequency, weighted with itself divided by the factor."""
+        d_rotary = 2 * len(frequencies)
         bounds = [
-            d_rotary * math.log(self.max_tokens / (2 * math.pi * turns)) / (2 * math.log(base))
-            for turns in (self.fast, self.slow)
+            d_rotary * math.log(self.max_tokens / (2 * math.pi * rotations)) / (2 * math.log(base))
+            for rotations in (self.fast, self.slow)
         ]
         low, high = max(math.floor(bounds[0]), 0), min(math.ceil(bounds[1]), d_rotary - 1)
-        high_above = high if high > low else low + 0.001  # a step where the ramp has no width
-        kept = 1 - ((torch.arange(len(speeds)).to(speeds) - low) / (high_above - low)).clamp(0, 1)
-        return speeds * kept + speeds / self.factor * (1 - kept)
+        high_above = high if high > low else low + 0.001  # a ramp without width is a step
+        share = 1 - ((torch.arange(len(frequencies)).to(frequencies) - low) / (high_above - low)).clamp(0, 1)
+        return frequencies * share + frequencies / self.factor * (1 - share)
 
     @property
     def size(self) -> float:
-        """Larger vectors make larger scores, which keeps attention as sharp as it was over shorter texts."""
+        """The factor of the vectors: larger scores keep attention as sharp as it was over shorter texts."""
         return 0.1 * math.log(self.factor) + 1
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LlamaStretch(Stretch):
-    """Llama 3.1's: as `Yarn`, but the line between fast and slow goes by the turns themselves, and no vector grows.
+    """Llama 3.1's scaling: as `Yarn`, but the ramp is linear in the rotations of a pair, and vectors keep their length.
 
     Args:
-        max_tokens: the longest text of the training.
-        fast, slow: how many turns within max_tokens make a pair fast or slow.
+        max_tokens: the longest text in training.
+        fast, slow: rotations within max_tokens from which a pair keeps its frequency, and to which it is divided.
 
     Raises:
         ValueError: a factor below 1; bounds that leave no ramp.
@@ -147,17 +151,17 @@ class LlamaStretch(Stretch):
         Stretch.__post_init__(self)
         check_ramp(self, self.max_tokens, self.fast, self.slow)
 
-    def __call__(self, speeds: Speeds, base: float) -> Speeds:
-        """Each speed between itself and itself divided by the factor."""
-        turns = self.max_tokens * speeds / (2 * math.pi)
-        kept = ((turns - self.slow) / (self.fast - self.slow)).clamp(0, 1)
-        return speeds * kept + speeds / self.factor * (1 - kept)
+    def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
+        """Return each frequency, weighted with itself divided by the factor."""
+        rotations = self.max_tokens * frequencies / (2 * math.pi)
+        share = ((rotations - self.slow) / (self.fast - self.slow)).clamp(0, 1)
+        return frequencies * share + frequencies / self.factor * (1 - share)
 
 
-def check_ramp(stretch: Stretch, max_tokens: int, fast: float, slow: float) -> None:
-    """Refuse bounds that leave no ramp between fast and slow pairs."""
+def check_ramp(scaling: Stretch, max_tokens: int, fast: float, slow: float) -> None:
+    """Raise ValueError unless there is a ramp between fast and slow pairs."""
     if max_tokens < 1 or not 0 < slow < fast:
         raise ValueError(
-            f"{type(stretch).__name__} was given max_tokens={max_tokens}, fast={fast}, slow={slow}; "
+            f"{type(scaling).__name__} was given max_tokens={max_tokens}, fast={fast}, slow={slow}; "
             "max_tokens must be at least 1 and 0 < slow < fast."
         )

@@ -20,20 +20,20 @@ Pairing = Literal["halves", "neighbours"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rotary:
-    """Turn each pair of a vector's numbers by an angle that grows with its position.
+    """Rotate each pair of a vector's numbers by an angle that grows with the vector's position.
 
-    The product of a turned query and a turned key then depends on how far apart they are, not on where they stand.
+    The product of a rotated query and a rotated key then depends on their distance, not on their positions.
 
         angle of pair p at position m = m · base^(-2p / d_rotary)
 
-    Angles are computed in float32 or better, and a vector of a half type is rounded once, when it has been turned.
+    Angles are computed in float32 or better, and a vector of a half type is rounded once, after the rotation.
 
     Args:
-        base: how slowly the slowest pair turns.
+        base: a larger one makes the last pairs rotate more slowly.
         pairing: "halves" pairs number p with number p + d_rotary / 2, as the checkpoints of Llama and GPT-NeoX;
             "neighbours" pairs 2p with 2p + 1, as the paper and GPT-J.
-        d_rotary: only the first so many numbers turn, the others stay as they are; None = all.
-        stretch: how a model trained on short texts reads longer ones: `Interpolate`, `Yarn`, …; None = not at all.
+        d_rotary: how many of the first numbers are rotated, the others staying as they are; None = all.
+        stretch: RoPE scaling for texts longer than in training, such as `Interpolate` or `Yarn`; None = none.
 
     Raises:
         ValueError: an unknown pairing; an odd width, which has no pairs; a d_rotary wider than the vectors.
@@ -63,7 +63,7 @@ class Rotary:
     def __call__(
         self, vectors: Float[Tensor, "batch heads tokens d_head"], positions: Int[Tensor, " tokens"]
     ) -> Float[Tensor, "batch heads tokens d_head"]:
-        """The vectors, each turned to its position."""
+        """Return the vectors, each rotated by its position."""
         d_head = vectors.shape[-1]
         d_rotary = d_head if self.d_rotary is None else self.d_rotary
         if d_rotary > d_head:
@@ -74,34 +74,34 @@ class Rotary:
             )
         wide = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
         cos, sin = self.cos_and_sin(positions, d_rotary, wide)
-        turned = turn(wide[..., :d_rotary], cos, sin, self.pairing)
-        return torch.cat([turned.to(vectors), vectors[..., d_rotary:]], dim=-1)
+        rotated = rotate(wide[..., :d_rotary], cos, sin, self.pairing)
+        return torch.cat([rotated.to(vectors), vectors[..., d_rotary:]], dim=-1)
 
     def cos_and_sin(
         self, positions: Int[Tensor, " tokens"], d_rotary: int, like: Tensor
     ) -> tuple[Float[Tensor, "tokens pairs"], Float[Tensor, "tokens pairs"]]:
-        """Of the angle by which each pair of a vector turns, times the stretch's size."""
-        angles = positions[:, None].to(like) * self.speeds(d_rotary).to(like)
+        """Return cosine and sine of the angle of each pair, times the factor of the scaling."""
+        angles = positions[:, None].to(like) * self.frequencies(d_rotary).to(like)
         size = 1.0 if self.stretch is None else self.stretch.size
         return angles.cos() * size, angles.sin() * size
 
-    def speeds(self, d_rotary: int) -> Float[Tensor, " pairs"]:
-        """By how much each pair turns from one position to the next, in float64."""
-        speeds = self.base ** -(torch.arange(0, d_rotary, 2, dtype=torch.float64) / d_rotary)
-        return speeds if self.stretch is None else self.stretch(speeds, self.base)
+    def frequencies(self, d_rotary: int) -> Float[Tensor, " pairs"]:
+        """Return the angle of each pair from one position to the next, in float64."""
+        frequencies = self.base ** -(torch.arange(0, d_rotary, 2, dtype=torch.float64) / d_rotary)
+        return frequencies if self.stretch is None else self.stretch(frequencies, self.base)
 
     def __repr__(self) -> str:
         return describe(self)
 
 
-def turn(
+def rotate(
     vectors: Float[Tensor, "batch heads tokens d"],
     cos: Float[Tensor, "tokens pairs"],
     sin: Float[Tensor, "tokens pairs"],
     pairing: Pairing,
 ) -> Float[Tensor, "batch heads tokens d"]:
-    """Turn every pair (a, b) to (a cos - b sin, b cos + a sin)."""
+    """Return every pair (a, b) as (a cos - b sin, b cos + a sin)."""
     axes = "(pair p)" if pairing == "halves" else "(p pair)"
     first, second = rearrange(vectors, f"batch heads tokens {axes} -> pair batch heads tokens p", pair=2)
-    turned = torch.stack([first * cos - second * sin, second * cos + first * sin])
-    return rearrange(turned, f"pair batch heads tokens p -> batch heads tokens {axes}")
+    rotated = torch.stack([first * cos - second * sin, second * cos + first * sin])
+    return rearrange(rotated, f"pair batch heads tokens p -> batch heads tokens {axes}")

@@ -1,10 +1,11 @@
-"""Multi-head attention against torch's module, transformers' rotary positions, and the articles' shapes."""
+"""Multi-head attention: against torch's module and the articles' shapes, with a cache, and whose parameters it has."""
 
 import copy
 import math
 
 import pytest
 import torch
+from refusals import refusal
 from torch import nn
 from torch.func import functional_call
 from torch.testing import assert_close
@@ -80,23 +81,6 @@ def test_grouped_heads_equal_keys_and_values_repeated(normal):
         into.load_state_dict({"weight": weight, "bias": kept.bias.view(2, 4).repeat_interleave(3, dim=0).reshape(24)})
     assert_close(read.output, full(x).output)
     assert_close(read.pattern.dense(), full(x).pattern.dense())
-
-
-def test_rotary_equals_llamas(normal):
-    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
-
-    query, key = normal(2, 3, 7, 10), normal(2, 3, 7, 10)
-    angles = torch.arange(7)[:, None] * 10_000.0 ** -(torch.arange(0, 10, 2) / 10)
-    both = torch.cat([angles, angles], dim=-1)[None]
-    expected = apply_rotary_pos_emb(query, key, both.cos(), both.sin())
-    turned = Rotary()(query, torch.arange(7)), Rotary()(key, torch.arange(7))
-    assert_close(turned, expected)
-
-
-def test_rotary_scores_depend_on_the_distance_alone(normal):
-    query, key = normal(1, 1, 1, 8).double(), normal(1, 1, 1, 8).double()
-    at = lambda vector, position: Rotary()(vector, torch.tensor([position]))  # noqa: E731
-    assert_close((at(query, 11) * at(key, 4)).sum(), (at(query, 107) * at(key, 100)).sum(), rtol=1e-5, atol=1e-5)
 
 
 def test_with_rotary_the_last_tokens_alone_read_as_they_do_among_all(normal):
@@ -193,9 +177,8 @@ def test_it_introduces_itself():
     assert module.extra_repr() == given
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
+def test_refusals(unhooked):
+    cases = [
         (
             lambda: MultiHeadAttention(d_model=512, n_heads=7),
             "d_model=512 does not split evenly into n_heads=7; "
@@ -231,27 +214,15 @@ def test_it_introduces_itself():
             lambda: LatentAttention(8, 2, d_latent=3, d_rotary=2)(torch.zeros(3, 5, 6)),
             "x has shape [3, 5, 6]; this LatentAttention takes [batch tokens 8].",
         ),
-    ],
-)
-def test_refusals(unhooked, call, message):
-    with pytest.raises(ValueError) as refusal:
-        call()
-    assert str(refusal.value) == message
-
-
-def test_positions_that_turn_nothing_are_refused(unhooked):
-    with pytest.raises(TypeError) as refusal:
-        MultiHeadAttention(8, 2, positions=sinusoidal)
-    assert str(refusal.value) == (
+    ]
+    assert [refusal(ValueError, call) for call, _ in cases] == [message for _, message in cases]
+    assert refusal(TypeError, lambda: MultiHeadAttention(8, 2, positions=sinusoidal)) == (
         "positions is a function; it takes an object such as Rotary(), which turns queries and keys. Vectors that are "
         "added to tokens (LearnedPositions, sinusoidal) are added before this layer."
     )
-
-
-def test_another_module_than_torchs_attention_is_refused(unhooked):
-    with pytest.raises(TypeError) as refusal:
-        MultiHeadAttention.from_torch(nn.Linear(2, 2))
-    assert str(refusal.value) == "from_torch takes an nn.MultiheadAttention; got a Linear."
+    assert refusal(TypeError, MultiHeadAttention.from_torch, nn.Linear(2, 2)) == (
+        "from_torch takes an nn.MultiheadAttention; got a Linear."
+    )
 
 
 def test_parameters_within_its_parts_are_its_own(normal):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from refusals import refusal
 from torch.testing import assert_close
 
 from regard import Alibi, Causal, Keep, LatentAttention, Padding, ScaledDot, Softmax, attend
@@ -126,11 +127,9 @@ def test_sizes_that_are_not_given_are_derived():
 
 
 def test_refusals():
-    with pytest.raises(ValueError) as refusal:
-        LatentAttention(10, 3, d_latent=5, d_rotary=2)
-    assert str(refusal.value) == (
+    assert refusal(ValueError, lambda: LatentAttention(10, 3, d_latent=5, d_rotary=2)) == (
         "d_model=10 does not split evenly into n_heads=3; give the width of a head's keys as d_key."
     )
-    with pytest.raises(ValueError) as refusal:
-        LatentAttention(12, 3, d_latent=5, d_rotary=3)
-    assert str(refusal.value) == "d_rotary=3 numbers cannot be turned in pairs; it must be even and at least 2."
+    assert refusal(ValueError, lambda: LatentAttention(12, 3, d_latent=5, d_rotary=3)) == (
+        "d_rotary=3 numbers cannot be turned in pairs; it must be even and at least 2."
+    )

@@ -1,0 +1,63 @@
+"""Sinusoidal positions: against Marian's and a loop over the paper's equation, and laws."""
+
+import math
+from typing import get_args
+
+import pytest
+import torch
+from refusals import refusal
+from torch.testing import assert_close
+
+from regard import sinusoidal
+from regard.attention.positions.sinusoidal import WaveOrder
+
+
+@pytest.mark.parametrize("d_model", [14, 13, 1])
+def test_sines_first_are_marians(d_model):
+    from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
+
+    expected = MarianSinusoidalPositionalEmbedding(101, d_model).create_weight()
+    assert_close(sinusoidal(101, d_model, order="sines first"), expected)
+
+
+@pytest.mark.parametrize("d_model", [14, 13, 1])
+def test_interleaved_waves_are_those_of_the_paper(d_model):
+    found = sinusoidal(7, d_model, first=1009)
+    for token in range(7):
+        for number in range(d_model):
+            angle = (1009 + token) / 10_000 ** (2 * (number // 2) / d_model)
+            assert abs(float(found[token, number]) - (math.cos if number % 2 else math.sin)(angle)) < 1e-6
+
+
+@pytest.mark.parametrize("order", get_args(WaveOrder))
+def test_waves_go_on_where_they_were(order):
+    assert torch.equal(sinusoidal(11, 6, order=order)[4:], sinusoidal(7, 6, first=4, order=order))
+    assert sinusoidal(0, 6, order=order).shape == (0, 6)
+
+
+def test_the_orders_differ_only_in_the_order_of_the_numbers():
+    both = sinusoidal(11, 7), sinusoidal(11, 7, order="sines first")
+    assert torch.equal(both[0][:, [0, 2, 4, 6, 1, 3, 5]], both[1])
+
+
+def test_the_product_of_two_waves_depends_on_the_distance_alone():
+    waves = sinusoidal(101, 14).double()
+    assert_close(waves[11] @ waves[4], waves[98] @ waves[91], rtol=1e-5, atol=1e-5)
+
+
+def test_refusals(unhooked):
+    cases = [
+        (
+            lambda: sinusoidal(-1, 4),
+            "sinusoidal(-1, 4) has no vectors to give; n_tokens must be at least 0 and d_model at least 1.",
+        ),
+        (
+            lambda: sinusoidal(3, 0),
+            "sinusoidal(3, 0) has no vectors to give; n_tokens must be at least 0 and d_model at least 1.",
+        ),
+        (
+            lambda: sinusoidal(3, 4, order="cosines first"),
+            "order='cosines first' is unknown; it is one of interleaved, sines first.",
+        ),
+    ]
+    assert [refusal(ValueError, call) for call, _ in cases] == [message for _, message in cases]
