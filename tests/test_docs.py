@@ -129,8 +129,8 @@ def test_an_equation_is_drawn_in_the_colour_of_the_text():
 def test_a_reference_by_hand():
     assert reference("Stretch") == (
         "### `Stretch` { #reference-stretch }\n\n```python\nclass Stretch\n```\n\n"
-        "What becomes of the speeds at which the pairs of a rotary embedding turn.\n\n"
-        "**Args**\n\n- `factor`: how many times longer than those of the training the texts may be.\n\n"
+        "A scaling of the frequencies of rotary positions.\n\n"
+        "**Args**\n\n- `factor`: how many times longer than in training the texts may be.\n\n"
         "**Raises**\n\n- `ValueError`: a factor below 1."
     )
     assert "```python\nWindow(before: int, after: int, offset: int | None = None)\n```" in reference("Window")
