@@ -1,4 +1,4 @@
-"""Batches: every pair once an epoch, in another order, of like lengths, resumable, in little memory."""
+"""Batches: every pair once an epoch, in a new order, with similar lengths, resumable, in little memory."""
 
 import tracemalloc
 
@@ -18,7 +18,7 @@ def corpus(tmp_path, numbers, vocabularies):
 
 
 class Made(Corpus):
-    """A corpus of drawn lengths, its ids the number of their pair."""
+    """A corpus of random lengths, whose ids are the number of their pair."""
 
     def __init__(self, n, longest=9):
         lengths = np.random.default_rng(3).integers(1, longest, size=(2, n))
@@ -36,7 +36,7 @@ class Made(Corpus):
 
 
 def pairs_of(batch):
-    """Which pairs of a made corpus a batch has."""
+    """Return the numbers of the pairs in a batch of such a corpus."""
     return [row[0] - 4 for row in batch.source.tolist()]
 
 
@@ -67,7 +67,7 @@ def test_a_batch_is_its_pairs_padded(corpus):
 @pytest.mark.parametrize(
     ("n", "pool", "size"), [(1, 10, 9), (97, 10, 40), (97, 1000, 40), (1000, 64, 100), (50, 50, 5)]
 )
-def test_every_pair_is_there_once_and_no_batch_is_too_large(monkeypatch, n, pool, size):
+def test_every_pair_is_in_one_batch_and_no_batch_is_too_large(monkeypatch, n, pool, size):
     monkeypatch.setattr(batches_module, "POOL", pool)
     made = Made(n)
     for epoch in range(2):
@@ -80,7 +80,7 @@ def test_every_pair_is_there_once_and_no_batch_is_too_large(monkeypatch, n, pool
 
 
 @pytest.mark.parametrize("size", [1, 30, 70, 1000])
-def test_pairs_are_cut_off_where_the_next_does_not_fit(size):
+def test_a_batch_ends_before_the_pair_that_does_not_fit(size):
     made = Made(301)
     pairs = np.arange(301)
     lengths = list(zip(made.target.lengths(pairs) + 1, made.source.lengths(pairs) + 1, pairs.tolist(), strict=True))
@@ -94,7 +94,7 @@ def test_pairs_are_cut_off_where_the_next_does_not_fit(size):
     assert [batch.tolist() for batch in found] == [[pair for *_, pair in batch] for batch in expected]
 
 
-def test_batches_are_of_like_lengths(monkeypatch):
+def test_batches_have_similar_lengths(monkeypatch):
     made = Made(5000, longest=60)
     padding = tokens = 0
     for batch in Batches(made, 2000, seed=5).epoch(0):
@@ -103,7 +103,7 @@ def test_batches_are_of_like_lengths(monkeypatch):
     assert padding / tokens < 0.03
 
 
-def test_the_order_is_another_in_every_epoch_and_follows_from_the_seed():
+def test_the_order_changes_with_the_epoch_and_follows_from_the_seed():
     made = Made(500)
     orders = [[pairs_of(b) for b in Batches(made, 60, seed=s).epoch(e)] for s, e in ((1, 0), (1, 0), (1, 1), (2, 0))]
     assert orders[0] == orders[1]
@@ -114,7 +114,7 @@ def test_the_order_is_another_in_every_epoch_and_follows_from_the_seed():
 
 
 @pytest.mark.parametrize("pool", [16, 100, 10_000])
-def test_an_epoch_goes_on_from_any_batch(monkeypatch, pool):
+def test_an_epoch_resumes_from_any_batch(monkeypatch, pool):
     monkeypatch.setattr(batches_module, "POOL", pool)
     batches = Batches(Made(500), 60, seed=9)
     whole = list(batches.epoch(3))
@@ -124,7 +124,7 @@ def test_an_epoch_goes_on_from_any_batch(monkeypatch, pool):
         assert all(map(same, rest, whole[start:]))
 
 
-def test_what_comes_before_is_not_read(monkeypatch):
+def test_skipped_batches_are_not_read(monkeypatch):
     monkeypatch.setattr(batches_module, "POOL", 50)
     made = Made(500)
     read = []
@@ -138,7 +138,7 @@ def test_what_comes_before_is_not_read(monkeypatch):
     assert len(read) == 2 * len(last.source)
 
 
-def test_the_number_of_batches_is_known_or_near(monkeypatch):
+def test_the_number_of_batches_is_exact_or_near(monkeypatch):
     batches = Batches(Made(500), 60, seed=9)
     assert batches.n_batches() == len(list(batches.epoch(0)))
     monkeypatch.setattr(batches_module, "POOL", 10)  # of which there are more than are counted

@@ -1,4 +1,4 @@
-"""BPE-dropout: the same texts in other pieces, the same ones for the same key, as often as SentencePiece has them."""
+"""BPE-dropout: the same texts in other pieces, which follow from a key, with the frequencies of SentencePiece."""
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -35,20 +35,20 @@ def texts_of(batch, vocabularies):
 
 
 def cut(vocabulary, texts, probability, key=1, max_tokens=99):
-    """What becomes of texts."""
+    """Return the ids of texts after BPE-dropout."""
     ids = vocabulary.encode_all(texts)
     flat, lengths = np.concatenate(ids).astype(np.uint16), np.array([len(text) for text in ids])
     ids, lengths = BPEDropout(vocabulary, probability, max_tokens)(flat, lengths, (key,))
     return [text.tolist() for text in np.split(ids, np.cumsum(lengths)[:-1])]
 
 
-def test_where_nothing_is_left_out_pieces_are_sentencepieces(numbers, vocabularies):
+def test_probability_0_gives_sentencepieces_own_pieces(numbers, vocabularies):
     for texts, vocabulary in zip(zip(*numbers, strict=True), vocabularies, strict=True):
         assert cut(vocabulary, texts, 0.0) == vocabulary.encode_all(texts)
 
 
 @given(st.lists(st.text("ab cẂ", min_size=1, max_size=20).filter(str.strip), min_size=1, max_size=5))
-def test_any_letters_without_and_with_all_left_out(texts):
+def test_probability_0_and_1_with_any_letters(texts):
     assert cut(FEW_LETTERS, texts, 0.0) == FEW_LETTERS.encode_all(texts)
     for text, ids in zip(texts, cut(FEW_LETTERS, texts, 1.0), strict=True):
         whole = FEW_LETTERS.encode(text)
@@ -82,7 +82,7 @@ def test_a_merge_is_skipped_with_the_probability():
     assert abs(whole - expected) < 4 * (0.25 / n) ** 0.5
 
 
-def test_what_would_be_too_long_stays_as_it_is(vocabularies):
+def test_a_text_that_would_be_too_long_keeps_its_pieces(vocabularies):
     whole, texts = vocabularies[0].encode, ["six", "seven hundred thousand", "one"]
     letters = cut(vocabularies[0], texts, 1.0)
     assert [len(text) for text in letters] == [4, 23, 4]
@@ -125,7 +125,7 @@ def rows(batch):
     return [[token for token in row if token != PAD] for row in batch.source.tolist()]
 
 
-def test_a_letter_that_is_not_known_stays_unknown(vocabularies):
+def test_an_unknown_letter_stays_unknown(vocabularies):
     ids = cut(vocabularies[0], ["six Ẃ six"], 1.0)[0]
     assert vocabularies[0].pieces(ids) == [*"▁six▁", "<unk>", *"▁six"]
     assert ids.count(UNK) == 1

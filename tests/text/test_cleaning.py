@@ -1,4 +1,4 @@
-"""Tidy text: what goes, what stays, what is refused."""
+"""Cleaning: what is removed, what stays, what is refused."""
 
 import unicodedata
 
@@ -10,18 +10,18 @@ from regard import InputError
 from regard.text.cleaning import refuse_halves, tidied
 
 
-def test_tidy_text_stays_as_it_is():
+def test_clean_text_does_not_change():
     for text in ("l'été — 日本 語", "می‌خواهم", "👩‍👧 x", "e\u0301"):  # joiners and combining marks are of the text
         assert tidied(text) == text
 
 
-def test_every_control_character_goes_or_is_a_space():
+def test_every_control_character_is_removed_or_is_a_space():
     for number in (*range(0x20), *range(0x7F, 0xA0)):
         assert tidied(f"a{chr(number)}b") == ("a b" if chr(number).isspace() else "ab")
 
 
 @given(st.text())
-def test_what_is_tidied_is_tidy(text):
+def test_cleaned_text_is_clean(text):
     tidy = tidied(text)
     assert tidied(tidy) == tidy
     assert tidy == tidy.strip()

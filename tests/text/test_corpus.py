@@ -1,4 +1,4 @@
-"""A corpus on the disk: the ids of the texts, what is left out, what is damaged."""
+"""A corpus on disk: the ids of the texts, pairs that are left out, damage."""
 
 import json
 
@@ -15,7 +15,7 @@ def written(folder, numbers, vocabularies, **options):
     return write_corpus(folder, numbers, *vocabularies, **({"max_tokens": 99, "max_ratio": 9.0} | options))
 
 
-def test_it_holds_the_ids_of_the_texts(tmp_path, numbers, vocabularies):
+def test_a_corpus_has_the_ids_of_the_texts(tmp_path, numbers, vocabularies):
     report, told = Report(), []
     corpus = written(tmp_path, numbers, vocabularies, report=report, progress=told.append)
     for n in (0, 1, 350, 699):
@@ -28,7 +28,7 @@ def test_it_holds_the_ids_of_the_texts(tmp_path, numbers, vocabularies):
     assert corpus.target.lengths(places).tolist() == [len(vocabularies[1].encode(numbers[p][1])) for p in places]
 
 
-def test_it_is_written_in_parts_and_read_again(tmp_path, numbers, vocabularies, monkeypatch):
+def test_a_corpus_is_written_in_parts_and_read(tmp_path, numbers, vocabularies, monkeypatch):
     whole = written(tmp_path / "whole", numbers, vocabularies)
     monkeypatch.setattr("regard.text.corpus.AT_ONCE", 13)
     parts = written(tmp_path / "parts", numbers, vocabularies)
@@ -41,7 +41,7 @@ def test_it_is_written_in_parts_and_read_again(tmp_path, numbers, vocabularies, 
         parts.source.ids[0] = 1
 
 
-def test_what_is_too_long_or_unlike_is_left_out_and_counted(tmp_path, vocabularies):
+def test_pairs_that_are_too_long_or_mismatched_are_left_out_and_counted(tmp_path, vocabularies):
     source, target = vocabularies
     pairs = [("one", "일"), ("one " * 20, "일 " * 20), ("one two three four five six", "일"), ("two", "이")]
     report = Report()
@@ -52,7 +52,7 @@ def test_what_is_too_long_or_unlike_is_left_out_and_counted(tmp_path, vocabulari
     assert report.left_out() == "1 over-long, 1 of mismatched lengths"
 
 
-def test_texts_lie_one_after_the_other(tmp_path, numbers, vocabularies):
+def test_rows_are_the_concatenated_texts(tmp_path, numbers, vocabularies):
     corpus = written(tmp_path, numbers, vocabularies)
     ids, lengths = corpus.source.rows(np.array([5, 699, 0, 5]))
     texts = [vocabularies[0].encode(numbers[pair][0]) for pair in (5, 699, 0, 5)]
@@ -107,7 +107,7 @@ def test_a_damaged_corpus_is_refused(tmp_path, numbers, vocabularies):
             Corpus(tmp_path)
 
 
-def test_one_that_was_killed_while_it_was_written_is_none(tmp_path, numbers, vocabularies, monkeypatch):
+def test_a_half_written_corpus_is_refused(tmp_path, numbers, vocabularies, monkeypatch):
     written(tmp_path, numbers, vocabularies)
 
     def killed(*given):

@@ -1,4 +1,4 @@
-"""Parallel files as they come: tidied, counted, refused by line."""
+"""Parallel files: cleaned, counted, refused by line."""
 
 import gzip
 import os
@@ -27,7 +27,7 @@ def refusal(parallel):
     return str(refused.value)
 
 
-def test_raw_text_is_tidied(files):
+def test_raw_text_is_cleaned(files):
     raw = "\ufeffein  Hund \r\n\tzwei\u00a0Hunde\x00\r\n  \r\ndrei\u2028vier\r\nletzte".encode()
     report = Report()
     pairs = list(files(raw, b"one dog\ntwo dogs\nnothing\n three four\nlast\n").pairs(report))
@@ -58,13 +58,13 @@ def test_raw_text_is_tidied(files):
     assert Report().table() == "      0  pairs read\n      0  pairs to learn from"
 
 
-def test_tidy_files_are_counted_as_such(files):
+def test_clean_files_have_no_counts(files):
     report = Report()
     list(files("l'été — 日本 語\n".encode() * 3, b"a b\n" * 3).pairs(report))
     assert report == Report(read=3)
 
 
-def test_each_untidiness_is_counted_by_itself(files):
+def test_each_kind_of_cleaning_is_counted(files):
     report = Report()
     list(files("a\n\ufeffb\nc\x07d\n".encode(), b"a  b\nc \n\xc2\xa0d\n").pairs(report))
     assert report == Report(read=3, control_characters=2, extra_spaces=3)
@@ -82,7 +82,7 @@ def test_only_line_ends_end_lines(files):
     assert list(files(b"eins\rzwei\n\r\n\r\r\n", b"x\ny\nz\n").pairs()) == [("eins zwei", "x")]
 
 
-def test_what_is_not_utf8_is_refused_by_its_line(files):
+def test_a_line_that_is_not_utf8_is_refused_by_its_number(files):
     parallel = files(b"ein\nzwei\nSch\xfcler\n", b"one\ntwo\nthree\n")
     assert refusal(parallel) == (
         f"{parallel.source}, line 3: not UTF-8 (byte 0xFC at place 4); "
@@ -106,7 +106,7 @@ def test_a_line_without_end_is_not_read_into_memory(files, monkeypatch):
     )
 
 
-def test_unequal_counts_are_said_though_the_rest_is_not_text(files):
+def test_unequal_counts_are_reported_though_the_rest_is_not_text(files):
     parallel = files(b"a\n", b"a\nb\n\xff\n\n")
     assert refusal(parallel).startswith(f"{parallel.source} has 1 lines and {parallel.target} has 4; line by line")
 

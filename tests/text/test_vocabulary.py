@@ -1,4 +1,4 @@
-"""Vocabularies: texts survive, what cannot be written is said, words and pieces fit together."""
+"""Vocabularies: texts survive encoding, unknown characters are reported, words and pieces fit together."""
 
 from collections import Counter
 
@@ -22,11 +22,11 @@ def test_a_text_of_known_letters_survives(text):
 
 
 @given(st.text(alphabet="thecatson \t\u00a0\u3000\u2028\x00\ufeff▁"))
-def test_raw_text_is_that_of_its_tidy_form(text):
+def test_raw_text_has_the_ids_of_its_clean_form(text):
     assert VOCABULARY.decode(VOCABULARY.encode(text)) == tidied(text)
 
 
-def test_what_pieces_stand_for_by_hand():
+def test_surfaces_by_hand():
     vocabulary = Vocabulary.train(["a b c"] * 9, 16)
     assert vocabulary.surfaces(" bb \u3000żż▁a") == ["▁b", "b", "▁", "żż", "▁a"]
     assert vocabulary.surfaces("") == []
@@ -46,7 +46,7 @@ def test_the_special_ids_are_where_everybody_expects_them():
     assert not {PAD, BOS, EOS} & set(VOCABULARY.encode("the cat <s> </s> <pad>"))
 
 
-def test_what_cannot_be_written_is_said_once_in_order():
+def test_unknown_characters_are_returned_once_in_order():
     assert VOCABULARY.unknown("the żółw and ż ✓ ★") == ["ż", "ó", "ł", "w", "✓", "★"]
     assert UNK in VOCABULARY.encode("żółw")
 
@@ -101,7 +101,7 @@ def test_letters_that_are_asked_for_change_no_vocabulary(monkeypatch):
     assert table(Vocabulary.train(LINES, 60)) == table(asked)
 
 
-def test_lines_are_drawn_from_all():
+def test_lines_are_sampled_from_all():
     assert sampled_lines(map(str, range(5)), 5) == ["0", "1", "2", "3", "4"]
     counts = Counter(int(line) for line in sampled_lines((str(n // 100) for n in range(10_000)), 2_000))
     assert len(counts) == 100
@@ -109,7 +109,7 @@ def test_lines_are_drawn_from_all():
     assert sampled_lines(map(str, range(100)), 9) == sampled_lines(map(str, range(100)), 9)
 
 
-def test_a_file_is_read_again(tmp_path):
+def test_a_saved_vocabulary_is_loaded(tmp_path):
     VOCABULARY.save(tmp_path / "some.spm")
     assert Vocabulary.load(tmp_path / "some.spm") == VOCABULARY
     assert repr(VOCABULARY) == f"Vocabulary(n_tokens={len(VOCABULARY)})"
@@ -135,7 +135,7 @@ def test_refusals(tmp_path):
         assert str(refusal.value) == f"{tmp_path}/damaged.spm is not a SentencePiece model, or is damaged."
 
 
-def test_what_sentencepiece_cannot_use_is_said(monkeypatch):
+def test_a_text_that_sentencepiece_cannot_use_is_refused(monkeypatch):
     def broken(*given):
         raise RuntimeError("INTERNAL: something else")
 

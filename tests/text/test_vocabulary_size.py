@@ -1,4 +1,4 @@
-"""How many pieces suit a text: few where it has an end, as many as it has words where it has none."""
+"""The number of pieces that suits a text: few for generated text, as many as words for natural text."""
 
 import string
 from random import Random
@@ -43,12 +43,12 @@ def test_capitals_do_not_matter_to_people_s_writing():
     assert vocabulary_size([line.lower() for line in lines], 500) == vocabulary_size([s.title() for s in lines], 500)
 
 
-def test_only_the_first_lines_are_looked_at(monkeypatch):
+def test_only_the_first_lines_are_read(monkeypatch):
     monkeypatch.setattr("regard.text.vocabulary_size.LINES", 3)
     lines = iter(["ab", "ab", "cd", "ef"])
     assert vocabulary_size(lines, 3) == vocabulary_size(["ab", "ab", "cd"], 3)
     assert next(lines) == "ef"
 
 
-def test_nothing_gets_one():
+def test_an_empty_text_gets_one_piece():
     assert vocabulary_size([], 0) == 1

@@ -1,4 +1,4 @@
-"""The learning rate's way: by hand, and against PyTorch's own cosine."""
+"""Schedules of the learning rate: by hand, and against PyTorch's own cosine."""
 
 from itertools import pairwise
 from typing import get_args
@@ -17,7 +17,7 @@ def test_inverse_square_root_is_equation_3_scaled_to_a_peak_of_1():
         assert InverseSquareRoot(warmup)(step) == pytest.approx(paper / peak, rel=1e-12)
 
 
-def test_cosine_is_pytorchs_after_the_climb():
+def test_cosine_is_pytorchs_after_the_warmup():
     warmup, last = 7, 31
     optimiser = torch.optim.SGD([torch.zeros(1)], lr=1.0)
     theirs = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=last - warmup)
@@ -39,7 +39,7 @@ def test_constant_by_hand():
 
 @pytest.mark.parametrize("name", get_args(ScheduleName))
 @pytest.mark.parametrize("warmup", [0, 1, 5])
-def test_every_schedule_climbs_to_1_and_never_rises_again(name, warmup):
+def test_every_schedule_rises_to_1_and_never_again(name, warmup):
     schedule = named_schedule(name, warmup, 50)
     factors = [schedule(step) for step in range(1, 61)]
     assert max(factors) == (1 if warmup else pytest.approx(1, abs=2e-3))
@@ -49,6 +49,6 @@ def test_every_schedule_climbs_to_1_and_never_rises_again(name, warmup):
     assert all(later <= earlier for earlier, later in pairwise(factors[top:]))
 
 
-def test_no_warmup_starts_at_the_top():
+def test_without_warmup_the_first_factor_is_1():
     assert Constant(0)(1) == 1
     assert InverseSquareRoot(0)(4) == 0.5

@@ -1,4 +1,4 @@
-"""The loop: which batches a step takes, and that parts and processes make the step of one big batch."""
+"""The loop: the batches of a step, and that accumulated batches and processes give the step of one large batch."""
 
 from itertools import islice
 
@@ -32,7 +32,7 @@ def first_steps(training_steps, n):
 
 
 @pytest.mark.parametrize("accumulate", [1, 2, 3])
-def test_every_pass_takes_every_batch_once(batches, accumulate):
+def test_every_epoch_takes_every_batch_once(batches, accumulate):
     n_batches = len(list(batches.epoch(0)))
     steps = -(-n_batches // accumulate)
     found = first_steps(training_steps(batches, Position(), accumulate), 2 * steps)
@@ -44,7 +44,7 @@ def test_every_pass_takes_every_batch_once(batches, accumulate):
 
 
 @pytest.mark.parametrize("accumulate", [1, 2, 3])
-def test_going_on_from_any_position_is_as_never_having_stopped(batches, accumulate):
+def test_the_steps_from_any_position_are_those_of_a_run_that_never_stopped(batches, accumulate):
     whole = first_steps(training_steps(batches, Position(), accumulate), 30)
     assert whole[-1][1].epoch > 0
     for at in range(29):
@@ -52,8 +52,8 @@ def test_going_on_from_any_position_is_as_never_having_stopped(batches, accumula
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
-def test_shares_of_processes_add_up_to_the_batch(batches, n):
-    """Their gradients too, where there are more processes than rows."""
+def test_the_rows_of_all_processes_are_the_batch(batches, n):
+    """The gradients add up too, even with more processes than rows."""
     torch.manual_seed(0)
     config = TransformerConfig(
         n_source_tokens=70, n_target_tokens=70, d_model=12, n_heads=2, d_ff=11, n_layers=1, dropout=0.0

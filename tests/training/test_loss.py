@@ -35,7 +35,7 @@ def test_the_equation(normal, smoothing):
     assert_close(smoothed_loss(logits, expected, smoothing).item(), by_hand(logits, expected, smoothing))
 
 
-def test_what_padding_predicts_does_not_matter(normal):
+def test_predictions_of_padding_do_not_matter(normal):
     logits, expected = normal(2, 3, 7), torch.tensor([[4, 3, PAD], [3, PAD, PAD]])
     changed = logits.masked_fill((expected == PAD)[..., None], 100.0)
     assert smoothed_loss(changed, expected, 0.1) == smoothed_loss(logits, expected, 0.1)
@@ -44,7 +44,7 @@ def test_what_padding_predicts_does_not_matter(normal):
     assert not changed.grad[expected == PAD].any()
 
 
-def test_smoothed_labels_are_best_met_by_themselves():
+def test_the_loss_is_least_at_the_smoothed_labels():
     """The loss is least where the prediction is the smoothed label, and is then its entropy."""
     smoothing, n, label = 0.1, 11, 5
     q = torch.full((n,), smoothing / n, dtype=torch.float64)
@@ -108,7 +108,7 @@ def test_the_loss_of_a_model_is_that_of_its_logits(kind, compiled, monkeypatch):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("compiled", [False, True])
-def test_r_drop_reads_every_pair_twice(kind, compiled, monkeypatch):
+def test_r_drop_predicts_every_pair_twice(kind, compiled, monkeypatch):
     """The paper's loss, halved: with the same draws of dropout, against torch's own divergence."""
     torch.manual_seed(0)
     model = KINDS[kind](0.4).double()
@@ -130,18 +130,18 @@ def test_r_drop_reads_every_pair_twice(kind, compiled, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_without_dropout_two_readings_are_one(kind):
+def test_without_dropout_r_drop_changes_nothing(kind):
     model = KINDS[kind]().double()
     once, twice = (TeacherForced(model, 0.1, r_drop)(**BATCH, expected=EXPECTED) for r_drop in (0.0, 5.0))
     assert_close(twice, once)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_our_models_keep_no_logits_for_their_loss(kind):
+def test_models_of_regard_hold_no_logits_for_their_loss(kind):
     assert isinstance(KINDS[kind](), ProjectingModel)
 
 
-def test_a_model_that_has_logits_alone_is_trained_by_them():
+def test_a_model_without_vectors_is_trained_by_its_logits():
     model, ids = Alone(), torch.tensor([[4, 3]])
     assert loss_of(model, ids, torch.tensor([2]), ids, ids, 0.1) == smoothed_loss(model.logits, ids, 0.1)
 

@@ -1,4 +1,4 @@
-"""The loss of a projection: against torch's own over all logits, by gradcheck, and that all logits are never there."""
+"""The loss of a projection: against torch's own over all logits, by gradcheck, and without holding all logits."""
 
 import pytest
 import torch
@@ -49,7 +49,7 @@ def torchs(x, weight, bias, labels, smoothing, r_drop=0.0):
 
 
 def gradients(loss, tensors, labels, smoothing, *r_drop, times=1.0):
-    """The loss of some function, and its gradients when it is multiplied."""
+    """Return a loss, and its gradients times a number."""
     total = loss(*tensors, labels, smoothing, *r_drop)
     return [total.detach(), *torch.autograd.grad(total * times, tensors)]
 
@@ -64,7 +64,7 @@ def test_it_is_torchs_loss_of_all_logits(given, smoothing):
 
 @pytest.mark.usefixtures("parts")
 @pytest.mark.parametrize("r_drop", [0.5, 5.0])
-def test_r_drop_is_torchs_too(given, r_drop):
+def test_r_drop_is_torchs_divergence(given, r_drop):
     tensors, labels = given(torch.float64, n_predictions=2)
     expected = gradients(torchs, tensors, labels, 0.1, r_drop, times=3.0)
     assert_close(gradients(ProjectedLoss.apply, tensors, labels, 0.1, r_drop, times=3.0), expected)
@@ -89,7 +89,7 @@ def test_large_logits_overflow_nowhere(given, n_predictions, r_drop):
 
 @pytest.mark.usefixtures("parts")
 @with_and_without_r_drop
-def test_what_padding_predicts_does_not_matter(given, n_predictions, r_drop):
+def test_predictions_of_padding_do_not_matter(given, n_predictions, r_drop):
     tensors, labels = given(n_predictions=n_predictions)
     before = gradients(ProjectedLoss.apply, tensors, labels, 0.1, r_drop)
     with torch.no_grad():
@@ -101,8 +101,8 @@ def test_what_padding_predicts_does_not_matter(given, n_predictions, r_drop):
 
 
 @with_and_without_r_drop
-def test_it_is_the_same_again(given, n_predictions, r_drop):
-    """The same bits: a training that goes on takes the same steps."""
+def test_the_result_is_the_same_bit_for_bit(given, n_predictions, r_drop):
+    """A training that is resumed takes the same steps."""
     tensors, labels = given(n_predictions=n_predictions)
     once, again = (gradients(ProjectedLoss.apply, tensors, labels, 0.1, r_drop) for _ in range(2))
     assert all(map(torch.equal, once, again))
@@ -120,7 +120,7 @@ class Largest(TorchDispatchMode):
 
 
 @with_and_without_r_drop
-def test_all_logits_are_never_there(given, n_predictions, r_drop, monkeypatch):
+def test_all_logits_are_never_held(given, n_predictions, r_drop, monkeypatch):
     monkeypatch.setattr(projected_loss, "LEAST_PREDICTIONS", 5)
     monkeypatch.setitem(projected_loss.AT_ONCE, "cpu", 12 * VOCABULARY)
     tensors, labels = given(n_predictions=n_predictions)

@@ -23,7 +23,7 @@ from regard.translation.translator import Translator
 
 LAST = "step-8"
 EXACT = ("checkpoints/step-8/model.safetensors", "checkpoints/step-8/optimiser.safetensors", "model.safetensors")
-"""What must be the same, bit for bit."""
+"""The files that must be equal bit for bit."""
 
 
 class Listener(Watcher):
@@ -81,7 +81,7 @@ def test_a_few_sentences_are_learned_by_heart(tmp_path, quick, kind):
     assert [translation.text for translation in found] == [target for _, target in pairs[:4]]
 
 
-def test_what_is_said_and_written(tmp_path, texts, quick):
+def test_messages_and_files_of_a_training(tmp_path, texts, quick):
     listener = Listener()
     trained = train(*texts, tmp_path / "out", quick(), watcher=listener)
     assert listener.said == [
@@ -101,7 +101,7 @@ def test_what_is_said_and_written(tmp_path, texts, quick):
     assert not list((tmp_path / "out").glob(".*"))
 
 
-def test_the_last_parameters_are_kept_where_that_is_asked_for(tmp_path, texts, quick):
+def test_evaluation_keep_last_keeps_the_last_parameters(tmp_path, texts, quick):
     config = quick(
         learning_rate=10.0, schedule="constant", evaluation={"keep": "last", "metric": "loss", "average": 1}
     )  # it gets worse
@@ -113,7 +113,7 @@ def test_the_last_parameters_are_kept_where_that_is_asked_for(tmp_path, texts, q
     assert all(torch.equal(kept[name], tensor) for name, tensor in last.items())
 
 
-def test_the_same_seed_is_the_same_training_and_another_is_not(tmp_path, texts, quick, trained):
+def test_the_same_seed_gives_the_same_training_and_another_does_not(tmp_path, texts, quick, trained):
     dropping = {"bpe_dropout": 0.1}
     trained(quick(), "plain")
     for name, seed, vocabulary in (("one", 1, dropping), ("again", 1, dropping), ("other", 2, dropping)):
@@ -167,8 +167,8 @@ for name, nth in (("whole", 0), ("killed", 1)):  # 0: no process dies
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked for every life")
-def test_killed_again_and_again_at_all_kinds_of_moments(tmp_path, texts, quick):
-    """Every life is killed at a later call that changes a name or forces a file, until one lives to the end."""
+def test_a_training_killed_again_and_again_ends_the_same(tmp_path, texts, quick):
+    """Every process is killed at a later call that renames or forces a file, until one reaches the end."""
     settings = tmp_path / "settings.toml"
     settings.write_text(as_toml(quick(vocabulary={"bpe_dropout": 0.1}, r_drop=5.0)))
     command = [sys.executable, "-c", TORTURE, *map(str, (*texts, tmp_path, settings))]
@@ -210,17 +210,17 @@ def test_stopped_by_ctrl_c_it_saves_and_goes_on(tmp_path, texts, quick, trained,
     same(tmp_path / "whole", tmp_path / "stopped")
 
 
-def test_early_stopping_counts_on_however_often_it_is_stopped(tmp_path, texts, quick):
-    """With such a rate the first evaluation stays the best; every life ends after two steps."""
+def test_early_stopping_counts_on_after_every_resume(tmp_path, texts, quick):
+    """At this learning rate the first evaluation stays the best; every run is stopped after two steps."""
     evaluation = {"every_steps": 2, "log_steps": 1, "patience": 2, "metric": "loss", "pairs": 1}
     config = quick(learning_rate=3.0, max_steps=50, schedule="constant", evaluation=evaluation)
     whole = train(*texts, tmp_path / "whole", config)
     assert whole.reason == "2 evaluations in a row were no better (evaluation.patience)"
-    stopped, lives = train(*texts, tmp_path / "stopped", config, watcher=Stopper(1)), 1
+    stopped, n_runs = train(*texts, tmp_path / "stopped", config, watcher=Stopper(1)), 1
     while stopped.reason is None:
         stopped = train(*texts, tmp_path / "stopped", config, watcher=Stopper(stopped.step + 1))
-        lives += 1
-    assert lives > 2
+        n_runs += 1
+    assert n_runs > 2
     assert (stopped.step, stopped.best, stopped.reason) == (whole.step, whole.best, whole.reason)
     states = [
         json.loads((tmp_path / name / f"checkpoints/step-{whole.step}/state.json").read_text())
@@ -230,7 +230,7 @@ def test_early_stopping_counts_on_however_often_it_is_stopped(tmp_path, texts, q
     same(tmp_path / "whole", tmp_path / "stopped", [name.replace(LAST, f"step-{whole.step}") for name in EXACT])
 
 
-def test_a_damaged_checkpoint_is_passed_over(tmp_path, texts, quick, trained):
+def test_a_damaged_checkpoint_is_skipped(tmp_path, texts, quick, trained):
     out, whole = trained(quick()), trained(quick(), "whole")
     model = out / "checkpoints" / LAST / "model.safetensors"
     model.write_bytes(model.read_bytes()[:-5])
@@ -241,7 +241,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, texts, quick, trained):
     same(whole, out)
 
 
-def test_a_damaged_snapshot_is_seen(texts, quick, trained):
+def test_a_damaged_snapshot_is_found(texts, quick, trained):
     out = trained(quick())
     (out / "snapshots" / "step-8.safetensors").write_bytes(b"")
     listener = Listener()
@@ -256,7 +256,7 @@ def test_the_data_may_be_deleted_and_more_steps_added(texts, quick, trained):
     same(whole, out)
 
 
-def test_a_vocabulary_that_comes_out_otherwise_is_refused(texts, quick, trained, monkeypatch):
+def test_a_changed_vocabulary_is_refused(texts, quick, trained, monkeypatch):
     from regard.training.data.prepare import Vocabulary
 
     config, real = quick(max_steps=1), Vocabulary.train
@@ -321,7 +321,7 @@ def test_an_ended_training_has_nothing_to_do(texts, quick, trained):
 
 
 def test_patience(tmp_path, texts, quick):
-    """With a rate of next to nothing no evaluation is better than the first, but for the last digits."""
+    """At a learning rate near 0 the evaluations differ in the last digits only."""
     config = quick(
         learning_rate=1e-12, max_steps=50, evaluation={"every_steps": 1, "patience": 2, "average": 1, "metric": "loss"}
     )
@@ -402,7 +402,7 @@ LEARNED, BY_PLACE = {"positions": "learned"}, {"score": "location"}
 
 
 @pytest.mark.parametrize(("kind", "changes"), [("transformer", LEARNED), ("recurrent", BY_PLACE)])
-def test_sentences_are_no_longer_than_the_model_has_room_for(tmp_path, texts, quick, kind, changes):
+def test_sentences_fit_into_the_model(tmp_path, texts, quick, kind, changes):
     train(*texts, tmp_path / "out", quick(kind=kind, changes={**changes, "max_tokens": 16}))
     assert "max_tokens = 15\n" in (tmp_path / "out" / "config.toml").read_text()
     assert json.loads((tmp_path / "out" / "data" / "report.json").read_text())["over_long"] > 0
@@ -421,7 +421,7 @@ def test_the_largest_seed(tmp_path, texts, quick):
     assert train(*texts, tmp_path / "out", quick(seed=2**63 - 2, max_steps=1)).step == 1
 
 
-def test_another_machines_folder_is_refused_before_anything_is_written(tmp_path, texts, quick):
+def test_a_folder_with_another_config_is_refused_before_anything_is_written(tmp_path, texts, quick):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "config.toml").write_text("baseURL = 'https://example.org'")
     assert "is not empty and is not a training's folder" in refusal(

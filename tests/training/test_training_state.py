@@ -35,14 +35,14 @@ def test_evaluations_without_a_better_one_are_counted():
     assert (state.best.step, state.since_best) == (4, 1)
 
 
-def test_as_long_as_the_loss_falls_bleu_may_go_up_and_down():
+def test_a_falling_loss_is_progress_whatever_bleu_does():
     state = TrainingState()
     for step, (bleu, loss) in enumerate([(0.4, 5.7), (0.1, 5.6), (0.2, 5.5), (0.3, 5.5), (0.3, 5.6)], start=1):
         state = state.evaluated(result(step, loss, bleu), "bleu", "best")
     assert (state.best.step, state.lowest_loss_nats, state.since_best) == (1, 5.5, 2)
 
 
-def test_as_long_as_bleu_rises_the_loss_may_rise_too():
+def test_a_rising_bleu_is_progress_whatever_the_loss_does():
     state = TrainingState()
     for step, (bleu, loss) in enumerate([(20, 1.7), (21, 1.8), (22, 1.9), (22, 1.95)], start=1):
         state = state.evaluated(result(step, loss, bleu), "bleu", "best")
@@ -50,7 +50,7 @@ def test_as_long_as_bleu_rises_the_loss_may_rise_too():
 
 
 @pytest.mark.parametrize(("keep", "kept"), [("best", [1, 1, 3, 3]), ("last", [1, 2, 3, 4])])
-def test_what_is_kept(keep, kept):
+def test_the_best_or_the_last_result_is_kept(keep, kept):
     state, seen = TrainingState(), []
     for step, bleu in enumerate([10, 9, 12, 11], start=1):
         state = state.evaluated(result(step, bleu=bleu), "bleu", keep)
@@ -58,7 +58,7 @@ def test_what_is_kept(keep, kept):
     assert (seen, state.best.step, state.since_best) == (kept, 3, 1)
 
 
-def test_it_survives_json():
+def test_json_keeps_every_value():
     state = TrainingState(
         position=Position(step=7, epoch=2, batch=3), best=result(5, 0.1 + 0.2, 1 / 3), since_best=1,
         kept=result(7, 0.2, 0.3),

@@ -38,7 +38,7 @@ def parameters(folder):
     return load_file(folder / "model.safetensors")
 
 
-def test_it_begins_with_parameters_model_and_vocabularies(tmp_path, texts, quick, first):
+def test_training_starts_with_the_translators_parameters_model_and_vocabularies(tmp_path, texts, quick, first):
     config = onwards(quick(), first, learning_rate=1e-9)
     train(*texts, tmp_path / "more", config)
     one, other = read_translator(first), read_translator(tmp_path / "more")
@@ -50,7 +50,7 @@ def test_it_begins_with_parameters_model_and_vocabularies(tmp_path, texts, quick
         torch.testing.assert_close(tensor, after[name], rtol=0, atol=1e-7)
 
 
-def test_it_learns_on_and_is_resumed_exactly_without_the_first_folder(tmp_path, texts, quick, first):
+def test_training_is_resumed_exactly_without_the_translators_folder(tmp_path, texts, quick, first):
     class Stopper(Watcher):
         def progress(self, progress):
             import signal
@@ -67,7 +67,7 @@ def test_it_learns_on_and_is_resumed_exactly_without_the_first_folder(tmp_path, 
     assert all(torch.equal(whole[name], stopped[name]) for name in whole)
 
 
-def test_the_rate_is_a_fifth_and_dropout_may_be_another(tmp_path, texts, quick, first):
+def test_the_learning_rate_is_a_fifth_and_dropout_may_change(tmp_path, texts, quick, first):
     config = onwards(quick(), first)
     config = replace(config, model=replace(config.model, changes={"dropout": 0.25}))
     train(*texts, tmp_path / "more", config)
@@ -78,7 +78,7 @@ def test_the_rate_is_a_fifth_and_dropout_may_be_another(tmp_path, texts, quick, 
 
 
 @pytest.mark.parametrize("first", ["transformer"], indirect=True)
-def test_all_that_is_prepared_is_on_the_disk_before_it_has_its_name(tmp_path, texts, quick, first, monkeypatch):
+def test_the_data_folder_is_on_the_disk_before_it_is_renamed(tmp_path, texts, quick, first, monkeypatch):
     synced, named, fsync, rename = set(), {}, os.fsync, Path.replace
 
     def counted(opened):
@@ -100,7 +100,7 @@ def test_all_that_is_prepared_is_on_the_disk_before_it_has_its_name(tmp_path, te
 
 
 @pytest.mark.parametrize("first", ["recurrent"], indirect=True)
-def test_the_names_of_its_kind_are_known(first):
+def test_settings_of_the_translators_kind_are_valid(first):
     """Settings of a recurrent translator need not say that it is one."""
     start = f"model.start_from={first}"
     assert read_config(None, [start, "model.form=bahdanau"]).model.kind == "recurrent"
@@ -123,7 +123,7 @@ def test_the_names_of_its_kind_are_known(first):
         ("vocabulary", {"coverage": 0.99}, "vocabulary.coverage = 0.99", "its own"),
     ],
 )
-def test_what_the_translator_decides_cannot_be_set(tmp_path, texts, quick, first, section, values, said, own):
+def test_settings_that_contradict_the_translator_are_refused(tmp_path, texts, quick, first, section, values, said, own):
     config = onwards(quick(), first)
     config = replace(config, **{section: replace(getattr(config, section), **values)})
     with pytest.raises(InputError) as refusal:
@@ -138,7 +138,7 @@ def test_a_folder_without_a_translator_is_refused(tmp_path, texts, quick):
         train(*texts, tmp_path / "more", onwards(quick(), tmp_path / "nothing"))
 
 
-def test_letters_that_the_vocabulary_does_not_know_are_counted(tmp_path, texts, quick, first):
+def test_pairs_with_letters_without_a_piece_are_counted(tmp_path, texts, quick, first):
     said = []
 
     class Listener(Watcher):

@@ -221,7 +221,7 @@ def wait_for(path):
 
 
 def test_two_hosts_train_as_one_process(whole, work, config):
-    """The same but for the last digits, and for keys' biases, which have no gradient but rounding."""
+    """Parameters differ in the last digits only; keys' biases, whose gradient is rounding, are not compared."""
     train(work / "a.en", work / "a.ko", work / "alone", config)
     one, two = (load_file(folder / MODEL) for folder in (work / "alone", whole))
     moved = [name for name in one if not name.endswith("key.bias")]

@@ -27,7 +27,7 @@ from regard.training.train import train
 
 LAST = "checkpoints/step-7"
 EXACT = (f"{LAST}/model.safetensors", f"{LAST}/optimiser.safetensors", "model.safetensors")
-"""What must be the same, bit for bit."""
+"""The files that must be equal bit for bit."""
 
 TOGETHER = """
 import json, os, sys
@@ -100,7 +100,7 @@ def together(work, texts, settings):
 
 @pytest.fixture
 def settings(work, quick):
-    """Without dropout, whose draws would be others in other processes."""
+    """Settings without dropout, whose random numbers differ from process to process."""
     usual = {"accumulate": 2, "max_steps": 7, "schedule": "constant", "evaluation": {"pairs": 1}}
     dry = quick(changes={"dropout": 0.0}, **usual)
     recurrent = quick(kind="recurrent", changes={"dropout": 0.0}, **usual)
@@ -137,9 +137,10 @@ def alone(work, texts, settings):
 
 
 def assert_like(one, other):
-    """The same but for the last digits, since gradients are summed in another order, and for what has no gradient.
+    """Parameters and losses differ in the last digits only, since gradients are summed in another order.
 
-    A key's bias adds the same to all scores of a query, so its gradient is rounding, which Adam makes steps of.
+    Biases of keys are not compared: a key's bias adds the same to all scores of a query, so its gradient is rounding,
+    which Adam makes steps of.
     """
     mine, theirs = (load_file(folder / EXACT[0]) for folder in (one, other))
     moved = [name for name in mine if not name.endswith("key.bias")]
@@ -166,7 +167,7 @@ def test_two_processes_train_as_one(together, alone, kind, folder):
 
 
 def test_sharded_training_resumes_exactly(together):
-    """Stopped after three steps and taken up again by as many processes."""
+    """The training is stopped after three steps and resumed by as many processes."""
     for name in EXACT[:2]:
         assert (together / "shared" / name).read_bytes() == (together / "again" / name).read_bytes(), name
 
@@ -177,8 +178,8 @@ def test_one_process_resumes_what_several_sharded(together, alone, settings):
     assert_like(alone("whole"), together / "stopped")
 
 
-def test_time_is_over_for_all_at_once(together):
-    """At the first step at which they agree; what is started again knows on every process that it is over."""
+def test_all_processes_end_at_the_same_step_when_time_is_over(together):
+    """They end when they first exchange conditions; a resumed training is over in every process at once."""
     ended = [10, "its 1e-06 minutes are over (training.max_minutes)"]
     for rank in (0, 1):
         lives = (together / f"timed-{rank}.jsonl").read_text().splitlines()
@@ -186,14 +187,14 @@ def test_time_is_over_for_all_at_once(together):
 
 
 @pytest.mark.parametrize(("sharded", "least", "most"), [("None", 0.4, 0.6), ("True", 0.4, 0.6), ("False", 1, 1)])
-def test_each_holds_its_share(together, sharded, least, most):
-    """Where the settings do not say, Accelerate's config does; here it asks for FSDP."""
+def test_each_process_has_its_shard(together, sharded, least, most):
+    """Without training.shard Accelerate's config decides; here it asks for FSDP."""
     held = [json.loads((together / f"held-{sharded}-{rank}.json").read_text()) for rank in (0, 1)]
     assert sum(held) == pytest.approx(2 if sharded == "False" else 1)
     assert all(least <= share <= most for share in held)
 
 
-def test_one_process_shares_with_nobody(monkeypatch):
+def test_one_process_does_not_shard(monkeypatch):
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
     with Processes.start(torch.device("cpu"), "float32") as processes:
         module = nn.Linear(3, 2)
@@ -203,7 +204,7 @@ def test_one_process_shares_with_nobody(monkeypatch):
 @pytest.mark.parametrize(
     ("variable", "name"), [("ACCELERATE_USE_DEEPSPEED", "DeepSpeed"), ("ACCELERATE_USE_MEGATRON_LM", "Megatron-LM")]
 )
-def test_what_else_accelerate_may_be_asked_for(monkeypatch, variable, name):
+def test_unsupported_configs_of_accelerate_are_refused(monkeypatch, variable, name):
     monkeypatch.setenv(variable, "true")
     with pytest.raises(InputError) as refusal:
         Processes.start(torch.device("cpu"), "float32")
@@ -215,7 +216,7 @@ def test_what_else_accelerate_may_be_asked_for(monkeypatch, variable, name):
 
 @pytest.fixture
 def launched(monkeypatch):
-    """launched(n, "cuda:0") has Accelerate find so many processes and give this one a device; there are two devices."""
+    """launched(n, "cuda:0") has Accelerate find n processes and give this one a device."""
     taken = []
 
     def launch(n, device):
@@ -228,14 +229,14 @@ def launched(monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "taken"), [("cuda:1", [torch.device("cuda", 1)]), ("cuda", []), ("cpu:0", [])])
-def test_a_device_by_its_number_is_the_one(launched, name, taken):
+def test_a_numbered_device_becomes_the_current_one(launched, name, taken):
     found = launched(1, "cuda")
     Processes.start(torch.device(name), "float32")
     assert found == taken
 
 
 @pytest.mark.parametrize(("n", "device"), [(2, "cuda:1"), (1, "cuda:0")])
-def test_a_launcher_shares_the_devices_out(launched, n, device):
+def test_a_numbered_device_and_a_launcher_are_refused(launched, n, device):
     launched(n, device)
     with pytest.raises(InputError) as refusal:
         Processes.start(torch.device("cuda:1"), "float32")

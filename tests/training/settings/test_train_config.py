@@ -1,4 +1,4 @@
-"""Settings: what is refused, in which words; what comes out of TOML and goes back in."""
+"""Settings: the messages of refused values, reading and writing TOML."""
 
 from dataclasses import fields
 from typing import get_args
@@ -53,7 +53,7 @@ from regard.training.settings.train_config import (
         (Evaluation, {"patience": 0}, "evaluation.patience = 0: it must be a whole number at least 1."),
     ],
 )
-def test_values_that_cannot_be(section, values, message):
+def test_invalid_values_are_refused(section, values, message):
     assert refusal(InputError, section, **values) == message
 
 
@@ -63,12 +63,12 @@ def test_a_whole_number_is_a_number_and_none_means_derive():
 
 
 @pytest.mark.parametrize("name", get_args(ScheduleName))
-def test_every_schedule_may_be_said(name):
+def test_every_schedule_is_valid(name):
     assert Training(schedule=name).schedule == name
 
 
 @pytest.mark.parametrize("name", get_args(Precision))
-def test_every_precision_may_be_said(name):
+def test_every_precision_is_valid(name):
     assert Training(precision=name).precision == name
 
 
@@ -88,7 +88,7 @@ def test_a_setting_on_the_command_line(change, expected):
 
 
 @pytest.mark.parametrize("change", ["training.seed", "seed=3", "=3", ".seed=3", "training.=3"])
-def test_what_is_no_setting(change):
+def test_a_change_that_is_not_a_setting_is_refused(change):
     assert refusal(InputError, parse_change, change) == (
         f"--set {change}: write section.name=value, e.g. --set training.seed=3."
     )
@@ -111,14 +111,14 @@ def test_unknown_names_are_refused_with_the_nearest(change, message):
 
 
 @pytest.mark.parametrize("name", ["n_source_tokens", "n_target_tokens", "changes"])
-def test_what_is_measured_is_not_set(name):
+def test_sizes_of_vocabularies_are_no_settings(name):
     assert refusal(InputError, read_config, None, [f"model.{name}=3"]).startswith(
         f"there is no setting model.{name}; nearest: "
     )
 
 
-def test_what_wins(tmp_path):
-    """The defaults, then the file, then --set in their order, then what has an option of its own."""
+def test_later_settings_override_earlier_ones(tmp_path):
+    """The order is: defaults, file, changes of --set, options."""
     file = tmp_path / "settings.toml"
     file.write_text('[training]\nseed = 2\naccumulate = 3\n[model]\nkind = "transformer"\nd_model = 64\n')
     config = read_config(
@@ -147,14 +147,14 @@ def test_a_config_written_and_read_is_the_same(tmp_path):
         (b"\xff", None),
     ],
 )
-def test_files_that_are_no_settings(tmp_path, content, message):
+def test_files_that_are_not_settings(tmp_path, content, message):
     file = tmp_path / "a.toml"
     file.write_bytes(content)
     got = refusal(InputError, read_config, file)
     assert got.startswith(f"{file} is not TOML: ") if message is None else got == message.format(file=file)
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_missing_file(tmp_path):
     assert (
         refusal(InputError, read_config, tmp_path / "none.toml")
         == f"cannot read {tmp_path / 'none.toml'}: no such file or directory."

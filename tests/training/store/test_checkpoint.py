@@ -1,4 +1,4 @@
-"""Checkpoints: there whole or not at all, whatever was killed when; damage is seen, said, and passed over."""
+"""Checkpoints: complete or absent after any kill; damage is found and reported, and the checkpoint is skipped."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def silent(text):
     raise AssertionError(text)
 
 
-def test_what_is_read_is_what_was_written(three):
+def test_a_checkpoint_is_read_as_it_was_written(three):
     found = latest_checkpoint(three, silent)
     assert found.state == {"n": 20}
     assert found.folder == three / "step-20"
@@ -80,11 +80,11 @@ def test_what_is_read_is_what_was_written(three):
     ]  # fmt: skip
 
 
-def test_where_there_has_never_been_one(tmp_path):
+def test_a_folder_without_checkpoints(tmp_path):
     assert latest_checkpoint(tmp_path / "none", silent) is None
 
 
-def test_a_step_is_written_anew(three):
+def test_a_checkpoint_of_the_same_step_is_replaced(three):
     save_checkpoint(three, 20, tensors(21), {"n": 21})
     assert latest_checkpoint(three, silent).state == {"n": 21}
 
@@ -95,7 +95,7 @@ def test_keep_latest(three):
     assert sorted(path.name for path in three.iterdir()) == ["step-20", "step-5"]
 
 
-def test_a_damaged_one_that_was_passed_over_is_not_kept_in_random_rank_a_good_one(three):
+def test_a_skipped_damaged_checkpoint_does_not_count_as_kept(three):
     (three / "step-20" / "manifest.json").write_text("{")
     assert latest_checkpoint(three, lambda text: None).state == {"n": 5}
     save_checkpoint(three, 9, tensors(9), {"n": 9})
@@ -106,7 +106,7 @@ def test_a_damaged_one_that_was_passed_over_is_not_kept_in_random_rank_a_good_on
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked for every moment")
 def test_killed_at_every_moment_of_saving(tmp_path):
-    """At every call that changes a name or forces a file: the old checkpoint is there, or the new one, whole."""
+    """After a kill at any call that renames or forces a file the old checkpoint is complete, or the new one."""
     subprocess.run([sys.executable, "-c", KILLED_AT_EVERY_CALL, str(tmp_path)], check=True)
     moments = sorted(tmp_path.iterdir(), key=lambda path: int(path.name))
     found = [latest_checkpoint(path / "checkpoints", silent).state["n"] for path in moments]
@@ -136,14 +136,14 @@ def cut(path):
         ("manifest.json", cut, "is damaged: its manifest.json is not what regard writes."),
     ],
 )
-def test_the_one_before_is_taken_and_why_is_said(three, name, harm, words):
+def test_the_checkpoint_before_a_damaged_one_is_taken_with_the_reason(three, name, harm, words):
     harm(three / "step-20" / name)
     said = []
     assert latest_checkpoint(three, said.append).state == {"n": 5}
     assert said == [f"{three / 'step-20'} {words} Going on from step 5."]
 
 
-def test_none_is_whole(tmp_path):
+def test_all_checkpoints_are_damaged(tmp_path):
     folder = tmp_path / "checkpoints"
     save_checkpoint(folder, 3, tensors(3), {})
     (folder / "step-3" / "state.json").unlink()
@@ -155,7 +155,7 @@ def test_none_is_whole(tmp_path):
     )
 
 
-def test_of_another_version(three):
+def test_a_checkpoint_of_another_version(three):
     manifest = three / "step-20" / "manifest.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"version": 2}))
     said = []

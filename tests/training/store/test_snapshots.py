@@ -23,7 +23,7 @@ def test_a_mean_does_not_drift():
     assert mean(tensors) == torch.tensor([(2**24 + 7) / 8])
 
 
-def test_what_nobody_needs_goes(tmp_path):
+def test_snapshots_that_no_checkpoint_needs_are_removed(tmp_path):
     names = [write_snapshot(tmp_path, step, {"w": torch.zeros(2)}) for step in (1, 2, 3)]
     keep_only(tmp_path, {tmp_path / names[1]})
     assert [path.name for path in tmp_path.iterdir()] == ["step-2.safetensors"]

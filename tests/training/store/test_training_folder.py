@@ -19,7 +19,7 @@ def texts(tmp_path):
     return {"source": tmp_path / "a", "target": tmp_path / "b"}
 
 
-def test_a_new_folder_is_taken_and_is_ours_again(tmp_path, texts):
+def test_a_new_folder_is_claimed_and_claimed_again(tmp_path, texts):
     claim(tmp_path / "deep" / "out", texts)
     claim(tmp_path / "deep" / "out", texts)
     assert [path.name for path in (tmp_path / "deep" / "out").iterdir()] == ["training.json"]
@@ -40,13 +40,13 @@ def test_a_folder_has_one_training_at_a_time(tmp_path, texts):
         claim(out, texts, later)
 
 
-def test_what_a_killed_run_left_is_no_stranger(tmp_path, texts):
+def test_incomplete_files_of_a_killed_run_are_no_obstacle(tmp_path, texts):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / ".training.json.writing").write_text("{")
     claim(tmp_path / "out", texts)
 
 
-def test_a_lock_alone_is_held_or_was_left_by_a_killed_run(tmp_path, texts):
+def test_a_folder_with_a_lock_and_nothing_else(tmp_path, texts):
     """The lock is there before training.json is."""
     out = tmp_path / "out"
     out.mkdir()
@@ -70,7 +70,7 @@ def test_a_folder_without_settings_takes_corrected_texts(tmp_path, texts, settle
     assert refusal(InputError, claim, tmp_path / "out", texts).startswith("cannot go on in ")
 
 
-def test_somebody_elses_folder(tmp_path, texts):
+def test_a_folder_with_other_files_is_refused(tmp_path, texts):
     out = tmp_path / "out"
     out.mkdir()
     for name in ("thesis.tex", "cat.jpg", "dog.jpg", "eel.jpg"):

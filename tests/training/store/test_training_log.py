@@ -1,4 +1,4 @@
-"""The log: lines of JSON that a training taken up again goes on with as though never stopped."""
+"""The log: lines of JSON, which a resumed training continues as if it had never been stopped."""
 
 import json
 
@@ -21,7 +21,7 @@ def test_entries_are_lines_of_json(tmp_path):
     assert '"뱀"' in lines[1]
 
 
-def test_what_came_after_the_checkpoint_is_forgotten(tmp_path):
+def test_entries_after_the_checkpoint_are_removed(tmp_path):
     log = Log(tmp_path, 0)
     for step in (10, 20, 30):
         log.add({"step": step, "loss_nats": 1.0})
@@ -46,7 +46,7 @@ def test_tensorboard_has_the_numbers(tmp_path):
     assert [(event.step, event.value) for event in events.Scalars("loss_nats")] == [(1, 0.5), (2, 0.25)]
 
 
-def test_a_file_that_is_no_log(tmp_path):
+def test_a_file_that_is_not_a_log(tmp_path):
     (tmp_path / "log.jsonl").write_text("dear diary\n")
     with pytest.raises(InputError) as refused:
         Log(tmp_path, 0)

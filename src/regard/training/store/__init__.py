@@ -1,1 +1,1 @@
-"""What a training keeps on disk: its folder, checkpoints, snapshots and log."""
+"""The files of a training: its folder, checkpoints, snapshots and log."""
