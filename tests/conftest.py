@@ -1,5 +1,6 @@
 """Fixtures and settings of all tests, and the order in which their files run."""
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -40,8 +41,15 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest, so that no worker still has a long one when the others are done."""
+    """Begin with the files that take longest, so that no worker still has a long one when the others are done.
+
+    Raises:
+        UsageError: in CI, a file of the list does not exist.
+    """
     here = Path(__file__).parent
+    missing = [name for name in LONGEST if not (here / name).exists()]
+    if missing and "CI" in os.environ:
+        raise pytest.UsageError(f"LONGEST in {__file__} names {', '.join(missing)}, which do not exist.")
     places = {here / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
 
