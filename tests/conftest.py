@@ -33,8 +33,8 @@ LONGEST = (
     "attention/statistics/test_gpu.py",
     "attention/test_extremes.py",
     "attention/test_flex.py",
-    "views/test_page_in_browser.py",
-    "views/test_figure.py",
+    "views/page/test_in_browser.py",
+    "views/picture/test_trace.py",
     "translation/export/test_export_onnx.py",
 )
 """Files whose tests take longest, in that order."""

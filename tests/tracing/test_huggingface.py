@@ -56,7 +56,7 @@ TRANSLATORS = {
 
 
 def pair(kind, config):
-    """The same random model twice: eager, and attending through regard."""
+    """A random model with eager attention, and its copy that attends through regard."""
     torch.manual_seed(0)
     config = copy.deepcopy(config)
     config._attn_implementation = "eager"

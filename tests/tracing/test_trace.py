@@ -233,7 +233,7 @@ def test_a_model_that_reads_no_text_is_refused(minilm, make, target):
 
 
 def test_a_tokenizer_of_another_vocabulary_is_refused(minilm):
-    """One that is larger; tokens that the model knows are read all the same."""
+    """A tokenizer with a larger vocabulary than the model; a text of tokens that the model knows is still read."""
     source, target = gpt2(vocab_size=7_000), marian(decoder_vocab_size=2_500, share_encoder_decoder_embeddings=False)
     for model, target_text, n_tokens, token in ((source, None, 7_000, 7_488), (target, "the snake", 2_500, 7_488)):
         with pytest.raises(InputError) as refusal:

@@ -54,7 +54,7 @@ def alone():
 
 
 def compared(evaluation, above, exact_above):
-    """The same next to a second system, of which every score is so much less."""
+    """An evaluation with a second system whose scores are lower by `above`."""
     scores = (
         replace(
             score,
@@ -174,7 +174,7 @@ def test_lengths_in_words(alone):
     assert [length_range(group) for group in alone.by_length] == ["1–5", "81+"]
 
 
-def test_chances():
+def test_p_values():
     assert [p_value_text(p) for p in (1 / 1001, 0.001, 0.05, 1.0)] == [
         "p ≤ 0.001",
         "p = 0.001",

@@ -168,7 +168,7 @@ def to_json(value: object, table: TensorTable) -> Json:
     if rule_classes().get(type(value).__name__) is not type(value) or getattr(value, "_modules", None):
         raise InputError(
             f"this trace cannot be saved: {type(value).__name__} is not one of regard's own scores, masks and "
-            "normalisers, so nobody could read it back."
+            "normalisers, so the file could not be read back."
         )
     parts = {name: to_json(part, table) for name, part in parts_of(value).items()}
     parameters = {

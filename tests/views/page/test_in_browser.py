@@ -1,4 +1,4 @@
-"""The page in a real browser: what a reader sees, hovers over and presses."""
+"""The page in a real browser: its text, its drawings, and its response to pointer and keyboard."""
 
 import math
 from collections.abc import Callable
@@ -23,7 +23,7 @@ CIRCLE_AREA = """(canvas, [beyond, below, size]) => {
     const halfway = (inside + red[5 * size + 5]) / 2;
     return red.filter((value) => value < halfway).length;
 }"""
-"""How many pixels of a cell, counted from the last one, are more like its middle than its corner: its circle."""
+"""Count the pixels of a cell's circle: pixels closer in colour to the cell's middle than to its corner."""
 ROOM_FOR_LARGE_CELLS = {"width": 1100, "height": 1300}
 
 
@@ -52,7 +52,7 @@ def weight(trace: Trace, head: str, looking: str, seen: str) -> str:
 
 
 def strokes(page: Page, of: str) -> int:
-    """How many pixels of a canvas are drawn on."""
+    """The number of pixels of a canvas that are drawn on."""
     script = """canvas => {
         const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
         copy.drawImage(canvas, 0, 0);

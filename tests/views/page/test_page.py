@@ -1,4 +1,4 @@
-"""The page as a file: what is embedded, how exactly, and that nothing in it can come out as markup."""
+"""The page as a file: the embedded weights, their precision, and text that can never become markup."""
 
 import base64
 import hashlib
@@ -25,7 +25,7 @@ MARKUP = "A </script><script>alert(1)</script> & <!-- <b>bold</b> \u2028 $title"
 
 
 class Parts(HTMLParser):
-    """What a browser finds in a page: its elements with their attributes, and the text in each script and style."""
+    """The elements of a page with their attributes, and the text in each script and style."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

@@ -160,8 +160,8 @@ def test_what_nobody_could_read_back_is_refused_and_leaves_nothing(normal, tmp_p
     with pytest.raises(InputError) as refusal:
         trace.save(tmp_path / "trace.safetensors")
     assert str(refusal.value) == (
-        "this trace cannot be saved: Mine is not one of regard's own scores, masks and normalisers, so nobody could "
-        "read it back."
+        "this trace cannot be saved: Mine is not one of regard's own scores, masks and normalisers, so the file could "
+        "not be read back."
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""What every view says in the same words."""
+"""The words that all views share."""
 
 import pytest
 
