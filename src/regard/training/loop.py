@@ -25,7 +25,7 @@ from regard.training.optimiser import set_learning_rate
 from regard.training.processes.process_group import Processes
 from regard.training.settings.settled_config import SettledConfig
 from regard.training.stopping import StopHandler
-from regard.training.store.checkpoint import keep_latest, needed_beside, save_checkpoint
+from regard.training.store.checkpoint import files_needed, keep_latest, save_checkpoint
 from regard.training.store.snapshots import keep_only, write_snapshot
 from regard.training.store.training_log import Log
 from regard.training.training_state import Position, TrainingState
@@ -301,8 +301,8 @@ def save(run: Run, state: TrainingState) -> None:
         "optimiser": run.processes.optimiser_tensors(run.module, run.optimiser),
     }
     if run.processes.is_main:
-        beside = [*run.vocabularies, *(run.snapshots / name for name in state.snapshots)]
-        save_checkpoint(run.checkpoints, state.position.step, tensors, state.as_json(), beside)
+        needed_files = [*run.vocabularies, *(run.snapshots / name for name in state.snapshots)]
+        save_checkpoint(run.checkpoints, state.position.step, tensors, state.as_json(), needed_files)
         keep_latest(run.checkpoints, CHECKPOINTS, state.position.step)
-        keep_only(run.snapshots, needed_beside(run.checkpoints))
+        keep_only(run.snapshots, files_needed(run.checkpoints))
     run.processes.wait()

@@ -126,8 +126,8 @@ def text_files(source: Path, target: Path, config: TrainConfig) -> dict[str, Pat
     if dev == (None, None):
         return {"source": source, "target": target}
     if dev[0] is None or dev[1] is None:
-        given, missing = ("source", "target") if dev[1] is None else ("target", "source")
-        raise InputError(f"there is a dev {given} and no dev {missing}; give both: --dev-source and --dev-target.")
+        present, missing = ("source", "target") if dev[1] is None else ("target", "source")
+        raise InputError(f"there is a dev {present} and no dev {missing}; give both: --dev-source and --dev-target.")
     return {"source": source, "target": target, "dev source": Path(dev[0]), "dev target": Path(dev[1])}
 
 

@@ -53,7 +53,7 @@ def test_a_corpus_gets_the_first_that_it_is_small_enough_for(device):
 @pytest.mark.parametrize("recipe", [recipe for recipes in RECIPES.values() for recipe in recipes])
 def test_every_recipe_gives_settings_that_are_valid_and_complete(recipe, kind):
     config = settled(TrainConfig(model=Model(kind=kind)), recipe)
-    assert config.model.preset == recipe.usual[kind].preset
+    assert config.model.preset == recipe.defaults[kind].preset
     for section in (config.data, config.training, config.evaluation, config.vocabulary):
         unset = {setting.name for setting in fields(section) if getattr(section, setting.name) is None}
         assert unset <= {"dev_source", "dev_target", "n_tokens", "max_minutes", "shard"}  # None has a meaning there
@@ -95,7 +95,7 @@ def test_a_model_of_another_size_has_a_lower_peak(model, rate):
 
 def test_a_lower_peak_stays():
     slow = RECIPES["cpu"][2]
-    assert slow.usual["transformer"].learning_rate == 1e-3 < SAFE_RATE
+    assert slow.defaults["transformer"].learning_rate == 1e-3 < SAFE_RATE
     assert settled(TrainConfig(model=Model(preset="tiny")), slow).training.learning_rate == 1e-3
 
 

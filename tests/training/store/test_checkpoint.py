@@ -11,9 +11,9 @@ from torch.testing import assert_close
 
 from regard.training.store.checkpoint import (
     DamagedError,
+    files_needed,
     keep_latest,
     latest_checkpoint,
-    needed_beside,
     save_checkpoint,
 )
 
@@ -101,7 +101,7 @@ def test_a_skipped_damaged_checkpoint_does_not_count_as_kept(three):
     save_checkpoint(three, 9, tensors(9), {"n": 9})
     keep_latest(three, 2, 9)
     assert sorted(path.name for path in three.iterdir()) == ["step-5", "step-9"]
-    assert needed_beside(three) == set()
+    assert files_needed(three) == set()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked for every moment")
@@ -172,7 +172,7 @@ def test_files_beside_are_checked_too(tmp_path):
     beside.write_bytes(b"abcdef")
     save_checkpoint(folder, 1, tensors(1), {"n": 1})
     save_checkpoint(folder, 3, tensors(3), {"n": 3}, [beside])
-    assert needed_beside(folder) == {beside}
+    assert files_needed(folder) == {beside}
     said = []
     assert latest_checkpoint(folder, silent).state == {"n": 3}
     spoil(beside)

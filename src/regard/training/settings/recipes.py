@@ -46,7 +46,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class Defaults:
+class ModelDefaults:
     """The model of a kind, the peak of its learning rate and its epochs."""
 
     preset: str
@@ -69,7 +69,7 @@ class Recipe:
     up_to_pairs: int | float
     """The largest corpus that the recipe is for."""
 
-    usual: Mapping[Kind, Defaults]
+    defaults: Mapping[Kind, ModelDefaults]
     """The model of each kind."""
 
     batch_tokens: int
@@ -93,9 +93,9 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
     "cpu": (
         Recipe(
             up_to_pairs=15_000,
-            usual={
-                "transformer": Defaults("tiny", 2e-3, 60, {"n_layers": 3, "dropout": 0.1}),
-                "recurrent": Defaults("tiny", 2e-3, 60),
+            defaults={
+                "transformer": ModelDefaults("tiny", 2e-3, 60, {"n_layers": 3, "dropout": 0.1}),
+                "recurrent": ModelDefaults("tiny", 2e-3, 60),
             },
             batch_tokens=2_000,
             warmup_steps=400,
@@ -107,9 +107,9 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         ),
         Recipe(
             up_to_pairs=200_000,
-            usual={
-                "transformer": Defaults("tiny", 5e-3, 32),
-                "recurrent": Defaults("small", 5e-3, 30, {"dropout": 0.4}),
+            defaults={
+                "transformer": ModelDefaults("tiny", 5e-3, 32),
+                "recurrent": ModelDefaults("small", 5e-3, 30, {"dropout": 0.4}),
             },
             batch_tokens=4_000,
             warmup_steps=2_000,
@@ -121,9 +121,9 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         ),
         Recipe(
             up_to_pairs=inf,
-            usual={
-                "transformer": Defaults("small", 1e-3, 20),
-                "recurrent": Defaults("small", 1e-3, 20),
+            defaults={
+                "transformer": ModelDefaults("small", 1e-3, 20),
+                "recurrent": ModelDefaults("small", 1e-3, 20),
             },
             batch_tokens=8_000,
             warmup_steps=4_000,
@@ -137,9 +137,9 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
     "gpu": (
         Recipe(
             up_to_pairs=15_000,
-            usual={
-                "transformer": Defaults("tiny", 2e-3, 90, {"n_layers": 3, "dropout": 0.1}),
-                "recurrent": Defaults("tiny", 2e-3, 90),
+            defaults={
+                "transformer": ModelDefaults("tiny", 2e-3, 90, {"n_layers": 3, "dropout": 0.1}),
+                "recurrent": ModelDefaults("tiny", 2e-3, 90),
             },
             batch_tokens=4_000,
             warmup_steps=400,
@@ -151,9 +151,9 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         ),
         Recipe(
             up_to_pairs=100_000,
-            usual={
-                "transformer": Defaults("small", 1e-3, 80, {"dropout": 0.3}),
-                "recurrent": Defaults("small", 1e-3, 80),
+            defaults={
+                "transformer": ModelDefaults("small", 1e-3, 80, {"dropout": 0.3}),
+                "recurrent": ModelDefaults("small", 1e-3, 80),
             },
             batch_tokens=8_000,
             warmup_steps=2_000,
@@ -165,9 +165,9 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         ),
         Recipe(
             up_to_pairs=1_000_000,
-            usual={
-                "transformer": Defaults("small", 1e-3, 60),
-                "recurrent": Defaults("small", 1e-3, 60),
+            defaults={
+                "transformer": ModelDefaults("small", 1e-3, 60),
+                "recurrent": ModelDefaults("small", 1e-3, 60),
             },
             batch_tokens=16_000,
             warmup_steps=4_000,
@@ -179,9 +179,9 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         ),
         Recipe(
             up_to_pairs=inf,
-            usual={
-                "transformer": Defaults("base", 1e-3, 40, {"norm": "pre"}),
-                "recurrent": Defaults("base", 1e-3, 40),
+            defaults={
+                "transformer": ModelDefaults("base", 1e-3, 40, {"norm": "pre"}),
+                "recurrent": ModelDefaults("base", 1e-3, 40),
             },
             batch_tokens=32_000,
             warmup_steps=4_000,
@@ -229,21 +229,21 @@ def settle(
     Args:
         count_batches: returns the number of batches in an epoch for a number of tokens a batch.
     """
-    said, usual = config.training, recipe.usual[config.model.kind]
-    batch_tokens = otherwise(said.batch_tokens, recipe.batch_tokens)
-    steps_per_epoch = ceil(count_batches(batch_tokens) / said.accumulate)
-    steps = min(max(usual.epochs * steps_per_epoch, recipe.least_steps), recipe.most_steps)
-    max_steps = otherwise(said.max_steps, steps)
-    n_evaluations = otherwise(recipe.evaluations, usual.epochs)
+    training, defaults = config.training, recipe.defaults[config.model.kind]
+    batch_tokens = otherwise(training.batch_tokens, recipe.batch_tokens)
+    steps_per_epoch = ceil(count_batches(batch_tokens) / training.accumulate)
+    steps = min(max(defaults.epochs * steps_per_epoch, recipe.least_steps), recipe.most_steps)
+    max_steps = otherwise(training.max_steps, steps)
+    n_evaluations = otherwise(recipe.evaluations, defaults.epochs)
     return SettledConfig(
         data=config.data,
         vocabulary=config.vocabulary,
         model=config.model,
         training=settled_section(
             SettledTraining,
-            said,
+            training,
             batch_tokens=batch_tokens,
-            learning_rate=peak_rate(config.model, usual),
+            learning_rate=peak_rate(config.model, defaults),
             schedule=recipe.schedule,
             warmup_steps=min(recipe.warmup_steps, ceil(max_steps / 10)),
             max_steps=max_steps,
@@ -260,11 +260,11 @@ def settle(
 
 def settled_model(model: Model, recipe: Recipe, joint: bool) -> Model:
     """Return the model with the recipe's preset and changes where the user gave none."""
-    usual = recipe.usual[model.kind]
-    changes = {} if model.preset else dict(usual.changes)
+    defaults = recipe.defaults[model.kind]
+    changes = {} if model.preset else dict(defaults.changes)
     if model.kind == "transformer":
         changes["share"] = "all" if joint else "target"
-    preset = None if model.start_from is not None else otherwise(model.preset, usual.preset)
+    preset = None if model.start_from is not None else otherwise(model.preset, defaults.preset)
     return replace(model, preset=preset, changes={**changes, **model.changes})
 
 
@@ -301,10 +301,10 @@ def longest_sentence(max_tokens: int | None, room: int) -> int:
     return longest
 
 
-def peak_rate(model: Model, usual: Defaults) -> float:
+def peak_rate(model: Model, defaults: ModelDefaults) -> float:
     """Return the peak of the learning rate: the usual one for the usual size, else a safe one."""
-    as_usual = model.preset == usual.preset and "d_model" not in model.changes
-    rate = usual.learning_rate if as_usual else min(usual.learning_rate, SAFE_RATE)
+    as_usual = model.preset == defaults.preset and "d_model" not in model.changes
+    rate = defaults.learning_rate if as_usual else min(defaults.learning_rate, SAFE_RATE)
     return rate if model.start_from is None else WARM_START_SHARE * rate
 
 

@@ -44,7 +44,7 @@ class Checkpoint:
 
 
 def save_checkpoint(
-    folder: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Any, beside: Sequence[Path] = ()
+    folder: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Any, needed_files: Sequence[Path] = ()
 ) -> Path:
     """Write the checkpoint of a step, completely or not at all, in place of an earlier checkpoint of this step.
 
@@ -53,7 +53,7 @@ def save_checkpoint(
         step: the step, which names the checkpoint.
         tensors: the tensors by file, then by name.
         state: plain values for JSON.
-        beside: files next to `folder` that the checkpoint needs unchanged; they are checked when it is read.
+        needed_files: files next to `folder` that the checkpoint needs unchanged; they are checked when it is read.
     """
     place = folder / f"{PREFIX}{step}"
     writing = folder / f".{place.name}.writing"
@@ -63,7 +63,7 @@ def save_checkpoint(
         write_tensors(writing / f"{name}.safetensors", named)
     write_whole(writing / "state.json", json.dumps(state, indent=1))
     files = {path.name: checksum(path) for path in sorted(writing.iterdir())}
-    files_beside = {str(PurePosixPath(path.relative_to(folder.parent))): checksum(path) for path in beside}
+    files_beside = {str(PurePosixPath(path.relative_to(folder.parent))): checksum(path) for path in needed_files}
     manifest = {"format": FORMAT, "version": VERSION, "files": files, "beside": files_beside}
     write_whole(writing / "manifest.json", json.dumps(manifest, indent=1))
     sync_folder(writing)
@@ -155,7 +155,7 @@ def read_manifest(place: Path) -> dict[str, Any]:
     return dict(manifest)
 
 
-def needed_beside(folder: Path) -> set[Path]:
+def files_needed(folder: Path) -> set[Path]:
     """Return the files next to a folder of checkpoints that any of them needs."""
     names: set[str] = set()
     for step in saved_steps(folder):

@@ -169,7 +169,7 @@ def write_config(folder: Path, config: SettledConfig) -> None:
     write_whole(folder / CONFIG, as_toml(config))
 
 
-def resumed_config(folder: Path, stored: SettledConfig, said: TrainConfig) -> SettledConfig:
+def resumed_config(folder: Path, stored: SettledConfig, requested: TrainConfig) -> SettledConfig:
     """Return the settings of a training that is resumed: the stored ones, with those changes that are allowed.
 
     A setting that the user left at its default is not a change.
@@ -180,8 +180,8 @@ def resumed_config(folder: Path, stored: SettledConfig, said: TrainConfig) -> Se
     default = TrainConfig()
     sections: dict[str, Any] = {}
     for section in fields(TrainConfig):
-        before, now, usual = (getattr(config, section.name) for config in (stored, said, default))
-        sections[section.name] = resumed_section(folder, section.name, before, now, usual)
+        of_each = (getattr(config, section.name) for config in (stored, requested, default))
+        sections[section.name] = resumed_section(folder, section.name, *of_each)
     resumed = SettledConfig(**sections)
     if resumed.training.schedule == "cosine" and resumed.training.max_steps != stored.training.max_steps:
         raise InputError(
@@ -191,33 +191,33 @@ def resumed_config(folder: Path, stored: SettledConfig, said: TrainConfig) -> Se
     return resumed
 
 
-def resumed_section(folder: Path, name: str, before: Section, now: Section, usual: Section) -> Section:
+def resumed_section(folder: Path, name: str, stored: Section, requested: Section, default: Section) -> Section:
     """Return a section of the settings of a training that is resumed."""
-    changed = {}
-    for setting in fields(before):  # type: ignore[arg-type]
+    changes = {}
+    for setting in fields(stored):  # type: ignore[arg-type]
         key, path = setting.name, f"{name}.{setting.name}"
-        was, said, default = (getattr(section, key) for section in (before, now, usual))
-        if said in (default, was) or path in CHECKED_BY_CONTENT:
+        old, new, unset = (getattr(section, key) for section in (stored, requested, default))
+        if new in (unset, old) or path in CHECKED_BY_CONTENT:
             continue
         if key == "changes":
-            refuse_other_changes(folder, name, was, said)
+            refuse_model_changes(folder, name, old, new)
             continue
         if path not in MAY_CHANGE:
-            raise other_setting(folder, path, said, was)
-        changed[key] = said
-    return replace(before, **changed)  # type: ignore[type-var]
+            raise changed_setting(folder, path, new, old)
+        changes[key] = new
+    return replace(stored, **changes)  # type: ignore[type-var]
 
 
-def refuse_other_changes(folder: Path, section: str, was: Mapping[str, Any], said: Mapping[str, Any]) -> None:
+def refuse_model_changes(folder: Path, section: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Raise InputError if a setting of the model differs from the stored one."""
-    for name, value in said.items():
-        if was.get(name) != value:
-            raise other_setting(folder, f"{section}.{name}", value, was.get(name, "the preset's"))
+    for name, value in new.items():
+        if old.get(name) != value:
+            raise changed_setting(folder, f"{section}.{name}", value, old.get(name, "the preset's"))
 
 
-def other_setting(folder: Path, path: str, said: Any, was: Any) -> InputError:
-    """Return the error for a setting that training did not begin with."""
+def changed_setting(folder: Path, path: str, new: Any, old: Any) -> InputError:
+    """Return the error for a setting that differs from the one that training began with."""
     return InputError(
-        f"cannot go on in {folder} with {path} = {said}: training began with {was}; "
+        f"cannot go on in {folder} with {path} = {new}: training began with {old}; "
         "leave it out, or name a new folder with --out."
     )
