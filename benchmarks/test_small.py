@@ -9,15 +9,13 @@ from typing import Protocol
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard import Causal, Pattern, attend
-from regard.kernels.linear import Linear
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
 from regard.translation.search.beam import Beam
 from regard.translation.search.interface import SourceBatch
-from regard.translation.search.top_logits import likeliest
 
 
 class Benchmark(Protocol):
@@ -96,20 +94,3 @@ def test_a_backward_pass(benchmark: Benchmark) -> None:
     with torch.inference_mode(False), torch.enable_grad():
         query, key, value = (part.clone().requires_grad_() for part in parts(512))
         benchmark(lambda: attend(query, key, value, mask=Causal()).context.sum().backward())  # type: ignore[no-untyped-call]
-
-
-@pytest.mark.parametrize("by", ["regard", "torch"])
-@pytest.mark.parametrize("rows", [5, 320])
-def test_linear(benchmark: Benchmark, rows: int, by: str) -> None:
-    """The output projection of a translator."""
-    module = nn.Linear(128, 8831)
-    benchmark(Linear.of(module) if by == "regard" else module, torch.randn(rows, 128))
-
-
-@pytest.mark.parametrize("n", [5, 100])
-@pytest.mark.parametrize("compiled", [True, False])
-def test_likeliest(benchmark: Benchmark, monkeypatch: pytest.MonkeyPatch, compiled: bool, n: int) -> None:
-    """The tokens that a beam goes on with, by the kernel and by torch's operations."""
-    if not compiled:
-        monkeypatch.setattr("regard.translation.search.top_logits.regard_likeliest", lambda: None)
-    benchmark(likeliest, torch.randn(320, 8831), n)

@@ -4,7 +4,6 @@ import pytest
 import torch
 from loud import loud, small
 from model_laws import texts
-from torch import nn
 from torch.testing import assert_close
 
 from regard import Ask, Causal, ScaledDot, attend
@@ -12,13 +11,10 @@ from regard.attention.statistics.torch.gather import gather_statistics
 from regard.attention.weights import blocks_of
 from regard.kernels import attention as kernel
 from regard.kernels import library as compiled
-from regard.kernels import linear
-from regard.kernels.linear import Linear
-from regard.transformer.decoding import kernel as newest
-from regard.transformer.model import BareStep, Transformer
-from regard.translation.search import top_logits as likeliest
+from regard.transformer.decoding.kernel import regard_decoding_step
+from regard.transformer.model import CompiledStep, Transformer
 
-KERNELS = kernel.attention_function, linear.regard_linear, likeliest.regard_likeliest, newest.regard_newest
+KERNELS = kernel.attention_function, regard_decoding_step
 
 
 @pytest.fixture(autouse=True, params=[4, 8, 16])
@@ -57,25 +53,6 @@ def test_the_products_before_and_after_and_what_is_done_to_scores(normal, widths
     assert_close(seen.pattern.known.received.double(), exact.pattern.known.received, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 4, 7])
-def test_a_projection(normal, rows):
-    projection, x = nn.Linear(48, 71), normal(rows, 48)
-    with torch.no_grad():
-        expected = x.double() @ projection.weight.double().T + projection.bias.double()
-        assert_close(Linear.of(projection).of_few(x).double(), expected, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("vocabulary", [7, 64, 203])
-def test_the_likeliest(normal, vocabulary):
-    logits = normal(5, vocabulary) * 3
-    log_probability, tokens = likeliest.likeliest(logits, 4)
-    expected = logits.double().log_softmax(1)
-    expected[:, likeliest.NEVER] = -torch.inf
-    values, places = expected.topk(4, dim=1)
-    assert torch.equal(tokens, places)
-    assert_close(log_probability, values, rtol=1e-6, atol=1e-6)
-
-
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_the_steps_of_a_decoder(norm):
     model = loud(Transformer(small(d_model=96, d_ff=48, n_key_heads=2, positions="rotary", norm=norm))).float()
@@ -85,6 +62,6 @@ def test_the_steps_of_a_decoder(norm):
         for place in range(21):
             step = model.step(target[:, place : place + 1], state)
             state = step.state
-        assert isinstance(step, BareStep)
+        assert isinstance(step, CompiledStep)
         expected = model.double()(source, lengths, target).logits[:, -1]
         assert_close(step.logits[:, 0].double(), expected, rtol=1e-4, atol=1e-4)

@@ -18,7 +18,7 @@ def module_of(translator, kind):
     """The first layer's attention of a kind."""
     model = translator.model
     block = (model.encoder if kind == "encoder" else model.decoder).blocks[0]
-    return block.cross_attention if kind == "cross" else block.own_attention
+    return block.cross_attention if kind == "cross" else block.self_attention
 
 
 @pytest.mark.parametrize("target", [None, "kein hund"])

@@ -6,29 +6,39 @@ from loud import loud, small
 from torch.testing import assert_close
 
 from regard.attention.masks import Causal, Padding
-from regard.transformer.block import DecoderBlock, EncoderBlock, Residual
+from regard.transformer.block import DecoderBlock, EncoderBlock
 from regard.transformer.config import TransformerConfig
 
 
 def test_pre_norm_reads_what_is_normalised(normal):
     x, memory = normal(2, 7, 24, dtype=torch.float64), normal(2, 5, 24, dtype=torch.float64)
     block, lengths = loud(DecoderBlock(small(norm="pre"))), torch.tensor([3, 5])
-    read = block(x, block.prepare(memory), mask=Causal(), memory_mask=Padding(lengths))
-    x = x + block.own_attention(block.around_own_attention.norm(x), mask=Causal()).output
-    normed = block.around_cross_attention.norm(x)
+    output = block(x, block.prepare(memory), mask=Causal(), memory_mask=Padding(lengths))
+    x = x + block.self_attention(block.self_attention_norm(x), mask=Causal()).output
+    normed = block.cross_attention_norm(x)
     x = x + block.cross_attention(normed, memory, mask=Padding(lengths)).output
-    x = x + block.feed_forward(block.around_feed_forward.norm(x))
-    assert_close(read.output, x)
+    x = x + block.feed_forward(block.feed_forward_norm(x))
+    assert_close(output.output, x)
 
 
-def test_post_norm_normalises_the_sum(normal):
+def test_post_norm_normalises_each_sum(normal):
+    x, memory = normal(2, 7, 24, dtype=torch.float64), normal(2, 5, 24, dtype=torch.float64)
+    block, lengths = loud(DecoderBlock(small(norm="post"))), torch.tensor([3, 5])
+    output = block(x, block.prepare(memory), mask=Causal(), memory_mask=Padding(lengths))
+    x = block.self_attention_norm(x + block.self_attention(x, mask=Causal()).output)
+    x = block.cross_attention_norm(x + block.cross_attention(x, memory, mask=Padding(lengths)).output)
+    x = block.feed_forward_norm(x + block.feed_forward(x))
+    assert_close(output.output, x)
+
+
+def test_post_norm_of_an_encoder_block_normalises_each_sum(normal):
     x = normal(2, 7, 24, dtype=torch.float64)
     block, mask = loud(EncoderBlock(small(norm="post"))), Padding(torch.tensor([7, 2]))
-    read = block(x, mask=mask)
-    x = block.around_own_attention.norm(x + block.own_attention(x, mask=mask).output)
-    x = block.around_feed_forward.norm(x + block.feed_forward(x))
-    assert_close(read.output, x)
-    assert read.cross is None
+    output = block(x, mask=mask)
+    x = block.self_attention_norm(x + block.self_attention(x, mask=mask).output)
+    x = block.feed_forward_norm(x + block.feed_forward(x))
+    assert_close(output.output, x)
+    assert output.cross_attention is None
 
 
 def test_a_decoder_block_without_a_source_is_an_encoder_block(normal):
@@ -41,26 +51,28 @@ def test_a_decoder_block_without_a_source_is_an_encoder_block(normal):
 
 def test_only_self_attention_knows_rotary_positions():
     block = DecoderBlock(small(positions="rotary", n_key_heads=3))
-    assert block.own_attention.positions is not None
+    assert block.self_attention.positions is not None
     assert block.cross_attention.positions is None
-    assert block.own_attention.n_key_heads == block.cross_attention.n_key_heads == 3
+    assert block.self_attention.n_key_heads == block.cross_attention.n_key_heads == 3
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_dropout_is_on_the_sublayers_outcome(normal, norm):
-    """What comes in passes a residual whose sublayer's outcome is dropped wholly."""
-    residual, x = Residual(small(norm=norm, dropout=0.999999)).train(), normal(2, 7, 24)
-    expected = x if norm == "pre" else residual.norm(x)
-    assert_close(residual.leave(x, normal(2, 7, 24)), expected)
+def test_dropout_is_on_the_output_of_each_sublayer(normal, norm):
+    """With every output dropped, a pre-norm block returns its input, and a post-norm one its input normalised."""
+    block = loud(DecoderBlock(small(norm=norm, dropout=0.999999))).train()
+    x, memory = normal(2, 7, 24, dtype=torch.float64), normal(2, 5, 24, dtype=torch.float64)
+    normed = block.feed_forward_norm(block.cross_attention_norm(block.self_attention_norm(x)))
+    assert_close(block(x, block.prepare(memory)).output, x if norm == "pre" else normed)
 
 
-def test_it_says_where_it_normalises():
-    assert repr(Residual(small(norm="post"))).startswith("Residual(\n  norm='post'\n")
+@pytest.mark.parametrize("block", [EncoderBlock, DecoderBlock])
+def test_the_repr_names_the_norm(block):
+    assert repr(block(small(norm="post"))).startswith(f"{block.__name__}(\n  norm='post'\n")
 
 
 def test_projections_start_as_small_as_torchs():
     torch.manual_seed(0)
-    own = DecoderBlock(TransformerConfig(n_source_tokens=7, n_target_tokens=7, d_model=128)).own_attention
+    own = DecoderBlock(TransformerConfig(n_source_tokens=7, n_target_tokens=7, d_model=128)).self_attention
     joined = torch.cat([own.to_query.weight, own.to_key.weight, own.to_value.weight]).detach()
     expected = torch.nn.MultiheadAttention(128, 8).in_proj_weight.detach()
     assert_close(joined.std(), expected.std(), rtol=0.02, atol=0.0)

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from torch.utils.checkpoint import checkpoint
 
 from regard.transformer import dropout
-from regard.transformer.dropout import Dropout, bound, drawn
+from regard.transformer.dropout import Dropout, Residual, draw_bound, draw_kept
 
 N = 2**21
 
@@ -27,26 +27,26 @@ def assert_binomial(count: int, n: int, chance: float) -> None:
 @pytest.mark.parametrize("p", [2**-16, 0.1, 0.3, 0.5, 0.9, 1 - 2**-16])
 def test_so_many_are_dropped(p):
     """With a bound too large or small by one, the first and last p would drop none or twice as many."""
-    kept = drawn(torch.empty(N), p)
+    kept = draw_kept(torch.empty(N), p)
     assert_binomial(int((kept == 0).sum()), N, p)
     assert ((kept == 0) | (kept == 1)).all()
 
 
 @pytest.mark.parametrize("apart", [1, 2, 3, 4])
 def test_numbers_of_one_draw_are_independent(apart):
-    kept = drawn(torch.empty(N), 0.3)
+    kept = draw_kept(torch.empty(N), 0.3)
     assert_binomial(int((kept[:-apart] * kept[apart:])[:: 2 * apart].sum()), len(kept[:-apart:][:: 2 * apart]), 0.49)
 
 
 @pytest.mark.parametrize("place", [0, 1, 2, 3])
 def test_each_quarter_of_a_draw_is_as_likely(place):
-    assert_binomial(int(drawn(torch.empty(N), 0.3)[place::4].sum()), N // 4, 0.7)
+    assert_binomial(int(draw_kept(torch.empty(N), 0.3)[place::4].sum()), N // 4, 0.7)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 1 / 3])
 def test_the_chance_is_exact_though_16_bits_are_not(p):
     n, share = 10_000, p * 2**16 % 1
-    bounds = torch.tensor([bound(p) for _ in range(n)])
+    bounds = torch.tensor([draw_bound(p) for _ in range(n)])
     assert set(bounds.tolist()) == {math.floor(p * 2**16), math.ceil(p * 2**16)}
     assert_binomial(int((bounds == math.ceil(p * 2**16)).sum()), n, share)
 
@@ -54,14 +54,13 @@ def test_the_chance_is_exact_though_16_bits_are_not(p):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("shape", [(2, 5, 7), (3,), (), (0, 3)])
 def test_what_is_kept_grows_and_the_gradient_is_the_same(normal, shape, dtype):
-    x, onto = (normal(*shape, dtype=dtype).requires_grad_() for _ in range(2))
-    layer = Dropout(0.3).train()
-    for output, added in ((layer(x), 0.0), (layer(x, onto=onto), onto)):
-        kept = (output - added).abs() > 1e-6
-        assert_close(output, added + x * kept / 0.7)
+    x, added = (normal(*shape, dtype=dtype).requires_grad_() for _ in range(2))
+    for output, other in ((Dropout(0.3)(x), 0.0), (Residual(0.3)(added, x), added)):
+        kept = (output - other).abs() > 1e-6
+        assert_close(output, other + x * kept / 0.7)
         (by_x,) = torch.autograd.grad(output.sum(), x, retain_graph=True)
         assert_close(by_x, kept / torch.tensor(0.7, dtype=dtype))
-    assert_close(torch.autograd.grad(output.sum(), onto)[0], torch.ones_like(onto))
+    assert_close(torch.autograd.grad(output.sum(), added)[0], torch.ones_like(added))
 
 
 def test_a_tensor_in_another_order_and_the_same_seed(normal):
@@ -73,34 +72,34 @@ def test_a_tensor_in_another_order_and_the_same_seed(normal):
     assert not torch.equal(Dropout(0.5)(x), first)
 
 
-@pytest.mark.parametrize("layer", [Dropout(0.3).eval(), Dropout(0.0)])
-def test_nothing_is_dropped_out_of_training_and_where_p_is_0(normal, layer):
-    x, onto = normal(2, 3), normal(2, 3)
-    assert layer(x) is x
-    assert torch.equal(layer(x, onto=onto), onto + x)
+@pytest.mark.parametrize(("p", "training"), [(0.3, False), (0.0, True)])
+def test_nothing_is_dropped_out_of_training_and_where_p_is_0(normal, p, training):
+    x, output = normal(2, 3), normal(2, 3)
+    assert Dropout(p).train(training)(x) is x
+    assert torch.equal(Residual(p).train(training)(x, output), x + output)
 
 
 @pytest.mark.parametrize("why", ["half precision", "too rare for 16 bits", "compiled"])
 def test_torchs_own_where_ours_is_not_for_it(normal, monkeypatch, why):
-    x, onto, p = normal(100, 7), normal(100, 7), 0.3
+    x, added, p = normal(100, 7), normal(100, 7), 0.3
     if why == "half precision":
         x = x.bfloat16()
     if why == "too rare for 16 bits":
         p = 2**-17
     if why == "compiled":
         monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    monkeypatch.setattr(dropout, "drawn", None)
+    monkeypatch.setattr(dropout, "draw_kept", None)
     torch.manual_seed(3)
     expected = F.dropout(x, p)
     torch.manual_seed(3)
     assert torch.equal(Dropout(p)(x), expected)
     torch.manual_seed(3)
-    assert torch.equal(Dropout(p)(x, onto=onto), onto + expected)
+    assert torch.equal(Residual(p)(added, x), added + expected)
 
 
 def test_computed_again_for_the_backward_pass_it_drops_the_same(normal):
-    x, layer = normal(11, 13).requires_grad_(), Dropout(0.5)
-    output = checkpoint(lambda x: layer(x, onto=x).square(), x, use_reentrant=False)
+    x, layer = normal(11, 13).requires_grad_(), Residual(0.5)
+    output = checkpoint(lambda x: layer(x, x).square(), x, use_reentrant=False)
     (by_x,) = torch.autograd.grad(output.sum(), x)
     assert_close(by_x * x, 2 * output)
 

@@ -69,8 +69,10 @@ def test_gradients_are_marians():
     for ours, theirs in ((copy.encoder, model.model.encoder), (copy.decoder, model.model.decoder)):
         for block, layer in zip(ours.blocks, theirs.layers, strict=True):
             gradient = layer.self_attn.q_proj.weight.grad
-            assert_close(block.own_attention.to_query.bias.grad, layer.self_attn.q_proj.bias.grad, rtol=1e-5, atol=1e-5)
-            assert_close(block.own_attention.to_query.weight.grad.norm(), gradient.norm(), rtol=1e-5, atol=1e-5)
+            assert_close(
+                block.self_attention.to_query.bias.grad, layer.self_attn.q_proj.bias.grad, rtol=1e-5, atol=1e-5
+            )
+            assert_close(block.self_attention.to_query.weight.grad.norm(), gradient.norm(), rtol=1e-5, atol=1e-5)
 
 
 def test_patterns_are_the_attentions_that_transformers_gives():

@@ -48,7 +48,7 @@ def test_padding_takes_no_gradient_of_the_source(model):
 
 def test_a_state_introduces_itself(model):
     state = start(model).select(torch.tensor([1, 1]))
-    assert repr(state) == "State(n_tokens=0, rows=2, source=11, layers=3)"
+    assert repr(state) == "DecodingState(n_tokens=0, rows=2, source=11, layers=3)"
 
 
 def test_a_step_projects_no_source(model):
@@ -139,7 +139,7 @@ def test_a_decoder_without_a_source_is_a_language_model():
     assert not any("cross" in name for name in names)
     decoded = decoder(TARGET)
     assert (decoded.cross, decoded.state.n_tokens) == ((), 13)
-    assert repr(decoded.state) == "State(n_tokens=13, rows=3, layers=3)"
+    assert repr(decoded.state) == "DecodingState(n_tokens=13, rows=3, layers=3)"
     first = decoder(TARGET[:, :5])
     rows = torch.tensor([1, 1, 0])
     after = decoder(TARGET[rows, 5:], first.state.select(rows))

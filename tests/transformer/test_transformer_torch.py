@@ -10,7 +10,6 @@ from torch import nn
 from torch.testing import assert_close
 
 from regard.attention.layers.multi_head import MultiHeadAttention
-from regard.transformer.block import Residual
 from regard.transformer.model import Transformer
 
 LENGTHS = [5, 11, 7]
@@ -54,12 +53,12 @@ def copied(reference: Torchs, norm: str, activation: str) -> Transformer:
     model.decoder.to_logits.load_state_dict(reference.output.state_dict())
     for ours, theirs in ((model.encoder, reference.encoder), (model.decoder, reference.decoder)):
         for block, layer in zip(ours.blocks, theirs.layers, strict=True):
-            block.own_attention = MultiHeadAttention.from_torch(layer.self_attn)
+            block.self_attention = MultiHeadAttention.from_torch(layer.self_attn)
             block.feed_forward.widen.load_state_dict(layer.linear1.state_dict())
             block.feed_forward.narrow.load_state_dict(layer.linear2.state_dict())
             if ours is model.decoder:
                 block.cross_attention = MultiHeadAttention.from_torch(layer.multihead_attn)
-            norms = [part.norm for part in block.children() if isinstance(part, Residual)]
+            norms = [part for part in block.children() if isinstance(part, nn.LayerNorm)]
             for number, own in enumerate(norms, start=1):
                 own.load_state_dict(getattr(layer, f"norm{number}").state_dict())
         if norm == "pre":
@@ -95,8 +94,8 @@ def test_gradients_are_torchs(pair):
     assert_close(model.decoder.embedding.by_token.weight.grad, reference.target.weight.grad, **close)
     for ours, theirs in ((model.encoder, reference.encoder), (model.decoder, reference.decoder)):
         for block, layer in zip(ours.blocks, theirs.layers, strict=True):
-            own = block.own_attention
+            own = block.self_attention
             joined = torch.cat([own.to_query.weight.grad, own.to_key.weight.grad, own.to_value.weight.grad])
             assert_close(joined, layer.self_attn.in_proj_weight.grad, **close)
             assert_close(block.feed_forward.narrow.weight.grad, layer.linear2.weight.grad, **close)
-            assert_close(block.around_own_attention.norm.bias.grad, layer.norm1.bias.grad, **close)
+            assert_close(block.self_attention_norm.bias.grad, layer.norm1.bias.grad, **close)

@@ -19,23 +19,9 @@ from regard.errors import InputError, needs
 from regard.export.ungrouped import ungrouped
 from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from regard.transformer.config import TransformerConfig
-from regard.transformer.feed_forward import GATES
+from regard.transformer.feed_forward import ACTIVATIONS
 from regard.transformer.model import Transformer
 from regard.translation.translator_folder import TranslatorContents
-
-ACTIVATIONS = {
-    "relu": "RELU",
-    "gelu": "GELU",
-    "gelu_tanh": "GELUTanh",
-    "swish": "SWISH",
-    "silu": "SWISH",
-    "tanh": "Tanh",
-    "glu": "Sigmoid",
-    "reglu": "RELU",
-    "geglu": "GELU",
-    "swiglu": "SWISH",
-}
-"""Our names of activations, and of what bends the gates, and CTranslate2's."""
 
 LONGEST = 1024
 """Positions that there are at least where they are waves; CTranslate2 writes up to 256 pieces unless told otherwise."""
@@ -57,7 +43,7 @@ def write(contents: TranslatorContents, folder: Path) -> None:
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = names[UNK], names[BOS], names[EOS]
     spec.config.decoder_start_token = names[BOS]
     spec.config.add_source_eos = True
-    spec.config.layer_norm_epsilon = model.encoder.blocks[0].around_own_attention.norm.eps  # type: ignore[union-attr]
+    spec.config.layer_norm_epsilon = model.encoder.blocks[0].self_attention_norm.eps  # type: ignore[union-attr]
     spec.validate()
     spec.save(str(folder))
     source.save(folder / "source.spm")
@@ -74,9 +60,10 @@ def suitable(model: object) -> Transformer:
         raise InputError(
             f"CTranslate2 runs Transformers, and this is a {type(model).__name__} translator; export it with --to onnx."
         )
-    if model.config.activation not in ACTIVATIONS:
+    if ACTIVATIONS[model.config.activation].ctranslate2 is None:
+        supported = [name for name, names in ACTIVATIONS.items() if names.ctranslate2 is not None]
         raise InputError(
-            f"CTranslate2 has no activation {model.config.activation!r}; it has {', '.join(ACTIVATIONS)}. "
+            f"CTranslate2 has no activation {model.config.activation!r}; it has {', '.join(supported)}. "
             "Export this model with --to onnx."
         )
     return model
@@ -88,8 +75,8 @@ def build(specs: Any, model: Transformer) -> Any:
     shape = {
         "num_heads": config.n_heads,
         "pre_norm": config.norm == "pre",
-        "activation": specs.Activation[ACTIVATIONS[config.activation]],
-        "ffn_glu": config.activation in GATES,
+        "activation": specs.Activation[ACTIVATIONS[config.activation].ctranslate2],
+        "ffn_glu": ACTIVATIONS[config.activation].gated,
         "rotary_dim": config.d_head if config.positions == "rotary" else None,
         "rotary_interleave": False,
     }
@@ -120,18 +107,18 @@ def set_embedding(side: Any, spec: Any, module: Any, config: TransformerConfig) 
 
 def set_block(layer: Any, block: Any) -> None:
     """One block; query, key and value of one text are one matrix here."""
-    own = block.own_attention
+    own = block.self_attention
     set_linear(layer.self_attention.linear[0], [own.to_query, own.to_key, own.to_value])
     set_linear(layer.self_attention.linear[1], [own.to_output])
-    set_norm(layer.self_attention.layer_norm, block.around_own_attention.norm)
+    set_norm(layer.self_attention.layer_norm, block.self_attention_norm)
     if hasattr(block, "cross_attention"):
         cross = block.cross_attention
         set_linear(layer.attention.linear[0], [cross.to_query])
         set_linear(layer.attention.linear[1], [cross.to_key, cross.to_value])
         set_linear(layer.attention.linear[2], [cross.to_output])
-        set_norm(layer.attention.layer_norm, block.around_cross_attention.norm)
+        set_norm(layer.attention.layer_norm, block.cross_attention_norm)
     set_feed_forward(layer.ffn, block.feed_forward)
-    set_norm(layer.ffn.layer_norm, block.around_feed_forward.norm)
+    set_norm(layer.ffn.layer_norm, block.feed_forward_norm)
 
 
 def set_feed_forward(spec: Any, network: Any) -> None:

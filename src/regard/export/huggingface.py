@@ -24,7 +24,8 @@ from regard.export.ungrouped import ungrouped
 from regard.text.vocabulary import BOS, EOS, PAD, UNK
 from regard.tracing.loading import quiet_transformers
 from regard.transformer.config import TransformerConfig
-from regard.transformer.marian import ACTIVATIONS, pairs, reordered, to_marian, turns
+from regard.transformer.feed_forward import ACTIVATIONS
+from regard.transformer.marian import pairs, reordered, to_marian, turns
 from regard.transformer.model import Transformer
 from regard.translation.translator_folder import TranslatorContents
 
@@ -82,7 +83,7 @@ def why_not(config: TransformerConfig) -> Iterator[str]:
         yield "positions='rotary', and there they are added to the tokens"
     if config.positions == "learned" and config.norm == "post":
         yield "positions='learned' with norm='post', and there they go with norm='pre' alone"
-    if config.activation not in ACTIVATIONS.values():
+    if ACTIVATIONS[config.activation].hugging_face is None:
         yield f"activation={config.activation!r}, and there none is gated"
 
 
@@ -105,7 +106,7 @@ def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
             **{f"{side}_layers": n_layers for side, n_layers in sides.items()},
             **{f"{side}_attention_heads": config.n_heads for side in sides},
             **{f"{side}_ffn_dim": config.d_ff for side in sides},
-            activation_function={ours: name for name, ours in ACTIVATIONS.items()}[config.activation],
+            activation_function=ACTIVATIONS[config.activation].hugging_face,
             dropout=config.dropout,
             attention_dropout=config.attention_dropout,
             max_position_embeddings=config.max_tokens,

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from regard.attention.scores.prepared import Preparable
 from regard.errors import InputError
 from regard.export.transformer_graphs import PAST, PRESENT, Axes, Graph, Graphs
+from regard.recurrent.attention import Memory
 from regard.recurrent.cell import Cells
 from regard.recurrent.decoder import Decoder, State
 from regard.recurrent.encoder import Encoded
 from regard.recurrent.model import Recurrent
-from regard.recurrent.attention import Memory
 
 PARTS = "weight_ih", "weight_hh", "bias_ih", "bias_hh"
 """Of a layer of PyTorch's cells, in one direction."""

@@ -1,24 +1,19 @@
-"""A Transformer as two plain functions of tensors, which an exporter can follow for texts of any length.
+"""A Transformer as two modules whose inputs and outputs are tensors, as an exporter to ONNX needs them.
 
-The model's own forward hands out patterns and states and chooses kernels by sizes; a graph has none of these and is for
-every size. So it is written down once more here, of the same modules and parameters, and every export is checked.
+`EncoderGraph` and `DecoderGraph` call the model's own encoder and decoder, and pass keys and values as tensors where
+these pass states.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-import torch.nn.functional as F
-from einops import rearrange
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.layers.heads import split_heads
-from regard.attention.layers.multi_head import MultiHeadAttention
-from regard.transformer.decoder import Decoder
-from regard.transformer.embedding import Embedding
-from regard.transformer.encoder import Encoder
+from regard.attention.layers.key_value import KeyValue
+from regard.transformer.decoding.cache import BlockCache
+from regard.transformer.decoding.state import DecodingState
 from regard.transformer.model import Transformer
 
 Axes = Sequence[str | int]
@@ -58,62 +53,40 @@ class Graphs:
 
 
 class EncoderGraph(nn.Module):
-    """Source and lengths to keys and values of every block of the decoder."""
+    """From a source and its lengths to keys and values of the cross-attention of every block of the decoder."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
         self.encoder, self.decoder = model.encoder, model.decoder
-        self.table = table(model.encoder.embedding, model.config.max_tokens)
 
     def forward(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch heads source d_head"], ...]:
-        """Keys and values, block by block."""
-        places = torch.arange(source.shape[1], device=source.device)
-        mask = places < lengths[:, None, None, None]
-        x = embedded(self.encoder.embedding, self.table, source, places)
-        for block in blocks_of(self.encoder):
-            entered = block.around_own_attention.enter(x)
-            key, value = projected(block.own_attention, entered, places)
-            read = attended(block.own_attention, entered, key, value, places, mask)
-            x = block.around_own_attention.leave(x, read)
-            x = thought(block, x)
-        x = x if self.encoder.norm is None else self.encoder.norm(x)
-        return tuple(part for block in blocks_of(self.decoder) for part in projected(block.cross_attention, x, places))
+        """Return keys and values, block by block."""
+        state = self.decoder.start(self.encoder(source, lengths).output, lengths)
+        return tensors_of(state.sources)
 
 
 class DecoderGraph(nn.Module):
-    """One token and the state to logits and the next state."""
+    """From one token and the state to logits and the next state."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
         self.decoder = model.decoder
-        self.table = table(model.decoder.embedding, model.config.max_tokens)
 
     def forward(
-        self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], known: tuple[Tensor, ...]
+        self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Logits of what comes next, and keys and values of the tokens so far, block by block.
+        """Return logits of the next token, and keys and values of the target's tokens, block by block.
 
         Args:
-            known: keys and values of the source for every block, then those of the tokens so far.
+            keys_values: keys and values of the source for every block, then those of the tokens before.
         """
-        memory, past = pairs(known[: len(known) // 2]), pairs(known[len(known) // 2 :])
-        mask = torch.arange(memory[0][0].shape[2], device=token.device) < lengths[:, None, None, None]
-        first = past[0][0].shape[2]
-        place = torch.arange(first, first + 1, device=token.device)
-        x, state = embedded(self.decoder.embedding, self.table, token, place), []
-        for block, source, earlier in zip(blocks_of(self.decoder), memory, past, strict=True):
-            entered = block.around_own_attention.enter(x)
-            new = projected(block.own_attention, entered, place)
-            key, value = (torch.cat([old, added], dim=2) for old, added in zip(earlier, new, strict=True))
-            x = block.around_own_attention.leave(x, attended(block.own_attention, entered, key, value, place, None))
-            entered = block.around_cross_attention.enter(x)
-            x = block.around_cross_attention.leave(x, attended(block.cross_attention, entered, *source, place, mask))
-            x = thought(block, x)
-            state += [key, value]
-        x = x if self.decoder.norm is None else self.decoder.norm(x)
-        return self.decoder.to_logits(x)[:, 0], *state
+        half = len(keys_values) // 2
+        cache = BlockCache(blocks_of(keys_values[half:]))
+        state = DecodingState(lengths=lengths, memory=blocks_of(keys_values[:half]), cache=cache)
+        decoded = self.decoder(token, state)
+        return decoded.logits[:, 0], *tensors_of(decoded.state.cache.blocks)
 
 
 def transformer_graphs(model: Transformer) -> Graphs:
@@ -148,61 +121,12 @@ def transformer_graphs(model: Transformer) -> Graphs:
     )
 
 
-def blocks_of(side: Encoder | Decoder) -> list[Any]:
-    """The blocks of an encoder or a decoder, in order."""
-    return list(side.blocks)
+def tensors_of(blocks: Sequence[KeyValue]) -> tuple[Tensor, ...]:
+    """Return the key and value of each block in turn."""
+    return tuple(tensor for block in blocks for tensor in (block.key, block.value))
 
 
-def table(embedding: Embedding, max_tokens: int) -> nn.Buffer | None:
-    """The vectors of all positions; None where positions enter elsewhere."""
-    places = embedding.places(max_tokens, 0)
-    return None if places is None else nn.Buffer(places.detach().clone())
-
-
-def embedded(
-    embedding: Embedding,
-    table: Float[Tensor, "positions d_model"] | None,
-    tokens: Int[Tensor, "batch tokens"],
-    places: Int[Tensor, " tokens"],
-) -> Float[Tensor, "batch tokens d_model"]:
-    """The tokens' vectors at their places."""
-    x = F.embedding(tokens, embedding.by_token.weight) * embedding.d_model**0.5
-    return x if table is None else x + table[places]
-
-
-def projected(
-    attention: MultiHeadAttention, x: Float[Tensor, "batch tokens d_model"], places: Int[Tensor, " tokens"]
-) -> tuple[Float[Tensor, "batch heads tokens d_head"], Float[Tensor, "batch heads tokens d_head"]]:
-    """Keys and values of some tokens."""
-    key, value = (split_heads(to(x), attention.n_key_heads) for to in (attention.to_key, attention.to_value))
-    return key if attention.positions is None else attention.positions(key, places), value
-
-
-def attended(
-    attention: MultiHeadAttention,
-    x: Float[Tensor, "batch queries d_model"],
-    key: Float[Tensor, "batch key_heads keys d_head"],
-    value: Float[Tensor, "batch key_heads keys d_head"],
-    places: Int[Tensor, " queries"],
-    mask: Bool[Tensor, "batch 1 1 keys"] | None,
-) -> Float[Tensor, "batch queries d_model"]:
-    """What tokens read from keys and values."""
-    query = split_heads(attention.to_query(x), attention.n_heads)
-    if attention.positions is not None:
-        query = attention.positions(query, places)
-    group = attention.n_heads // attention.n_key_heads
-    if group > 1:
-        key, value = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1)
-    context = F.scaled_dot_product_attention(query, key, value, mask)
-    return attention.to_output(rearrange(context, "batch heads queries d_head -> batch queries (heads d_head)"))
-
-
-def thought(block: Any, x: Float[Tensor, "batch tokens d_model"]) -> Float[Tensor, "batch tokens d_model"]:
-    """The tokens' vectors after a block's feed-forward network."""
-    around = block.around_feed_forward
-    return around.leave(x, block.feed_forward(around.enter(x)))
-
-
-def pairs(parts: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
-    """Keys and values by turns, as pairs."""
-    return list(zip(parts[::2], parts[1::2], strict=True))
+def blocks_of(tensors: Sequence[Tensor]) -> tuple[KeyValue, ...]:
+    """Return the keys and values of each block, from tensors as `tensors_of` returns them."""
+    pairs = zip(tensors[::2], tensors[1::2], strict=True)
+    return tuple(KeyValue(key=key, value=value) for key, value in pairs)

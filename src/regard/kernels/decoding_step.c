@@ -1,11 +1,18 @@
-/* The newest token of each row, through all blocks of a decoder that reads a source.
+/* One incremental decoding step: the newest token of each row through all blocks of a decoder that reads a source.
 
-   A row needs no other for it, only keys and values that are there already. So a thread takes some rows through the
-   whole decoder: no thread waits for another, and what is between two operations stays in its cache. */
+   The vector of a row's newest token depends on no other row, only on cached keys and values. So each thread takes some
+   rows through the whole decoder: no thread waits for another, and intermediate vectors stay in its processor's cache.
+   Weights are read in the order in which PyTorch stores them, each once for all rows that a thread takes together. */
 
-#include "product.h"
+#include "lanes.h"
 
-enum { RELU, GELU, GELU_TANH, SWISH, MISH, SQUARED_RELU, TANH, SIGMOID, UNCHANGED };
+/* The numbers of `ACTIVATIONS` in transformer/feed_forward.py. */
+enum { RELU, GELU, GELU_TANH, SWISH, MISH, SQUARED_RELU, TANH, SIGMOID, IDENTITY };
+
+typedef struct {
+  const float *weight, *bias; /* [n_out, n_in], [n_out] */
+  int64_t n_in, n_out;        /* multiples of 16 */
+} Linear;
 
 typedef struct {
   const float *weight, *bias;
@@ -13,48 +20,98 @@ typedef struct {
 } Norm;
 
 typedef struct {
-  Projection query, key, value, own_output; /* what a token reads from those before it and itself */
-  Projection source_query, source_output;   /* and from the source */
-  Projection widen, narrow;
-  Norm own_norm, source_norm, feed_forward_norm;
+  Linear query, key, value, self_attention_output;
+  Linear cross_query, cross_attention_output;
+  Linear widen, narrow;
+  Norm self_attention_norm, cross_attention_norm, feed_forward_norm;
 } Block;
 
-/* Where the vectors of a block's tokens lie: of a place, a head, a token, so many numbers behind the first. */
+/* Keys or values of a source: the vector of a row, head and token begins at row * row_stride + head * head_stride +
+   token * token_stride. */
 typedef struct {
-  const float *numbers;
-  int64_t place, head, token;
+  const float *vectors;
+  int64_t row_stride, head_stride, token_stride;
 } Vectors;
 
 typedef struct {
   const Block *decoder;
   int64_t blocks, d_model, heads, key_heads, d_head;
-  int64_t activation, gated, norm_before;
-  Norm norm; /* of what comes out of the last block; null = there is none */
+  int64_t activation, gated, norm_first;
+  Norm norm; /* after the last block; weight is null if there is none */
 
-  int64_t rows, tokens; /* tokens that a row has, the newest counted */
-  float *room;          /* [rows, blocks, 2, key_heads, most tokens, d_head] */
-  int64_t room_tokens;
-  const int64_t *places; /* in which row of the room each token of each row lies */
-  int64_t places_row, places_token;
+  int64_t rows, tokens; /* tokens of each row, the newest counted */
+  float *buffer;        /* [rows, blocks, 2, key_heads, buffer_tokens, d_head] */
+  int64_t buffer_tokens;
+  const int64_t *buffer_rows; /* [rows, tokens]: the row of the buffer in which each token is written */
+  int64_t row_stride, token_stride;           /* of buffer_rows */
   const Vectors *source_keys, *source_values; /* [blocks] */
   int64_t source_tokens;                      /* of the longest source */
-  const int64_t *sources, *lengths;           /* which source each row reads, and how many tokens it has; or null */
-  const float *cosines, *sines;               /* of the newest token's position; null = nothing is turned */
-  int64_t pairs, pair_first, pair_second;     /* how many are turned, and from one to the next, and to its second */
+  const int64_t *source_of_row, *lengths;     /* [rows]: the source of each row and its tokens; lengths may be null */
+  const float *cosines, *sines;               /* of the newest token's rotary position; null if there is none */
+  int64_t pairs, pair_stride, pair_distance;  /* how many, between two pairs, and within one */
 
-  float *x;     /* [rows, d_model]: the tokens' vectors, and what becomes of them */
+  float *x;       /* [rows, d_model]: the newest tokens' vectors before the blocks, and after them */
   float *queries; /* [blocks, rows, heads, d_head]: the queries to the source */
-  float *scratch;
-  int64_t scratch_numbers;        /* of a thread */
-  int64_t at_once, next, threads; /* rows that a thread takes, the first nobody has taken, threads that have begun */
-} Call;
+  float *scratch; /* [threads, scratch_numbers] */
+  int64_t scratch_numbers;
+  int64_t rows_at_once; /* rows that a thread takes together */
+  int64_t next_row;     /* the first row that no thread has taken */
+  int64_t threads;      /* threads that have begun */
+} StepArguments;
 
-/* A thread's scratch, for as many rows as it takes at once. */
+/* Rows that are multiplied by the weights of 4 outputs at once: as many as there are registers for. */
+#define TILE (WIDE == 16 ? 4 : WIDE == 8 ? 2 : 1)
+
+/* 4 outputs of at most 4 rows. */
+static inline __attribute__((always_inline)) void linear_tile(int rows, const float *x, int64_t n,
+                                                              const float *weight, four bias, float *out,
+                                                              int64_t n_out) {
+  wide sums[4][4], w[4];
+  for (int r = 0; r < rows; r++)
+    for (int o = 0; o < 4; o++) sums[r][o] = all(0);
+  for (int64_t i = 0; i < n; i += WIDE) {
+    for (int o = 0; o < 4; o++) {
+      w[o] = load(weight + o * n + i);
+      KEEP_IN_REGISTER(w[o]);
+    }
+    for (int r = 0; r < rows; r++) {
+      wide v = load(x + r * n + i);
+      KEEP_IN_REGISTER(v);
+      for (int o = 0; o < 4; o++) sums[r][o] += v * w[o];
+    }
+  }
+  for (int r = 0; r < rows; r++)
+    *(any_four *)(out + r * n_out) = sums_of(sums[r][0], sums[r][1], sums[r][2], sums[r][3]) + bias;
+}
+
+static inline float dot(const float *a, const float *b, int64_t n) {
+  wide sum = all(0);
+  for (int64_t i = 0; i < n; i += WIDE) sum += load(a + i) * load(b + i);
+  return sum_of(sum);
+}
+
+/* out = x W^T + b. Each row and output is summed in the same order whatever the number of rows, so that a row's output
+   does not depend on the rows beside it. */
+static void linear(const Linear *layer, const float *x, int64_t rows, float *out) {
+  int64_t n = layer->n_in, n_out = layer->n_out;
+  for (int64_t o = 0; o < n_out; o += 4) {
+    const float *weight = layer->weight + o * n;
+    four bias = *(const any_four *)(layer->bias + o);
+    for (int64_t r = 0; r < rows; r += TILE) switch (rows - r < TILE ? rows - r : TILE) {
+        case 1: linear_tile(1, x + r * n, n, weight, bias, out + r * n_out + o, n_out); break;
+        case 2: linear_tile(2, x + r * n, n, weight, bias, out + r * n_out + o, n_out); break;
+        case 3: linear_tile(3, x + r * n, n, weight, bias, out + r * n_out + o, n_out); break;
+        default: linear_tile(4, x + r * n, n, weight, bias, out + r * n_out + o, n_out);
+      }
+  }
+}
+
+/* A thread's scratch memory, for the rows that it takes together. */
 typedef struct {
-  float *normed, *made, *query, *key, *value, *context, *hidden, *scores;
+  float *normed, *output, *query, *key, *value, *context, *hidden, *scores;
 } Scratch;
 
-static void norm(Norm by, const float *x, int64_t d, int64_t rows, float *out) {
+static void layer_norm(Norm by, const float *x, int64_t d, int64_t rows, float *out) {
   for (; rows; rows--, x += d, out += d) {
     wide sum = all(0), squares = all(0);
     for (int64_t i = 0; i < d; i += WIDE) sum += load(x + i);
@@ -69,24 +126,20 @@ static void norm(Norm by, const float *x, int64_t d, int64_t rows, float *out) {
   }
 }
 
-/* What a sublayer reads of x. */
-static const float *enter(const Call *c, Norm by, const float *x, int64_t rows, float *normed) {
-  if (!c->norm_before) return x;
-  norm(by, x, c->d_model, rows, normed);
+/* The input of a sublayer: norm(x) if pre-norm, x if post-norm. */
+static const float *sublayer_input(const StepArguments *c, Norm by, const float *x, int64_t rows, float *normed) {
+  if (!c->norm_first) return x;
+  layer_norm(by, x, c->d_model, rows, normed);
   return normed;
 }
 
-/* x and what a sublayer made of it, together. */
-static void leave(const Call *c, Norm by, float *x, const float *made, int64_t rows) {
-  for (int64_t i = 0; i < rows * c->d_model; i += WIDE) store(x + i, load(x + i) + load(made + i));
-  if (!c->norm_before) norm(by, x, c->d_model, rows, x);
+/* The residual connection: x + output if pre-norm, norm(x + output) if post-norm. */
+static void add_residual(const StepArguments *c, Norm by, float *x, const float *output, int64_t rows) {
+  for (int64_t i = 0; i < rows * c->d_model; i += WIDE) store(x + i, load(x + i) + load(output + i));
+  if (!c->norm_first) layer_norm(by, x, c->d_model, rows, x);
 }
 
-static void apply(const Projection *of, const float *x, int64_t rows, float *out) {
-  project(of, x, rows, 0, of->n_out, out);
-}
-
-static float bent(int64_t activation, float x) {
+static float activate(int64_t activation, float x) {
   switch (activation) {
     case RELU: return x < 0 ? 0 : x;
     case GELU: return 0.5f * x * (1 + erff(x * 0.70710678f));
@@ -100,31 +153,31 @@ static float bent(int64_t activation, float x) {
   }
 }
 
-/* The hidden numbers of each row, in place; a gated row has its gates behind them, and they come together. */
-static void bend(const Call *c, float *hidden, int64_t rows, int64_t d_hidden, int64_t d_ff) {
+/* Apply the activation in place. A gated row has its gates behind its hidden numbers, which they multiply. */
+static void activate_rows(const StepArguments *c, float *hidden, int64_t rows, int64_t d_hidden, int64_t d_ff) {
   if (!c->gated && c->activation == RELU)
-    for (int64_t i = 0; i < rows * d_hidden; i++) hidden[i] = bent(RELU, hidden[i]);
+    for (int64_t i = 0; i < rows * d_hidden; i++) hidden[i] = activate(RELU, hidden[i]);
   else if (!c->gated)
-    for (int64_t i = 0; i < rows * d_hidden; i++) hidden[i] = bent(c->activation, hidden[i]);
+    for (int64_t i = 0; i < rows * d_hidden; i++) hidden[i] = activate(c->activation, hidden[i]);
   else
     for (int64_t r = 0; r < rows; r++)
       for (int64_t i = 0; i < d_ff; i++)
-        hidden[r * d_ff + i] = hidden[r * d_hidden + i] * bent(c->activation, hidden[r * d_hidden + d_ff + i]);
+        hidden[r * d_ff + i] = hidden[r * d_hidden + i] * activate(c->activation, hidden[r * d_hidden + d_ff + i]);
 }
 
-/* Turn pairs of each head's numbers to the newest token's position. */
-static void turn(const Call *c, float *vectors, int64_t heads) {
+/* Rotate each head's pairs of numbers to the newest token's position. */
+static void rotate(const StepArguments *c, float *vectors, int64_t heads) {
   for (int64_t h = 0; h < heads; h++)
     for (int64_t p = 0; p < c->pairs; p++) {
-      float *first = vectors + h * c->d_head + p * c->pair_first, *second = first + c->pair_second;
+      float *first = vectors + h * c->d_head + p * c->pair_stride, *second = first + c->pair_distance;
       float a = *first, b = *second;
       *first = a * c->cosines[p] - b * c->sines[p];
       *second = b * c->cosines[p] + a * c->sines[p];
     }
 }
 
-/* Scores to weights e; gives 1 / their sum, 0 where there are no tokens. */
-static float softmax(float *scores, int64_t tokens) {
+/* Replace each score s by e = exp(s - max s), and return 1 / the sum of e, or 0 if there are no tokens. */
+static float exp_scores(float *scores, int64_t tokens) {
   wide largest = all(-INFINITY), total = all(0);
   for (int64_t t = tokens; t % WIDE; t++) scores[t] = -INFINITY;
   for (int64_t t = 0; t < tokens; t += WIDE) {
@@ -140,30 +193,35 @@ static float softmax(float *scores, int64_t tokens) {
   return tokens ? 1 / sum_of(total) : 0.0f;
 }
 
-/* What a query of one head reads from tokens, each of which lies in a place of its own.
+/* The vector of a token, of a head whose vectors begin at `head`. */
+static inline const float *vector(const float *head, Vectors of, const int64_t *rows, int64_t stride, int64_t token) {
+  return head + rows[token * stride] * of.row_stride + token * of.token_stride;
+}
+
+/* Attention of one query and head to tokens, each of which may be in another row.
 
        scores   s_t = query . key_t / sqrt(d_head)
        weights  e_t = exp(s_t - max s)
        context      = sum of e_t value_t / sum of e_t */
-static void look(const Call *c, const float *query, Vectors key, Vectors value, int64_t head, const int64_t *places,
-                 int64_t step, int64_t tokens, float *scores, float *context) {
+static void attend(const StepArguments *c, const float *query, Vectors key, Vectors value, int64_t head,
+                   const int64_t *rows, int64_t stride, int64_t tokens, float *scores, float *context) {
   int64_t d = c->d_head, t = 0;
   float scale = 1 / sqrtf(d);
-  const float *keys = key.numbers + head * key.head, *values = value.numbers + head * value.head;
+  const float *keys = key.vectors + head * key.head_stride, *values = value.vectors + head * value.head_stride;
   for (; t + 4 <= tokens; t += 4) {
     wide sums[4] = {all(0), all(0), all(0), all(0)};
     for (int64_t i = 0; i < d; i += WIDE)
       for (int64_t k = 0; k < 4; k++)
-        sums[k] += load(query + i) * load(keys + places[(t + k) * step] * key.place + (t + k) * key.token + i);
+        sums[k] += load(query + i) * load(vector(keys, key, rows, stride, t + k) + i);
     *(any_four *)(scores + t) = sums_of(sums[0], sums[1], sums[2], sums[3]) * scale;
   }
-  for (; t < tokens; t++) scores[t] = product(query, keys + places[t * step] * key.place + t * key.token, d) * scale;
-  float inverse = softmax(scores, tokens);
-  for (int64_t i = 0; i < d; i += 2 * WIDE) { /* two sums side by side: each waits for itself */
+  for (; t < tokens; t++) scores[t] = dot(query, vector(keys, key, rows, stride, t), d) * scale;
+  float inverse = exp_scores(scores, tokens);
+  for (int64_t i = 0; i < d; i += 2 * WIDE) { /* two independent sums, for the processor's pipeline */
     int64_t second = i + WIDE < d ? WIDE : 0;
     wide a = all(0), b = a;
     for (t = 0; t < tokens; t++) {
-      const float *v = values + places[t * step] * value.place + t * value.token + i;
+      const float *v = vector(values, value, rows, stride, t) + i;
       a += load(v) * scores[t];
       b += load(v + second) * scores[t];
     }
@@ -172,10 +230,10 @@ static void look(const Call *c, const float *query, Vectors key, Vectors value, 
   }
 }
 
-/* Write the newest key and value of a row where they belong. */
-static void remember(const Call *c, int64_t row, int64_t block, const float *key, const float *value) {
-  int64_t head = c->room_tokens * c->d_head;
-  float *keys = c->room + ((row * c->blocks + block) * 2 * c->key_heads) * head + (c->tokens - 1) * c->d_head;
+/* Write the newest token's key and value into the buffer. */
+static void append(const StepArguments *c, int64_t row, int64_t block, const float *key, const float *value) {
+  int64_t head = c->buffer_tokens * c->d_head;
+  float *keys = c->buffer + ((row * c->blocks + block) * 2 * c->key_heads) * head + (c->tokens - 1) * c->d_head;
   float *values = keys + c->key_heads * head;
   for (int64_t h = 0; h < c->key_heads; h++)
     for (int64_t i = 0; i < c->d_head; i += WIDE) {
@@ -184,66 +242,68 @@ static void remember(const Call *c, int64_t row, int64_t block, const float *key
     }
 }
 
-static void read_past(const Call *c, int64_t start, int64_t rows, int64_t block, Scratch s) {
-  int64_t d = c->heads * c->d_head, d_key = c->key_heads * c->d_head, head = c->room_tokens * c->d_head;
-  const float *numbers = c->room + block * 2 * c->key_heads * head;
-  Vectors key = {numbers, c->blocks * 2 * c->key_heads * head, head, c->d_head}, value = key;
-  value.numbers += c->key_heads * head;
+static void self_attention(const StepArguments *c, int64_t start, int64_t rows, int64_t block, Scratch s) {
+  int64_t d = c->heads * c->d_head, d_key = c->key_heads * c->d_head, head = c->buffer_tokens * c->d_head;
+  const float *vectors = c->buffer + block * 2 * c->key_heads * head;
+  Vectors key = {vectors, c->blocks * 2 * c->key_heads * head, head, c->d_head}, value = key;
+  value.vectors += c->key_heads * head;
   for (int64_t r = 0; r < rows; r++) {
-    if (c->cosines) turn(c, s.query + r * d, c->heads), turn(c, s.key + r * d_key, c->key_heads);
-    remember(c, start + r, block, s.key + r * d_key, s.value + r * d_key);
+    if (c->cosines) rotate(c, s.query + r * d, c->heads), rotate(c, s.key + r * d_key, c->key_heads);
+    append(c, start + r, block, s.key + r * d_key, s.value + r * d_key);
     for (int64_t h = 0; h < c->heads; h++)
-      look(c, s.query + r * d + h * c->d_head, key, value, h * c->key_heads / c->heads,
-           c->places + (start + r) * c->places_row, c->places_token, c->tokens, s.scores,
+      attend(c, s.query + r * d + h * c->d_head, key, value, h * c->key_heads / c->heads,
+           c->buffer_rows + (start + r) * c->row_stride, c->token_stride, c->tokens, s.scores,
            s.context + r * d + h * c->d_head);
   }
 }
 
-static void read_source(const Call *c, int64_t start, int64_t rows, int64_t block, const float *query, Scratch s) {
+static void cross_attention(const StepArguments *c, int64_t start, int64_t rows, int64_t block, const float *query,
+                            Scratch s) {
   int64_t d = c->heads * c->d_head;
   for (int64_t r = 0; r < rows; r++)
     for (int64_t h = 0; h < c->heads; h++)
-      look(c, query + r * d + h * c->d_head, c->source_keys[block], c->source_values[block],
-           h * c->key_heads / c->heads, c->sources + start + r, 0,
+      attend(c, query + r * d + h * c->d_head, c->source_keys[block], c->source_values[block],
+           h * c->key_heads / c->heads, c->source_of_row + start + r, 0,
            c->lengths ? c->lengths[start + r] : c->source_tokens, s.scores, s.context + r * d + h * c->d_head);
 }
 
-static void go_through(const Call *c, int64_t start, int64_t rows, Scratch s) {
+static void decode(const StepArguments *c, int64_t start, int64_t rows, Scratch s) {
   float *x = c->x + start * c->d_model;
   for (int64_t b = 0; b < c->blocks; b++) {
     const Block *block = c->decoder + b;
-    const float *read = enter(c, block->own_norm, x, rows, s.normed);
-    apply(&block->query, read, rows, s.query);
-    apply(&block->key, read, rows, s.key);
-    apply(&block->value, read, rows, s.value);
-    read_past(c, start, rows, b, s);
-    apply(&block->own_output, s.context, rows, s.made);
-    leave(c, block->own_norm, x, s.made, rows);
+    const float *input = sublayer_input(c, block->self_attention_norm, x, rows, s.normed);
+    linear(&block->query, input, rows, s.query);
+    linear(&block->key, input, rows, s.key);
+    linear(&block->value, input, rows, s.value);
+    self_attention(c, start, rows, b, s);
+    linear(&block->self_attention_output, s.context, rows, s.output);
+    add_residual(c, block->self_attention_norm, x, s.output, rows);
 
     float *query = c->queries + (b * c->rows + start) * c->heads * c->d_head;
-    apply(&block->source_query, enter(c, block->source_norm, x, rows, s.normed), rows, query);
-    read_source(c, start, rows, b, query, s);
-    apply(&block->source_output, s.context, rows, s.made);
-    leave(c, block->source_norm, x, s.made, rows);
+    linear(&block->cross_query, sublayer_input(c, block->cross_attention_norm, x, rows, s.normed), rows, query);
+    cross_attention(c, start, rows, b, query, s);
+    linear(&block->cross_attention_output, s.context, rows, s.output);
+    add_residual(c, block->cross_attention_norm, x, s.output, rows);
 
-    apply(&block->widen, enter(c, block->feed_forward_norm, x, rows, s.normed), rows, s.hidden);
-    bend(c, s.hidden, rows, block->widen.n_out, block->narrow.n_in);
-    apply(&block->narrow, s.hidden, rows, s.made);
-    leave(c, block->feed_forward_norm, x, s.made, rows);
+    linear(&block->widen, sublayer_input(c, block->feed_forward_norm, x, rows, s.normed), rows, s.hidden);
+    activate_rows(c, s.hidden, rows, block->widen.n_out, block->narrow.n_in);
+    linear(&block->narrow, s.hidden, rows, s.output);
+    add_residual(c, block->feed_forward_norm, x, s.output, rows);
   }
-  if (c->norm.weight) norm(c->norm, x, c->d_model, rows, x);
+  if (c->norm.weight) layer_norm(c->norm, x, c->d_model, rows, x);
 }
 
-/* Take rows until none is left; several threads may, and the result does not depend on which takes what. */
-void regard_newest(Call *c) {
-  int64_t d = c->d_model, d_key = c->key_heads * c->d_head, n = c->at_once;
+/* Take rows until none is left. Several threads may run this with the same arguments; the numbers do not depend on
+   which thread takes which rows. */
+void regard_decoding_step(StepArguments *c) {
+  int64_t d = c->d_model, d_key = c->key_heads * c->d_head, n = c->rows_at_once;
   float *free = c->scratch + __atomic_fetch_add(&c->threads, 1, __ATOMIC_RELAXED) * c->scratch_numbers;
-  Scratch s = {.normed = free, .made = free + n * d, .query = free + 2 * n * d, .context = free + 3 * n * d};
+  Scratch s = {.normed = free, .output = free + n * d, .query = free + 2 * n * d, .context = free + 3 * n * d};
   s.key = free + 4 * n * d, s.value = s.key + n * d_key;
   s.hidden = s.value + n * d_key, s.scores = s.hidden + n * c->decoder->widen.n_out;
   for (;;) {
-    int64_t start = __atomic_fetch_add(&c->next, n, __ATOMIC_RELAXED);
+    int64_t start = __atomic_fetch_add(&c->next_row, n, __ATOMIC_RELAXED);
     if (start >= c->rows) return;
-    go_through(c, start, start + n < c->rows ? n : c->rows - start, s);
+    decode(c, start, start + n < c->rows ? n : c->rows - start, s);
   }
 }

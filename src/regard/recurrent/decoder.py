@@ -29,7 +29,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.pattern import Pattern
-from regard.kernels.linear import Linear, as_tensors, nothing_extra
 from regard.recurrent.attention import Memory, SourceAttention
 from regard.recurrent.cell import Cells, Hidden
 from regard.recurrent.config import RecurrentConfig
@@ -46,7 +45,6 @@ class State:
         output: s̃ of the last step, for input feeding; 0 before the first step.
         weights: attention weights of the last step, for a location-aware score; 0 before the first step.
         n_tokens: number of target tokens read so far.
-        to_logits: tensors of the output projection; None = the module itself makes logits.
     """
 
     memory: Memory
@@ -54,7 +52,6 @@ class State:
     output: Float[Tensor, "batch d_model"]
     weights: Float[Tensor, "batch source"]
     n_tokens: int
-    to_logits: Linear | None = None
 
     def select(self, rows: Int[Tensor, " rows"]) -> "State":
         """Return the state of some rows of the batch, in the given order; a row may come several times."""
@@ -138,8 +135,7 @@ class Decoder(nn.Module):
             state: from `start`, or from the tokens before these.
         """
         outputs, after, pattern = self.outputs(tokens, state)
-        to_logits = after.to_logits if nothing_extra(tokens.device) else None
-        return Decoded(logits=(to_logits or self.to_logits)(outputs), state=after, pattern=pattern)
+        return Decoded(logits=self.to_logits(outputs), state=after, pattern=pattern)
 
     def outputs(
         self, tokens: Int[Tensor, "batch target"], state: State
@@ -212,7 +208,6 @@ class Decoder(nn.Module):
             output=torch.zeros_like(encoded.states[:, 0]),
             weights=torch.zeros_like(encoded.states[:, :, 0]),
             n_tokens=0,
-            to_logits=as_tensors(self.to_logits),
         )
 
     def reset_parameters(self) -> None:

@@ -1,8 +1,8 @@
-"""The decoder: from a target's tokens so far, and the source where there is one, what comes next.
+"""The decoder: logits of the next token from the target's tokens so far and, if there is one, the source.
 
-    logits_t = norm(x_t) W + b             W is the target's embedding unless share="none"
+    logits_t = norm(x_t) W + b             W: the target's embedding matrix unless share="none"
 
-Source: Vaswani et al. 2017, section 3.1; one matrix for both: Press & Wolf 2017.
+Source: Vaswani et al. 2017, section 3.1; shared matrix: Press & Wolf 2017.
 """
 
 from collections.abc import Iterable
@@ -14,39 +14,39 @@ from torch import Tensor, nn
 
 from regard.attention.masks import Causal, Padding
 from regard.attention.pattern import Pattern
-from regard.transformer.block import BlockRead, DecoderBlock
+from regard.transformer.block import BlockOutput, DecoderBlock
 from regard.transformer.config import TransformerConfig
-from regard.transformer.decoding.cache import PastByBlock
-from regard.transformer.decoding.state import State
+from regard.transformer.decoding.cache import BlockCache
+from regard.transformer.decoding.state import DecodingState
 from regard.transformer.embedding import Embedding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Decoded:
-    """What a decoder expects after each token it was given, and how each block looked.
+    """The output of a decoder for some tokens, and the attention of each block.
 
     Attributes:
-        logits: for each token, scores of what comes after it.
-        state: what the next call takes to go on from here.
-        patterns: which tokens of the target looked at which, block by block.
-        cross: which looked at which of the source; empty where there is none. Rows that share a source are one item of
-            its batch, their tokens row after row.
+        logits: of the token after each of these tokens.
+        state: the state after these tokens, which the next call takes.
+        patterns: self-attention of the target's tokens, block by block.
+        cross: attention of the target's tokens to the source, block by block; empty if there is no source. Rows that
+            share a source are one item of the batch, their tokens row after row.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
-    state: State
+    state: DecodingState
     patterns: tuple[Pattern, ...]
     cross: tuple[Pattern, ...]
 
 
 class Decoder(nn.Module):
-    """Embedding, blocks that never see the future, and the output projection; without a source, a language model.
+    """Embedding, blocks with causal self-attention, and the output projection; without a source, a language model.
 
     >>> import torch
     >>> decoder = Decoder(TransformerConfig.preset("tiny", n_target_tokens=97, share="target"))
     >>> decoded = decoder(torch.tensor([[2, 5, 7]]))
     >>> decoded.logits.shape, decoded.state
-    (torch.Size([1, 3, 97]), State(n_tokens=3, rows=1, layers=4))
+    (torch.Size([1, 3, 97]), DecodingState(n_tokens=3, rows=1, layers=4))
     >>> decoder(torch.tensor([[11]]), decoded.state).patterns[0]
     Pattern(batch=1, heads=4, queries=1, keys=4)
     """
@@ -64,7 +64,7 @@ class Decoder(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """The output projection as the embedding, which it is unless share="none"; biases 0."""
+        """Initialise the output projection as the embedding is, and share its matrix unless share="none"; biases 0."""
         if self.config.share == "none":
             nn.init.normal_(self.to_logits.weight, std=self.config.d_model**-0.5)
         else:
@@ -75,15 +75,15 @@ class Decoder(nn.Module):
         self,
         memory: Float[Tensor, "batch source d_model"] | None = None,
         lengths: Int[Tensor, " batch"] | None = None,
-    ) -> State:
-        """The state before the first token: the source as keys and values of every block, projected once.
+    ) -> DecodingState:
+        """Return the state before the first token: the source as keys and values of every block, projected once.
 
         Args:
             memory: an encoder's output; None for a language model.
             lengths: how many tokens of each source are no padding; None = all.
 
         Raises:
-            ValueError: a source for a language model, or none for a decoder that reads one.
+            ValueError: a source for a language model, or no source for a decoder that reads one.
         """
         if (memory is None) != (self.config.n_source_tokens == 0):
             had = "no memory" if memory is None else "a memory"
@@ -93,35 +93,35 @@ class Decoder(nn.Module):
             )
         blocks = cast("Iterable[DecoderBlock]", self.blocks)
         prepared = tuple(None if memory is None else block.prepare(memory) for block in blocks)
-        return State(lengths=lengths, memory=prepared)
+        return DecodingState(lengths=lengths, memory=prepared)
 
-    def forward(self, tokens: Int[Tensor, "batch tokens"], state: State | None = None) -> Decoded:
-        """Read the next tokens of each row.
+    def forward(self, tokens: Int[Tensor, "batch tokens"], state: DecodingState | None = None) -> Decoded:
+        """Return logits of the token after each of the next tokens of each row.
 
         Args:
-            tokens: ids; the first of a text is BOS. Rows that are shorter are padded on the right, which those before
-                never see.
-            state: from `start`, or from the tokens before these; None = a language model's start.
+            tokens: ids; the first of a text is BOS. Shorter rows are padded on the right, where no earlier token
+                attends.
+            state: from `start`, or of the tokens before these; None = a language model's start.
         """
         state = self.start() if state is None else state
-        vectors, reads = self.read(tokens, state)
+        vectors, outputs = self.read(tokens, state)
         return Decoded(
             logits=self.to_logits(vectors),
-            state=replace(state, past=PastByBlock(tuple(read.own.cache for read in reads))),
-            patterns=tuple(read.own.pattern for read in reads),
-            cross=tuple(read.cross.pattern for read in reads if read.cross is not None),
+            state=replace(state, cache=BlockCache(tuple(block.self_attention.cache for block in outputs))),
+            patterns=tuple(block.self_attention.pattern for block in outputs),
+            cross=tuple(block.cross_attention.pattern for block in outputs if block.cross_attention is not None),
         )
 
     def read(
-        self, tokens: Int[Tensor, "batch tokens"], state: State
-    ) -> tuple[Float[Tensor, "batch tokens d_model"], list[BlockRead]]:
-        """What the output projection takes for each token, and what each block has read."""
-        # One token is the last and may look at all before it: no mask need be built.
+        self, tokens: Int[Tensor, "batch tokens"], state: DecodingState
+    ) -> tuple[Float[Tensor, "batch tokens d_model"], list[BlockOutput]]:
+        """Return the vectors that the output projection takes, and the output of each block."""
+        # A single token is the last one and may attend to all before it, so that it needs no mask.
         mask = Causal() if tokens.shape[1] > 1 else None
         memory_mask = None if state.lengths is None else Padding(state.lengths)
-        x, reads = self.embedding(tokens, first=state.n_tokens), []
+        x, outputs = self.embedding(tokens, first=state.n_tokens), []
         for number, (block, memory) in enumerate(zip(self.blocks, state.memory, strict=True)):
-            cache = None if state.past is None else state.past.block(number)
-            reads.append(block(x, memory, mask=mask, memory_mask=memory_mask, cache=cache))
-            x = reads[-1].output
-        return x if self.norm is None else self.norm(x), reads
+            cache = None if state.cache is None else state.cache.block(number)
+            outputs.append(block(x, memory, mask=mask, memory_mask=memory_mask, cache=cache))
+            x = outputs[-1].output
+        return x if self.norm is None else self.norm(x), outputs

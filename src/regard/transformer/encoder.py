@@ -1,4 +1,4 @@
-"""The encoder: a text's tokens, each as a vector that knows the whole text.
+"""The encoder: a vector for each token of a text, which depends on the whole text.
 
 Source: Vaswani et al. 2017, section 3.1.
 """
@@ -17,11 +17,11 @@ from regard.transformer.embedding import Embedding
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Encoded:
-    """What an encoder made of its texts, and how each block looked.
+    """The output of an encoder, and the attention of each block.
 
     Attributes:
-        output: a vector for each token; those of padding mean nothing.
-        patterns: who looked at whom, block by block.
+        output: a vector for each token; the vectors of padding mean nothing.
+        patterns: self-attention, block by block.
     """
 
     output: Float[Tensor, "batch source d_model"]
@@ -29,7 +29,7 @@ class Encoded:
 
 
 class Encoder(nn.Module):
-    """Embedding and blocks that read in both directions; alone, a reader of texts.
+    """Embedding and blocks whose tokens attend in both directions.
 
     >>> import torch
     >>> encoder = Encoder(TransformerConfig.preset("tiny", n_source_tokens=97, n_target_tokens=97))
@@ -48,16 +48,16 @@ class Encoder(nn.Module):
         self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else None
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"] | None = None) -> Encoded:
-        """Read some texts.
+        """Return a vector for each token of each text.
 
         Args:
             source: ids, padded on the right.
-            lengths: how many of each text's ids are no padding; None = all.
+            lengths: how many ids of each text are no padding; None = all.
         """
         mask, patterns = None if lengths is None else Padding(lengths), []
         x = self.embedding(source)
         for block in self.blocks:
-            read = block(x, mask=mask)
-            x = read.output
-            patterns.append(read.own.pattern)
+            block_output = block(x, mask=mask)
+            x = block_output.output
+            patterns.append(block_output.self_attention.pattern)
         return Encoded(output=x if self.norm is None else self.norm(x), patterns=tuple(patterns))

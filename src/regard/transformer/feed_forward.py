@@ -1,10 +1,11 @@
-"""The feed-forward network of a block: it thinks about each token alone, with the same parameters at every place.
+"""The feed-forward network of a block: two linear layers and an activation, applied to each token alone.
 
 output = activation(x W_1 + b_1) W_2 + b_2                           Vaswani et al. 2017, equation 2
 output = (activation(x W_g + b_g) ∘ (x W_1 + b_1)) W_2 + b_2         gated: Shazeer 2020, equations 5 and 6
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
 
@@ -17,54 +18,21 @@ Activation = Literal[
     "relu", "gelu", "gelu_tanh", "swish", "silu", "mish", "squared_relu", "tanh",
     "glu", "bilinear", "reglu", "geglu", "swiglu",
 ]  # fmt: skip
-"""The plain ones bend the hidden numbers; those of the second row bend gates, by which hidden numbers are multiplied.
+"""The plain activations are applied to the hidden numbers, those of the second row to gates that multiply them.
 
     relu, gelu, gelu_tanh       as usual; Gaussian error unit, and its approximation by tanh: Hendrycks & Gimpel 2016
     swish = silu                x sigmoid(x): Ramachandran, Zoph & Le 2017; Elfwing, Uchibe & Doya 2018
     mish, squared_relu, tanh    Misra 2019; So et al. 2021 (Primer); as usual
     glu                         gates by sigmoid: Dauphin et al. 2017
-    bilinear, reglu             gates as they are, gates by relu: Shazeer 2020
+    bilinear, reglu             gates without activation, gates by relu: Shazeer 2020
     geglu, swiglu               gates by gelu, by swish: Shazeer 2020
 """
 
-Bend = Callable[[Tensor], Tensor]
-"""An activation: number by number."""
-
-
-def squared_relu(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
-    """The square of what is above 0."""
-    return F.relu(x).square()
-
-
-def unchanged(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
-    """The numbers as they are."""
-    return x
-
-
-PLAIN: Mapping[str, Bend] = {
-    "relu": F.relu,
-    "gelu": F.gelu,
-    "gelu_tanh": partial(F.gelu, approximate="tanh"),
-    "swish": F.silu,
-    "silu": F.silu,
-    "mish": F.mish,
-    "squared_relu": squared_relu,
-    "tanh": torch.tanh,
-}
-
-GATES: Mapping[str, Bend] = {
-    "glu": torch.sigmoid,
-    "bilinear": unchanged,
-    "reglu": F.relu,
-    "geglu": F.gelu,
-    "swiglu": F.silu,
-}
-
 
 class FeedForward(nn.Module):
-    """Widen each token's vector, bend it, narrow it again.
+    """Two linear layers with an activation between them, from d_model to d_ff and back.
 
-    A gated one has d_ff values and d_ff gates, so three matrices where a plain one has two: Shazeer 2020 takes two
+    A gated network has d_ff values and d_ff gates, so three matrices where a plain one has two: Shazeer 2020 takes two
     thirds of d_ff to compare them at equal size.
 
     Raises:
@@ -79,29 +47,73 @@ class FeedForward(nn.Module):
         if activation not in get_args(Activation):
             raise ValueError(f"activation={activation!r} is unknown; it is one of {', '.join(get_args(Activation))}.")
         self.activation = activation
-        self.gated = activation in GATES
+        self.gated = ACTIVATIONS[activation].gated
         self.widen = nn.Linear(d_model, 2 * d_ff if self.gated else d_ff)
         self.narrow = nn.Linear(d_ff, d_model)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """From a uniform distribution that keeps the size of a layer's output, biases 0 (Glorot & Bengio 2010)."""
+        """Draw weights from a uniform distribution that keeps the size of a layer's output (Glorot & Bengio 2010)."""
         for weight in (*self.widen.weight.chunk(2 if self.gated else 1), self.narrow.weight):
             nn.init.xavier_uniform_(weight)
         nn.init.zeros_(self.widen.bias)
         nn.init.zeros_(self.narrow.bias)
 
     def forward(self, x: Float[Tensor, "*tokens d_model"]) -> Float[Tensor, "*tokens d_model"]:
-        """Each token's vector, thought about."""
-        return self.narrow(self.bend(self.widen(x)))
-
-    def bend(self, wide: Float[Tensor, "*tokens wide"]) -> Float[Tensor, "*tokens d_ff"]:
-        """The hidden numbers, from what a token was widened to."""
+        """Return the network's output for each token."""
+        activate = ACTIVATIONS[self.activation].function
         if not self.gated:
-            return PLAIN[self.activation](wide)
-        hidden, gate = wide.chunk(2, dim=-1)
-        return GATES[self.activation](gate) * hidden
+            return self.narrow(activate(self.widen(x)))
+        hidden, gate = self.widen(x).chunk(2, dim=-1)
+        return self.narrow(activate(gate) * hidden)
 
     def extra_repr(self) -> str:
-        """What bends."""
+        """Return the activation."""
         return f"activation={self.activation!r}"
+
+
+def squared_relu(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
+    """Return max(x, 0)²."""
+    return F.relu(x).square()
+
+
+def identity(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
+    """Return x."""
+    return x
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationNames:
+    """An activation, and its name in the CPU kernel and in other programs.
+
+    Attributes:
+        function: number by number; of a gated network it is applied to the gates.
+        kernel: its number in `kernels/decoding_step.c`.
+        gated: whether the network has gates.
+        hugging_face: its name in a Hugging Face config, or None if there is none, as for gated networks.
+        ctranslate2: its name among `ctranslate2.specs.Activation`, or None if CTranslate2 does not have it.
+    """
+
+    function: Callable[[Tensor], Tensor]
+    kernel: int
+    gated: bool = False
+    hugging_face: str | None = None
+    ctranslate2: str | None = None
+
+
+ACTIVATIONS: Mapping[Activation, ActivationNames] = {
+    "relu": ActivationNames(F.relu, 0, False, "relu", "RELU"),
+    "gelu": ActivationNames(F.gelu, 1, False, "gelu", "GELU"),
+    "gelu_tanh": ActivationNames(partial(F.gelu, approximate="tanh"), 2, False, "gelu_pytorch_tanh", "GELUTanh"),
+    "swish": ActivationNames(F.silu, 3, False, "swish", "SWISH"),
+    "silu": ActivationNames(F.silu, 3, False, "silu", "SWISH"),
+    "mish": ActivationNames(F.mish, 4, False, "mish"),
+    "squared_relu": ActivationNames(squared_relu, 5, False, "relu2"),
+    "tanh": ActivationNames(torch.tanh, 6, False, "tanh", "Tanh"),
+    "glu": ActivationNames(torch.sigmoid, 7, True, None, "Sigmoid"),
+    "bilinear": ActivationNames(identity, 8, True),
+    "reglu": ActivationNames(F.relu, 0, True, None, "RELU"),
+    "geglu": ActivationNames(F.gelu, 1, True, None, "GELU"),
+    "swiglu": ActivationNames(F.silu, 3, True, None, "SWISH"),
+}
+"""The activations by name."""

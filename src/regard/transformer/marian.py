@@ -18,23 +18,16 @@ from torch import Tensor
 
 from regard.errors import InputError, needs
 from regard.transformer.config import Share, TransformerConfig
-from regard.transformer.feed_forward import Activation
+from regard.transformer.feed_forward import ACTIVATIONS, Activation
 from regard.transformer.model import Transformer
 
 if TYPE_CHECKING:
     from transformers import MarianConfig, MarianMTModel
 
-ACTIVATIONS: Mapping[str, Activation] = {
-    "relu": "relu",
-    "gelu": "gelu",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "swish": "swish",
-    "silu": "silu",
-    "mish": "mish",
-    "relu2": "squared_relu",
-    "tanh": "tanh",
+HUGGING_FACE_ACTIVATIONS: Mapping[str, Activation] = {
+    names.hugging_face: name for name, names in ACTIVATIONS.items() if names.hugging_face is not None
 }
-"""Marian's names of activations, and ours."""
+"""Our activations by their names in a Hugging Face config."""
 
 READS = {".weight": 1, ".bias": None}
 """Which axis of a layer's parameters runs along a token's vector when it reads one …"""
@@ -45,14 +38,14 @@ WRITES = {".weight": 0, ".bias": 0}
 Axes = Mapping[str, int | None]
 
 BLOCK: Mapping[str, tuple[str, Axes]] = {
-    "own_attention.to_query": ("self_attn.q_proj", READS),
-    "own_attention.to_key": ("self_attn.k_proj", READS),
-    "own_attention.to_value": ("self_attn.v_proj", READS),
-    "own_attention.to_output": ("self_attn.out_proj", WRITES),
-    "around_own_attention.norm": ("self_attn_layer_norm", WRITES),
+    "self_attention.to_query": ("self_attn.q_proj", READS),
+    "self_attention.to_key": ("self_attn.k_proj", READS),
+    "self_attention.to_value": ("self_attn.v_proj", READS),
+    "self_attention.to_output": ("self_attn.out_proj", WRITES),
+    "self_attention_norm": ("self_attn_layer_norm", WRITES),
     "feed_forward.widen": ("fc1", READS),
     "feed_forward.narrow": ("fc2", WRITES),
-    "around_feed_forward.norm": ("final_layer_norm", WRITES),
+    "feed_forward_norm": ("final_layer_norm", WRITES),
 }
 """Our names of a block's layers, and Marian's."""
 
@@ -61,7 +54,7 @@ CROSS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_key": ("encoder_attn.k_proj", READS),
     "cross_attention.to_value": ("encoder_attn.v_proj", READS),
     "cross_attention.to_output": ("encoder_attn.out_proj", WRITES),
-    "around_cross_attention.norm": ("encoder_attn_layer_norm", WRITES),
+    "cross_attention_norm": ("encoder_attn_layer_norm", WRITES),
 }
 """Those that a decoder's block has besides."""
 
@@ -115,7 +108,7 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
             decoder_layers=n_layers if config.n_decoder_layers is None else config.n_decoder_layers,
             **{f"{side}_attention_heads": config.n_heads for side in ("encoder", "decoder")},
             **{f"{side}_ffn_dim": config.d_ff for side in ("encoder", "decoder")},
-            activation_function={ours: name for name, ours in ACTIVATIONS.items()}[config.activation],
+            activation_function=ACTIVATIONS[config.activation].hugging_face,
             dropout=config.dropout,
             attention_dropout=config.attention_dropout,
             max_position_embeddings=config.max_tokens,
@@ -161,10 +154,10 @@ def config_of(theirs: "MarianConfig", share: Share) -> TransformerConfig:
                 f"this Marian model has encoder_{name}={encoder} and decoder_{name}={decoder}; a Transformer has the "
                 "same on both sides."
             )
-    if theirs.activation_function not in ACTIVATIONS:
+    if theirs.activation_function not in HUGGING_FACE_ACTIVATIONS:
         raise ValueError(
             f"this Marian model has activation_function={theirs.activation_function!r}; a Transformer takes over "
-            f"{', '.join(ACTIVATIONS)}."
+            f"{', '.join(HUGGING_FACE_ACTIVATIONS)}."
         )
     return TransformerConfig(
         n_source_tokens=theirs.vocab_size,
@@ -175,7 +168,7 @@ def config_of(theirs: "MarianConfig", share: Share) -> TransformerConfig:
         n_layers=theirs.encoder_layers,
         n_decoder_layers=theirs.decoder_layers,
         norm="post",
-        activation=ACTIVATIONS[theirs.activation_function],
+        activation=HUGGING_FACE_ACTIVATIONS[theirs.activation_function],
         share=share,
         dropout=theirs.dropout,
         attention_dropout=theirs.attention_dropout,
@@ -199,7 +192,7 @@ def why_not_marian(config: TransformerConfig) -> Iterator[str]:
         yield f"positions={config.positions!r}, and Marian's are sinusoidal"
     if config.n_key_heads not in (None, config.n_heads):
         yield f"n_key_heads={config.n_key_heads}, and Marian has as many as n_heads={config.n_heads}"
-    if config.activation not in ACTIVATIONS.values():
+    if ACTIVATIONS[config.activation].hugging_face is None:
         yield f"activation={config.activation!r}, and Marian has none that is gated"
 
 

@@ -1,4 +1,4 @@
-"""The Transformer: an encoder reads the source, a decoder writes the target and looks at both.
+"""The Transformer: an encoder reads the source, and a decoder attends to both source and target as it writes.
 
 Source: Vaswani et al. 2017, "Attention is all you need".
 """
@@ -16,21 +16,21 @@ from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
 from regard.transformer.config import TransformerConfig
 from regard.transformer.decoder import Decoder
-from regard.transformer.decoding.fast_step import Shortcut, may_be_short
-from regard.transformer.decoding.state import State
-from regard.transformer.decoding.unwrapped_step import Sources
+from regard.transformer.decoding.kernel import CompiledDecoder, SourceRows
+from regard.transformer.decoding.state import DecodingState
+from regard.transformer.decoding.supported import only_numbers_wanted
 from regard.transformer.encoder import Encoder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Predicted:
-    """What a model expects after each token of a whole target, and how it looked, block by block.
+class TransformerOutput:
+    """The output of a Transformer for whole targets, and the attention of each block.
 
     Attributes:
-        logits: for each target token, scores of what comes after it.
-        encoder: which tokens of the source looked at which.
-        decoder: which tokens of the target looked at which.
-        cross: which tokens of the target looked at which of the source.
+        logits: of the token after each target token.
+        encoder: self-attention of the source's tokens.
+        decoder: self-attention of the target's tokens.
+        cross: attention of the target's tokens to the source's.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
@@ -40,40 +40,40 @@ class Predicted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Step:
-    """What a model expects after the tokens of one step.
+class TransformerStep:
+    """The output of one step.
 
     Attributes:
-        logits: for each new token, scores of what comes after it.
-        state: what the next step takes.
-        cross: where the new tokens looked in the source, block by block.
+        logits: of the token after each new token.
+        state: the state that the next step takes.
+        cross: attention of the new tokens to the source, block by block.
     """
 
     logits: Float[Tensor, "batch new vocabulary"]
-    state: State
+    state: DecodingState
     cross: tuple[Pattern, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BareStep:
-    """What a model expects after one token, with patterns for those who ask for them.
+class CompiledStep:
+    """The output of a step of one token by the CPU kernel; patterns are made when they are asked for.
 
     Attributes:
-        logits: scores of what comes after it.
-        state: what the next step takes.
-        queries: of each block, to the source.
+        logits: of the token after the new token.
+        state: the state that the next step takes.
+        queries: each block's queries to the source.
     """
 
     logits: Float[Tensor, "batch 1 vocabulary"]
-    state: State
-    queries: tuple[Float[Tensor, "sources heads width d_head"], ...]
+    state: DecodingState
+    queries: tuple[Float[Tensor, "sources heads queries d_head"], ...]
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
-        """Where the token looked in the source, block by block."""
+        """Attention of the new token to the source, block by block."""
         mask = None if self.state.lengths is None else Padding(self.state.lengths)
-        each = zip(self.queries, self.state.sources, strict=True)
-        return tuple(Pattern(Call.of(query, of.key, of.value, ScaledDot(), mask, Softmax())) for query, of in each)
+        blocks = zip(self.queries, self.state.sources, strict=True)
+        return tuple(Pattern(Call.of(query, to.key, to.value, ScaledDot(), mask, Softmax())) for query, to in blocks)
 
 
 class Transformer(nn.Module):
@@ -102,21 +102,23 @@ class Transformer(nn.Module):
         source: Int[Tensor, "batch source"],
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
-    ) -> Predicted:
-        """Read sources and whole targets at once, as in training.
+    ) -> TransformerOutput:
+        """Return logits for whole targets at once, as in training.
 
         Args:
             source: ids, padded on the right.
             lengths: how many ids of each source are no padding.
-            target: what the decoder reads, from BOS on, padded on the right.
+            target: ids that the decoder reads, from BOS on, padded on the right.
 
         Raises:
-            ValueError: a length below 1, or beyond the source; on an accelerator, lengths are not looked at.
+            ValueError: a length below 1, or beyond the source; on an accelerator, lengths are not checked.
         """
         refuse_lengths(lengths, source.shape[1])
         encoded = self.encoder(source, lengths)
         decoded = self.decoder(target, self.decoder.start(encoded.output, lengths))
-        return Predicted(logits=decoded.logits, encoder=encoded.patterns, decoder=decoded.patterns, cross=decoded.cross)
+        return TransformerOutput(
+            logits=decoded.logits, encoder=encoded.patterns, decoder=decoded.patterns, cross=decoded.cross
+        )
 
     @property
     def to_logits(self) -> nn.Linear:
@@ -129,23 +131,24 @@ class Transformer(nn.Module):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """What the output projection makes logits of, for a loss that never needs them all at once."""
+        """Return the vectors that the output projection takes, for a loss that never holds all logits at once."""
         refuse_lengths(lengths, source.shape[1])
         return self.decoder.read(target, self.decoder.start(self.encoder(source, lengths).output, lengths))[0]
 
-    def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> State:
-        """Read the sources once; the steps of the targets start from here."""
+    def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> DecodingState:
+        """Encode the sources, and return the state before the first token of each target."""
         refuse_lengths(lengths, source.shape[1])
         state = self.decoder.start(self.encoder(source, lengths).output, lengths)
-        if not may_be_short(source.device) or type(self.decoder) is not Decoder:
+        if type(self.decoder) is not Decoder or not only_numbers_wanted(source.device):
             return state
-        return replace(state, shortcut=Shortcut.of(self.decoder, Sources.of(state.sources, lengths)))
+        return replace(state, compiled=CompiledDecoder.of(self.decoder, SourceRows.of(state.sources, lengths)))
 
-    def step(self, tokens: Int[Tensor, "batch new"], state: State) -> Step | BareStep:
-        """Read the next tokens of each target, usually one, and BOS first."""
+    def step(self, tokens: Int[Tensor, "batch new"], state: DecodingState) -> "TransformerStep | CompiledStep":
+        """Return logits of the token after each of the next tokens of each target, usually one token, BOS first."""
         one = tokens.shape[1] == 1 and not self.training
-        if one and state.shortcut is not None and may_be_short(tokens.device):
-            logits, past, queries = state.shortcut.step(tokens, state.past)
-            return BareStep(logits=logits, state=replace(state, past=past), queries=queries)
+        if one and state.compiled is not None and only_numbers_wanted(tokens.device):
+            x, cache, queries = state.compiled.step(self.decoder.embedding(tokens, state.n_tokens)[:, 0], state.cache)
+            logits = self.decoder.to_logits(x[:, None])
+            return CompiledStep(logits=logits, state=replace(state, cache=cache), queries=queries)
         decoded = self.decoder(tokens, state)
-        return Step(logits=decoded.logits, state=decoded.state, cross=decoded.cross)
+        return TransformerStep(logits=decoded.logits, state=decoded.state, cross=decoded.cross)

@@ -20,7 +20,7 @@ from regard.translation.length_batches import length_batches
 from regard.translation.model_protocol import ForcedDecoding, TranslatingModel
 from regard.translation.pieces import trace_tokens, words_and_pieces
 from regard.translation.search.interface import pad_sequences
-from regard.translation.search.top_logits import log_softmax
+from regard.translation.search.next_token import log_softmax
 from regard.translation.translation import Translation
 
 

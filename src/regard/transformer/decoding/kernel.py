@@ -1,106 +1,109 @@
-"""The newest token of each row through all blocks of a decoder, in one call of a kernel.
+"""The incremental decoding step as one call of a CPU kernel: one token more in every row, through all blocks.
 
-For a few rows of one token the sums take less time than it takes to call PyTorch for each of them. So all of them are
-one call, in which each thread takes some rows through the whole decoder. The tokens before stay where they were written
-when rows change places: a table says where, and the kernel reads them there.
+For a few rows of one token the arithmetic takes less time than calling PyTorch for each operation. The kernel,
+`kernels/decoding_step.c`, computes what `DecoderBlock.forward` computes, for decoders that `unsupported_reason` finds
+nothing against; the modules take every other step. Each thread takes some rows through the whole decoder. Cached tokens
+stay where they were written when search reorders the rows: a table tells the kernel in which row each token is.
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
 from math import ceil
-from typing import Any
+from typing import Any, cast
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 
-from regard.kernels import linear
+from regard.attention.layers.key_value import KeyValue
+from regard.attention.positions.rotary import Rotary
 from regard.kernels.library import FLOATS, INTEGERS, KERNELS, compiled
-from regard.kernels.linear import Linear, Projection
 from regard.kernels.threads import run_on_threads
-from regard.transformer.decoding import unwrapped_step as bare
-from regard.transformer.decoding.cache import Past
-from regard.transformer.decoding.unwrapped_step import (
-    Around,
-    BareBlock,
-    BareDecoder,
-    Rows,
-    SourceQueries,
-    Sources,
-    by_source,
-)
+from regard.transformer.block import DecoderBlock
+from regard.transformer.decoding.cache import SPARE_TOKENS, BlockCache, BufferCache, TokenBuffer
+from regard.transformer.decoding.supported import WIDTH_MULTIPLE, linear_layers, norms, structure_reason
+from regard.transformer.feed_forward import ACTIVATIONS
 
 SOURCE = KERNELS / "decoding_step.c"
-WIDE = linear.WIDE
 
-MOST_AT_ONCE = 32
-"""Rows that a thread takes at most: what it makes of them is small then. Any number from 16 to 160 is as fast."""
+MOST_ROWS_AT_ONCE = 32
+"""The most rows that a thread takes together, so that their vectors stay in its cache; 16 to 160 are as fast."""
 
-PLAIN = {"relu": 0, "gelu": 1, "gelu_tanh": 2, "swish": 3, "silu": 3, "mish": 4, "squared_relu": 5, "tanh": 6}
-GATES = {"reglu": 0, "geglu": 1, "swiglu": 3, "glu": 7, "bilinear": 8}
-"""What the kernel calls what bends hidden numbers, or their gates."""
+Vectors = Float[Tensor, "rows d_model"]
+"""The vector of the newest token of each row."""
+
+Queries = tuple[Float[Tensor, "sources heads queries d_head"], ...]
+"""Each block's queries to the sources."""
 
 
-class Norm(ctypes.Structure):
-    """The struct of the same name in decoding_step.c."""
+class LinearParameters(ctypes.Structure):
+    """The struct `Linear` of decoding_step.c."""
+
+    _fields_ = (("weight", FLOATS), ("bias", FLOATS), ("n_in", ctypes.c_int64), ("n_out", ctypes.c_int64))
+
+    @classmethod
+    def of(cls, layer: nn.Linear) -> "LinearParameters":
+        """Return the addresses of a layer's parameters."""
+        return cls(layer.weight.data_ptr(), layer.bias.data_ptr(), layer.in_features, layer.out_features)
+
+
+class NormParameters(ctypes.Structure):
+    """The struct `Norm` of decoding_step.c."""
 
     _fields_ = (("weight", FLOATS), ("bias", FLOATS), ("eps", ctypes.c_float))
 
     @classmethod
-    def of(cls, norm: bare.Norm) -> "Norm":
-        """Where a norm's tensors lie."""
+    def of(cls, norm: nn.LayerNorm) -> "NormParameters":
+        """Return the addresses of a norm's parameters."""
         return cls(norm.weight.data_ptr(), norm.bias.data_ptr(), norm.eps)
 
 
-class Block(ctypes.Structure):
-    """The struct of the same name in decoding_step.c."""
+class BlockParameters(ctypes.Structure):
+    """The struct `Block` of decoding_step.c."""
 
     _fields_ = (
-        ("query", Projection),
-        ("key", Projection),
-        ("value", Projection),
-        ("own_output", Projection),
-        ("source_query", Projection),
-        ("source_output", Projection),
-        ("widen", Projection),
-        ("narrow", Projection),
-        ("own_norm", Norm),
-        ("source_norm", Norm),
-        ("feed_forward_norm", Norm),
+        ("query", LinearParameters),
+        ("key", LinearParameters),
+        ("value", LinearParameters),
+        ("self_attention_output", LinearParameters),
+        ("cross_query", LinearParameters),
+        ("cross_attention_output", LinearParameters),
+        ("widen", LinearParameters),
+        ("narrow", LinearParameters),
+        ("self_attention_norm", NormParameters),
+        ("cross_attention_norm", NormParameters),
+        ("feed_forward_norm", NormParameters),
     )
 
     @classmethod
-    def of(cls, block: BareBlock) -> "Block":
-        """Where a block's tensors lie."""
-        norms = (Norm.of(around.norm) for around in arounds(block))
-        return cls(*(each.projection for each in projections(block)), *norms)
+    def of(cls, block: DecoderBlock) -> "BlockParameters":
+        """Return the addresses of a block's parameters."""
+        return cls(*map(LinearParameters.of, linear_layers(block)), *map(NormParameters.of, norms(block)))
 
 
-class Vectors(ctypes.Structure):
-    """The struct of the same name in decoding_step.c."""
+class VectorLayout(ctypes.Structure):
+    """The struct `Vectors` of decoding_step.c."""
 
     _fields_ = (
-        ("numbers", FLOATS),
-        ("place", ctypes.c_int64),
-        ("head", ctypes.c_int64),
-        ("token", ctypes.c_int64),
+        ("vectors", FLOATS),
+        ("row_stride", ctypes.c_int64),
+        ("head_stride", ctypes.c_int64),
+        ("token_stride", ctypes.c_int64),
     )
 
     @classmethod
-    def of(cls, tensor: Float[Tensor, "places heads tokens d_head"]) -> "Vectors":
-        """Where the vectors of a tensor lie."""
-        place, head, token, _ = tensor.stride()
-        return cls(tensor.data_ptr(), place, head, token)
+    def of(cls, tensor: Float[Tensor, "rows heads tokens d_head"]) -> "VectorLayout":
+        """Return a tensor's address and strides."""
+        return cls(tensor.data_ptr(), *tensor.stride()[:3])
 
 
-class Call(ctypes.Structure):
-    """What `regard_newest` is given: the struct of the same name in decoding_step.c, field by field."""
+class StepArguments(ctypes.Structure):
+    """The struct of the same name in decoding_step.c, field by field."""
 
     _fields_ = (
-        ("decoder", ctypes.POINTER(Block)),
+        ("decoder", ctypes.POINTER(BlockParameters)),
         ("blocks", ctypes.c_int64),
         ("d_model", ctypes.c_int64),
         ("heads", ctypes.c_int64),
@@ -108,187 +111,202 @@ class Call(ctypes.Structure):
         ("d_head", ctypes.c_int64),
         ("activation", ctypes.c_int64),
         ("gated", ctypes.c_int64),
-        ("norm_before", ctypes.c_int64),
-        ("norm", Norm),
+        ("norm_first", ctypes.c_int64),
+        ("norm", NormParameters),
         ("rows", ctypes.c_int64),
         ("tokens", ctypes.c_int64),
-        ("room", FLOATS),
-        ("room_tokens", ctypes.c_int64),
-        ("places", INTEGERS),
-        ("places_row", ctypes.c_int64),
-        ("places_token", ctypes.c_int64),
-        ("source_keys", ctypes.POINTER(Vectors)),
-        ("source_values", ctypes.POINTER(Vectors)),
+        ("buffer", FLOATS),
+        ("buffer_tokens", ctypes.c_int64),
+        ("buffer_rows", INTEGERS),
+        ("row_stride", ctypes.c_int64),
+        ("token_stride", ctypes.c_int64),
+        ("source_keys", ctypes.POINTER(VectorLayout)),
+        ("source_values", ctypes.POINTER(VectorLayout)),
         ("source_tokens", ctypes.c_int64),
-        ("sources", INTEGERS),
+        ("source_of_row", INTEGERS),
         ("lengths", INTEGERS),
         ("cosines", FLOATS),
         ("sines", FLOATS),
         ("pairs", ctypes.c_int64),
-        ("pair_first", ctypes.c_int64),
-        ("pair_second", ctypes.c_int64),
+        ("pair_stride", ctypes.c_int64),
+        ("pair_distance", ctypes.c_int64),
         ("x", FLOATS),
         ("queries", FLOATS),
         ("scratch", FLOATS),
         ("scratch_numbers", ctypes.c_int64),
-        ("at_once", ctypes.c_int64),
-        ("next", ctypes.c_int64),
+        ("rows_at_once", ctypes.c_int64),
+        ("next_row", ctypes.c_int64),
         ("threads", ctypes.c_int64),
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Newest:
-    """The kernel, for one decoder and the sources that its rows read.
+class SourceRows:
+    """The sources, and which row of the target reads which.
 
     Attributes:
-        decoder: whose tensors the kernel is told of.
-        sources: likewise.
-        blocks: where the decoder's tensors lie.
-        keys: where the sources' keys lie, block by block.
-        values: likewise.
+        memory: the sources as keys and values of each block.
+        source_of_row: which source each row reads.
+        lengths: for each row, how many tokens of its source are no padding; None = all.
     """
 
-    decoder: BareDecoder
-    sources: Sources
-    blocks: "ctypes.Array[Block]"
-    keys: "ctypes.Array[Vectors]"
-    values: "ctypes.Array[Vectors]"
+    memory: tuple[KeyValue, ...]
+    source_of_row: Int[Tensor, " rows"]
+    lengths: Int[Tensor, " rows"] | None
 
     @classmethod
-    def of(cls, decoder: BareDecoder, sources: Sources) -> "Newest | None":
-        """The kernel; None where `why_not` has something against it."""
-        if why_not(decoder, sources) is not None:
+    def of(
+        cls, memory: tuple[KeyValue, ...], lengths: Int[Tensor, " sources"] | None, rows_per_source: int = 1
+    ) -> "SourceRows":
+        """Return sources of which `rows_per_source` consecutive rows read each."""
+        key = memory[0].key
+        source_of_row = torch.arange(len(key), device=key.device).repeat_interleave(rows_per_source)
+        if lengths is None or not bool((lengths < key.shape[2]).any()):
+            return cls(memory, source_of_row, None)
+        return cls(memory, source_of_row, lengths.long().clamp(max=key.shape[2])[source_of_row])
+
+    @property
+    def n_tokens(self) -> int:
+        """How many tokens the longest source has."""
+        return self.memory[0].n_tokens
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledDecoder:
+    """A decoder and the sources that its rows read, as the kernel takes them.
+
+    Attributes:
+        arguments: those that are the same in every step: the decoder's sizes and addresses.
+        blocks: the addresses of the blocks' parameters.
+        tensors: the parameters at these addresses, which stay in memory when a module is given others.
+        rotary: the positions of self-attention, or None.
+        sources: the sources of the rows.
+        source_keys: the addresses of the sources' keys, block by block.
+        source_values: the addresses of their values.
+    """
+
+    arguments: StepArguments
+    blocks: "ctypes.Array[BlockParameters]"
+    tensors: tuple[Tensor, ...]
+    rotary: Rotary | None
+    sources: SourceRows
+    source_keys: "ctypes.Array[VectorLayout]"
+    source_values: "ctypes.Array[VectorLayout]"
+
+    @classmethod
+    def of(cls, decoder: nn.Module, sources: SourceRows) -> "CompiledDecoder | None":
+        """Return the decoder for the kernel, or None if the kernel cannot take its steps."""
+        if unsupported_reason(decoder, sources) is not None:
             return None
-        return cls(decoder, sources, row_of(Block, decoder.blocks), *vectors(sources))
+        blocks = list(cast("Iterable[DecoderBlock]", decoder.blocks))
+        attention, activation = blocks[0].self_attention, ACTIVATIONS[blocks[0].feed_forward.activation]
+        arguments = StepArguments(
+            blocks=len(blocks),
+            d_model=attention.d_model,
+            heads=attention.n_heads,
+            key_heads=attention.n_key_heads,
+            d_head=attention.d_head,
+            activation=activation.kernel,
+            gated=activation.gated,
+            norm_first=blocks[0].norm_first,
+            norm=NormParameters() if decoder.norm is None else NormParameters.of(cast("nn.LayerNorm", decoder.norm)),
+        )
+        parameters = struct_array(BlockParameters, blocks)
+        tensors = tuple(parameter.detach() for parameter in decoder.parameters())
+        return cls(arguments, parameters, tensors, attention.positions, sources, *layouts(sources))
 
-    def reading(self, sources: Sources) -> "Newest":
-        """The same for rows that read some of the sources, in any order."""
-        return Newest(self.decoder, sources, self.blocks, *vectors(sources))
+    def with_sources(self, sources: SourceRows) -> "CompiledDecoder":
+        """Return the decoder for rows that read other sources."""
+        return CompiledDecoder(self.arguments, self.blocks, self.tensors, self.rotary, sources, *layouts(sources))
 
-    def read(self, x: Rows, past: Past) -> tuple[Rows, SourceQueries]:
-        """Let the newest tokens go through all blocks, and write their keys and values into the past.
+    def step(self, x: Vectors, cache: BlockCache | BufferCache | None) -> tuple[Vectors, BufferCache, Queries]:
+        """Take the newest token of each row through all blocks.
 
         Args:
-            x: their vectors, which become those that come out.
+            x: the tokens' embeddings, which are overwritten.
+            cache: the tokens before; None = there are none.
 
         Returns:
-            What the output projection takes; and each block's queries to the sources.
+            The vectors that the output projection takes; the cache with the new tokens; each block's queries to the
+            sources.
+
+        Raises:
+            ValueError: more or fewer rows than the state has.
         """
-        own, feed_forward = self.decoder.blocks[0].own, self.decoder.blocks[0].feed_forward
-        n_rows, room, places, sources = len(x), past.room.numbers, past.table, self.sources
-        threads = min(torch.get_num_threads(), n_rows)
-        at_once = ceil(n_rows / (threads * ceil(n_rows / (threads * MOST_AT_ONCE))))
+        n_rows, d_head = len(self.sources.source_of_row), self.arguments.d_head
+        if len(x) != n_rows or (cache is not None and len(x) != cache.rows):
+            raise ValueError(
+                f"got {len(x)} rows of tokens for a state of {n_rows}; each row of a state goes on by one token, and "
+                "state.select takes some rows of it."
+            )
+        cache = self.new_cache(x) if cache is None else cache.with_next_token()
         queries = x.new_empty(len(self.blocks), n_rows, x.shape[1])
-        scratch = x.new_empty(threads, self.scratch_numbers(at_once, past.n_tokens))
-        call = Call(
-            decoder=self.blocks,
-            blocks=len(self.blocks),
-            d_model=x.shape[1],
-            heads=own.n_heads,
-            key_heads=own.n_key_heads,
-            d_head=own.d_head,
-            activation=(GATES if feed_forward.gated else PLAIN)[feed_forward.activation],
-            gated=feed_forward.gated,
-            norm_before=self.decoder.blocks[0].around_own.before,
-            norm=Norm() if self.decoder.norm is None else Norm.of(self.decoder.norm),
-            rows=n_rows,
-            tokens=past.n_tokens,
-            room=room.data_ptr(),
-            room_tokens=room.shape[4],
-            places=places.data_ptr(),
-            places_row=places.stride(0),
-            places_token=places.stride(1),
-            source_keys=self.keys,
-            source_values=self.values,
-            source_tokens=sources.n_tokens,
-            sources=sources.of_row.data_ptr(),
-            lengths=None if sources.lengths is None else sources.lengths.data_ptr(),
-            x=x.data_ptr(),
-            queries=queries.data_ptr(),
-            scratch=scratch.data_ptr(),
-            scratch_numbers=scratch.shape[1],
-            at_once=at_once,
-        )
-        if own.positions is not None:
-            d_rotary = own.positions.d_rotary or own.d_head
-            cos, sin = own.positions.cos_and_sin(torch.tensor([past.n_tokens - 1], device=x.device), d_rotary, x)
-            call.cosines, call.sines, call.pairs = cos.data_ptr(), sin.data_ptr(), d_rotary // 2
-            halves = own.positions.pairing == "halves"
-            call.pair_first, call.pair_second = (1, d_rotary // 2) if halves else (2, 1)
-        run_on_threads(regard_newest(), call, threads)
-        return x, tuple(by_source(query, len(sources.memory[0].key), own.n_heads) for query in queries)
+        self.run(x, cache, queries)
+        n_sources = len(self.sources.memory[0].key)
+        by_source = queries.view(len(queries), n_sources, n_rows // n_sources, -1, d_head).transpose(2, 3)
+        return x, cache, by_source.unbind()
+
+    def new_cache(self, x: Vectors) -> BufferCache:
+        """Return a cache of one token, which is still to be written, with room for a translation's."""
+        room, d_head = self.sources.n_tokens + SPARE_TOKENS, self.arguments.d_head
+        vectors = x.new_empty(len(x), len(self.blocks), 2, self.arguments.key_heads, room, d_head)
+        return BufferCache(TokenBuffer(vectors, n_written=1), n_tokens=1)
+
+    def run(self, x: Vectors, cache: BufferCache, queries: Float[Tensor, "blocks rows d_model"]) -> None:
+        """Call the kernel, which overwrites x and the queries and writes the newest tokens into the cache."""
+        row_table, sources, threads = cache.row_table, self.sources, min(torch.get_num_threads(), len(x))
+        rows_at_once = ceil(len(x) / (threads * ceil(len(x) / (threads * MOST_ROWS_AT_ONCE))))
+        scratch = x.new_empty(threads, self.scratch_numbers(rows_at_once, cache.n_tokens))
+        arguments = StepArguments.from_buffer_copy(self.arguments)
+        arguments.decoder = self.blocks
+        arguments.rows, arguments.tokens = len(x), cache.n_tokens
+        arguments.buffer, arguments.buffer_tokens = cache.buffer.vectors.data_ptr(), cache.buffer.vectors.shape[4]
+        arguments.buffer_rows = row_table.data_ptr()
+        arguments.row_stride, arguments.token_stride = row_table.stride()
+        arguments.source_keys, arguments.source_values = self.source_keys, self.source_values
+        arguments.source_tokens, arguments.source_of_row = sources.n_tokens, sources.source_of_row.data_ptr()
+        arguments.lengths = None if sources.lengths is None else sources.lengths.data_ptr()
+        arguments.x, arguments.queries, arguments.scratch = x.data_ptr(), queries.data_ptr(), scratch.data_ptr()
+        arguments.scratch_numbers, arguments.rows_at_once = scratch.shape[1], rows_at_once
+        if self.rotary is not None:
+            d_rotary, position = self.rotary.d_rotary or arguments.d_head, torch.tensor([cache.n_tokens - 1])
+            cosines, sines = self.rotary.cos_and_sin(position, d_rotary, x)
+            arguments.cosines, arguments.sines, arguments.pairs = cosines.data_ptr(), sines.data_ptr(), d_rotary // 2
+            halves = self.rotary.pairing == "halves"
+            arguments.pair_stride, arguments.pair_distance = (1, d_rotary // 2) if halves else (2, 1)
+        run_on_threads(regard_decoding_step(), arguments, threads)
 
     def scratch_numbers(self, rows: int, tokens: int) -> int:
-        """What a thread needs for so many rows at once."""
-        block = self.decoder.blocks[0]
-        widths = 4 * len(block.own.query.weight), 2 * len(block.own.key.weight), len(block.widen.weight)
-        return rows * sum(widths) + max(tokens, self.sources.n_tokens) + WIDE
+        """Return how many numbers of scratch memory a thread needs for `rows` rows at once."""
+        d_key, d_hidden = self.arguments.key_heads * self.arguments.d_head, self.blocks[0].widen.n_out
+        n_vectors = 4 * self.arguments.d_model + 2 * d_key + d_hidden
+        return int(rows * n_vectors + max(tokens, self.sources.n_tokens) + WIDTH_MULTIPLE)
 
 
-def vectors(sources: Sources) -> tuple["ctypes.Array[Vectors]", "ctypes.Array[Vectors]"]:
-    """Where the keys and the values of sources lie, block by block."""
+def layouts(sources: SourceRows) -> tuple["ctypes.Array[VectorLayout]", "ctypes.Array[VectorLayout]"]:
+    """Return the addresses of the sources' keys and of their values, block by block."""
     memory = sources.memory
-    return row_of(Vectors, [known.key for known in memory]), row_of(Vectors, [known.value for known in memory])
+    return struct_array(VectorLayout, [m.key for m in memory]), struct_array(VectorLayout, [m.value for m in memory])
 
 
-def row_of(struct: Any, things: Sequence[Any]) -> Any:
-    """Structs one behind the other."""
-    return (struct * len(things))(*map(struct.of, things))
+def struct_array(struct: Any, objects: Sequence[Any]) -> Any:
+    """Return a C array with one struct for each object."""
+    return (struct * len(objects))(*map(struct.of, objects))
 
 
-def projections(block: BareBlock) -> tuple[Linear, ...]:
-    """The projections of a block, in the order of the struct's."""
-    own, cross = block.own, block.cross
-    return own.query, own.key, own.value, own.output, cross.query, cross.output, block.widen, block.narrow
-
-
-def why_not(decoder: BareDecoder, sources: Sources) -> str | None:
-    """Why the kernel cannot take the steps of a decoder; None if it can."""
-    for projection in chain.from_iterable(map(projections, decoder.blocks)):
-        if (reason := linear.why_not(projection.weight, projection.bias)) is not None:
-            return reason
-    first = decoder.blocks[0]
-    if first.own.d_head % WIDE:
-        return f"heads have a multiple of {WIDE} numbers"
-    if any(shape(block) != shape(first) for block in decoder.blocks) or not fits(first):
-        return "all blocks have the same shape, the paper's"
-    norms = [around.norm for block in decoder.blocks for around in arounds(block)]
-    numbers = [decoder.embedding.by_token.weight]
-    numbers += [part for norm in (*norms, decoder.norm) if norm is not None for part in (norm.weight, norm.bias)]
-    numbers += [part for known in sources.memory for part in (known.key, known.value)]
-    if any(each.dtype != torch.float32 or each.stride(-1) != 1 for each in numbers):
-        return "it reads float32, the numbers of a vector side by side"
-    if regard_newest() is None:
+def unsupported_reason(decoder: nn.Module, sources: SourceRows) -> str | None:
+    """Return why the kernel cannot take the steps of a decoder, or None if it can."""
+    if (reason := structure_reason(decoder)) is not None:
+        return reason
+    tensors = [tensor for block in sources.memory for tensor in (block.key, block.value)]
+    if any(tensor.dtype != torch.float32 or tensor.stride(-1) != 1 for tensor in tensors):
+        return "sources are float32, the numbers of a vector side by side"
+    if regard_decoding_step() is None:
         return "no C compiler was found"
     return None
 
 
-def shape(block: BareBlock) -> tuple[Any, ...]:
-    """What the kernel is told once for all blocks."""
-    own, cross = block.own, block.cross
-    heads = (own.n_heads, own.n_key_heads, own.d_head), (cross.n_heads, cross.n_key_heads, cross.d_head)
-    widths = tuple(tuple(projection.weight.shape) for projection in projections(block))
-    norms = tuple((around.before, len(around.norm.weight)) for around in arounds(block))
-    return heads, widths, norms, block.feed_forward.activation, own.positions
-
-
-def fits(block: BareBlock) -> bool:
-    """Whether each part takes what the one before it gives: the kernel does not ask again."""
-    heads, widths, norms, *_ = shape(block)
-    n_heads, n_key_heads, d_head = heads[0]
-    d_model, d_key, d_ff = n_heads * d_head, n_key_heads * d_head, widths[-1][1]
-    square, wide = (d_model, d_model), 2 * d_ff if block.feed_forward.gated else d_ff
-    as_the_paper_has = square, (d_key, d_model), (d_key, d_model), *3 * (square,), (wide, d_model), (d_model, d_ff)
-    return heads[0] == heads[1] and widths == as_the_paper_has and set(norms) == {(norms[0][0], d_model)}
-
-
-def arounds(block: BareBlock) -> tuple[Around, ...]:
-    """The paths round a block's sublayers, in the order of the struct's norms."""
-    return block.around_own, block.around_cross, block.around_feed_forward
-
-
 @cache
-def regard_newest() -> Any | None:
-    """The compiled function, which takes a `Call` by reference; None where it cannot be had."""
-    return compiled(SOURCE, "regard_newest", ctypes.c_void_p)
+def regard_decoding_step() -> Any | None:
+    """Return the compiled function, which takes `StepArguments` by reference, or None without a C compiler."""
+    return compiled(SOURCE, "regard_decoding_step", ctypes.c_void_p)

@@ -12,10 +12,9 @@ from torch import Tensor
 
 from regard.attention.precision import widest_type
 from regard.errors import InputError
-from regard.text.vocabulary import BOS, EOS
+from regard.text.vocabulary import BOS, EOS, PAD
 from regard.translation.model_protocol import DecoderStep, TranslatingModel
 from regard.translation.search.interface import SourceBatch
-from regard.translation.search.top_logits import expected, likeliest, log_softmax
 
 
 def read_prefixes(model: TranslatingModel, sources: SourceBatch) -> tuple[DecoderStep, Float[Tensor, " batch"]]:
@@ -45,10 +44,6 @@ def top_tokens(
         length: the number of pieces that each row has already.
         limits: the largest number of pieces of each sentence; the rows of a sentence lie together.
     """
-    if length < min(limits):
-        log_probability, tokens = likeliest(logits[:, -1], n)
-        refuse_nan(log_probability[:, 0])
-        return log_probability, tokens
     log_probability, tokens = token_log_probabilities(logits, length, limits).topk(n, dim=1)
     return log_probability.to(widest_type(logits.device)), tokens
 
@@ -61,14 +56,20 @@ def token_log_probabilities(
     Args:
         logits, length, limits: as `top_tokens` takes them.
     """
-    log_probability = expected(logits[:, -1])
+    log_probability = log_softmax(logits[:, -1])
     refuse_nan(log_probability[:, EOS])
+    log_probability[:, [PAD, BOS]] = -torch.inf
     if length >= min(limits):
         full = torch.tensor([length >= limit for limit in limits], device=logits.device)
         full = full.repeat_interleave(len(log_probability) // len(limits))
         others = torch.arange(log_probability.shape[1], device=logits.device) != EOS
         log_probability.masked_fill_(full[:, None] & others, -torch.inf)
     return log_probability
+
+
+def log_softmax(logits: Float[Tensor, "*batch vocabulary"]) -> Float[Tensor, "*batch vocabulary"]:
+    """Return log-probabilities, in float32 or better."""
+    return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
 
 def refuse_nan(log_probability: Float[Tensor, " rows"]) -> None:

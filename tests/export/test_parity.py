@@ -89,8 +89,7 @@ def test_a_piece_that_is_as_likely_is_a_tie(contents_of):
     with torch.no_grad():
         for parameter in contents.model.decoder.to_logits.parameters():
             parameter[other] = parameter[own[0]]
-    first = min(own[0], other)
-    change = {first: other if first == own[0] else own[0]}
+    change = {own[0]: other, other: own[0]}
     parity = compare(contents, Twin(contents, change=lambda tokens: [change[tokens[0]], *tokens[1:]]), LINES[:1])
     assert (parity.n_same, parity.gap) == (0, 0)
     assert parity.holds

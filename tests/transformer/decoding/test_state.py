@@ -1,4 +1,4 @@
-"""What a decoder knows between two steps, when rows of it are taken."""
+"""The decoding state, when search selects rows of it."""
 
 import pytest
 import torch
@@ -6,30 +6,30 @@ from loud import loud, small
 from model_laws import texts
 from torch.testing import assert_close
 
-from regard.transformer.decoding.state import State, shared
+from regard.transformer.decoding.state import DecodingState, group_by_source
 from regard.transformer.model import Transformer
 
 SOURCE, LENGTHS = texts([7, 5, 3], 31), torch.tensor([7, 5, 3])
 TARGET = texts([5, 5, 5], 37, seed=1)
 
 
-@pytest.fixture(params=["pre", "post", "in place"])
+@pytest.fixture(params=["pre", "post", "kernel"])
 def model(request: pytest.FixtureRequest) -> Transformer:
-    if request.param == "in place":  # tokens are read where they lie
+    if request.param == "kernel":
         return loud(Transformer(small(d_model=96, d_ff=48, n_key_heads=3))).float()
     return loud(Transformer(small(norm=request.param, n_key_heads=3)))
 
 
-def after_two(model: Transformer) -> State:
+def after_two(model: Transformer) -> DecodingState:
     return model.step(TARGET[:, :2], model.start(SOURCE, LENGTHS)).state
 
 
 def test_a_beam_shares_its_source_and_expects_the_same(model):
     state, beams = after_two(model), torch.tensor([0, 0, 1, 1, 2, 2])
     wide = state.select(beams)
-    assert wide.width == 2
+    assert wide.rows_per_source == 2
     assert wide.memory is state.memory  # not a number of it was copied
-    assert repr(wide) == "State(n_tokens=2, rows=6, source=7, layers=3)"
+    assert repr(wide) == "DecodingState(n_tokens=2, rows=6, source=7, layers=3)"
     step = model.step(TARGET[beams, 2:3], wide)
     assert_close(step.logits, model.step(TARGET[:, 2:3], state).logits[beams])
 
@@ -43,7 +43,7 @@ def test_rows_of_a_beam_are_taken_again_and_again(model, rows):
     expected = model.step(tokens, wide)
     step = model.step(tokens[rows], wide.select(rows))
     assert_close(step.logits, expected.logits[rows])
-    for _ in range(13):  # further than the first room
+    for _ in range(13):  # more tokens than the first buffer has room for
         expected, step = model.step(tokens, expected.state), model.step(tokens[rows], step.state)
         assert_close(step.logits, expected.logits[rows])
 
@@ -68,15 +68,15 @@ def test_a_beam_goes_on_as_its_texts_do_whatever_was_taken_at_every_step(model):
 def test_rows_that_are_taken_leave_their_tokens_where_they_are():
     model = loud(Transformer(small(d_model=96, d_ff=48))).float()
     step = model.step(TARGET[:, 2:3], after_two(model))
-    past = step.state.past
-    taken = step.state.select(torch.tensor([2, 2, 0])).past
-    assert taken.room is past.room
-    key, value = past.block(1).key, past.block(1).value
+    cache = step.state.cache
+    taken = step.state.select(torch.tensor([2, 2, 0])).cache
+    assert taken.buffer is cache.buffer
+    key, value = cache.block(1).key, cache.block(1).value
     assert torch.equal(taken.block(1).key, key[[2, 2, 0]])
     assert torch.equal(taken.block(1).value, value[[2, 2, 0]])
 
 
-def test_where_the_rows_of_a_beam_looked_lies_row_after_row(model):
+def test_cross_attention_of_a_beam_has_its_rows_one_after_the_other(model):
     state, beams = after_two(model), torch.tensor([1, 1, 2, 2])
     tokens = torch.tensor([[5], [7], [11], [13]])
     (pattern, *_), (alone, *_) = (
@@ -88,7 +88,7 @@ def test_where_the_rows_of_a_beam_looked_lies_row_after_row(model):
 
 
 @pytest.mark.parametrize(
-    ("sources", "each", "width"),
+    ("sources", "each", "rows_per_source"),
     [
         ([0, 0, 0, 1, 1, 1], [0, 1], 3),
         ([1, 1, 0, 0], [1, 0], 2),
@@ -98,6 +98,6 @@ def test_where_the_rows_of_a_beam_looked_lies_row_after_row(model):
         ([], [], 0),
     ],
 )
-def test_sources_are_shared_where_all_have_as_many_rows(sources, each, width):
-    found = shared(torch.tensor(sources, dtype=torch.long))
-    assert (found[0].tolist(), found[1]) == (each, width)
+def test_sources_are_shared_where_all_have_as_many_rows(sources, each, rows_per_source):
+    found = group_by_source(torch.tensor(sources, dtype=torch.long))
+    assert (found[0].tolist(), found[1]) == (each, rows_per_source)

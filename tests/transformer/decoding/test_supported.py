@@ -1,4 +1,4 @@
-"""The shortcut for one token: the same numbers as the decoder's own forward, and only where it knows what that does."""
+"""Steps of one token: the numbers of the decoder's own forward, and the kernel only for what it repeats."""
 
 import pytest
 import torch
@@ -8,32 +8,26 @@ from torch import nn
 from torch.testing import assert_close
 
 from regard import Rotary, ScaledDot, Softmax, use_backend
-from regard.transformer.model import BareStep, Step, Transformer
+from regard.transformer.model import CompiledStep, Transformer, TransformerStep
 
 SOURCE, LENGTHS = texts([7, 5, 3], 31), torch.tensor([7, 5, 3])
 TARGET = texts([12, 12, 12], 37, seed=1)
 BEAMS = torch.tensor([0, 0, 1, 1, 2, 2])
 
 KERNEL = {"d_model": 96, "d_ff": 48}
-"""Sizes that the kernel can read."""
+"""Sizes that the kernel supports."""
 
 CONFIGS = [
-    {},
     {"norm": "post", **KERNEL},
     {"n_key_heads": 2, "positions": "rotary", "activation": "swiglu", **KERNEL},
     {"norm": "post", "n_key_heads": 3, "share": "none"},
     {"norm": "pre", "positions": "rotary", "activation": "swiglu", "n_key_heads": 2},
-    {"positions": "learned", "activation": "gelu", "norm": "pre"},
 ]
 
 
 def new_model(**fields):
     model = loud(Transformer(small(**fields)))
     return model.float() if fields.get("d_model") else model
-
-
-def by_the_kernel(state):
-    return state.shortcut.newest is not None
 
 
 @pytest.mark.parametrize("fields", CONFIGS, ids=str)
@@ -46,12 +40,11 @@ def test_every_step_is_the_decoders_own_forward(fields, lengths, first):
         step = model.step(TARGET[:, :first], model.start(SOURCE, lengths))
         for place in range(first, 12):
             step = model.step(TARGET[:, place : place + 1], step.state)
-            assert isinstance(step, BareStep)
-            assert by_the_kernel(step.state) == ("d_model" in fields)
+            assert isinstance(step, CompiledStep if "d_model" in fields else TransformerStep)
             assert step.state.n_tokens == place + 1
             assert_close(step.logits[:, 0], whole.logits[:, place])
-            for bare, pattern in zip(step.cross, whole.cross, strict=True):
-                assert_close(bare.dense()[:, :, 0], pattern.dense()[:, :, place])
+            for stepwise, pattern in zip(step.cross, whole.cross, strict=True):
+                assert_close(stepwise.dense()[:, :, 0], pattern.dense()[:, :, place])
 
 
 @pytest.mark.parametrize("fields", CONFIGS, ids=str)
@@ -73,12 +66,12 @@ def test_rows_of_beams_go_on_and_leave_their_states_as_they_were(fields):
 
 
 def test_a_state_of_inference_mode_can_be_gone_on_from_outside_of_it():
-    model = new_model()
+    model = new_model(**KERNEL)
     with torch.inference_mode():
         state = model.step(TARGET[:, 1:2], model.step(TARGET[:, :1], model.start(SOURCE, LENGTHS)).state).state
     with torch.no_grad():
         step = model.step(TARGET[:, 2:3], state)
-    assert isinstance(step, BareStep)
+    assert isinstance(step, CompiledStep)
     assert_close(step.logits[:, 0], model(SOURCE, LENGTHS, TARGET).logits[:, 2])
 
 
@@ -99,7 +92,7 @@ def with_a_hook_on_all(model):
 
 
 def with_another_module(model):
-    model.decoder.blocks[0].feed_forward.widen = Widen(24, 29).double()
+    model.decoder.blocks[0].feed_forward.widen = Widen(96, 48)
 
 
 def with_another_forward(model):
@@ -107,7 +100,7 @@ def with_another_forward(model):
 
 
 def without_a_bias(model):
-    model.decoder.blocks[0].own_attention.to_key = nn.Linear(24, 24, bias=False).double()
+    model.decoder.blocks[0].self_attention.to_key = nn.Linear(96, 96, bias=False)
 
 
 def with_another_score(model):
@@ -115,7 +108,7 @@ def with_another_score(model):
 
 
 def with_another_temperature(model):
-    model.decoder.blocks[2].own_attention.normalise = Softmax(temperature=2.0)
+    model.decoder.blocks[2].self_attention.normalise = Softmax(temperature=2.0)
 
 
 @pytest.mark.parametrize(
@@ -131,65 +124,54 @@ def with_another_temperature(model):
         with_another_temperature,
     ],
 )
-def test_what_it_does_not_know_is_left_to_the_decoder(change):
-    model = new_model()
+def test_steps_of_a_changed_decoder_are_its_own(change):
+    model = new_model(**KERNEL)
     change(model)
     whole = model(SOURCE, LENGTHS, TARGET)
     with torch.no_grad():
         state = model.step(TARGET[:, :2], model.start(SOURCE, LENGTHS)).state
         step = model.step(TARGET[:, 2:3], state)
-    assert isinstance(step, Step)
+    assert isinstance(step, TransformerStep)
     assert_close(step.logits[:, 0], whole.logits[:, 2])
 
 
-@pytest.mark.parametrize(
-    "within",
-    [
-        torch.enable_grad(),
-        use_backend("tiled"),
-        torch.autocast("cpu", torch.bfloat16),
-    ],
-    ids=["gradients", "another backend", "autocast"],
-)
-def test_where_more_is_asked_than_numbers_the_decoder_takes_the_step(within):
-    model = new_model()
+@pytest.mark.parametrize("within", [torch.enable_grad(), use_backend("tiled")], ids=["gradients", "another backend"])
+def test_with_gradients_or_another_backend_the_modules_take_the_step(within):
+    model = new_model(**KERNEL)
     with torch.no_grad():
         state = model.step(TARGET[:, :2], model.start(SOURCE, LENGTHS)).state
         with within:
             step = model.step(TARGET[:, 2:3], state)
-    assert isinstance(step, Step)
+    assert isinstance(step, TransformerStep)
 
 
-@pytest.mark.parametrize("fields", [{}, KERNEL], ids=["without kernel", "kernel"])
-@pytest.mark.parametrize("norm", ["pre", "post"])
-def test_each_norm_has_an_epsilon_of_its_own(fields, norm):
-    model = new_model(norm=norm, **fields)
-    for number, part in enumerate(part for part in model.modules() if isinstance(part, nn.LayerNorm)):
-        part.eps = 0.1 * (number + 1)
-    with torch.no_grad():
-        step = model.step(TARGET[:, 1:2], model.step(TARGET[:, :1], model.start(SOURCE, LENGTHS)).state)
-    assert isinstance(step, BareStep)
-    assert_close(step.logits[:, 0], model(SOURCE, LENGTHS, TARGET).logits[:, 1])
+def test_with_autocast_the_modules_take_the_step():
+    model = new_model(**KERNEL)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        state = model.step(TARGET[:, :2], model.start(SOURCE, LENGTHS)).state
+        assert isinstance(model.step(TARGET[:, 2:3], state), TransformerStep)
 
 
 def test_positions_in_the_source_are_left_to_the_decoder():
-    model = new_model()
+    model = new_model(**KERNEL)
     model.decoder.blocks[1].cross_attention.positions = Rotary()
     with torch.no_grad():
-        assert model.start(SOURCE, LENGTHS).shortcut is None
+        assert model.start(SOURCE, LENGTHS).compiled is None
 
 
 def test_dropout_is_the_decoders_own():
-    model = new_model(dropout=0.5).train()
+    model = new_model(dropout=0.5, **KERNEL).train()
     with torch.no_grad():
-        assert isinstance(model.step(TARGET[:, :1], model.start(SOURCE, LENGTHS)), Step)
+        assert isinstance(model.step(TARGET[:, :1], model.start(SOURCE, LENGTHS)), TransformerStep)
 
 
-@pytest.mark.parametrize(("fields", "kind"), [({}, Step), (KERNEL, BareStep)], ids=["without kernel", "kernel"])
+@pytest.mark.parametrize(
+    ("fields", "kind"), [({}, TransformerStep), (KERNEL, CompiledStep)], ids=["without kernel", "kernel"]
+)
 def test_weights_that_are_not_finite_give_nan_and_never_zeros(fields, kind):
     model = new_model(**fields)
     with torch.no_grad():
-        model.decoder.blocks[0].own_attention.to_query.weight[0, 0] = torch.nan
+        model.decoder.blocks[0].self_attention.to_query.weight[0, 0] = torch.nan
         step = model.step(TARGET[:, :1], model.start(SOURCE, LENGTHS))
         step = model.step(TARGET[:, 1:2], step.state)
     assert isinstance(step, kind)
