@@ -35,7 +35,7 @@ LONGEST = (
     "attention/test_flex.py",
     "views/page/test_in_browser.py",
     "views/picture/test_trace.py",
-    "translation/export/test_export_onnx.py",
+    "export/test_onnx.py",
 )
 """Files whose tests take longest, in that order."""
 

@@ -132,7 +132,7 @@ def rows_by_source(
     x: Float[Tensor, "batch tokens d_model"], memory: KeyValue | None
 ) -> Float[Tensor, "sources queries d_model"]:
     """Join the tokens of rows that read the same source into one row, so that the source is not copied for each."""
-    return x if memory is None else x.reshape(len(memory.key), -1, x.shape[-1])
+    return x if memory is None else x.reshape(memory.key.shape[0], -1, x.shape[2])
 
 
 def norm_repr(norm_first: bool) -> str:
