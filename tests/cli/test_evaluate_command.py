@@ -127,11 +127,11 @@ def test_lines_are_kept_as_they_are(tmp_path):
         ),
         (
             ["test.de", "system.de", "--truncate"],
-            "--truncate is about translating; give --translator as well.",
+            "--truncate is an option of --translator; give that as well.",
         ),
         (
             ["test.de", "system.de", "--device", "cpu"],
-            "--device is about translating; give --translator as well.",
+            "--device is an option of --translator; give that as well.",
         ),
         (
             ["test.de", "short.de"],

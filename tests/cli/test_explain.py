@@ -100,7 +100,7 @@ def test_json_has_every_stage(tmp_path):
         (["--model", "bert"], "--model bert belongs to a model; give the text that it reads with --text."),
         (["--target", "it"], "--target it belongs to a model; give the text that it reads with --text."),
         (["--mask", "cuasal"],
-         "no mask 'cuasal'; there is causal (nobody looks ahead), or in a file rows of true and false."),
+         "no mask 'cuasal'; there is causal (no attention to later tokens), or in a file rows of true and false."),
         (["--temperature", "-1"],
          "temperature=-1.0 divides the scores, so it must be 0 (all weight on the largest) or above."),
         (["--temperature", "nan"],

@@ -99,7 +99,7 @@ def test_lines_are_given_as_they_come():
 
 
 def test_a_line_without_end_is_not_read_into_memory(tmp_path):
-    """It is refused as soon as it is longer than a line may be, however much is still to come."""
+    """The line is refused as soon as it is longer than a line may be, however much is still to come."""
 
     class Endless(BytesIO):
         n_read = 0
@@ -249,8 +249,8 @@ def test_a_line_that_is_too_long_or_no_text(folder):
             ("--sample", "--n-best", 3),
             "got --sample and --n-best; a search is --greedy, or --sample, or a beam with the options of one.",
         ),
-        (("--top-p", 0.5), "--top-p 0.5 is about sampling; give --sample as well."),
-        (("--seed", 0), "--seed 0 is about sampling; give --sample as well."),
+        (("--top-p", 0.5), "--top-p 0.5 is an option of --sample; give that as well."),
+        (("--seed", 0), "--seed 0 is an option of --sample; give that as well."),
         (("--beam", 0), "--beam 0 must be at least 1: a beam holds hypotheses."),
         (
             ("--beam", 3, "--n-best", 4),

@@ -87,7 +87,7 @@ def test_exact_matches():
 
 
 def test_the_bootstrap_is_paired_and_counts_differences_that_chance_makes():
-    """The same samples, drawn here with sacreBLEU's seed, each scored by a call of its own."""
+    """Draw sacreBLEU's samples with its seed, and score each by a call of its own."""
     evaluation = evaluate(HYPOTHESIS, REFERENCE, against=OTHER)
     drawn = np.random.default_rng(12345).choice(5, size=(1000, 5), replace=True)
 

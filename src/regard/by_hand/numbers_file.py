@@ -80,7 +80,7 @@ def parse_numbers(text: str, file: str, title: str) -> Numbers:
         raise InputError(f"{file} is not TOML: {str(error)[0].lower()}{str(error)[1:]}.") from error
     for key in given:
         if key not in KEYS:
-            raise InputError(f"{file} gives {key!r}, which means nothing here; nearest: {nearest_key(key)}.")
+            raise InputError(f"{file} has the unknown key {key!r}; nearest: {nearest_key(key)}.")
     return Numbers(
         title=read_text("title", given) or title,
         source=read_text("source", given),
@@ -127,7 +127,7 @@ def named_mask(name: str) -> Mask:
     """
     if name != "causal":
         raise InputError(
-            f"no mask {name!r}; there is causal (nobody looks ahead), or in a file rows of true and false."
+            f"no mask {name!r}; there is causal (no attention to later tokens), or in a file rows of true and false."
         )
     return Causal()
 

@@ -124,7 +124,7 @@ def check_inputs(
         raise InputError("--translator translates --source, and there is none; name the file to translate.")
     for option, is_given in options.items():
         if is_given and translator is None:
-            raise InputError(f"{option} is about translating; give --translator as well.")
+            raise InputError(f"{option} is an option of --translator; give that as well.")
 
 
 def translations(folder: Path, lines: list[str], truncate: bool, device: str | None) -> list[str]:

@@ -170,7 +170,7 @@ def check_search_options(
         )
     for name, value in drawing.items():
         if value is not None and not sample:
-            raise InputError(f"{option_name(name)} {value} is about sampling; give --sample as well.")
+            raise InputError(f"{option_name(name)} {value} is an option of --sample; give that as well.")
 
 
 def check_exclusive(options: dict[str, object]) -> None:

@@ -54,7 +54,7 @@ def test_exhaustive_search_after_a_prefix():
 
 
 def plain_beam(model, sources, row, beam):
-    """The same search with lists and no tricks: to the end, whatever may still win."""
+    """Beam search with lists, continued to the end even if no active hypothesis can win."""
     one, prefix = alone(sources, row), tuple(sources.prefix[row].tolist())
     running, ended = [(sum(following(model, one, [prefix[:n]])[0][t] for n, t in enumerate(prefix)), prefix)], []
     while running and len(ended) < beam.size:

@@ -1,4 +1,4 @@
-"""What a search takes and returns: a batch of source sentences in, hypotheses out.
+"""The interface of a search: a batch of source sentences in, hypotheses out.
 
 A search chooses the pieces of a target text y one after the other until it chooses EOS. It may find any sequence of at
 most `limit` pieces followed by EOS; a text that reaches its limit ends there, whatever the probability of EOS.
