@@ -1,4 +1,4 @@
-"""Each form learns to turn a text around, which takes attention: without it the source's end is all that is left."""
+"""Models learn to reverse a text, which takes attention: without it they have the end of the source alone."""
 
 import pytest
 import torch
@@ -10,14 +10,13 @@ BOS, N_TOKENS, LENGTH, ROWS = 2, 15, 8, 32
 
 KINDS = {
     "luong": {},
-    "feeding": {"form": "luong_feeding"},
     "bahdanau": {"form": "bahdanau", "cell": "gru"},
     "hard": {"attention": "hard"},
 }
 
 
 def learned(model: Recurrent, n_steps: int = 125) -> tuple[float, float]:
-    """The shares of tokens that a model gets right, and whose strongest weight is where they stand, once trained."""
+    """Train a model; return the shares of right tokens, and of strongest weights that are on the right source token."""
     generator, lengths = torch.Generator().manual_seed(0), torch.full((ROWS,), LENGTH)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(n_steps):
@@ -33,22 +32,22 @@ def learned(model: Recurrent, n_steps: int = 125) -> tuple[float, float]:
     return float(right.float().mean()), float((looked == torch.arange(LENGTH).flip(0)).float().mean())
 
 
-def made(**given: object) -> Recurrent:
+def built(**given: object) -> Recurrent:
     torch.manual_seed(0)
     sizes = {"n_source_tokens": N_TOKENS, "n_target_tokens": N_TOKENS, "d_model": 32, "dropout": 0.0}
     return Recurrent(RecurrentConfig(**{**sizes, **given}))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_text_is_turned_around_by_looking_at_it(kind):
-    right, aligned = learned(made(**KINDS[kind]))
+def test_a_text_is_reversed_by_attention(kind):
+    right, aligned = learned(built(**KINDS[kind]))
     assert right > 0.85
     assert aligned > 0.85
 
 
 def test_without_attention_it_takes_longer(monkeypatch):
-    """The same model, whose states all ask the same."""
-    model = made()
+    """The same model with queries of 0, so that every state attends equally."""
+    model = built()
     arguments = model.decoder.reader.arguments
     monkeypatch.setattr(model.decoder.reader, "arguments", lambda queries, *rest: arguments(queries * 0, *rest))
     right, aligned = learned(model)

@@ -22,6 +22,16 @@ def test_causal_is_what_torch_calls_causal(normal, mask, bias, queries, keys):
     assert_close(attend(query, key, value, mask=mask).context, expected)
 
 
+@pytest.mark.parametrize(("queries", "keys"), [(7, 19), (17, 17)])
+def test_without_its_own_position_a_query_reads_the_keys_before_it(normal, queries, keys):
+    query, key, value = normal(2, 3, queries, 5), normal(2, 3, keys, 5), normal(2, 3, keys, 7)
+    seen, before = attend(query, key, value, mask=Causal(own=False)), torch.ones(queries, keys).bool()
+    expected = attend(query, key, value, mask=before.tril(keys - queries - 1))
+    assert_close(seen.context, expected.context)
+    assert_close(seen.pattern.dense(), expected.pattern.dense())
+    assert_close(seen.pattern.received(), expected.pattern.received())
+
+
 @given(st.integers(0, 999), st.integers(0, 19), st.integers(1, 18))
 def test_the_future_never_leaks_from_beyond_the_prefix(seed, length, now):
     generator = torch.Generator().manual_seed(seed)

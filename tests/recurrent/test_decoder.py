@@ -1,5 +1,6 @@
 """The whole model against the papers' equations: one sentence at a time, cell by cell, key by key, in float64."""
 
+import itertools
 import math
 from typing import get_args
 
@@ -8,7 +9,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from regard.recurrent.config import Attention, Form, ScoreName
+from regard.recurrent.config import Form, ScoreName
 
 SOURCES = [[5, 7, 3, 30, 11], [2, 2, 9], [6, 29, 4, 8, 1, 13, 3]]
 TARGETS = [[2, 13, 5, 36, 7, 3], [2, 35, 5, 5, 21, 4], [2, 17, 1, 1, 9, 8]]
@@ -129,7 +130,22 @@ def decoded(model, source, target):
     return torch.stack(logits), torch.stack(rows)
 
 
-def check(model):
+FORMS, SCORES = get_args(Form), get_args(ScoreName)
+CASES = [
+    *({"form": form, "score": score} for form, score in zip(itertools.cycle(FORMS), SCORES, strict=False)),
+    *({"form": form, "attention": "local_m"} for form in FORMS),
+    *({"form": form, "attention": "hard"} for form in FORMS),
+    *(
+        {"form": form, "score": "location_aware", "attention": "local_p", "cell": "gru", "share": "none"}
+        for form in FORMS
+    ),
+]
+"""Each score in one form; each attention in every form, and with it the score that depends on the step before."""
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: ", ".join(case.values()))
+def test_the_model_equals_the_equations(loud, case):
+    model = loud(**case)
     lengths = torch.tensor([len(row) for row in SOURCES])
     source = torch.tensor([row + [0] * (7 - len(row)) for row in SOURCES])
     with torch.no_grad():
@@ -138,20 +154,3 @@ def check(model):
             logits, weights = decoded(model, each, target)
             assert_close(predicted.logits[row], logits, rtol=1e-9, atol=1e-9)
             assert_close(predicted.cross[0][row, 0, :, : len(each)], weights, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("score", get_args(ScoreName))
-@pytest.mark.parametrize("form", get_args(Form))
-def test_every_score_in_every_form(loud, form, score):
-    check(loud(form=form, score=score))
-
-
-@pytest.mark.parametrize("attention", get_args(Attention))
-@pytest.mark.parametrize("form", get_args(Form))
-def test_every_attention_in_every_form(loud, form, attention):
-    check(loud(form=form, attention=attention))
-
-
-@pytest.mark.parametrize("form", get_args(Form))
-def test_gru_cells_and_an_output_projection_of_its_own(loud, form):
-    check(loud(form=form, cell="gru", share="none", score="location_aware", attention="local_p"))

@@ -9,14 +9,13 @@ from torch.testing import assert_close
 from regard import Recurrent, RecurrentConfig
 
 KINDS = {
-    "luong": {},
-    "feeding": {"form": "luong_feeding", "cell": "gru", "share": "none"},
+    "luong": {"attention": "local_m", "score": "dot"},
+    "feeding": {"form": "luong_feeding", "cell": "gru", "share": "none", "attention": "local_p", "score": "concat"},
     "bahdanau": {"form": "bahdanau", "score": "additive", "n_layers": 1},
-    "aware, near its place": {"score": "location_aware", "attention": "local_m"},
+    "aware, luong": {"score": "location_aware"},
     "aware, bahdanau": {"form": "bahdanau", "score": "location_aware", "attention": "hard"},
-    "near its place": {"attention": "local_m", "score": "dot"},
-    "near a predicted place": {"form": "luong_feeding", "attention": "local_p", "score": "concat"},
 }
+"""Each form, each kind of attention, and the score that makes Luong's form go token by token."""
 
 
 @pytest.fixture(params=KINDS)
@@ -25,7 +24,7 @@ def model(request, loud) -> Recurrent:
 
 
 class TestLaws(Laws):
-    """Those of every translating model."""
+    """The laws of every translating model."""
 
 
 def test_padding_takes_no_gradient_of_the_source(model):
@@ -103,7 +102,7 @@ def test_the_pattern_times_the_states_is_what_was_read(model, monkeypatch):
 
 
 def test_where_a_model_looks_matters(model):
-    """Encoder states that are moved around among the places are read as well, and give other logits."""
+    """Encoder states in another order give other logits."""
     state = start(model)
     states = state.memory.states.flip(1)
     object.__setattr__(state.memory, "states", states)
@@ -159,8 +158,8 @@ def test_an_lstm_starts_with_open_forget_gates():
         assert_close(gate @ gate.T, torch.eye(6), atol=1e-5, rtol=0)
 
 
-def test_a_fresh_model_expects_nothing_in_particular():
-    """Its scores vary little enough that the loss starts near that of guessing, ln 997 = 6.9 nats."""
+def test_the_loss_of_a_fresh_model_is_that_of_guessing():
+    """ln 997 = 6.9 nats."""
     torch.manual_seed(0)
     model = Recurrent(RecurrentConfig.preset("small", n_source_tokens=997, n_target_tokens=997)).eval()
     target = torch.randint(997, (5, 23))
