@@ -114,4 +114,4 @@ class WorkedAttention:
 
     def __repr__(self) -> str:
         sizes = f"queries={self.numbers.n_queries}, keys={self.numbers.n_keys}, heads={self.numbers.n_heads}"
-        return f"Worked({self.title!r}, {sizes}, stages={len(self.stages)})"
+        return f"WorkedAttention({self.title!r}, {sizes}, stages={len(self.stages)})"

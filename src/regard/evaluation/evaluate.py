@@ -227,9 +227,8 @@ def worst_first(
         sentences.append(
             SentenceScore(
                 line=i + 1,
-                chrf=100.0
-                if hypothesis in right
-                else chrf.sentence_score(hypothesis, right).score,  # chrF of two empty lines is 0
+                # sacreBLEU gives 0 to a pair of empty lines
+                chrf=100.0 if hypothesis in right else chrf.sentence_score(hypothesis, right).score,
                 exact=matches[i],
                 hypothesis=hypothesis,
                 references=tuple(right),

@@ -240,10 +240,10 @@ class Translator:
         source = self.source_vocabulary.surfaces(request.source)[: len(request.ids) - 1]
         pieces = zip(hypothesis.tokens, self.target_vocabulary.pieces(hypothesis.tokens), strict=True)
         target = tuple(UNKNOWN if token == UNK else piece for token, piece in pieces)
-        known = UNK not in hypothesis.tokens
+        decodable = UNK not in hypothesis.tokens
         return Translation(
             source=request.source,
-            text=self.target_vocabulary.decode(list(hypothesis.tokens)) if known else text_of_pieces(target),
+            text=self.target_vocabulary.decode(list(hypothesis.tokens)) if decodable else text_of_pieces(target),
             score=hypothesis.score,
             log_probability=hypothesis.log_probability,
             source_ids=request.ids,
