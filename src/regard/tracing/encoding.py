@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def encode(
     model: "PreTrainedModel", tokenizer: Any, text: str, target: str | None, truncate: bool
 ) -> tuple[dict[str, torch.Tensor], tuple[Token, ...], tuple[Token, ...]]:
-    """The model's inputs, the tokens of its encoder's text and the tokens of its decoder's.
+    """Return the model's inputs, the tokens of its encoder's text and the tokens of its decoder's.
 
     Raises:
         InputError: an encoder-decoder without a target, another model with one, or a text that it cannot read.
@@ -37,7 +37,7 @@ def encode(
 
 
 def decoder_start_id(model: "PreTrainedModel") -> int:
-    """The id of the token that an encoder-decoder's target begins with."""
+    """Return the id of the token that an encoder-decoder's target begins with."""
     for config in (model.config, getattr(model, "generation_config", None)):
         if isinstance(start := getattr(config, "decoder_start_token_id", None), int):
             return start
@@ -49,7 +49,7 @@ def decoder_start_id(model: "PreTrainedModel") -> int:
 def encode_text(
     model: "PreTrainedModel", tokenizer: Any, text: str, truncate: bool, as_target: bool = False
 ) -> tuple[dict[str, torch.Tensor], tuple[Token, ...]]:
-    """The ids and the tokens of one text.
+    """Return the ids and the tokens of one text.
 
     Raises:
         InputError: the text is empty, not UTF-8 or too long, or the tokenizer does not belong to the model.
@@ -127,13 +127,13 @@ def check_text(text: str) -> None:
 
 
 def token_limit(model: "PreTrainedModel", tokenizer: Any) -> int | None:
-    """The largest number of tokens that the model reads; None if neither model nor tokenizer states a limit."""
+    """Return the largest number of tokens that the model reads; None if neither model nor tokenizer states a limit."""
     limits = (position_limit(model), getattr(tokenizer, "model_max_length", None))
     return min((limit for limit in limits if limit and 0 < limit < 10**9), default=None)
 
 
 def position_limit(model: "PreTrainedModel") -> int | None:
-    """The number of positions in the model's configuration.
+    """Return the number of positions in the model's configuration.
 
     RoBERTa and related models count positions from the one after the padding's, so they have fewer than that.
     """
@@ -145,5 +145,5 @@ def position_limit(model: "PreTrainedModel") -> int | None:
 
 
 def is_causal(model: "PreTrainedModel") -> bool:
-    """Whether some module of the model says that its attention is causal."""
+    """Return whether some module of the model says that its attention is causal."""
     return any(getattr(module, "is_causal", False) for module in model.modules())

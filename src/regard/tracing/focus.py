@@ -72,7 +72,7 @@ def focus_on(
 
 
 def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
-    """The heads of each layer, which share one pattern."""
+    """Return the heads of each layer, which share one pattern."""
     groups: dict[int, list[Head]] = {}
     for head in heads:
         groups.setdefault(head.layer, []).append(head)
@@ -80,7 +80,7 @@ def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
 
 
 def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus]:
-    """The largest salience in some heads of one layer, and its focus; of one query only if `query` is given."""
+    """Return the largest salience in some heads of one layer, and its focus; of one query only if `query` is given."""
     pattern, first = heads[0].pattern, heads[0]
     head_numbers, device = [head.head for head in heads], pattern.device
     n_queries = pattern.shape[2]
@@ -109,13 +109,13 @@ def salience(
     distance: Int[Tensor, "queries keys"],
     eligible: Bool[Tensor, "queries keys"],
 ) -> Float[Tensor, "heads queries keys"]:
-    """The salience of every weight; -inf where the pair is not eligible or the weight is 0."""
+    """Return the salience of every weight; -inf where the pair is not eligible or the weight is 0."""
     scores = (weights - mean_weight[:, None]) * distance
     return scores.masked_fill(~eligible | (weights == 0), -torch.inf)
 
 
 def is_word(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
-    """Whether each token has a letter or digit of the text; True for all tokens if none has."""
+    """Return whether each token has a letter or digit of the text; True for all tokens if none has."""
     flags = [not token.special and any(map(str.isalnum, token.text)) for token in tokens]
     words = torch.tensor(flags, dtype=torch.bool, device="cpu")
     return words if bool(words.any()) else torch.ones_like(words)
@@ -123,7 +123,7 @@ def is_word(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
 
 @torch.no_grad()
 def strongest_other_words(heads: Sequence[Head], query: int) -> list[tuple[Head, int, float]]:
-    """For each head, the query's strongest key among the other words, and its weight; strongest first.
+    """Return for each head the query's strongest key among the other words, and its weight; strongest first.
 
     Heads in which all these weights are 0 are left out.
     """

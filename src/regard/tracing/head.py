@@ -56,11 +56,11 @@ class Head:
         return self.row(reference)
 
     def row(self, query: TokenReference) -> Float[Tensor, " keys"]:
-        """The weights of one query on all keys."""
+        """Return the weights of one query on all keys."""
         return self.pattern[0, self.head, token_position(query, self.queries)].detach()
 
     def top(self, query: TokenReference, n: int = 5) -> list[KeyWeight]:
-        """The n keys with the largest weights of one query, largest first; keys of weight 0 are left out."""
+        """Return the n keys with the largest weights of one query, largest first; keys of weight 0 are left out."""
         weights, keys = self.row(query).topk(min(n, len(self.keys)))
         return [KeyWeight(w, k, self.keys[k]) for w, k in zip(weights.tolist(), keys.tolist(), strict=True) if w > 0]
 
@@ -69,7 +69,7 @@ class Head:
 
 
 def token_position(reference: TokenReference, tokens: Sequence[Token]) -> int:
-    """The position of a token that is given by its position or text; case matters only where both cases occur.
+    """Return the position of a token that is given by its position or text; case matters only where both cases occur.
 
     Raises:
         InputError: there is no such token, or the text is a word of several tokens; the message names the nearest
@@ -97,7 +97,7 @@ def token_position(reference: TokenReference, tokens: Sequence[Token]) -> int:
 
 
 def occurrences(text: str, tokens: Sequence[Token]) -> list[int]:
-    """The positions of the tokens with this text, else with this piece, else with this text in any case."""
+    """Return the positions of the tokens with this text, else with this piece, else with this text in any case."""
     criteria: list[Callable[[Token], bool]] = [
         lambda token: token.text == text,
         lambda token: token.piece == text,
@@ -108,7 +108,7 @@ def occurrences(text: str, tokens: Sequence[Token]) -> list[int]:
 
 
 def tokens_spelling(word: str, tokens: Sequence[Token]) -> list[str]:
-    """The texts of the first consecutive tokens that together spell a word; empty if there are none."""
+    """Return the texts of the first consecutive tokens that together spell a word; empty if there are none."""
     for start in range(len(tokens)):
         spelling = ""
         for stop in range(start, len(tokens)):
@@ -121,5 +121,5 @@ def tokens_spelling(word: str, tokens: Sequence[Token]) -> list[str]:
 
 
 def times(count: int) -> str:
-    """A count as an adverb: "once", "twice", "3 times"."""
+    """Return a count as an adverb: "once", "twice", "3 times"."""
     return {1: "once", 2: "twice"}.get(count, f"{count} times")

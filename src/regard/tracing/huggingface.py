@@ -86,7 +86,7 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
 
 
 def is_for_sdpa(model: "PreTrainedModel") -> bool:
-    """Whether a model uses masks, and calls without a mask, as PyTorch's SDPA does.
+    """Return whether a model uses masks, and calls without a mask, as PyTorch's SDPA does.
 
     A model that supports FlexAttention adds nothing to its masks. If all its modules are marked causal too, it is
     causal without a mask: so are Gemma 2 and gpt-oss, which lack SDPA only for their softcaps and sinks.
@@ -117,7 +117,7 @@ def installed(model: "PreTrainedModel") -> Iterator[list[RecordedStep]]:
 
 
 def models_in(model: nn.Module) -> list["PreTrainedModel"]:
-    """All Hugging Face models among a model's modules, the model itself included."""
+    """Return all Hugging Face models among a model's modules, the model itself included."""
     from transformers import PreTrainedModel
 
     return [part for part in model.modules() if isinstance(part, PreTrainedModel)]
@@ -139,7 +139,7 @@ def attention_forward(
     cache: Any = None,
     **kwargs: Any,
 ) -> tuple[Float[Tensor, "batch queries heads d_value"], Pattern]:
-    """One attention step of a model, called by transformers; its arguments are transformers' own.
+    """Return one attention step of a model, called by transformers; its arguments are transformers' own.
 
     Args:
         indices: the keys that an indexer chose for each query, which attends to no other key (DeepSeek-V3.2).
@@ -180,7 +180,7 @@ def attention_forward(
 def eager_forward(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Float[Tensor, "batch queries heads d_value"], Pattern]:
-    """One attention step of a model that is written for eager attention: causal only through its mask."""
+    """Return one attention step of a model that is written for eager attention: causal only through its mask."""
     return attention_forward(module, query, key, value, attention_mask, **{**kwargs, "is_causal": False})
 
 
@@ -191,7 +191,7 @@ def mask_and_bias(
     is_causal: bool | None,
     position_bias: Tensor | None,
 ) -> tuple[Mask | None, Tensor | None]:
-    """The mask and the bias of a call, from the four forms in which transformers passes them.
+    """Return the mask and the bias of a call, from the four forms in which transformers passes them.
 
     A call is causal if `is_causal` is True, or if it is None and the module is causal, but only without a mask and with
     more than one query; the first query is then at the first key (sdpa_attention_forward of transformers).

@@ -88,13 +88,13 @@ def from_pretrained(auto_class: Any, description: str, source: str, local: bool)
 
 
 def minilm_source() -> str:
-    """The folder of the default model in its installed package, or its name on the hub if it is not installed."""
+    """Return the folder of the default model in its package, or its name on the hub if that is not installed."""
     package = find_spec(MINILM_PACKAGE)
     return MINILM if package is None or package.origin is None else str(Path(package.origin).parent / "model")
 
 
 def model_name(model: "PreTrainedModel") -> str:
-    """The name of a loaded model: its name on the hub, else the name of its folder, else its class."""
+    """Return the name of a loaded model: its name on the hub, else the name of its folder, else its class."""
     source = str(getattr(model, "name_or_path", ""))
     if source in (minilm_source(), MINILM):
         return DEFAULT
@@ -102,7 +102,7 @@ def model_name(model: "PreTrainedModel") -> str:
 
 
 def is_local(source: str) -> bool:
-    """Whether a model is in a folder or in the hub's cache.
+    """Return whether a model is in a folder or in the hub's cache.
 
     Raises:
         InputError: `source` is a folder without a model.
@@ -152,7 +152,7 @@ def check_hub_has(name: str, source: str) -> None:
 
 
 def cached_models() -> list[str]:
-    """The names of the models in the hub's cache."""
+    """Return the names of the models in the hub's cache."""
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 

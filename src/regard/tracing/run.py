@@ -73,7 +73,7 @@ def trace(
 
 
 def run_model(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> Any:
-    """The outputs of a model that reads a text.
+    """Return the outputs of a model that reads a text.
 
     Raises:
         InputError: the model raised an error, for instance because it needs more than a text.
@@ -87,7 +87,7 @@ def run_model(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> A
 
 
 def steps_by_kind(model: "PreTrainedModel", outputs: Any, recorded: list[RecordedStep]) -> AttentionSteps:
-    """Every attention step by kind and layer, found by the patterns that transformers put into the outputs.
+    """Return every attention step by kind and layer, found by the patterns that transformers put into the outputs.
 
     Raises:
         InputError: the outputs lack the patterns of some kind of attention.
@@ -106,7 +106,7 @@ def steps_by_kind(model: "PreTrainedModel", outputs: Any, recorded: list[Recorde
 
 
 def steps_by_layer(steps: Sequence[RecordedStep]) -> dict[int, Attended]:
-    """Attention steps by layer: by the numbers of the model's modules if they are distinct and rise, else from 0.
+    """Return attention steps by layer: by their modules' numbers if these are distinct and rise, else from 0.
 
     The numbers have gaps where some of the model's layers have no attention.
     """
@@ -116,7 +116,7 @@ def steps_by_layer(steps: Sequence[RecordedStep]) -> dict[int, Attended]:
 
 
 def select_layers(steps: AttentionSteps, layers: Collection[int] | None) -> AttentionSteps:
-    """The attention steps of some layers, of each kind that has these layers; None = all layers.
+    """Return the attention steps of some layers, of each kind that has these layers; None = all layers.
 
     Raises:
         InputError: `layers` is empty, or names a layer that does not exist.

@@ -27,7 +27,7 @@ class Token:
 
 
 def tokens_of(tokenizer: Any, encoded: Any, text: str, as_target: bool = False) -> tuple[Token, ...]:
-    """The tokens of one encoded text, each with the part of the text that it stands for."""
+    """Return the tokens of one encoded text, each with the part of the text that it stands for."""
     ids = encoded["input_ids"][0].tolist()
     pieces = pieces_of(tokenizer, ids, as_target)
     specials = {identity for identity in tokenizer.all_special_ids if identity != tokenizer.mask_token_id}
@@ -52,7 +52,7 @@ def tokens_of(tokenizer: Any, encoded: Any, text: str, as_target: bool = False) 
 
 
 def pieces_of(tokenizer: Any, ids: list[int], as_target: bool) -> list[str]:
-    """The tokenizer's name of each token.
+    """Return the tokenizer's name of each token.
 
     Marian's tokenizers with two vocabularies look every id up in the target's, so the source's is read from `encoder`.
     """
@@ -63,7 +63,7 @@ def pieces_of(tokenizer: Any, ids: list[int], as_target: bool) -> list[str]:
 
 
 def exclusive_text(text: str, spans: list[tuple[int, ...]], position: int) -> str | None:
-    """The part of the text that only this token stands for; None if it is empty or shared with a neighbour."""
+    """Return the part of the text that only this token stands for; None if it is empty or shared with a neighbour."""
     start, end = spans[position]
     neighbours = [spans[other] for other in (position - 1, position + 1) if 0 <= other < len(spans)]
     shared = any(first < end and start < last for first, last in neighbours)
@@ -71,19 +71,19 @@ def exclusive_text(text: str, spans: list[tuple[int, ...]], position: int) -> st
 
 
 def follows_directly(text: str, spans: list[tuple[int, ...]], position: int) -> bool:
-    """Whether no space separates a token's span of the text from the span before it."""
+    """Return whether no space separates a token's span of the text from the span before it."""
     start, before = spans[position][0], spans[position - 1][1]
     return start <= before and not text[start : start + 1].isspace()
 
 
 def decoded_without_space(tokenizer: Any, before: str, piece: str) -> bool:
-    """Whether the tokenizer decodes a piece after another without a space; for tokenizers that give no offsets."""
+    """Return whether a tokenizer that gives no offsets decodes a piece after another without a space."""
     first, both = (tokenizer.convert_tokens_to_string(pieces).strip() for pieces in ([before], [before, piece]))
     return not both[len(first) :].startswith(" ")
 
 
 def display_text(letters: str) -> str:
-    """A token's text without surrounding spaces; white space alone as ␣ or ⏎, invisible format characters as codes.
+    """Return a token's text without surrounding spaces; white space as ␣ or ⏎, invisible characters as codes.
 
     >>> display_text(" snake"), display_text(" "), display_text("\u200b")
     ('snake', '␣', '‹200B›')
@@ -95,7 +95,7 @@ def display_text(letters: str) -> str:
 
 
 def piece_text(piece: str, tokenizer: Any) -> str:
-    """A piece without the tokenizer's markers; Korean jamo as standalone letters, part of a character as its bytes."""
+    """Return a piece without markers; Korean jamo as standalone letters, part of a character as its bytes."""
     numbers, letters = piece_bytes(piece), tokenizer.convert_tokens_to_string([piece])
     if numbers is not None and (not letters or "\ufffd" in letters):
         return "".join(f"‹{byte:02X}›" for byte in numbers)
@@ -104,7 +104,7 @@ def piece_text(piece: str, tokenizer: Any) -> str:
 
 
 def piece_bytes(piece: str) -> bytes | None:
-    """The bytes that a piece stands for, written as SentencePiece does ("<0xEB>"), as GPT-2 or as ByT5; or None.
+    """Return the bytes that a piece stands for, written as SentencePiece does ("<0xEB>"), as GPT-2 or as ByT5; or None.
 
     >>> piece_bytes("<0xEB>"), piece_bytes("ëĢ"), piece_bytes("뱀")
     (b'\\xeb', b'\\xeb\\x80', None)
@@ -116,7 +116,7 @@ def piece_bytes(piece: str) -> bytes | None:
 
 
 def gpt2_bytes() -> dict[str, int]:
-    """The byte of each letter in GPT-2's alphabet: printable bytes as themselves, the others from U+0100 on."""
+    """Return the byte of each letter in GPT-2's alphabet: printable bytes as themselves, the others from U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
@@ -126,7 +126,7 @@ GPT2_BYTES = gpt2_bytes()
 
 
 def standalone_letter(letter: str) -> str:
-    """The standalone form of a Korean jamo that joins into syllables; any other letter unchanged.
+    """Return the standalone form of a Korean jamo that joins into syllables; any other letter unchanged.
 
     >>> standalone_letter("\u11ab"), standalone_letter("n")
     ('ㄴ', 'n')

@@ -89,7 +89,7 @@ class Trace:
         return tuple(kind for kind in KINDS if self.attended.get(kind))
 
     def heads(self, kind: str | None = None) -> list[Head]:
-        """Every head, layer by layer.
+        """Return every head, layer by layer.
 
         Args:
             kind: encoder, decoder or cross; None = the only kind in this trace.
@@ -109,7 +109,7 @@ class Trace:
         ]
 
     def __getitem__(self, name: str) -> Head:
-        """One head by name: "L3H1", or "cross L3H1" where the trace has more than one kind of attention.
+        """Return one head by name: "L3H1", or "cross L3H1" where the trace has more than one kind of attention.
 
         Raises:
             InputError: no head has this name; the message lists the nearest names.
@@ -195,7 +195,7 @@ class Trace:
         return self.kinds[0]
 
     def _repr_html_(self) -> str:
-        """The trace's page in a frame, for a notebook."""
+        """Return the trace's page in a frame, for a notebook."""
         from regard.views.page.notebook import notebook_frame
 
         return notebook_frame(self)
@@ -210,18 +210,18 @@ class Trace:
 
 
 def no_layer(layer: int, layers: Collection[int], use: str) -> InputError:
-    """The error for a layer that is not among `layers`; `use` is the verb of what it was wanted for."""
+    """Return the error for a layer that is not among `layers`; `use` is the verb of what it was wanted for."""
     near = min(layers, key=lambda candidate: abs(candidate - layer))
     return InputError(f"no layer {layer} to {use}: layers run from {min(layers)} to {max(layers)}; nearest: {near}.")
 
 
 def largest_magnitude(numbers: Tensor) -> float:
-    """The largest absolute value of a tensor; NaN if it has a NaN, 0 if it is empty."""
+    """Return the largest absolute value of a tensor; NaN if it has a NaN, 0 if it is empty."""
     return float(numbers.abs().max()) if numbers.numel() else 0.0
 
 
 def nearest_heads(name: str, names: list[str]) -> list[str]:
-    """The heads nearest to a name that none has: by layer and head number if it has the form L3H1, else by spelling."""
+    """Return the heads nearest to a name: by layer and head number if the name has the form L3H1, else by spelling."""
     match = re.fullmatch(r"L(\d+)H(\d+)", name.upper())
     if match is None:
         return nearest(name.upper(), names)

@@ -112,7 +112,7 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 def read_document(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The JSON document in a file's metadata, and the file's tensors.
+    """Return the JSON document in a file's metadata, and the file's tensors.
 
     Raises:
         InputError: the file cannot be read, or is not a trace.
@@ -132,7 +132,7 @@ def read_document(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def step_to_json(step: Attended, table: TensorTable) -> Json:
-    """An attention step as JSON; its tensors go into the table."""
+    """Return an attention step as JSON; its tensors go into the table."""
     pattern = step.pattern
     return {
         "backend": step.backend,
@@ -144,7 +144,7 @@ def step_to_json(step: Attended, table: TensorTable) -> Json:
 
 
 def step_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
-    """The attention step that `step_to_json` described."""
+    """Return the attention step that `step_to_json` described."""
     query, key, value = (tensors[document[name]] for name in ("query", "key", "value"))
     stages = (from_json(document[name], tensors) for name in ("score", "mask", "normalise"))
     pattern = Pattern(Call(query, key, value, Grid(**document["grid"]), *stages))
@@ -152,7 +152,7 @@ def step_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
 
 
 def to_json(value: object, table: TensorTable) -> Json:
-    """A rule or a part of one as JSON: a class by its name, with its parts; its tensors go into the table.
+    """Return a rule or a part of one as JSON: a class by its name, with its parts; its tensors go into the table.
 
     Raises:
         InputError: the value has a class that is not regard's own.
@@ -180,7 +180,7 @@ def to_json(value: object, table: TensorTable) -> Json:
 
 
 def parts_of(rule: object) -> dict[str, object]:
-    """The fields of a dataclass, or the attributes of a module that not every module has."""
+    """Return the fields of a dataclass, or the attributes of a module that not every module has."""
     if is_dataclass(rule):
         return {part.name: getattr(rule, part.name) for part in fields(rule) if part.init}
     module_attributes = vars(nn.Module())
@@ -188,7 +188,7 @@ def parts_of(rule: object) -> dict[str, object]:
 
 
 def from_json(document: Json, tensors: Mapping[str, Tensor]) -> Any:
-    """The rule or part of a rule that `to_json` described."""
+    """Return the rule or part of a rule that `to_json` described."""
     if isinstance(document, JSON_SCALARS):
         return document
     if "tensor" in document:
@@ -213,7 +213,7 @@ def from_json(document: Json, tensors: Mapping[str, Tensor]) -> Any:
 
 @cache
 def rule_classes() -> dict[str, type]:
-    """The classes that a file may name, by name: regard's scores, masks, normalisers and their parts."""
+    """Return the classes that a file may name, by name: regard's scores, masks, normalisers and their parts."""
     for package in (masks, normalise, scores):
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.endswith("__main__"):
@@ -223,5 +223,5 @@ def rule_classes() -> dict[str, type]:
 
 
 def with_subclasses(base: type[Any]) -> list[type[Any]]:
-    """A class and all its subclasses, direct and indirect."""
+    """Return a class and all its subclasses, direct and indirect."""
     return [base, *(cls for subclass in base.__subclasses__() for cls in with_subclasses(subclass))]

@@ -36,7 +36,7 @@ Weights = Float[Tensor, "target source"]
 
 
 def alignment_table(source: Words, target: Words, weights: Weights) -> Columns:
-    """A table of target words × source words whose cells hold blocks that are fuller for larger weights."""
+    """Return a table of target words × source words whose cells hold blocks that are fuller for larger weights."""
     rows = [[weight_block(weight) for weight in row] for _, row in zip(target, weights.tolist(), strict=True)]
     return Columns(target, source, rows, gap=2)
 
@@ -75,5 +75,5 @@ def write_alignment(path: Path, source: Words, target: Words, weights: Weights, 
 
 
 def largest_width(fonts: Fonts, words: Words) -> float:
-    """The width of the widest word, in inches."""
+    """Return the width of the widest word, in inches."""
     return max(fonts.width(word, SIZE) for word in words)

@@ -33,14 +33,14 @@ def single_line(text: str) -> str:
 
 
 def token_label(position: int, tokens: "Sequence[Token]") -> str:
-    """The text of a token, followed by its number ("it:2") if several tokens have this text."""
+    """Return the text of a token, followed by its number ("it:2") if several tokens have this text."""
     text = tokens[position].text
     same = [place for place, token in enumerate(tokens) if token.text == text]
     return escape_controls(text if len(same) == 1 else f"{text}:{same.index(position) + 1}")
 
 
 def size_label(heads: "Sequence[Head]") -> str:
-    """The number of layers and of heads in each: "6 layers × 12 heads"."""
+    """Return the number of layers and of heads in each: "6 layers × 12 heads"."""
     each = Counter(head.layer for head in heads)
     fewest, most = min(each.values()), max(each.values())
     layers = counted(len(each), "layer")
@@ -48,5 +48,5 @@ def size_label(heads: "Sequence[Head]") -> str:
 
 
 def decoder_note(trace: "Trace", kind: str) -> str:
-    """The note on the rows of an encoder-decoder's decoder; empty for its encoder and for other models."""
+    """Return the note on the rows of an encoder-decoder's decoder; empty for its encoder and for other models."""
     return DECODER_NOTE if kind != "encoder" and trace.source else ""

@@ -12,7 +12,7 @@ MAX_WEIGHTS = 20_000_000
 
 
 def as_json(trace: Trace, focus: Focus, heads: list[Head]) -> str:
-    """The tokens, the weights of the query in focus, and all weights of some heads.
+    """Return the tokens, the weights of the query in focus, and all weights of some heads.
 
     {"model", "text", "target_text", "kind", "queries": [token], "keys": [token],
      "focus": {"head": "L3H1", "query": 7, "token": "it", "weights": [number for each key]},
@@ -46,5 +46,5 @@ def as_json(trace: Trace, focus: Focus, heads: list[Head]) -> str:
 
 
 def round_trip_digits(weights: list[float]) -> list[float]:
-    """Weights rounded to nine significant digits, which identify every float32."""
+    """Return weights rounded to nine significant digits, which identify every float32."""
     return [float(f"{weight:.9g}") for weight in weights]

@@ -41,7 +41,7 @@ def write_page(evaluation: Evaluation, path: Path, name: str, against: str | Non
 
 
 def page(evaluation: Evaluation, name: str, against: str | None = None) -> str:
-    """An evaluation as one self-contained HTML document."""
+    """Return an evaluation as one self-contained HTML document."""
     views = files("regard.views")
     # The trace's page has the same colours.
     style = "".join(
@@ -65,7 +65,7 @@ def page(evaluation: Evaluation, name: str, against: str | None = None) -> str:
 
 
 def facts(evaluation: Evaluation, against: str | None) -> str:
-    """The numbers of lines and references, and the second system, in one line."""
+    """Return the numbers of lines and references, and the second system, in one line."""
     n_references = len(evaluation.sentences[0].references)
     parts = [f"{evaluation.n_lines:,} lines", f"{n_references} reference{'s' if n_references > 1 else ''}"]
     if against is not None:
@@ -74,7 +74,7 @@ def facts(evaluation: Evaluation, against: str | None) -> str:
 
 
 def worst_caption(n_shown: int, n_lines: int) -> str:
-    """The number of lines shown, and the meaning of their colours."""
+    """Return the number of lines shown, and the meaning of their colours."""
     if n_shown == 0:
         return "Every line is its reference."
     return (
@@ -84,7 +84,7 @@ def worst_caption(n_shown: int, n_lines: int) -> str:
 
 
 def score_card(score: MetricScore, remark: str) -> str:
-    """One metric as a large number, with the second system's score if there is one."""
+    """Return one metric as a large number, with the second system's score if there is one."""
     notes = [remark] if remark else []
     comparison = score.comparison
     if comparison is not None:
@@ -98,7 +98,7 @@ def score_card(score: MetricScore, remark: str) -> str:
 
 
 def exact_card(evaluation: Evaluation) -> str:
-    """The share of lines that equal a reference."""
+    """Return the share of lines that equal a reference."""
     other = evaluation.other_exact
     notes = ["% of lines are a reference to the letter"]
     if other is not None:
@@ -107,13 +107,13 @@ def exact_card(evaluation: Evaluation) -> str:
 
 
 def card(name: str, number: str, notes: list[str]) -> str:
-    """The HTML of a number with its name and notes."""
+    """Return the HTML of a number with its name and notes."""
     paragraphs = "".join(f"<p>{note}</p>" for note in notes)
     return f"<li><span>{escape(name)}</span><b>{number}</b>{paragraphs}</li>"
 
 
 def length_row(group: LengthGroup) -> str:
-    """The HTML of one row of the table by length."""
+    """Return the HTML of one row of the table by length."""
     numbers = f"{group.n_lines:,}", score_text(group.bleu), score_text(group.chrf), score_text(group.exact)
     cells = "".join(f"<td>{number}</td>" for number in (length_range(group), *numbers))
     label = f"chrF {group.chrf:.1f} of 100"
@@ -125,7 +125,7 @@ def length_row(group: LengthGroup) -> str:
 
 
 def sentence(line: SentenceScore) -> str:
-    """The HTML of one line: source, reference and translation, with differing words marked."""
+    """Return the HTML of one line: source, reference and translation, with differing words marked."""
     reference = nearest_reference(line.hypothesis, line.references)
     wrong, missing = differences(line.hypothesis, reference)
     rows = [("reference", "", marked(missing, "ins")), ("translation", "", marked(wrong, "del"))]
@@ -138,5 +138,5 @@ def sentence(line: SentenceScore) -> str:
 
 
 def marked(parts: list[Part], tag: str) -> str:
-    """The HTML of a text whose differing parts are in an element `tag`."""
+    """Return the HTML of a text whose differing parts are in an element `tag`."""
     return "".join(f"<{tag}>{escape(part.text)}</{tag}>" if part.differs else escape(part.text) for part in parts)

@@ -30,7 +30,7 @@ def show(evaluation: Evaluation, n_worst: int = 5, console: Console | None = Non
 
 
 def overview(evaluation: Evaluation, n_worst: int) -> RenderableType:
-    """All parts that `show` prints before the signatures."""
+    """Return all parts that `show` prints before the signatures."""
     parts: list[RenderableType] = [score_table(evaluation), ""]
     parts += [Text("by length, in words of the reference", style="bold"), indented(length_table(evaluation))]
     if lines := worst_lines(evaluation, n_worst):
@@ -44,7 +44,7 @@ def indented(content: RenderableType) -> RenderableType:
 
 
 def score_table(evaluation: Evaluation) -> Table:
-    """A row for each metric, with the second system's scores if there is one."""
+    """Return a row for each metric, with the second system's scores if there is one."""
     has_other = evaluation.other_exact is not None
     heads = ("", "score", "other", "difference", "") if has_other else ("", "score", "")
     table = Table.grid(padding=(0, 0, 0, 3), expand=False)
@@ -58,7 +58,7 @@ def score_table(evaluation: Evaluation) -> Table:
 
 
 def score_row(score: MetricScore, remark: str) -> list[Text]:
-    """The cells of one metric's row."""
+    """Return the cells of one metric's row."""
     name, comparison = Text(score.name, style="bold"), score.comparison
     if comparison is None:
         return [name, Text(score_text(score.value)), Text(remark, style="dim")]
@@ -72,7 +72,7 @@ def score_row(score: MetricScore, remark: str) -> list[Text]:
 
 
 def exact_row(evaluation: Evaluation) -> list[Text]:
-    """The cells of the row that gives the share of lines equal to a reference."""
+    """Return the cells of the row that gives the share of lines equal to a reference."""
     exact, other = evaluation.exact, evaluation.other_exact
     other_cells = [] if other is None else [Text(score_text(other)), Text(signed_difference(exact, other))]
     note = Text(f"% of {evaluation.n_lines:,} lines", style="dim")
@@ -80,7 +80,7 @@ def exact_row(evaluation: Evaluation) -> list[Text]:
 
 
 def length_table(evaluation: Evaluation) -> Table:
-    """A row of scores for each group of lengths, with chrF as a bar."""
+    """Return a row of scores for each group of lengths, with chrF as a bar."""
     table = Table.grid(padding=(0, 0, 0, 3), expand=False)
     for _ in range(5):
         table.add_column(justify="right")
@@ -94,7 +94,7 @@ def length_table(evaluation: Evaluation) -> Table:
 
 
 def sentence(line: SentenceScore) -> Table:
-    """One line of the evaluation: source, reference and translation, with differing words marked."""
+    """Return one line of the evaluation: source, reference and translation, with differing words marked."""
     reference = nearest_reference(line.hypothesis, line.references)
     wrong, missing = differences(line.hypothesis, reference)
     table = Table.grid(padding=(0, 2, 0, 0), expand=False)
@@ -109,5 +109,5 @@ def sentence(line: SentenceScore) -> Table:
 
 
 def marked(parts: list[Part], colour: str) -> Text:
-    """A text whose differing parts are coloured."""
+    """Return a text whose differing parts are coloured."""
     return Text.assemble(*((escape_controls(part.text), colour if part.differs else "") for part in parts))

@@ -6,13 +6,13 @@ from regard.evaluation.records import Evaluation, LengthGroup, MetricScore, Sent
 
 
 def worst_lines(evaluation: Evaluation, limit: int) -> list[SentenceScore]:
-    """The lines with the lowest chrF, without lines that equal a reference, spaces included."""
+    """Return the lines with the lowest chrF, without lines that equal a reference, spaces included."""
     lines = (line for line in evaluation.sentences if not line.exact)
     return list(islice(lines, limit))
 
 
 def signed_difference(value: float, other: float) -> str:
-    """The difference of two scores with its sign, to one decimal.
+    """Return the difference of two scores with its sign, to one decimal.
 
     >>> signed_difference(39.41, 39.44), signed_difference(39.41, 38.2)
     ('+0.0', '+1.2')
@@ -21,7 +21,7 @@ def signed_difference(value: float, other: float) -> str:
 
 
 def length_range(group: LengthGroup) -> str:
-    """The lengths of a group: "6–10", or "81+" for 81 and more.
+    """Return the lengths of a group: "6–10", or "81+" for 81 and more.
 
     >>> length_range(LengthGroup(least=6, most=10, n_lines=2, bleu=None, chrf=31.4, exact=0.0))
     '6–10'
@@ -30,7 +30,7 @@ def length_range(group: LengthGroup) -> str:
 
 
 def p_value_text(p_value: float) -> str:
-    """A p-value; below 0.001 only as a bound, since bootstrap samples do not resolve smaller ones.
+    """Return a p-value; below 0.001 only as a bound, since bootstrap samples do not resolve smaller ones.
 
     >>> p_value_text(0.000999), p_value_text(0.25)
     ('p ≤ 0.001', 'p = 0.250')
@@ -39,12 +39,12 @@ def p_value_text(p_value: float) -> str:
 
 
 def score_text(score: float | None) -> str:
-    """A score to one decimal, as in papers; a dash for None."""
+    """Return a score to one decimal, as in papers; a dash for None."""
     return "–" if score is None else f"{score:.1f}"
 
 
 def score_note(score: MetricScore, evaluation: Evaluation) -> str:
-    """The note beside a score; empty for a score that needs none."""
+    """Return the note beside a score; empty for a score that needs none."""
     if score.name == "TER":
         return "less is better"
     if score.name.startswith("BLEU") and all(group.bleu is None for group in evaluation.by_length):

@@ -34,6 +34,6 @@ def differences(first: str, second: str) -> tuple[list[Part], list[Part]]:
 
 
 def nearest_reference(hypothesis: str, references: Sequence[str]) -> str:
-    """The reference with the largest ratio of common words to a translation; the first of several equal ones."""
+    """Return the reference with the largest ratio of common words to a translation; the first of several equal ones."""
     words = WORD.findall(hypothesis)
     return max(references, key=lambda text: SequenceMatcher(None, words, WORD.findall(text), autojunk=False).ratio())

@@ -49,7 +49,7 @@ def write_page(trace: Trace, path: Path, token: TokenReference | None = None, he
 
 
 def page(trace: Trace, focus: Focus) -> str:
-    """A trace as one self-contained HTML document that opens on a focus."""
+    """Return a trace as one self-contained HTML document that opens on a focus."""
     embedded = embed(trace)
     style = read_source("page.css")
     script = "\n".join(read_source(f"script/{part}.js") for part in SCRIPTS)
@@ -64,29 +64,29 @@ def page(trace: Trace, focus: Focus) -> str:
 
 
 def read_source(name: str) -> str:
-    """The text of one of the page's source files."""
+    """Return the text of one of the page's source files."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def content_security_policy(script: str, style: str) -> str:
-    """The policy that lets the browser load and run nothing but this script and this style sheet."""
+    """Return the policy that lets the browser load and run nothing but this script and this style sheet."""
     allowed = f"script-src {digest(script)}; style-src {digest(style)}"
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
 def digest(text: str) -> str:
-    """The hash of an inline script or style, as a content security policy names it."""
+    """Return the hash of an inline script or style, as a content security policy names it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def page_title(trace: Trace) -> str:
-    """The page's title: the text, cut off with … where it is long."""
+    """Return the page's title: the text, cut off with … where it is long."""
     text = single_line(trace.text)
     return f"{text if len(text) <= TITLE_LENGTH else text[: TITLE_LENGTH - 1] + '…'} · regard"
 
 
 def trace_json(trace: Trace, focus: Focus, embedded: Embedded) -> dict[str, Any]:
-    """The data that the page's script reads, without the weights."""
+    """Return the data that the page's script reads, without the weights."""
     return {
         "model": escape_controls(trace.model),
         "text": trace.text.translate(TEXT_SYMBOLS),
@@ -109,7 +109,7 @@ def trace_json(trace: Trace, focus: Focus, embedded: Embedded) -> dict[str, Any]
 
 
 def token_json(token: Token) -> dict[str, Any]:
-    """A token for the page's script, without fields that have their default."""
+    """Return a token for the page's script, without fields that have their default."""
     fields: dict[str, Any] = {"text": escape_controls(token.text)}
     if token.piece != token.text:
         fields["piece"] = escape_controls(token.piece)
@@ -119,7 +119,7 @@ def token_json(token: Token) -> dict[str, Any]:
 
 
 def safe_json(value: Any) -> str:
-    """JSON in which no text can end or begin an element of the HTML around it.
+    """Return JSON in which no text can end or begin an element of the HTML around it.
 
     >>> safe_json({"text": "</script>"})
     '{"text":"\\\\u003c/script\\\\u003e"}'
@@ -131,5 +131,5 @@ def safe_json(value: Any) -> str:
 
 
 def data_block(name: str, text: str) -> str:
-    """The HTML of a block of data that the script can read and the browser never runs."""
+    """Return the HTML of a block of data that the script can read and the browser never runs."""
     return f'<script type="text/plain" id="{name}">{text}</script>'

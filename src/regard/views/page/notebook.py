@@ -12,7 +12,7 @@ MAX_WEIGHTS = 5_000_000
 
 
 def notebook_frame(trace: Trace) -> str:
-    """An HTML frame with the trace's page, or the reason why the page cannot be shown."""
+    """Return an HTML frame with the trace's page, or the reason why the page cannot be shown."""
     try:
         n_weights = sum(step.pattern.shape.numel() for layers in trace.attended.values() for step in layers.values())
         if n_weights > MAX_WEIGHTS:

@@ -74,14 +74,14 @@ class Page:
 
 
 def blank_page(height: float, fonts: Fonts) -> Page:
-    """An empty white page, `height` inches high."""
+    """Return an empty white page, `height` inches high."""
     figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white")
     FigureCanvasAgg(figure)  # needs neither a display nor pyplot
     return Page(figure, fonts)
 
 
 def weight_colours() -> Colormap:
-    """The colours of weights from 0 to 1, and of masked cells."""
+    """Return the colours of weights from 0 to 1, and of masked cells."""
     return LinearSegmentedColormap.from_list("weights", BLUES).with_extremes(bad=MASKED)
 
 
@@ -92,12 +92,12 @@ def draw_cells(axes: Axes, image: np.ndarray, scale: Normalize, gid: str) -> Non
 
 
 def outline(colour: str, points: float) -> dict[str, Any]:
-    """The style of an outline of some width, drawn above other artists."""
+    """Return the style of an outline of some width, drawn above other artists."""
     return {"facecolor": "none", "edgecolor": colour, "linewidth": points, "clip_on": False, "zorder": 3}
 
 
 def text_colour(weight: float) -> str:
-    """The text colour that is legible on the colour of a weight."""
+    """Return the text colour that is legible on the colour of a weight."""
     return "white" if weight > 0.45 else INK
 
 

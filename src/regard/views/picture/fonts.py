@@ -48,7 +48,7 @@ class Fonts:
     missing: frozenset[str] = frozenset()
 
     def drawable(self, text: str) -> str:
-        """A text with □ for missing letters and without format characters, which have no glyph.
+        """Return a text with □ for missing letters and without format characters, which have no glyph.
 
         >>> Fonts(("DejaVu Sans",), missing=frozenset("뱀")).drawable("뱀\u200b=snake")
         '□=snake'
@@ -67,25 +67,25 @@ class Fonts:
         return f"{MISSING} stands for letters that no installed font has ({codes}); install {names} to see them."
 
     def properties(self, size: float, bold: bool = False) -> FontProperties:
-        """The fonts as matplotlib takes them; the size in points."""
+        """Return the fonts as matplotlib takes them; the size in points."""
         return FontProperties(family=list(self.family), size=size, weight="bold" if bold else "normal")
 
     def width(self, text: str, size: float, bold: bool = False) -> float:
-        """The width of a text in inches; the size in points."""
+        """Return the width of a text in inches; the size in points."""
         if not text:
             return 0.0
         pixels, _, _ = renderer().get_text_width_height_descent(self.drawable(text), self.properties(size, bold), False)
         return float(pixels) / DPI
 
     def shortened(self, text: str, size: float, width: float, bold: bool = False) -> str:
-        """A text, cut off with … if it is wider than `width` inches."""
+        """Return a text, cut off with … if it is wider than `width` inches."""
         if self.width(text, size, bold) <= width:
             return text
         too_long = bisect(range(1, len(text)), width, key=lambda length: self.width(f"{text[:length]}…", size, bold))
         return f"{text[: max(1, too_long)]}…"
 
     def lines(self, text: str, size: float, width: float) -> list[str]:
-        """A text broken between words into lines no wider than `width` inches."""
+        """Return a text broken between words into lines no wider than `width` inches."""
         lines: list[str] = []
         for word in text.split():
             longer = f"{lines[-1]} {word}" if lines else word
@@ -97,7 +97,7 @@ class Fonts:
 
 
 def fonts_for(text: str) -> Fonts:
-    """The fonts for a text: the font of matplotlib, then installed fonts with the letters that it lacks."""
+    """Return the fonts for a text: the font of matplotlib, then installed fonts with the letters that it lacks."""
     text = escape_controls(text)
     missing = set(filter(has_glyph, text)) - letters_in_font(BASE, text)
     family = [BASE]
@@ -112,7 +112,7 @@ def fonts_for(text: str) -> Fonts:
 
 
 def candidate_fonts(letters: set[str]) -> Iterator[FontEntry]:
-    """The installed fonts other than matplotlib's, the fonts preferred for the letters' scripts first."""
+    """Yield the installed fonts other than matplotlib's, the fonts preferred for the letters' scripts first."""
     scripts = {script_of(letter) for letter in letters}
     first = [name for script, names in SCRIPTS.items() if script in scripts for name in names]
     rank = {name: place for place, name in reversed(list(enumerate(first)))}
@@ -126,14 +126,14 @@ def candidate_fonts(letters: set[str]) -> Iterator[FontEntry]:
 
 
 def letters_in_font(name: str, text: str) -> set[str]:
-    """The letters of a text that the font of a name has."""
+    """Return the letters of a text that the font with this name has."""
     return set().union(
         *(letters_in_file(entry.fname, set(text)) for entry in fontManager.ttflist if entry.name == name)
     )
 
 
 def letters_in_file(path: str, letters: set[str]) -> set[str]:
-    """The letters that a font file has; none if the file is missing or not a readable font."""
+    """Return the letters that a font file has; none if the file is missing or not a readable font."""
     try:
         font = get_font(path)
     except (OSError, RuntimeError):
@@ -142,12 +142,12 @@ def letters_in_file(path: str, letters: set[str]) -> set[str]:
 
 
 def has_glyph(letter: str) -> bool:
-    """Whether a letter is drawn; format characters are not."""
+    """Return whether a letter is drawn; format characters are not."""
     return unicodedata.category(letter) != "Cf"
 
 
 def free_font(letter: str) -> str:
-    """The name of a free font that has a letter.
+    """Return the name of a free font that has a letter.
 
     >>> free_font("뱀"), free_font("क"), free_font("🐍")
     ('Noto Sans CJK KR', 'Noto Sans Devanagari', 'Noto Emoji')
@@ -161,11 +161,11 @@ def free_font(letter: str) -> str:
 
 
 def script_of(letter: str) -> str:
-    """The script of a letter: the first word of its name in Unicode."""
+    """Return the script of a letter: the first word of its name in Unicode."""
     return unicodedata.name(letter, "SYMBOLS").split()[0]
 
 
 @cache
 def renderer() -> RendererAgg:
-    """The renderer that texts are measured with."""
+    """Return the renderer that texts are measured with."""
     return RendererAgg(DPI, DPI, DPI)

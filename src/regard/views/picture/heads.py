@@ -83,12 +83,12 @@ class Mosaic:
         return n_rows * (rows + self.below) - self.below, n_columns * (columns + self.between) - self.between
 
     def corner(self, place: tuple[int, int]) -> tuple[int, int]:
-        """The first row and column of a pattern's cells."""
+        """Return the first row and column of a pattern's cells."""
         rows, columns = self.size
         return place[0] * (rows + self.below), place[1] * (columns + self.between)
 
     def image(self) -> Float[np.ndarray, "rows columns 3"]:
-        """The whole mosaic in RGB, on white."""
+        """Return the whole mosaic in RGB, on white."""
         (rows, columns), image = self.size, np.ones((*self.shape, 3))
         panels = [panel for tile in self.tiles for panel in zip(tile.weights, tile.allowed, strict=True)]
         for place, (weights, allowed) in zip(self.places, panels, strict=True):
@@ -113,7 +113,7 @@ def write_heads(trace: Trace, path: Path, layer: int | None = None, kind: str | 
 
 
 def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None) -> Figure:
-    """The figure of all heads of one layer, or of all layers × heads."""
+    """Return the figure of all heads of one layer, or of all layers × heads."""
     heads = select_heads(trace, layer, kind)
     tokens = (*heads[0].queries, *heads[0].keys)
     fonts = fonts_for(trace.model + trace.text + "".join(token.text for token in tokens))
@@ -143,7 +143,7 @@ def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None
 
 
 def whole_pixels(side: float) -> float:
-    """The side of a cell in inches, rounded down to a whole number of pixels unless it is below one pixel.
+    """Return the side of a cell in inches, rounded down to a whole number of pixels unless it is below one pixel.
 
     >>> whole_pixels(0.0234) * DPI, whole_pixels(0.001)
     (4.0, 0.001)
@@ -152,7 +152,7 @@ def whole_pixels(side: float) -> float:
 
 
 def select_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head]:
-    """The heads of a kind, or of one of its layers.
+    """Return the heads of a kind, or of one of its layers.
 
     Raises:
         InputError: the trace has no such layer or kind.
@@ -181,7 +181,7 @@ def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
 
 
 def notes(mosaic: Mosaic) -> list[str]:
-    """The sentences of the caption."""
+    """Return the sentences of the caption."""
     n_queries, n_keys = len(mosaic.heads[0].queries), len(mosaic.heads[0].keys)
     rows, columns = mosaic.tiles[0].weights.shape[1:]
     pooled = f"{n_queries} × {n_keys} weights pooled to {rows} × {columns} cells, each showing its largest"
@@ -254,6 +254,6 @@ def name_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
 
 
 def label_room(head: Head, fonts: Fonts) -> tuple[float, float]:
-    """The room for tokens at the left and at the top, in inches."""
+    """Return the room for tokens at the left and at the top, in inches."""
     widths = [max(fonts.width(label_text(t, 8.0, fonts), 8.0) for t in tokens) for tokens in (head.queries, head.keys)]
     return widths[0] + 0.1, widths[1] + 0.1

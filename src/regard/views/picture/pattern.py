@@ -51,7 +51,7 @@ class PatternCells:
 
 
 def pattern_cells(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS) -> PatternCells:
-    """The cells of some heads of a pattern, at most `most` × `most` for each head."""
+    """Return the cells of some heads of a pattern, at most `most` × `most` for each head."""
     rows, columns = (min(most, tokens) for tokens in pattern.shape[2:])
     is_whole = (rows, columns) == pattern.shape[2:]
     weights = pattern[0, list(heads)].detach() if is_whole else pattern.pooled(rows, columns, "max")[0, list(heads)]
@@ -61,7 +61,7 @@ def pattern_cells(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS
 def allowed_cells(
     pattern: Pattern, heads: Sequence[int], rows: int, columns: int
 ) -> Bool[Tensor, "heads rows columns"]:
-    """Whether the mask allows some query of a cell to attend to some key of it."""
+    """Return whether the mask allows some query of a cell to attend to some key of it."""
     whole, like = pattern.grid.whole().part(range(1), torch.tensor(heads)), torch.empty((), device=pattern.device)
     cells = Pooled(replace(pattern.grid, batch=1, heads=len(heads)), like, rows, columns, "max")
     for queries in spans(pattern.grid.queries, max(1, BLOCK_WEIGHTS // (len(heads) * pattern.grid.keys))):
@@ -185,7 +185,7 @@ def drawing(focus: Focus, fonts: Fonts, width: float, tallest: float) -> Drawing
 
 
 def margins(focus: Focus, fonts: Fonts, side: float) -> tuple[float, float, float, float]:
-    """The room for labels at the left, top, right and bottom of a pattern, in inches."""
+    """Return the room for labels at the left, top, right and bottom of a pattern, in inches."""
     if not names_all_tokens(focus):
         longest = max(
             fonts.width(label_text(token, 8.0, fonts), 8.0, bold=True)
@@ -232,42 +232,42 @@ def draw_heat(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bool[
 
 
 def fits_circles(weights: Float[Tensor, "rows columns"]) -> bool:
-    """Whether a pattern is small enough to be drawn as circles."""
+    """Return whether a pattern is small enough to be drawn as circles."""
     return max(weights.shape) <= MOST_CIRCLES
 
 
 def names_all_tokens(focus: Focus) -> bool:
-    """Whether every row and column is labelled with its token."""
+    """Return whether every row and column is labelled with its token."""
     return max(len(focus.head.queries), len(focus.head.keys)) <= MOST_NAMED
 
 
 def slant(focus: Focus) -> int:
-    """The angle of the columns' labels: vertical if there are many."""
+    """Return the angle of the columns' labels: vertical if there are many."""
     return 45 if len(focus.head.keys) <= 24 else 90
 
 
 def label_size(side: float) -> float:
-    """The font size of labels in points, for cells with a side in inches."""
+    """Return the font size of labels in points, for cells with a side in inches."""
     return max(4.5, min(9.5, side * 72 * 0.75))
 
 
 def strongest_tokens(focus: Focus) -> list[Token]:
-    """The tokens of the query's strongest keys."""
+    """Return the tokens of the query's strongest keys."""
     return [key.token for key in focus.head.top(focus.query, 5)]
 
 
 def label_text(token: Token, size: float, fonts: Fonts) -> str:
-    """A token's text, cut off with … if it is wider than LABEL."""
+    """Return a token's text, cut off with … if it is wider than LABEL."""
     return fonts.shortened(token.text, size, LABEL)
 
 
 def cell_corners(row: int, column: int) -> list[tuple[int, int]]:
-    """The corners of a cell."""
+    """Return the corners of a cell."""
     return [(column, row), (column + 1, row), (column + 1, row + 1), (column, row + 1)]
 
 
 def half_capital(size: float) -> float:
-    """Half the height of a capital letter in inches, for a font size in points."""
+    """Return half the height of a capital letter in inches, for a font size in points."""
     return size * 0.36 / 72
 
 
@@ -286,7 +286,7 @@ def spread(places: Sequence[float], distance: float, end: float) -> list[float]:
 
 
 def axis_positions(n_tokens: int) -> range:
-    """Round positions along an axis, about five to ten.
+    """Return round positions along an axis, about five to ten.
 
     >>> list(axis_positions(100)), list(axis_positions(1300))[:3]
     ([0, 10, 20, 30, 40, 50, 60, 70, 80, 90], [0, 200, 400])

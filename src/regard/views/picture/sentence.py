@@ -135,7 +135,7 @@ class Sentence:
         axes.add_collection(arcs, autolim=False)
 
     def _arc(self, start: Box, end: Box) -> Curve:
-        """The arc from the query to a key: from top to top within a line, between the facing edges across lines."""
+        """Return the arc from the query to a key: from top to top within a line, else between the facing edges."""
         if start.line == end.line:
             ends = [(start.middle, self._top(start)), (end.middle, self._top(end))]
             rise = 4 / 3 * min(self._over(start.line) - 0.05, 0.2 + 0.17 * abs(start.middle - end.middle))
@@ -148,12 +148,12 @@ class Sentence:
         return Curve([ends[0], *turns, ends[1]], [Curve.MOVETO, *3 * [Curve.CURVE4]])
 
     def _edge(self, box: Box, other: Box) -> float:
-        """The edge of a box, the weight under it included, that faces a box on another line."""
+        """Return the edge of a box, the weight under it included, that faces a box on another line."""
         below = LABEL if box in self.keys and any(key.position == box.position for key in self.written) else 0.0
         return self._top(box) + (BOX + below if other.line > box.line else 0.0)
 
     def _over(self, line: int) -> float:
-        """The room for arcs above a line, in inches."""
+        """Return the room for arcs above a line, in inches."""
         start = self._start
         if self.n_lines == 1:
             return min(TALLEST, 0.28 + 0.17 * max(abs(start.middle - end.middle) for end in self.keys))
@@ -191,7 +191,7 @@ def sentence(focus: Focus, fonts: Fonts) -> Sentence:
 
 
 def excerpt(reaches: dict[int, int], n_tokens: int) -> list[int]:
-    """The positions within reach of some tokens, in order; -1 for tokens that are left out.
+    """Return the positions within reach of some tokens, in order; -1 for tokens that are left out.
 
     >>> excerpt({3: 1, 7: 2}, 12)
     [-1, 2, 3, 4, 5, 6, 7, 8, 9, -1]

@@ -36,7 +36,7 @@ def write_figure(trace: Trace, path: Path, token: TokenReference | None = None, 
 
 
 def figure(trace: Trace, focus: Focus) -> Figure:
-    """The figure of one token in one head: its text, the head's pattern, and the grid of all heads."""
+    """Return the figure of one token in one head: its text, the head's pattern, and the grid of all heads."""
     tokens = (*focus.head.queries, *focus.head.keys)
     fonts = fonts_for(trace.model + "".join(token.text for token in tokens))
     text = sentence(focus, fonts)

@@ -39,7 +39,7 @@ class Columns:
         return measure_renderables(console, options, list(self.blocks(options.max_width)))
 
     def blocks(self, room: int) -> Iterator[Table]:
-        """The blocks from top to bottom, each at most `room` terminal cells wide."""
+        """Yield the blocks from top to bottom, each at most `room` terminal cells wide."""
         longest = (room - self.gap) // 2
         labels, headers = ([truncated(name, longest) for name in names] for names in (self.labels, self.headers))
         widths = [max(cell.cell_len for cell in column) for column in zip(headers, *self.rows, strict=True)]
@@ -55,7 +55,7 @@ class Columns:
         yield self._table(labels, headers, range(start, len(headers)))
 
     def _table(self, labels: Sequence[Text], headers: Sequence[Text], columns: range) -> Table:
-        """A block of some of the columns, with all labels."""
+        """Return a block of some of the columns, with all labels."""
         table = Table.grid(padding=(0, self.gap, 0, 0))
         table.add_column(no_wrap=True)
         for _ in columns:
@@ -66,7 +66,7 @@ class Columns:
 
 
 def truncated(name: str, cells: int) -> Text:
-    """A name cut off with … where it is wider than `cells` terminal cells."""
+    """Return a name cut off with … where it is wider than `cells` terminal cells."""
     text = Text(escape_controls(name), style="dim")
     text.truncate(cells, overflow="ellipsis")
     return text

@@ -75,7 +75,7 @@ def show(worked: WorkedAttention, console: Console | None = None, digits: int | 
 
 
 def standard_output() -> Console:
-    """A console on standard output; `PIPED_WIDTH` wide if it is not a terminal and COLUMNS is not set."""
+    """Return a console on standard output; `PIPED_WIDTH` wide if it is not a terminal and COLUMNS is not set."""
     console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPED_WIDTH
@@ -83,7 +83,7 @@ def standard_output() -> Console:
 
 
 def lines(worked: WorkedAttention, width: int, digits: int | None = None) -> Iterator[Text]:
-    """The lines that `show` prints."""
+    """Yield the lines that `show` prints."""
     yield from wrapped(printable(worked.title), width, "bold")
     for note in filter(None, (worked.numbers.source, *worked.notes)):
         yield from wrapped(printable(note), width)
@@ -108,7 +108,7 @@ def lines(worked: WorkedAttention, width: int, digits: int | None = None) -> Ite
 
 
 def strongest_keys(worked: WorkedAttention) -> Iterator[Text]:
-    """For each head, a line with the chosen token's strongest keys."""
+    """Yield for each head a line with the chosen token's strongest keys."""
     if worked.query is None:
         return
     token = printable(worked.numbers.queries[worked.query].text)
@@ -175,7 +175,7 @@ def block(worked: WorkedAttention, stage: Stage, width: int, digits: int | None)
 
 
 def labelled(stage: Stage, rows: Sequence[int | None], labels: Sequence[str], label_cells: int) -> Iterator[Text]:
-    """The labels at the beginnings of the rows, and of the row of sums if there is one."""
+    """Yield the labels at the beginnings of the rows, and of the row of sums if there is one."""
     for row, name in zip(rows, labels, strict=True):
         bold = "bold" if row is not None and row == stage.marked else ""
         yield Text(name + " " * (label_cells - cell_len(name)), style=bold)
@@ -186,7 +186,7 @@ def labelled(stage: Stage, rows: Sequence[int | None], labels: Sequence[str], la
 def row_text(
     layout: Layout, columns: Sequence[int | None], cells: Sequence[str], values: Sequence[float], tint: "Tint"
 ) -> Text:
-    """One row of numbers."""
+    """Return one row of numbers."""
     line = Text()
     for column in columns:
         if column is None:
@@ -197,7 +197,7 @@ def row_text(
 
 
 def heading(stage: Stage) -> tuple[Text, Text]:
-    """A line with the name and the formula, and a line with the shape."""
+    """Return a line with the name and the formula, and a line with the shape."""
     formula = f" = {printable(stage.formula)}" if stage.formula else ""
     return (
         Text.assemble(" " * INDENT, (stage.name, "bold"), formula),
@@ -206,7 +206,7 @@ def heading(stage: Stage) -> tuple[Text, Text]:
 
 
 def label(stage: Stage, row: int | None, marking: bool) -> str:
-    """The label of a row; ⋮ for rows that are left out."""
+    """Return the label of a row; ⋮ for rows that are left out."""
     mark = "" if not marking or not stage.rows else MARK if row is not None and row == stage.marked else " " * len(MARK)
     if row is None:
         return mark + "⋮"
@@ -214,7 +214,7 @@ def label(stage: Stage, row: int | None, marking: bool) -> str:
 
 
 def wrapped(text: str, width: int, style: str = "dim") -> Iterator[Text]:
-    """The lines of a text broken between words."""
+    """Yield the lines of a text broken between words."""
     line = ""
     for word in text.split():
         if line and cell_len(f"{line} {word}") > width:
@@ -239,7 +239,7 @@ class Tint:
 
     @classmethod
     def of(cls, stage: Stage) -> "Tint":
-        """Weights from white to blue; other computed matrices in fainter colours, relative to their largest number."""
+        """Return the colours of a matrix: weights from 0 to 1 in blue, other computed numbers in fainter colours."""
         if stage.name.split("_")[0] == "weights":
             return cls(BLUE, BLUE, largest=1.0, deepest=1.0)
         finite = stage.matrix[stage.matrix.isfinite()].abs()
@@ -247,7 +247,7 @@ class Tint:
         return cls(ORANGE, PURPLE, largest, deepest=0.75)
 
     def style(self, number: float) -> Style:
-        """The style of one cell; inputs and parameters have no background."""
+        """Return the style of one cell; inputs and parameters have no background."""
         if number == -math.inf:
             return MASKED
         if self.largest == 0:
@@ -275,7 +275,7 @@ def side_by_side(blocks: Iterable[Block], width: int) -> Iterator[list[Block]]:
 
 
 def joined_lines(row: Sequence[Block]) -> Iterator[Text]:
-    """The lines of blocks side by side, with the first rows of their matrices in one line."""
+    """Yield the lines of blocks side by side, with the first rows of their matrices in one line."""
     named = any(drawn.header is not None for drawn in row)
     columns = [[*drawn.heading, *([drawn.header or Text()] if named else []), *drawn.rows] for drawn in row]
     for height in range(max(map(len, columns))):

@@ -44,22 +44,22 @@ class Layout:
     tight: bool
 
     def width(self, column: int) -> int:
-        """The width of one column of the matrix, in terminal cells."""
+        """Return the width of one column of the matrix, in terminal cells."""
         return max(len(self.cells[0][column]), cell_len(self.headers[column])) + (1 if self.tight else 2)
 
     def total(self, columns: Iterable[int | None]) -> int:
-        """The width of some columns and of the gaps between them, in terminal cells; None stands for a gap."""
+        """Return the width of some columns and of the gaps between them, in terminal cells; None stands for a gap."""
         return sum(self.width(column) if column is not None else 3 for column in columns)
 
     def padded(self, text: str, column: int) -> str:
-        """A number or a name, right-aligned in its column."""
+        """Return a number or a name, right-aligned in its column."""
         inside = self.width(column) - (1 if self.tight else 2)
         return " " + " " * (inside - cell_len(text)) + text + ("" if self.tight else " ")
 
     def columns_to_show(
         self, candidates: Sequence[int], count: int, notable: Sequence[int], room: int
     ) -> list[int | None]:
-        """The columns to show, by index in this layout, as many as fit into `room`; None for gaps.
+        """Return the columns to show, by index in this layout, as many as fit into `room`; None for gaps.
 
         Args:
             candidates: the position in the whole matrix of each column of this layout.
@@ -76,7 +76,7 @@ class Layout:
         return [None if column is None else index[column] for column in positions_to_show(count, notable, fits)]
 
     def header(self, columns: Sequence[int | None]) -> str:
-        """The names of some columns in a line."""
+        """Return the names of some columns in a line."""
         return "".join(
             f" {GAP} " if column is None else self.padded(self.headers[column], column) for column in columns
         )
@@ -85,7 +85,7 @@ class Layout:
 def choose_layout(
     numbers: Sequence[Sequence[float]], names: Sequence[str], room: int, digits: int | None
 ) -> tuple[Layout, bool]:
-    """The first layout in which all columns fit, else the most compact; and whether it is the first of all layouts."""
+    """Return the first layout in which all columns fit, else the most compact; and whether nothing was shortened."""
     most = DIGITS if digits is None else digits
     fewest = min(most, fewest_digits(numbers)) if digits is None else most
     n_columns = len(numbers[0])
@@ -99,13 +99,13 @@ def choose_layout(
 
 
 def fewest_digits(numbers: Sequence[Sequence[float]]) -> int:
-    """The fewest decimals that a matrix may be shown with, by the size of its largest number."""
+    """Return the fewest decimals that a matrix may be shown with, by the size of its largest number."""
     largest = max((abs(number) for row in numbers for number in row if math.isfinite(number)), default=0.0)
     return max(0, FEWEST_DIGITS - max(0, math.floor(math.log10(largest)))) if largest else FEWEST_DIGITS
 
 
 def layout_options(most: int, fewest: int, named: bool) -> Iterator[tuple[int, bool, bool]]:
-    """The options of a layout, best first: the number of decimals, whether names are cut, whether cells are tight."""
+    """Yield the options of layouts, best first: the decimals, whether names are cut, whether cells are tight."""
     yield most, False, False
     if named:
         yield most, True, False
@@ -119,7 +119,7 @@ def layout_options(most: int, fewest: int, named: bool) -> Iterator[tuple[int, b
 def positions_to_show(
     count: int, notable: Sequence[int], fits: Callable[[Sequence[int | None]], bool]
 ) -> list[int | None]:
-    """As many of `count` positions as fit, in order, and None for each gap between them; at least one position.
+    """Return as many of `count` positions as fit, in order, with None for each gap; at least one position.
 
     >>> positions_to_show(9, (4,), lambda positions: len(positions) <= 6)
     [0, 1, None, 4, None, 8]
@@ -136,7 +136,7 @@ def positions_to_show(
 
 
 def by_priority(count: int, notable: Sequence[int]) -> list[int]:
-    """All positions by priority: notable ones, then from both ends inwards, two at the front for one at the back.
+    """Return all positions by priority: notable ones, then from both ends, two at the front for one at the back.
 
     >>> by_priority(6, (3,))
     [3, 0, 1, 5, 2, 4]
@@ -146,7 +146,7 @@ def by_priority(count: int, notable: Sequence[int]) -> list[int]:
 
 
 def with_gaps(positions: Iterable[int], count: int) -> list[int | None]:
-    """Positions in order, with None wherever positions are left out.
+    """Return positions in order, with None wherever positions are left out.
 
     >>> with_gaps({0, 1, 5}, 7)
     [0, 1, None, 5, None]
@@ -163,7 +163,7 @@ def with_gaps(positions: Iterable[int], count: int) -> list[int | None]:
 
 
 def aligned(numbers: Sequence[Sequence[float]], digits: int) -> list[list[str]]:
-    """Numbers as text, aligned on the decimal point, all equally wide.
+    """Return numbers as text, aligned on the decimal point, all equally wide.
 
     >>> aligned([[2.0, 1.5], [-1 / 3, 10.0]], 2)
     [[' 2   ', ' 1.5 '], ['-0.33', '10   ']]
@@ -185,7 +185,7 @@ def aligned(numbers: Sequence[Sequence[float]], digits: int) -> list[list[str]]:
 
 
 def format_number(number: float, digits: int, scientific: bool = False) -> str:
-    """A number exactly if it needs no more than `digits` decimals, else rounded to as many decimals.
+    """Return a number exactly if it needs no more than `digits` decimals, else rounded to as many decimals.
 
     >>> format_number(2.0, 4), format_number(1.5, 4), format_number(1 / 3, 4), format_number(-math.inf, 4)
     ('2', '1.5', '0.3333', '−∞')
@@ -201,7 +201,7 @@ def format_number(number: float, digits: int, scientific: bool = False) -> str:
 
 
 def shortened(text: str, cells: int) -> str:
-    """A text cut off with … where it is wider than `cells` terminal cells.
+    """Return a text cut off with … where it is wider than `cells` terminal cells.
 
     >>> shortened("dangerous", 5), shortened("위험하기", 5)
     ('dang…', '위험…')
@@ -211,5 +211,5 @@ def shortened(text: str, cells: int) -> str:
 
 
 def printable(text: str) -> str:
-    """A text without characters that move the cursor: replaced by symbols, or by �."""
+    """Return a text without characters that move the cursor: replaced by symbols, or by �."""
     return "".join(letter if letter.isprintable() else "�" for letter in escape_controls(text))

@@ -43,7 +43,7 @@ def show(
 
 
 def view(trace: Trace, focus: Focus) -> RenderableType:
-    """All parts that `show` prints."""
+    """Return all parts that `show` prints."""
     note = decoder_note(trace, focus.head.kind)
     return Group(
         title(trace, focus),
@@ -60,7 +60,7 @@ def view(trace: Trace, focus: Focus) -> RenderableType:
 
 
 def other_heads(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType]:
-    """The heads with the token's largest weights on another word, and every head as a grid."""
+    """Return the heads with the token's largest weights on another word, and every head as a grid."""
     heads = trace.heads(focus.head.kind)
     strongest = strongest_other_words(heads, focus.query)
     name = (token_label(focus.query, focus.head.queries), "bold")
@@ -76,7 +76,7 @@ def other_heads(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType
 
 
 def title(trace: Trace, focus: Focus) -> Text:
-    """The model, its size and the number of tokens in one line."""
+    """Return the model, its size and the number of tokens in one line."""
     queries, keys = focus.head.queries, focus.head.keys
     tokens = counted(len(queries), "token")
     if focus.head.kind == "cross":
@@ -88,7 +88,7 @@ def title(trace: Trace, focus: Focus) -> Text:
 
 
 def occurrence_note(focus: Focus) -> Text:
-    """The note on which of several tokens with the same text is shown; empty if there is only one."""
+    """Return the note on which of several tokens with the same text is shown; empty if there is only one."""
     same = [i for i, token in enumerate(focus.head.queries) if token.text == focus.token.text]
     if len(same) == 1:
         return Text()
@@ -97,7 +97,7 @@ def occurrence_note(focus: Focus) -> Text:
 
 
 def sentence(focus: Focus) -> Text:
-    """The keys' text, each token tinted by its weight; the query's token underlined if it is one of the keys."""
+    """Return the keys' text, each token tinted by its weight; the query's token underlined if it is one of the keys."""
     text = Text()
     for position, (token, weight) in enumerate(zip(focus.head.keys, focus.weights, strict=True)):
         if position and not token.joined:
@@ -108,7 +108,7 @@ def sentence(focus: Focus) -> Text:
 
 
 def key_table(focus: Focus, n: int) -> Table:
-    """The n strongest keys with their weights as numbers and bars."""
+    """Return the n strongest keys with their weights as numbers and bars."""
     table = Table.grid(padding=(0, 0, 0, 2), expand=False)
     table.add_column()
     table.add_column(justify="right")
@@ -120,7 +120,7 @@ def key_table(focus: Focus, n: int) -> Table:
 
 
 def head_table(strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Table:
-    """Heads with the token's strongest other word in each, and its weight."""
+    """Return heads with the token's strongest other word in each, and its weight."""
     table = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for head, key, weight in strongest:
         style = "bold" if head.name == focus.head.name else ""
@@ -129,7 +129,7 @@ def head_table(strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Ta
 
 
 def head_grid(heads: Sequence[Head], strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Columns:
-    """All layers × heads, one cell each; the cell of the head in focus has brackets."""
+    """Return all layers × heads, one cell each; the cell of the head in focus has brackets."""
     weights = {head.name: weight for head, _, weight in strongest}
     layers = group_by_layer(heads)
     names, n_heads = [f"L{layer[0].layer} " for layer in layers], max(map(len, layers))
@@ -140,17 +140,17 @@ def head_grid(heads: Sequence[Head], strongest: Sequence[tuple[Head, int, float]
 
 
 def grid_cell(weight: float, chosen: bool) -> Text:
-    """One head of the grid, four terminal cells wide."""
+    """Return one head of the grid, four terminal cells wide."""
     return Text.assemble("[" if chosen else " ", weight_block(weight), "]" if chosen else " ")
 
 
 def weight_block(weight: float) -> Text:
-    """A weight as a block, two terminal cells wide."""
+    """Return a weight as a block, two terminal cells wide."""
     return Text(shade(weight) * 2, style=Style(color=colour(weight)))
 
 
 def shade(weight: float) -> str:
-    """A block character that is fuller for larger weights.
+    """Return a block character that is fuller for larger weights.
 
     >>> [shade(weight) for weight in (0.0, 0.01, 0.3, 1.0)]
     [' ', '·', '░', '█']
@@ -159,13 +159,13 @@ def shade(weight: float) -> str:
 
 
 def bar(weight: float) -> str:
-    """A bar whose length is the weight, to an eighth of a terminal cell."""
+    """Return a bar whose length is the weight, to an eighth of a terminal cell."""
     eighths = round(weight * BAR_CELLS * 8)
     return "█" * (eighths // 8) + (" ▏▎▍▌▋▊▉"[eighths % 8]).strip()
 
 
 def tint(weight: float) -> Style:
-    """A background that is deeper for larger weights; none below 0.005."""
+    """Return a background that is deeper for larger weights; none below 0.005."""
     if weight < 0.005:
         return Style()
     ink = "black" if weight < 0.5 else "white"
@@ -173,7 +173,7 @@ def tint(weight: float) -> Style:
 
 
 def colour(weight: float) -> str:
-    """The colour of a weight, between PALE and DEEP.
+    """Return the colour of a weight, between PALE and DEEP.
 
     >>> colour(0.5)
     'rgb(115,158,202)'
