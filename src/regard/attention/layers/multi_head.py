@@ -101,22 +101,22 @@ class MultiHeadAttention(nn.Module):
         check_tokens(self, "x", x, self.d_model)
         check_tokens(self, "memory", memory, self.d_model)
         check_cache(memory, cache)
-        read = memory if isinstance(memory, KeyValue) else self.prepare(x if memory is None else memory, cache)
+        key_value = memory if isinstance(memory, KeyValue) else self.prepare(x if memory is None else memory, cache)
         query = split_heads(self.to_query(x), self.n_heads)
         if self.positions is not None:
-            query = self.positions(query, token_positions(read.n_tokens - x.shape[1], x.shape[1], x.device))
+            query = self.positions(query, token_positions(key_value.n_tokens - x.shape[1], x.shape[1], x.device))
         own_score, own_normalise = current_parts(self.score, self.normalise, self.held_parameters)
         attended = attend(
             query,
-            read.key,
-            read.value,
+            key_value.key,
+            key_value.value,
             score=own_score if score is None else score,
             mask=mask,
             normalise=own_normalise if normalise is None else normalise,
             dropout=self.dropout if self.training else 0.0,
         )
         output = self.to_output(join_heads(attended.context))
-        return MultiHeadRead(output=output, attended=attended, cache=read)
+        return MultiHeadRead(output=output, attended=attended, cache=key_value)
 
     def prepare(self, memory: Float[Tensor, "batch tokens d_model"], cache: KeyValue | None = None) -> KeyValue:
         """Return the keys and values of tokens in every head, appended to those of a cache."""

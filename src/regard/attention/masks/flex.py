@@ -22,7 +22,7 @@ from regard.attention.masks.mask import Mask
 
 Index = Int[Tensor, ""]
 MaskMod = Callable[[Index, Index, Index, Index], Bool[Tensor, ""]]
-"""Whether, in this batch item and head, this query may attend to this key."""
+"""A function of the indices of a batch item, a head, a query and a key: True if the query may attend to the key."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
