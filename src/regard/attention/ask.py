@@ -1,4 +1,4 @@
-"""What can be asked of a pattern as a whole, and the answer.
+"""Statistics of a whole pattern: `Ask` says which to compute, `Summary` has the results.
 
     received    Σ over queries of the weights: how much attention each key gets
     entropy     -Σ weights · log(weights): 0 for a query that looks at one key, log(keys) for one that looks at all
@@ -7,7 +7,7 @@
     top         the strongest keys of each query
     pooled      the pattern as a small map: mean, largest or sum over blocks of queries × keys
 
-One pass serves everything that is asked for, and its memory grows with the length.
+One pass computes every statistic that is asked for, in memory that grows with the length.
 """
 
 from dataclasses import dataclass
@@ -22,30 +22,30 @@ from regard.attention.grid.grid import Grid, is_whole
 Reduce = Literal["mean", "max", "sum"]
 
 PER_QUERY = "entropy", "distance", "first", "own", "previous"
-"""What is asked with one flag and answered with one number for each query."""
+"""The statistics with one number for each query, each asked for by a flag."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ask:
-    """What is asked of a pattern, beside or after the attention itself.
+    """The statistics to compute, with the attention itself or after it.
 
     Queries are taken to be the last tokens, as for `Causal`: query i stands at position i + keys - queries.
 
     Attributes:
         received: the sum of each key's weights over all queries.
         entropy: of each query's weights, in nats.
-        distance: of each query to the keys it reads, on average, in tokens.
+        distance: the mean distance of each query to the keys it reads, in tokens.
         first: each query's weight on key 0.
         own: each query's weight on the key at its own position: the diagonal.
-        previous: each query's weight on the key just before that.
+        previous: each query's weight on the key just before its own position.
         groups: each query's weight on groups of keys; True = in the group.
-        top: so many strongest keys of each query.
-        pooled: a map of so many rows and columns.
-        reduce: what a cell of the map holds of its weights.
+        top: the number of strongest keys of each query.
+        pooled: the numbers of rows and columns of a map.
+        reduce: how the weights of a cell of the map become one number.
 
     Raises:
-        ValueError: a reduction that there is not.
-        TypeError: a number of keys, or of rows and columns, that is not whole.
+        ValueError: an unknown `reduce`.
+        TypeError: `top` or `pooled` are not integers.
     """
 
     received: bool = True
@@ -73,7 +73,7 @@ class Ask:
             object.__setattr__(self, "pooled", tuple(self.pooled))
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError, naming what would fit, if this cannot be asked of a pattern of this size."""
+        """Raise ValueError, naming what would fit, unless a pattern of this size has these statistics."""
         if self.top is not None and not 1 <= self.top <= grid.keys:
             raise ValueError(f"top={self.top} of {grid.keys} keys; ask for 1 to {grid.keys}.")
         if self.pooled is not None:
@@ -91,12 +91,12 @@ class Ask:
 
 
 NOTHING = Ask(received=False, entropy=False, distance=False, first=False)
-"""No statistics; with dataclasses.replace, just those that are named."""
+"""No statistics; dataclasses.replace(NOTHING, …) asks for the statistics that it names."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Top:
-    """The strongest keys of each query, strongest first; where fewer are visible, weight 0 and key -1."""
+    """The strongest keys of each query, strongest first; weight 0 and key -1 if the query sees fewer keys."""
 
     weights: Float[Tensor, "batch heads queries n"]
     keys: Int[Tensor, "batch heads queries n"]
@@ -104,7 +104,7 @@ class Top:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Summary:
-    """The answer to `Ask`: what was asked for, None for the rest."""
+    """The statistics that `ask` asked for; None for the others."""
 
     ask: Ask
     received: Float[Tensor, "batch heads keys"] | None = None

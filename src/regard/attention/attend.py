@@ -28,12 +28,12 @@ from regard.attention.scores.score import Score
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Attended:
-    """What one attention step read, and exactly how.
+    """The result of one attention step: the context, and the pattern that it was read with.
 
     Attributes:
-        context: what each query read; its type is the input's.
-        pattern: the weights it read with, computed when looked at.
-        backend: what computed the context, such as "fused" or "tiled"; `explain_backend` says why.
+        context: the weighted sum of the values for each query, in the data type of the input.
+        pattern: the attention weights, computed when you look at them.
+        backend: the name of the backend that computed the context, such as "fused"; `explain_backend` says why.
     """
 
     context: Float[Tensor, "batch heads queries d_value"]
@@ -52,7 +52,7 @@ def attend(
     dropout: float = 0.0,
     ask: Ask | None = None,
 ) -> Attended:
-    """Read the values with each query.
+    """Return the context of each query, and the pattern of its weights.
 
     key and value may have fewer heads than query (each serves a group of them), and a batch of 1 serves every item.
     A query that sees no key has context 0 and weights 0. A NaN in the input comes out as NaN.
@@ -61,13 +61,13 @@ def attend(
         mask: which keys a query may attend to, as a rule (`Causal()`, joined with & | ~) or a boolean tensor that
             broadcasts to [batch heads queries keys], True = may attend. None = all.
         dropout: the probability that a weight is dropped; for training only. The pattern shows the weights before it.
-        ask: statistics of the pattern to be computed with the context, in one pass where that is faster; the pattern
-            then has them at once.
+        ask: statistics of the pattern to compute with the context, in one pass if that is faster; the pattern then
+            returns them at once.
 
     Raises:
         ValueError: shapes, types or devices that do not fit together; a backend asked for that cannot do the call.
-        TypeError: a query, key or value that is no tensor; a mask that is not boolean; a score or normaliser that is
-            none.
+        TypeError: a query, key or value that is no tensor; a mask that is not boolean; an object that is no score or
+            no normaliser.
 
     >>> import torch
     >>> from regard import attend, Causal
@@ -96,7 +96,7 @@ def explain_backend(
     dropout: float = 0.0,
     ask: Ask | None = None,
 ) -> str:
-    """Which backend computes the call of `attend` that takes the same arguments, and why no faster one does.
+    """Return which backend computes the call of `attend` with the same arguments, and why no faster one does.
 
     >>> import torch
     >>> from regard import ScaledDot, explain_backend

@@ -4,7 +4,6 @@
 weights and statistics from it when somebody looks.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 
 import torch
@@ -46,7 +45,9 @@ class Call:
 
     def __post_init__(self) -> None:
         formula = Formula.of(self.score, self.normalise, self.key.shape[-1])
-        held = tensors_in(self.score) + tensors_in(self.mask) + tensors_in(self.normalise)
+        held = tensors_in(self.score) + tensors_in(self.normalise)
+        if self.mask is not None:
+            held += tensors_in(self.mask)
         object.__setattr__(self, "formula", formula)
         object.__setattr__(self, "tensors", (self.query, self.key, self.value, *held))
         # A compiled program has no versions to read; changes that it makes itself are not noticed.
@@ -74,10 +75,12 @@ class Call:
             ValueError: shapes, types or devices that do not fit together.
             TypeError: a query, key or value that is no tensor; a score, mask or normaliser of another type.
         """
-        check_stage("score", score, Score, ScaledDot)
+        if not isinstance(score, Score):
+            raise stage_error("score", score, ScaledDot())
         grid = grid_of(query, key, value, score)
         mask = as_mask(mask)
-        check_stage("normalise", normalise, Normaliser, Softmax)
+        if not isinstance(normalise, Normaliser):
+            raise stage_error("normalise", normalise, Softmax())
         score.check(grid)
         if mask is not None:
             mask.check(grid)
@@ -117,7 +120,7 @@ class Call:
 
     def current_versions(self) -> tuple[int, ...]:
         """Return how often each tensor has been changed in place; tensors of inference mode do not count changes."""
-        return tuple([tensor._version for tensor in self.tensors if not tensor.is_inference()])
+        return tuple([0 if tensor.is_inference() else tensor._version for tensor in self.tensors])
 
     def check_unchanged(self) -> None:
         """Raise ValueError if a tensor has been changed in place since the call: the weights would be others."""
@@ -185,7 +188,6 @@ def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
     raise ValueError(f"query, key and value must share one {attribute}: {values}; convert them with .to(…).")
 
 
-def check_stage(name: str, stage: object, kind: type, example: Callable[[], object]) -> None:
-    """Raise TypeError unless a stage of attention is an object of its kind."""
-    if not isinstance(stage, kind):
-        raise TypeError(f"{name} is {stage!r}; it takes an object such as {example()!r}.")
+def stage_error(name: str, stage: object, example: Score | Normaliser) -> TypeError:
+    """Return the error for a score or normaliser that is none."""
+    return TypeError(f"{name} is {stage!r}; it takes an object such as {example!r}.")

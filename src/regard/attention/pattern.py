@@ -136,7 +136,7 @@ class Pattern(ThroughDense):
         return selection.squeezed(weights_of(self.call, selection.tile))
 
     def dense(self, max_bytes: int = DENSE_BYTES) -> Float[Tensor, "batch heads queries keys"]:
-        """All weights.
+        """Return all weights.
 
         Raises:
             ValueError: the matrix would take more than `max_bytes`; ask for a part, or for a statistic.
@@ -152,12 +152,12 @@ class Pattern(ThroughDense):
         return weights_of(self.call, self.grid.whole())
 
     def scores(self, *index: Index) -> Float[Tensor, "..."]:
-        """The scores, scaled and biased, before the mask, of the part that the index names; all without one."""
+        """Return the scores, scaled and biased, before the mask, of the part that the index names; no index = all."""
         selection = Selection.of(index or (...,), self.grid)
         return selection.squeezed(scores_of(self.call, selection.tile))
 
     def steps(self, batch: int, head: int, query: int | slice = slice(None)) -> Steps:
-        """Every stage of one head, from the products to the context, for one query or several."""
+        """Return every stage of one head, from the products to the context, for one query or several."""
         selection = Selection.of((batch, head, query), self.grid)
         call, tile = self.call, selection.tile
         queries, keys = rows_of(call, call.query, tile, tile.queries), rows_of(call, call.key, tile, tile.keys)
@@ -179,38 +179,38 @@ class Pattern(ThroughDense):
         )
 
     def weights(self, tile: Tile) -> Float[Tensor, "batch heads queries keys"]:
-        """The weights of a tile, each row computed over all keys; a backward pass computes each block again."""
+        """Return the weights of a tile, each row computed over all keys; a backward pass computes each block again."""
         return weights_of(self.call, tile)
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """True where a query of a tile may attend to a key of it; None where every query may attend to every key."""
+        """Return True where a query of a tile may attend to a key, or None if every query may attend to every key."""
         return self.call.keep(tile)
 
     # Statistics, in memory that grows with the length
 
     def received(self) -> Float[Tensor, "batch heads keys"]:
-        """How much attention each key gets: the sum of its weights over all queries."""
+        """Return how much attention each key receives: the sum of its weights over all queries."""
         if self.known is not None and self.known.received is not None:
             return self.known.received
-        return given(self.answer(replace(NOTHING, received=True)).received)
+        return present(self.answer(replace(NOTHING, received=True)).received)
 
     def entropy(self) -> Float[Tensor, "batch heads queries"]:
-        """How spread out each query's attention is, in nats: 0 on one key, log(keys) when even over all of them."""
+        """Return the entropy of each query's weights, in nats: 0 on one key, log(keys) if equal over all keys."""
         if self.known is not None and self.known.entropy is not None:
             return self.known.entropy
-        return given(self.answer(replace(NOTHING, entropy=True)).entropy)
+        return present(self.answer(replace(NOTHING, entropy=True)).entropy)
 
     def top(self, n: int) -> Top:
-        """The `n` strongest keys of every query, strongest first; key -1 with weight 0 where fewer are visible."""
+        """Return the `n` strongest keys of every query, strongest first; key -1 with weight 0 if it sees fewer keys."""
         if self.known is not None and self.known.top is not None and n in range(1, self.known.top.keys.shape[-1] + 1):
             return Top(self.known.top.weights[..., :n], self.known.top.keys[..., :n])
-        return given(self.answer(replace(NOTHING, top=n)).top)
+        return present(self.answer(replace(NOTHING, top=n)).top)
 
     def pooled(self, rows: int, columns: int, reduce: Reduce = "mean") -> Float[Tensor, "batch heads rows columns"]:
-        """The pattern as a map of rows × columns cells: the mean, largest or sum of the weights in each cell."""
+        """Return the pattern as a map of rows × columns cells: mean, maximum or sum of the weights in each cell."""
         if self.known is not None and (self.known.ask.pooled, self.known.ask.reduce) == ((rows, columns), reduce):
-            return given(self.known.pooled)
-        return given(self.answer(replace(NOTHING, pooled=(rows, columns), reduce=reduce)).pooled)
+            return present(self.known.pooled)
+        return present(self.answer(replace(NOTHING, pooled=(rows, columns), reduce=reduce)).pooled)
 
     def summary(
         self,
@@ -226,7 +226,7 @@ class Pattern(ThroughDense):
         pooled: tuple[int, int] | None = None,
         reduce: Reduce = "mean",
     ) -> Summary:
-        """Several statistics in one pass; the keywords are those of `Ask`.
+        """Return several statistics, computed in one pass; the keywords are those of `Ask`.
 
         Raises:
             ValueError: more strongest keys, or a finer map, than there are keys.
@@ -256,7 +256,7 @@ class Pattern(ThroughDense):
         )
 
     def answer(self, ask: Ask, report: ProgressCallback | None = None) -> Summary:
-        """The statistics that are asked for, in one pass.
+        """Return the statistics that `ask` asks for, computed in one pass.
 
         Args:
             report: is called with how many weights are done, and of how many; None = a progress bar on the terminal
@@ -273,16 +273,16 @@ class Pattern(ThroughDense):
     def apply(
         self, value: Float[Tensor, "value_batch value_heads keys d"], dropout: float = 0.0
     ) -> Float[Tensor, "batch heads queries d"]:
-        """weights @ value: what each query reads, for any values at these keys.
+        """Return weights @ value: the context of each query, for any values at these keys.
 
-        In a backward pass each block of weights is computed again, so that training takes no more memory than this.
+        A backward pass computes each block of weights again, so that training takes no more memory than inference.
 
         Args:
-            value: of one batch item for all, or of each; of one head for each group of heads.
-            dropout: the chance that a weight is dropped, the others being scaled up to make up for it.
+            value: a batch of 1 serves every item; each value head serves a group of query heads.
+            dropout: the probability that a weight is dropped; the others are divided by 1 - dropout.
 
         Raises:
-            ValueError: values of another number of keys, or that cannot be shared out over batch items and heads.
+            ValueError: values for another number of keys, or whose batch or heads do not fit the pattern.
         """
         batch, heads, n_keys = value.shape[:3]
         if n_keys != self.grid.keys or batch not in (1, self.grid.batch) or heads < 1 or self.grid.heads % heads:
@@ -290,13 +290,12 @@ class Pattern(ThroughDense):
                 f"value of shape {list(value.shape)} with a pattern of {self.grid}; it needs a value for each key, "
                 f"a batch of 1 or {self.grid.batch} and a number of heads among {divisors(self.grid.heads)}."
             )
-
         return context_of(self.call, value, dropout)
 
     def back(self, vector: Float[Tensor, "#batch #heads queries"]) -> Float[Tensor, "batch heads keys"]:
-        """vector @ weights: how much of what the queries hold comes from each key (one step of attention rollout).
+        """Return vector @ weights: the share of the queries' numbers that comes from each key (one step of rollout).
 
-        A backward pass computes each block of weights again, as that of `apply` does.
+        A backward pass computes each block of weights again, as for `apply`.
 
         Raises:
             ValueError: a vector that does not broadcast to [batch heads queries].
@@ -311,7 +310,7 @@ class Pattern(ThroughDense):
         return sum_over_queries(self.call, vector)
 
 
-def given(answer: Answer | None) -> Answer:
-    """What was asked for, and so is there."""
+def present(answer: Answer | None) -> Answer:
+    """Return a statistic that was asked for, and so is not None."""
     assert answer is not None
     return answer

@@ -1,4 +1,4 @@
-"""The types that numbers are computed in: the widest that a device has, and none that autocast chose.
+"""Data types of computations: the widest type of a device, and types that autocast does not change.
 
 Under `torch.autocast` a product of two float32 matrices is computed in a half type. The projections of a model are, so
 that queries, keys and values come in that type. Were scores and weights rounded to it too, a pattern would show others
@@ -8,6 +8,9 @@ than those that the context was read with, and of three digits.
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
+
+UNCHANGED = nullcontext()
+"""The context that changes nothing, made once."""
 
 
 def widest_type(device: torch.device) -> torch.dtype:
@@ -31,11 +34,11 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     (torch.float32, torch.bfloat16)
     """
     kind = device.type
-    if not (may_autocast(kind) and torch.is_autocast_enabled(kind)):
-        return nullcontext()
+    if not ((kind == "cpu" or may_autocast(kind)) and torch.is_autocast_enabled(kind)):
+        return UNCHANGED
     return torch.autocast(kind, enabled=False)
 
 
 def may_autocast(kind: str) -> bool:
-    """Whether a kind of device has autocast; the compiler of torch 2.11 cannot follow torch's own function."""
+    """Return whether a device type has autocast; the compiler of torch 2.11 cannot trace torch's own function."""
     return kind != "meta" if torch.compiler.is_compiling() else torch.amp.is_autocast_available(kind)

@@ -1,7 +1,7 @@
 """The stages of one head's attention, each a matrix to look at.
 
-    products   Q Kᵀ; with scores that are no such products, the scores
-    scores     products · scale (then softcap and bias, where there are any)
+    products   Q Kᵀ; for scores that are no products, the scores
+    scores     products · scale, then softcap and bias if they are given
     masked     scores, with -∞ where the mask forbids
     weights    softmax(masked / temperature), row by row
     context    weights V, the sum of the weighted values

@@ -1,4 +1,4 @@
-"""Standing in for a tensor: what a lazy object needs so that tools which expect the weights themselves still work."""
+"""A lazy object in place of a tensor: numpy, torch functions and operators work on the tensor that it computes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,17 +10,17 @@ from torch import Tensor
 OPERATORS = (
     "add radd sub rsub mul rmul truediv rtruediv matmul rmatmul pow rpow neg pos abs invert lt le gt ge and rand or ror"
 )
-"""Python's operators on tensors; `==` stays the identity of the object."""
+"""The operators that work on the tensor; `==` compares the objects themselves."""
 
 
 class ThroughDense:
-    """numpy.asarray, torch functions, operators and the methods of a tensor, all through `dense()`."""
+    """An object whose numpy.asarray, torch functions, operators and tensor methods use the tensor of `dense()`."""
 
     __slots__ = ()
 
     def dense(self) -> Tensor:
-        """The tensor that this object stands for."""
-        raise AssertionError("a class that stands in for a tensor says which")
+        """Return the tensor; each subclass has its own."""
+        raise AssertionError(f"{type(self).__name__} has no dense() of its own")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.asarray(self.dense().detach().cpu(), dtype=dtype)
@@ -33,15 +33,14 @@ class ThroughDense:
         if name.startswith("_") or not hasattr(Tensor, name):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         if name.endswith("_"):
-            what = type(self).__name__
             raise AttributeError(
-                f"{what} has no {name!r}, as it holds no weights to change; change what dense() gives."
+                f"{type(self).__name__} has no {name!r}, as it holds no weights to change; change what dense() gives."
             )
         return getattr(self.dense(), name)
 
 
 def densified(value: Any) -> Any:
-    """The arguments of a torch function with each stand-in among them made dense."""
+    """Return the arguments of a torch function with every lazy object replaced by its tensor."""
     if isinstance(value, ThroughDense):
         return value.dense()
     if isinstance(value, tuple | list):
@@ -50,7 +49,7 @@ def densified(value: Any) -> Any:
 
 
 def through_dense(operator: str) -> Callable[..., Any]:
-    """One of Python's operators, done by the tensor."""
+    """Return a method that applies one operator to the tensor."""
 
     def apply(self: ThroughDense, *others: Any) -> Any:
         return getattr(torch.Tensor, operator)(self.dense(), *densified(others))

@@ -111,7 +111,11 @@ class Arguments(ctypes.Structure):
 
 def strides(tensor: Tensor) -> list[int]:
     """Return the strides of every axis but the last; 0 for an axis of size 1, which serves all."""
-    return [0 if n == 1 else stride for n, stride in zip(tensor.shape[:-1], tensor.stride()[:-1], strict=True)]
+    strides = list(tensor.stride()[:-1])
+    for axis, size in enumerate(tensor.shape[:-1]):
+        if size == 1:
+            strides[axis] = 0
+    return strides
 
 
 @cache

@@ -240,14 +240,15 @@ def kernel(
     """Return the context by PyTorch's function; for vectors that are not contiguous it would build the weights."""
     # The CPU kernel gives 0, not NaN, for a row of NaN that does not fill a vector register (pytorch issue 141128).
     # An exported program is for any number of keys, and runs on other kernels.
-    if query.is_cpu and not torch.compiler.is_exporting() and key.shape[2] < REGISTER_NUMBERS:
+    if query.is_cpu and key.shape[2] < REGISTER_NUMBERS and not torch.compiler.is_exporting():
         return math_kernel(query, key, value, attn_mask, scale, dropout, causal)
-    query, key, value = map(contiguous_rows, (query, key, value))
+    if not query.stride(-1) == key.stride(-1) == value.stride(-1) == 1:
+        query, key, value = map(contiguous_rows, (query, key, value))
     if query.is_cuda:
         return cuda_kernel(query, key, value, attn_mask, scale, dropout, causal)
     grouped = key.shape[1] != query.shape[1]
     return F.scaled_dot_product_attention(
-        query, key, value, attn_mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
+        query, key, value, attn_mask, dropout, causal, scale=scale, enable_gqa=grouped
     )
 
 
@@ -277,7 +278,7 @@ def cuda_kernel(
     if grouped and (attn_mask is not None or query.itemsize > 2 or query.shape[3] > WIDEST_GROUPED):
         key, value, grouped = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1), False
     return F.scaled_dot_product_attention(
-        query, key, value, attn_mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
+        query, key, value, attn_mask, dropout, causal, scale=scale, enable_gqa=grouped
     )
 
 
@@ -321,4 +322,4 @@ def kernel_width(width: int, device: torch.device) -> int:
 
 def same_batch(grid: Grid, *tensors: Tensor) -> tuple[Tensor, ...]:
     """Return tensors whose batch of 1 is expanded to the whole batch."""
-    return tuple(t if t.shape[0] == grid.batch else t.expand(grid.batch, -1, -1, -1) for t in tensors)
+    return tuple([t if t.shape[0] == grid.batch else t.expand(grid.batch, -1, -1, -1) for t in tensors])

@@ -1,6 +1,6 @@
-"""The grid batch × heads × queries × keys that every attention weight has its place in, and parts of it.
+"""The grid batch × heads × queries × keys of the attention weights, and its tiles.
 
-Scores, masks and biases are asked for one `Tile` at a time, so that none of them ever has to exist as a whole.
+Scores, masks and biases are computed for one `Tile` at a time, so that none of them ever has to exist as a whole.
 """
 
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 Positions = range | Int[Tensor, " _"]
-"""Places along one axis: a range where they are evenly spaced (selecting them copies nothing), else their numbers."""
+"""Positions along one axis: a range if they are evenly spaced (selecting them copies nothing), else a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """How many batch items, heads, queries and keys there are."""
+    """The numbers of batch items, heads, queries and keys."""
 
     batch: int
     heads: int
@@ -35,12 +35,12 @@ class Grid:
         return self.keys - self.queries
 
     def admits(self, tensor: Tensor) -> bool:
-        """Whether a tensor broadcasts to [batch heads queries keys] without making it larger."""
+        """Return whether a tensor broadcasts to [batch heads queries keys] without enlarging that shape."""
         sizes = zip(reversed(tensor.shape), reversed(self.shape), strict=False)
         return tensor.ndim <= 4 and all(have in (1, want) for have, want in sizes)
 
     def whole(self) -> "Tile":
-        """The tile that is the whole grid."""
+        """Return the tile that is the whole grid."""
         return Tile(self, *map(all_positions, (self.batch, self.heads, self.queries, self.keys)))
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tile:
-    """A part of a grid: the batch items, heads, queries and keys in it, each counted from 0 in the whole grid.
+    """A part of a grid: its batch items, heads, queries and keys, each counted from 0 in the whole grid.
 
     >>> import torch
     >>> Grid(2, 3, 5, 7).whole().part(queries=range(1, 3)).shape
@@ -69,7 +69,7 @@ class Tile:
 
     @property
     def shape(self) -> torch.Size:
-        """How many batch items, heads, queries and keys are in this tile."""
+        """The numbers of batch items, heads, queries and keys in this tile."""
         return torch.Size([len(axis) if isinstance(axis, range) else axis.shape[0] for axis in self.axes])
 
     def part(
@@ -79,17 +79,17 @@ class Tile:
         queries: Positions | None = None,
         keys: Positions | None = None,
     ) -> "Tile":
-        """The same tile with other positions along the axes that are given."""
+        """Return this tile with other positions along the axes that are given."""
         given = (batch, heads, queries, keys)
         return Tile(self.grid, *(old if new is None else new for old, new in zip(self.axes, given, strict=True)))
 
     def along(self, axis: int, device: torch.device) -> Int[Tensor, "#batch #heads #queries #keys"]:
-        """The positions along one axis (0 batch … 3 keys), shaped so that they broadcast over the tile."""
+        """Return the positions along one axis (0 batch … 3 keys), shaped so that they broadcast over the tile."""
         positions = as_indices(self.axes[axis], device)
         return positions.reshape([-1 if other == axis else 1 for other in range(4)])
 
     def select(self, tensor: Tensor) -> Tensor:
-        """The part of a tensor that broadcasts over the grid, and so over this tile: axes of size 1 stay."""
+        """Return this tile's part of a tensor that broadcasts over the grid; axes of size 1 stay."""
         tensor = tensor[(None,) * (4 - tensor.ndim)]
         for axis, positions in enumerate(self.axes):
             if tensor.shape[axis] != 1:
@@ -111,7 +111,7 @@ class Tile:
 
 
 def is_whole(number: object) -> bool:
-    """Whether a number is whole: an int, one of numpy's, or a tensor of one without axes.
+    """Return whether a number is an integer: an int, an integer of numpy, or an integer tensor without axes.
 
     >>> is_whole(3), is_whole(3.0), is_whole(True), is_whole(torch.tensor(3))
     (True, False, False, True)
@@ -124,17 +124,17 @@ def is_whole(number: object) -> bool:
 
 
 def is_symbolic(length: int) -> bool:
-    """Whether a length is a symbol, that of a program which is exported for any length: no loop can go over it."""
+    """Return whether a length is a symbol of a program exported for any length, over which no loop can run."""
     return isinstance(length, torch.SymInt)
 
 
 def all_positions(length: int) -> Positions:
-    """All places of an axis."""
+    """Return all positions of an axis."""
     return torch.arange(length) if is_symbolic(length) else range(length)
 
 
 def as_indices(positions: Positions, device: torch.device) -> Int[Tensor, " positions"]:
-    """Positions as a tensor of their numbers."""
+    """Return positions as a tensor of integers."""
     if isinstance(positions, range):
         stop = max(positions.start, positions.stop)  # an empty range may stop before it starts
         return torch.arange(positions.start, stop, positions.step, device=device)
@@ -142,7 +142,7 @@ def as_indices(positions: Positions, device: torch.device) -> Int[Tensor, " posi
 
 
 def select_positions(tensor: Tensor, axis: int, positions: Positions) -> Tensor:
-    """The given positions of one axis: a view where they are a range, a copy where they are numbers."""
+    """Return some positions of one axis of a tensor: a view if they are a range, else a copy."""
     if isinstance(positions, range):
         index = (slice(None),) * (axis % tensor.ndim) + (slice(positions.start, positions.stop, positions.step),)
         return tensor[index]
@@ -150,17 +150,17 @@ def select_positions(tensor: Tensor, axis: int, positions: Positions) -> Tensor:
 
 
 def varies_by_query(tensor: Tensor) -> bool:
-    """Whether a tensor that broadcasts over the grid has a row for each query."""
+    """Return whether a tensor that broadcasts over the grid has a row for each query."""
     return tensor.ndim >= 2 and tensor.shape[-2] != 1
 
 
 def contiguous_rows(tensor: Tensor) -> Tensor:
-    """The same, the numbers of its last axis one beside the other in memory, as kernels take them."""
+    """Return a tensor with the numbers of its last axis side by side in memory, as kernels read it."""
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
 def spans(length: int, size: int) -> Iterator[range]:
-    """Consecutive ranges of at most `size` positions that together cover `length` of them.
+    """Return consecutive ranges of at most `size` positions, which together cover `length` positions.
 
     >>> list(spans(5, 2))
     [range(0, 2), range(2, 4), range(4, 5)]
@@ -169,7 +169,7 @@ def spans(length: int, size: int) -> Iterator[range]:
 
 
 def divisors(number: int) -> list[int]:
-    """The whole numbers that divide a number.
+    """Return the integers that divide a number.
 
     >>> divisors(12)
     [1, 2, 3, 4, 6, 12]

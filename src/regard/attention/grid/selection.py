@@ -1,4 +1,4 @@
-"""Which part of a pattern an index names: what you would write to index a tensor, turned into a tile of the grid."""
+"""The part of a pattern that an index names: an index as a tensor takes it, turned into a tile of the grid."""
 
 import operator
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ AXES = ("batch", "head", "query", "key")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:
-    """A tile of the grid, and the axes of it that were named by an int and so fall away."""
+    """A tile of the grid, and the axes that an int indexes, which the result does not have."""
 
     tile: Tile
     dropped: tuple[int, ...]
 
     @classmethod
     def of(cls, index: Index, grid: Grid) -> "Selection":
-        """The part of the grid that an index names.
+        """Return the part of the grid that an index names.
 
         Raises:
             IndexError: a position outside the grid, or too many of them.
@@ -42,12 +42,12 @@ class Selection:
         return cls(Tile(grid, *positions), dropped)
 
     def squeezed(self, part: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """A tensor over the tile without the axes that were named by an int."""
+        """Return a tensor over the tile without the axes that an int indexes."""
         return part.squeeze(self.dropped) if self.dropped else part
 
 
 def complete(entries: tuple[Any, ...]) -> list[Any]:
-    """Four entries, one for each axis: `...` and missing ones stand for whole axes."""
+    """Return an index of four entries, one for each axis; `...` and missing entries become whole axes."""
     gaps = [position for position, entry in enumerate(entries) if entry is Ellipsis]
     given = len(entries) - len(gaps)
     if given > 4 or len(gaps) > 1:
@@ -57,7 +57,7 @@ def complete(entries: tuple[Any, ...]) -> list[Any]:
 
 
 def as_int(entry: Any) -> Any:
-    """An entry that stands for one whole number (a tensor without axes, a number of numpy's) as an int."""
+    """Return an entry as an int if it is an integer tensor without axes or an integer of numpy, else as it is."""
     single = getattr(entry, "ndim", None) == 0 and not isinstance(entry, bool)
     if single and "bool" not in str(entry.dtype) and "float" not in str(entry.dtype):
         return operator.index(entry)
@@ -65,7 +65,7 @@ def as_int(entry: Any) -> Any:
 
 
 def place(entry: Any, axis: str, size: int) -> Positions:
-    """The positions along one axis that one entry of an index names, from 0."""
+    """Return the positions along one axis that an entry of an index names, counted from 0."""
     entries = torch.as_tensor(entry, device="cpu") if isinstance(entry, list | Tensor) else None
     if isinstance(entry, bool) or (entries is not None and entries.dtype == torch.bool):
         raise TypeError(
@@ -85,7 +85,7 @@ def place(entry: Any, axis: str, size: int) -> Positions:
 
 
 def inside(position: int, axis: str, size: int) -> int:
-    """The position counted from 0, where negative ones count from the end."""
+    """Return a position counted from 0; negative positions count from the end."""
     if not -size <= position < size:
         raise IndexError(f"{axis} {position} is not one of {size}; they are counted from 0 to {size - 1}.")
     return position % size

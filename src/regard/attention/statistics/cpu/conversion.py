@@ -9,7 +9,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.call import Call
-from regard.attention.grid.grid import contiguous_rows
 from regard.attention.statistics.cpu.plan import HeadBlock
 
 CONVERTED_AT_ONCE = 2**24
@@ -38,9 +37,9 @@ class Part:
 
 def float32_parts(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> Iterator[Part]:
     """Yield the blocks with queries, keys and values in float32: all blocks at once, unless they are converted."""
-    query, key = call.query, call.key
-    if call.softmax.projection is not None:
-        query, key = call.softmax.vectors(query.float(), key.float())
+    query, key, formula = call.query, call.key, call.softmax
+    if formula.projection is not None:
+        query, key = formula.vectors(query.float(), key.float())
     value = call.value if contexts else None
     if query.dtype == torch.float32 and (value is None or value.dtype == torch.float32):
         yield Part(
@@ -74,4 +73,5 @@ def batch_item(vectors: Float[Tensor, "_batch heads tokens d"], number: int) -> 
 
 def in_float32(vectors: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """Return vectors in float32, the numbers of each vector side by side in memory."""
-    return contiguous_rows(vectors.float())
+    vectors = vectors.float()
+    return vectors if vectors.stride(-1) == 1 else vectors.contiguous()

@@ -24,6 +24,9 @@ from regard.attention.statistics.cpu.results import Results
 from regard.attention.statistics.cpu.run import Run
 from regard.kernels import attention as kernel
 
+LARGEST = torch.finfo(torch.float32).max
+"""The largest number of float32."""
+
 
 def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
     """Return why the kernel cannot compute the statistics (and the contexts) of a call, or None if it can."""
@@ -45,9 +48,9 @@ def sums_fit_float32(call: Call) -> bool:
     value = call.value
     if value.numel() == 0 or value.dtype == torch.float16:
         return True
-    least, most = (float(limit) for limit in value.detach().aminmax())
+    least, most = value.detach().aminmax()
     # NaN compares as False, so values with NaN are taken to fit.
-    return not max(-least, most) * call.grid.keys > torch.finfo(torch.float32).max
+    return not max(-float(least), float(most)) * call.grid.keys > LARGEST
 
 
 def read(

@@ -5,7 +5,7 @@ them) needs no matrix: a block spans the ranges of its queries, and each row is 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 
@@ -156,8 +156,11 @@ def holds_numbers_alone(mask: Mask) -> bool:
     """Return whether a mask is one of regard's own and holds only numbers, so that it can be the key of a cache."""
     if not type(mask).__module__.startswith("regard."):
         return False
-    values = [getattr(mask, field.name) for field in fields(mask)]  # type: ignore[arg-type]  # ours are dataclasses
-    return all(holds_numbers_alone(v) if isinstance(v, Mask) else isinstance(v, NUMBER) for v in values)
+    for name in mask.__dataclass_fields__:  # type: ignore[attr-defined]  # ours are dataclasses
+        value = getattr(mask, name)
+        if not (holds_numbers_alone(value) if isinstance(value, Mask) else isinstance(value, NUMBER)):
+            return False
+    return True
 
 
 def blocks_of(grid: Grid, mask: Mask | None, limits: KeyLimits | None) -> Iterator[HeadBlock]:

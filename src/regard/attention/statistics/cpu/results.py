@@ -121,16 +121,6 @@ class Results:
             cells=MapCells.of(grid.queries, grid.keys, rows, columns),
         )
 
-    @property
-    def map_rows(self) -> int:
-        """The number of rows of the pooled map; 0 for no map."""
-        return self.ask.pooled[0] if self.ask.pooled else 0
-
-    @property
-    def map_columns(self) -> int:
-        """The number of columns of the pooled map; 0 for no map."""
-        return self.ask.pooled[1] if self.ask.pooled else 0
-
     def summary(self) -> Summary:
         """Return the statistics."""
         pooled = None if self.pooled is None else self.pooled.value()

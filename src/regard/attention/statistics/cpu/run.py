@@ -80,14 +80,15 @@ class Run:
 
     def compute_part(self, part: Part, report: ProgressCallback) -> None:
         """Compute the blocks of a part: write their rows of the results, and add to the columns."""
-        arguments, plan, n_columns = self.arguments, self.plan, self.results.map_columns
+        arguments, plan = self.arguments, self.plan
+        map_rows, map_columns = self.results.ask.pooled or (0, 0)
         arguments.query = Vectors.of(part.query, part.batch, part.head)
         arguments.key = Vectors.of(part.key, part.batch, part.key_head)
         arguments.d_key = d_key = part.key.shape[-1]
         sums = list(self.weighted_sums(part))
         arguments.weighted_sums, arguments.n_weighted_sums = (kernel.WeightedSum * 2)(*sums), len(sums)
         panel = PANEL * max(d_key, plan.width if sums else 0)
-        size = plan.n_scratch + min(plan.rows, self.results.map_rows) * n_columns + panel + PANEL
+        size = plan.n_scratch + min(plan.rows, map_rows) * map_columns + panel + PANEL
         scratch = scratch_memory(self.threads * size)
         arguments.scratch, arguments.scratch_size = scratch.data_ptr(), size
         for bounds in self.bounds_of(part):
@@ -151,8 +152,8 @@ class Run:
 def statistics_of(results: Results, lock: Int[Tensor, " 1"]) -> kernel.Statistics:
     """Return the C struct that says which statistics to compute, and where to write them."""
     grid, top = results.grid, results.top
-    sums = {name: total for name in ("received", "pooled") if (total := getattr(results, name)) is not None}
-    return kernel.Statistics(
+    map_rows, map_columns = results.ask.pooled or (0, 0)
+    statistics = kernel.Statistics(
         queries=grid.queries,
         keys_of_head=grid.keys,
         offset=grid.offset,
@@ -160,18 +161,19 @@ def statistics_of(results: Results, lock: Int[Tensor, " 1"]) -> kernel.Statistic
         top=results.ask.top or 0,
         top_weights=None if top is None else top.weights.data_ptr(),
         top_keys=None if top is None else top.keys.data_ptr(),
-        map_rows=results.map_rows,
-        map_columns=results.map_columns,
+        map_rows=map_rows,
+        map_columns=map_columns,
         largest=results.ask.reduce == "max",
         map_row_of_query=results.cells.row_of_query.data_ptr(),
         first_key_of_column=results.cells.first_key_of_column.data_ptr(),
         lock=lock.data_ptr(),
-        **{name: row.data_ptr() for name, row in results.rows.items()},
-        **{
-            name: kernel.CompensatedSum(total.rounded.data_ptr(), total.error.data_ptr())
-            for name, total in sums.items()
-        },
     )
+    for name, row in results.rows.items():
+        setattr(statistics, name, row.data_ptr())
+    for name, total in (("received", results.received), ("pooled", results.pooled)):
+        if total is not None:
+            setattr(statistics, name, kernel.CompensatedSum(total.rounded.data_ptr(), total.error.data_ptr()))
+    return statistics
 
 
 SCRATCH = local()
