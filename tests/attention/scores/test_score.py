@@ -1,4 +1,4 @@
-"""What holds for every score beside the laws of all kinds: fused as tiled, gradients, how they introduce themselves."""
+"""What holds for every score besides the laws of all kinds: fused equals tiled, gradients, reprs, refusals."""
 
 import pytest
 import torch
@@ -39,7 +39,7 @@ BY_CONTENT = [name for name in BUILD if name != "Location"]
 
 
 def built(name, dtype=torch.float32):
-    """A score with its parameters drawn from a seed, large enough that its weights are far from uniform."""
+    """Return a score with parameters from a seed, so large that the weights are far from uniform."""
     torch.manual_seed(2)
     score = BUILD[name]()
     if isinstance(score, nn.Module):
@@ -52,21 +52,24 @@ def built(name, dtype=torch.float32):
 
 
 def width(name):
-    """The width of the queries, keys being 11 wide."""
+    """Return the width of the queries; keys have width 11."""
     return 5 if name in ("General", "Additive", "Concat", "Location") else 11
 
 
 def inputs(normal, name, queries=17, keys=23, dtype=torch.float32):
-    """Two items, six heads of queries over three of keys."""
+    """Return query, key and value of two items, with six query heads and three key heads."""
     query = normal(2, 6, queries, width(name), dtype=dtype)
     return query, normal(2, 3, keys, 11, dtype=dtype), normal(2, 3, keys, 13, dtype=dtype)
 
 
-@pytest.mark.parametrize("keys", [7, 23])
-@pytest.mark.parametrize("temperature", [1.0, 0.4])
 @pytest.mark.parametrize(
-    "mask",
-    [None, Causal(), Window(3, 2), Padding(torch.tensor([0, 5])), Causal(-4) & Padding(torch.tensor([5, 7]))],
+    ("mask", "temperature", "keys"),
+    [
+        (None, 1.0, 7),
+        (Causal(), 0.4, 23),
+        (Window(3, 2), 1.0, 23),
+        (Causal(-4) & Padding(torch.tensor([5, 7])), 0.4, 7),
+    ],
     ids=repr,
 )
 @pytest.mark.parametrize("name", BUILD)

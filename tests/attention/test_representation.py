@@ -1,4 +1,4 @@
-"""How parts introduce themselves: their kind, and only what is not its default."""
+"""The reprs of parts: their class, and only what differs from its default."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from regard.attention.representation import describe
 
 @dataclass
 class Part:
-    """Something with defaults."""
+    """A part with defaults."""
 
     needed: int
     number: float = 0.5

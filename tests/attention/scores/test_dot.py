@@ -1,4 +1,4 @@
-"""Scores: the formula by hand, tile by tile, and what is refused."""
+"""Scaled dot products: the formula by hand, tile by tile, and every refusal."""
 
 import math
 
