@@ -108,14 +108,14 @@ class Kind:
     by_order: bool = False
     """The order of the keys matters; a key that is left out still changes nothing for the others."""
     by_position: bool = False
-    """It matters at which position a key stands, so that a key left out in the middle changes the others."""
+    """The position of a key matters, so that a key left out in the middle changes the others."""
     from_start: bool = True
     """Positions count from the first key, so that keys left out at the end change nothing for the others."""
     sum: Sum = "1"
     smooth: bool = True
     """Weights have a gradient, and scores that differ by rounding give weights that do."""
     parametric: bool = False
-    """It has parameters to train, to move and to save."""
+    """The kind has parameters to train, to move to a device and to save."""
 
     @property
     def orderless(self) -> bool:
@@ -241,7 +241,7 @@ def lengths(grid: Grid) -> Tensor:
 
 
 def centres(grid: Grid) -> Tensor:
-    """Where each item's, head's and query's local attention is."""
+    """Return a centre of local attention for each item, head and query."""
     return normal(grid.batch, grid.heads, grid.queries, of="centre").abs() * grid.keys / 2
 
 
@@ -304,7 +304,7 @@ MASKS: Mapping[str, Kind] = {
     "Either": Kind(build=lambda grid: Window(1, 0) | Global([0])),
     "Opposite": Kind(build=lambda grid: ~Window(1, 1) & Keep(keep_tensor(grid))),
 }
-"""Where keys stand matters to a mask too; a law that moves keys takes the mask as the matrix that it is."""
+"""The position of a key matters to a mask too; a law that moves keys takes the mask as a matrix of booleans."""
 
 NORMALISERS: Mapping[str, Kind] = {
     "Softmax": Kind(build=lambda grid: Softmax()),
@@ -431,7 +431,7 @@ class Case:
 
     @property
     def kinds(self) -> list[Kind]:
-        """What is said of each stage."""
+        """Return the registry's entry of each stage."""
         return [STAGES[stage][name] for stage, name in self.names.items()]
 
     @property
@@ -460,7 +460,7 @@ class Case:
         return [p for part in (self.score, self.normalise) for m in modules_in(part) for p in m.parameters()]
 
     def full(self) -> "Case":
-        """The same with every item of the batch written out, and every key head for itself."""
+        """Return the case with no shared batch item and no shared key head: each is copied."""
         group = self.grid.heads // self.key.shape[1]
         query, key, value = (x.expand(self.grid.batch, -1, -1, -1) for x in (self.query, self.key, self.value))
         return replace(self, query=query, key=key.repeat_interleave(group, 1), value=value.repeat_interleave(group, 1))
@@ -538,7 +538,7 @@ def registered_names() -> set[str]:
 
 
 def missing_entries() -> list[str]:
-    """Where each class of `regard.attention` is that the registry or the public names lack, and what to add."""
+    """Return a message for each class that the registry or the public names lack: file, line and what to add."""
     root, registered, public = Path(regard.__file__).parents[2], registered_names(), public_names()
     messages: list[str] = []
     classes: set[str] = set()

@@ -42,7 +42,7 @@ def case_of(names, dtype=torch.float32, sizes=(3, 7), heads=(6, 3), batch=(2, 2,
 
 
 def wide(case: Case) -> Case:
-    """The same numbers in float64."""
+    """Return the case with its numbers in float64."""
     return replace(case, query=case.query.double(), key=case.key.double(), value=case.value.double())
 
 

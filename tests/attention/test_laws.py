@@ -1,4 +1,4 @@
-"""What holds for attention of every kind: products of scores, masks, normalisers, positions and head layouts.
+"""Laws of attention of every kind, tried on products of scores, masks, normalisers, positions and head layouts.
 
 Each law is tried on products in which every kind of the registry comes at least once, of sizes and numbers that belong
 to the product, half of them with a backward pass in sight, which may take other backends.

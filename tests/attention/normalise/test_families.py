@@ -1,4 +1,4 @@
-"""What some normalisers share and others do not, and the limits where they meet (laws of all kinds: test_laws.py)."""
+"""Laws of some normalisers only, and the limits at which normalisers are equal (laws of all kinds: test_laws.py)."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What holds for every score besides the laws of all kinds: fused equals tiled, gradients, reprs, refusals."""
+"""Every score, besides the laws of all kinds: fused equals tiled, gradients, reprs, refusals."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What holds for every bias of the registry: its equation number by number, exactness, no matrix is built."""
+"""Every bias of the registry: its equation number by number, exactness, and no matrix of biases is built."""
 
 from itertools import cycle
 
