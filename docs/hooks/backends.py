@@ -27,7 +27,7 @@ class Can:
 def what_can(pattern: Pattern) -> Can:
     """What the backends can do of the call that a pattern comes from."""
     with torch.no_grad():
-        reasons = {name: BACKENDS[name].why_not(pattern, 0.0) for name in get_args(Name)}
+        reasons = {name: BACKENDS[name].unsupported_reason(pattern.call, 0.0) for name in get_args(Name)}
         chosen = explained(pattern)
     return Can(reasons, chosen, explained(pattern))
 
