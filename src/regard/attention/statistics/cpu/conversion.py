@@ -28,7 +28,7 @@ class Part:
 
     numbers: slice
     query: Float[Tensor, "_batch heads queries width"]
-    key: Float[Tensor, "_batch key_heads keys width"]
+    key: Float[Tensor, "_batch key_heads keys d_key"]
     value: Float[Tensor, "_batch key_heads keys d_value"] | None
     batch: int = 0
     head: int = 0
