@@ -238,6 +238,7 @@ def test_the_trace_of_a_translation(translator, capsys):
     assert trace.target[0].special
     assert trace.source[-1].special
     assert_close(trace.cross[1].dense()[0].mean(dim=0), one.alignment.piece_weights)
+    assert not trace.decoder[0].dense().triu(1).any()  # no token attends to a later one
     assert trace.check().max_error < 1e-5
     trace.show(head="cross L1H0")
     assert "cross" in capsys.readouterr().out
