@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_documents import ROOT, blocks, plays, prints
+from test_documents import ROOT, blocks, check_commands, check_sessions
 from torch.testing import assert_close
 
 from regard import Causal, Sigmoid, attend, use_backend
@@ -61,7 +61,7 @@ def test_the_page_of_a_kind_has_every_section(path):
 @pytest.mark.parametrize("path", [path for path in PAGES if blocks(path, "pycon")])
 def test_the_python_of_a_page_prints_what_it_shows(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # for what it writes
-    plays(path)
+    check_sessions(path)
 
 
 SHOWN = [block for block in blocks("docs/command-line.md", "console") if block not in blocks("README.md", "console")]
@@ -70,7 +70,7 @@ SHOWN = [block for block in blocks("docs/command-line.md", "console") if block n
 
 @pytest.mark.parametrize("block", SHOWN, ids=lambda block: block.split("\n")[0])
 def test_commands_print_what_the_page_shows(block, tmp_path):
-    prints(block, tmp_path)
+    check_commands(block, tmp_path)
 
 
 def test_every_block_is_of_a_kind_that_is_run_or_only_read():

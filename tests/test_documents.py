@@ -35,7 +35,7 @@ def run(command: str, folder: Path) -> str:
     return done.stdout
 
 
-def plays(document: str) -> None:
+def check_sessions(document: str) -> None:
     """Run the Python sessions of a document in order, and compare what they print."""
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     scope: dict[str, object] = {}
@@ -48,7 +48,7 @@ def plays(document: str) -> None:
     assert runner.summarize(verbose=False).failed == 0
 
 
-def prints(block: str, folder: Path) -> None:
+def check_commands(block: str, folder: Path) -> None:
     """Run the commands of a console block, and compare what they print; … stands for lines left out."""
     for part in block.split("$ ")[1:]:
         command, _, expected = part.partition("\n")
@@ -73,7 +73,7 @@ def test_every_block_is_of_a_kind_that_is_run():
 
 
 def test_python_sessions_of_the_readme_print_what_they_show():
-    plays("README.md")
+    check_sessions("README.md")
 
 
 def test_python_blocks_run_one_after_the_other():
@@ -85,7 +85,7 @@ def test_python_blocks_run_one_after_the_other():
 
 @pytest.mark.parametrize("block", blocks("README.md", "console"))
 def test_commands_of_the_readme_print_what_they_show(block, tmp_path):
-    prints(block, tmp_path)
+    check_commands(block, tmp_path)
 
 
 def test_make_knows_the_commands_that_the_documents_name():

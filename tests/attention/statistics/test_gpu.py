@@ -153,7 +153,7 @@ def truth(call):
     return context_of(exact, exact.value), gather_statistics(blocks_of(exact), exact.grid, exact.empty(), ask)
 
 
-def seen_by(call):
+def by_kernels(call):
     """Return context and statistics by the kernels."""
     vectors, how, ask = split(call)
     pattern = attend(*vectors, **how).pattern
@@ -163,7 +163,7 @@ def seen_by(call):
 
 def errors(call, expected):
     """Return the largest error and the largest value of each statistic."""
-    (context, found), (exact_context, exact) = seen_by(call), expected
+    (context, found), (exact_context, exact) = by_kernels(call), expected
     pairs = {name: (getattr(found, name), getattr(exact, name)) for name in (*STATISTICS, "groups")}
     pairs |= {"context": (context, exact_context)}
     if found.top is not None:
@@ -202,19 +202,19 @@ def interpreted():
     found = {name: errors(how, truth(how)) for name, how in CALLS.items()}
     found["wrong"] = {name: errors(CALLS[name] | {"mask": mask}, truth(CALLS[name])) for name, mask in WRONG.items()}
     found["laws"] = laws()
-    found["nan"] = nans()
-    found["forward"] = forwards()
-    found["told"] = told()
-    found["chosen"] = chosen()
+    found["nan"] = nan_places()
+    found["forward"] = log_sums()
+    found["progress"] = progress_calls()
+    found["chosen"] = chosen_engines()
     return found
 
 
 def laws():
     """Return column sums, map and entropies of a call, and whether they repeat bit by bit and with other tiles."""
-    _, found = seen_by(CALLS["causal behind"] | {"ask": everything("sum", top=None)})
-    again = seen_by(CALLS["causal behind"] | {"ask": everything("sum", top=None)})[1]
+    _, found = by_kernels(CALLS["causal behind"] | {"ask": everything("sum", top=None)})
+    again = by_kernels(CALLS["causal behind"] | {"ask": everything("sum", top=None)})[1]
     call.tile_sizes = lambda width, half: (32, 16)
-    other = seen_by(CALLS["causal behind"] | {"ask": everything("sum", top=None)})[1]
+    other = by_kernels(CALLS["causal behind"] | {"ask": everything("sum", top=None)})[1]
     call.tile_sizes = lambda width, half: (16, 16)
     return {
         "received": found.received.double().sum(dim=-1).flatten().tolist(),
@@ -225,7 +225,7 @@ def laws():
     }
 
 
-def nans():
+def nan_places():
     """Return which statistics are NaN if a key is NaN, and if a key that the mask bars is NaN."""
     query, key, value = (part.clone() for part in inputs(items=2))
     key[1, 0, 30] = math.nan
@@ -244,7 +244,7 @@ def nans():
     return rows | columns | {"barred": any(bool(part.isnan().any()) for part in numbers)}
 
 
-def forwards():
+def log_sums():
     """Return whether the kernels use PyTorch's log-sum-exp where it is right, and only there."""
     square, plain = (attend(*split(CALLS[name])[0], mask=Causal()).pattern for name in ("the same, causal", "full"))
     kind = torch.device("cpu"), torch.float32, 1, 8, True
@@ -291,7 +291,7 @@ def forwards():
     }
 
 
-def told():
+def progress_calls():
     """Return the calls of the progress callback in a pass of several steps."""
     done = []
     engine.WEIGHTS_AT_ONCE = Q * K
@@ -299,7 +299,7 @@ def told():
     return done
 
 
-def chosen():
+def chosen_engines():
     """Return which engine a pattern and attend use if the CPU kernel is not available."""
     from regard.kernels import attention as kernel
 
@@ -389,7 +389,7 @@ def test_the_log_sum_of_another_kernel_is_taken_once_it_is_known_to_be_right(fou
 
 
 def test_progress_is_told(found):
-    assert found["told"] == [[n * Q * K, 2 * H * Q * K] for n in range(1, 2 * H + 1)]
+    assert found["progress"] == [[n * Q * K, 2 * H * Q * K] for n in range(1, 2 * H + 1)]
 
 
 def test_pattern_and_attend_take_it_where_the_cpu_cannot(found):
@@ -433,7 +433,7 @@ def compiled_for_hopper():
         },
     }
     for how in calls.values():
-        seen_by(how)
+        by_kernels(how)
     return [[kernel.metadata.name, kernel.metadata.shared, len(kernel.asm["cubin"])] for kernel in kernels]
 
 
