@@ -28,7 +28,8 @@ from regard import Alibi, Ask, Causal, Documents, Global, Padding, RelativeBias,
 from regard.attention.ask import Summary
 from regard.attention.statistics.gpu import engine
 from regard.attention.statistics.gpu.forward import KERNELS, trusted
-from regard.attention.statistics.torch.gather import gathered
+from regard.attention.statistics.torch.gather import gather_statistics
+from regard.attention.weights import blocks_of
 
 LENGTHS = 2048, 8192, 32768, 131072
 WIDTHS = 64, 128
@@ -112,13 +113,13 @@ def check_kernels() -> Iterator[tuple[str, str]]:
     ):
         query, key, value = random_inputs(1000, 1201, 8, 2, width, dtype)
         pattern = attend(query, key, value, **call).pattern
-        reason = engine.why_not(pattern)
+        reason = engine.unsupported_reason(pattern.call)
         if reason is not None:
             sys.exit(f"{name}: the GPU's kernels do not take this call: {reason}.")
-        context, found = engine.read(pattern, ask, contexts=True)
-        again = engine.read(pattern, ask, contexts=True)[1]
+        context, found = engine.read(pattern.call, ask, contexts=True)
+        again = engine.read(pattern.call, ask, contexts=True)[1]
         exact = attend(query.double(), key.double(), value.double(), **call).pattern
-        truth = gathered(exact.blocks(), exact.grid, exact._like(), ask)
+        truth = gather_statistics(blocks_of(exact.call), exact.call.grid, exact.call.empty(), ask)
         far = {part: difference(getattr(found, part), getattr(truth, part)) for part in STATISTICS}
         worst = max(far, key=lambda part: far[part])
         in_context = difference(context, exact.apply(exact.value))

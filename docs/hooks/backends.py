@@ -1,4 +1,4 @@
-"""Which backend can compute which kind: asked of the code, with the call that each page shows."""
+"""The table of backends: which backend supports which kind of attention, computed from the call on each page."""
 
 from dataclasses import dataclass
 from typing import get_args
@@ -11,12 +11,12 @@ from regard.attention.backends.choose import BACKENDS, Name
 
 @dataclass(frozen=True, slots=True)
 class Can:
-    """What the backends can do of one call.
+    """Which backends support a call.
 
     Attributes:
-        reasons: of each backend, why it cannot; None where it can.
-        chosen: what `explain_backend` says.
-        training: the same where gradients flow to query, key, value and parameters.
+        reasons: why each backend does not support the call; None = it does.
+        chosen: the text of `explain_backend`.
+        training: the text of `explain_backend` if query, key, value and parameters need gradients.
     """
 
     reasons: dict[str, str | None]
@@ -25,7 +25,7 @@ class Can:
 
 
 def what_can(pattern: Pattern) -> Can:
-    """What the backends can do of the call that a pattern comes from."""
+    """Return which backends support the call of a pattern."""
     with torch.no_grad():
         reasons = {name: BACKENDS[name].unsupported_reason(pattern.call, 0.0) for name in get_args(Name)}
         chosen = explained(pattern)
@@ -33,13 +33,17 @@ def what_can(pattern: Pattern) -> Can:
 
 
 def explained(pattern: Pattern) -> str:
-    """What `explain_backend` says of the call that a pattern comes from."""
+    """Return the text of `explain_backend` for the call of a pattern."""
     parts = {"score": pattern.score, "mask": pattern.mask, "normalise": pattern.normalise}
     return explain_backend(pattern.query, pattern.key, pattern.value, **parts)
 
 
 def table(kinds: dict[str, dict[str, Pattern]]) -> str:
-    """Kinds × backends: the groups of kinds, each with its pages' links and patterns."""
+    """Return a table of kinds and backends.
+
+    Args:
+        kinds: by the name of a group, the patterns of its kinds by the link to their page.
+    """
     names = get_args(Name)
     lines = [f"| kind | {' | '.join(names)} | `attend` takes |", f"|---|{':-:|' * len(names)}---|"]
     for group, patterns in kinds.items():
@@ -52,7 +56,7 @@ def table(kinds: dict[str, dict[str, Pattern]]) -> str:
 
 
 def shortly(can: Can) -> str:
-    """The backend that attend takes, and why no faster one."""
+    """Return the backend that attend chooses, and why it chooses no faster one."""
     name, why = can.chosen.split(": ", 1)
     why = "" if name == "fused" else f": {why}"
     trained = can.training.split(": ", 1)[0]
@@ -60,7 +64,7 @@ def shortly(can: Can) -> str:
 
 
 def sentence(pattern: Pattern) -> str:
-    """What computes the call of a page, in words."""
+    """Return a sentence that names the backend of a page's call."""
     can = what_can(pattern)
     name, why = can.chosen.split(": ", 1)
     trained, reason = can.training.split(": ", 1)

@@ -268,7 +268,7 @@ def test_the_number_of_threads_does_not_show(names):  # that of the compiled pas
 def test_every_backend_that_does_the_call_gives_the_same(case, number):
     here = case.attend()
     for name in ("fused", "math", "tiled", "reference"):
-        if BACKENDS[name].why_not(here.pattern, 0.0) is None:
+        if BACKENDS[name].unsupported_reason(here.pattern.call, 0.0) is None:
             with use_backend(name):
                 there = case.attend()
             assert there.backend == name
