@@ -44,7 +44,9 @@ def test_every_shape_translates_the_same(contents_of, tmp_path, name, shape):
 def test_every_preset_has_an_architecture(preset):
     from regard.transformer.config import TransformerConfig
 
-    assert list(export.why_not(TransformerConfig.preset(preset, n_source_tokens=7, n_target_tokens=7))) == []
+    assert (
+        list(export.unsupported_reasons(TransformerConfig.preset(preset, n_source_tokens=7, n_target_tokens=7))) == []
+    )
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])

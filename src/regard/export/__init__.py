@@ -1,12 +1,11 @@
-"""A translator for other programs, checked by translating the same lines before it is handed over.
+"""Export a translator to other programs, and check that the export translates the same lines the same way.
 
     huggingface.py    transformers' own architectures
     ctranslate2.py    CTranslate2's Transformer
     onnx.py           ONNX graphs
-    parity.py         whether the exported one translates the same
+    parity.py         the check that the export translates as the translator does
 
-An export is written beside its place and given its name once it is whole and checked, so that nothing else is ever
-there.
+An export is written to a temporary folder beside its destination, and moved there once it is complete and checked.
 """
 
 import tempfile
@@ -24,12 +23,12 @@ from regard.translation.translator_folder import TranslatorContents, read_transl
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Format:
-    """What a translator can be exported to.
+    """A format of exports.
 
     Attributes:
-        name: what people call it.
-        module: where it is written and read; imported when it is used.
-        usage: how to go on from there.
+        name: its name in messages.
+        module: the module that writes and reads it, imported when it is used.
+        usage: Python that loads an export; {out!r} is its folder.
     """
 
     name: str
@@ -38,12 +37,12 @@ class Format:
 
     @property
     def write(self) -> Callable[[TranslatorContents, Path], None]:
-        """Fills an empty folder."""
+        """Return the function that writes an export into an empty folder."""
         return import_module(self.module).write
 
     @property
     def open(self) -> Callable[[Path], Any]:
-        """Reads the exported translator again, to be checked."""
+        """Return the class that loads an export, for the check."""
         return import_module(self.module).Opened
 
 
@@ -69,15 +68,15 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 
 def export(folder: Path, to: str, out: Path, lines: Sequence[str] | None = None) -> Parity:
-    """Write a translator for another program into a new folder, once it is known to translate the same.
+    """Export a translator to a new folder, if the export translates as the translator does.
 
     Args:
         to: one of `FORMATS`.
-        lines: what to check by; None = lines made up from the vocabulary.
+        lines: lines for the check; None = lines made up from the vocabulary.
 
     Raises:
-        InputError: a format that there is not or that cannot express the model, a folder that exists or cannot be
-            made, or an export that translates differently; nothing is left then.
+        InputError: an unknown format or one that cannot express the model, a folder that exists or cannot be made, or
+            an export that translates differently; then no file is left.
     """
     chosen = format_named(to)
     if out.exists():
@@ -103,10 +102,10 @@ def export(folder: Path, to: str, out: Path, lines: Sequence[str] | None = None)
 
 
 def format_named(to: str) -> Format:
-    """One of the formats.
+    """Return the format of a name.
 
     Raises:
-        InputError: there is none of that name.
+        InputError: no format has this name.
     """
     if to not in FORMATS:
         close = nearest(to, list(FORMATS), n=1)[0]
@@ -115,7 +114,7 @@ def format_named(to: str) -> Format:
 
 
 def refuse_difference(parity: Parity, chosen: Format) -> None:
-    """Refuse an export that is another translator."""
+    """Raise InputError if an export does not translate as the translator does."""
     if not parity.holds:
         raise InputError(
             f"the {chosen.name} export does not translate as the translator does, so it was not kept: {parity}, and "

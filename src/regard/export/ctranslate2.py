@@ -3,7 +3,7 @@
     config.json model.bin *_vocabulary.json     the model, in float32; CTranslate2 makes int8 of it when asked to
     source.spm target.spm                       the vocabularies, to cut a text into pieces and to join them again
 
-Nothing pretends to be a model of Marian's: positions, norms and activations are told as they are.
+Nothing pretends to be a model of Marian's: positions, norms and activations are written as they are.
 """
 
 from collections.abc import Iterable
@@ -51,10 +51,10 @@ def write(contents: TranslatorContents, folder: Path) -> None:
 
 
 def suitable(model: object) -> Transformer:
-    """A model that CTranslate2 can express.
+    """Return the model.
 
     Raises:
-        InputError: this one is none.
+        InputError: CTranslate2 cannot express it.
     """
     if not isinstance(model, Transformer):
         raise InputError(
@@ -70,7 +70,7 @@ def suitable(model: object) -> Transformer:
 
 
 def build(specs: Any, model: Transformer) -> Any:
-    """CTranslate2's description of a Transformer, with its parameters."""
+    """Return CTranslate2's description of a Transformer, with its parameters."""
     config = model.config
     shape = {
         "num_heads": config.n_heads,
@@ -94,7 +94,7 @@ def build(specs: Any, model: Transformer) -> Any:
 
 
 def set_embedding(side: Any, spec: Any, module: Any, config: TransformerConfig) -> None:
-    """The tokens' vectors, scaled by √d_model, and those of their positions."""
+    """Copy the embedding, which is scaled by √d_model, and the vectors of positions."""
     spec.weight = array(module.embedding.by_token.weight)
     side.scale_embeddings = True
     if config.positions == "rotary":
@@ -106,7 +106,7 @@ def set_embedding(side: Any, spec: Any, module: Any, config: TransformerConfig) 
 
 
 def set_block(layer: Any, block: Any) -> None:
-    """One block; query, key and value of one text are one matrix here."""
+    """Copy a block's parameters; CTranslate2 has one matrix for query, key and value of self-attention."""
     own = block.self_attention
     set_linear(layer.self_attention.linear[0], [own.to_query, own.to_key, own.to_value])
     set_linear(layer.self_attention.linear[1], [own.to_output])
@@ -122,7 +122,7 @@ def set_block(layer: Any, block: Any) -> None:
 
 
 def set_feed_forward(spec: Any, network: Any) -> None:
-    """The feed-forward network; of a gated one the gates are what is bent."""
+    """Copy a feed-forward network; of a gated one CTranslate2 applies the activation to `linear_0`."""
     set_linear(spec.linear_1, [network.narrow])
     if not network.gated:
         set_linear(spec.linear_0, [network.widen])
@@ -133,29 +133,29 @@ def set_feed_forward(spec: Any, network: Any) -> None:
 
 
 def set_linear(spec: Any, layers: Iterable[nn.Linear]) -> None:
-    """Some linear layers of the same input as one."""
+    """Copy linear layers of the same input as one layer."""
     layers = list(layers)
     spec.weight = np.concatenate([array(layer.weight) for layer in layers])
     spec.bias = np.concatenate([array(layer.bias) for layer in layers])
 
 
 def set_norm(spec: Any, norm: nn.LayerNorm) -> None:
-    """A normalisation."""
+    """Copy the parameters of a norm."""
     spec.gamma, spec.beta = array(norm.weight), array(norm.bias)
 
 
 def array(tensor: Tensor) -> Float[np.ndarray, "*shape"]:
-    """A parameter as CTranslate2 takes it."""
+    """Return a parameter as a contiguous float32 array."""
     return tensor.detach().float().cpu().contiguous().numpy()
 
 
 def pieces(vocabulary: Vocabulary) -> list[str]:
-    """Every token of a vocabulary by its id."""
+    """Return the tokens of a vocabulary in the order of their ids."""
     return vocabulary.pieces(range(len(vocabulary)))
 
 
 class Opened:
-    """An exported translator, read again by CTranslate2 and SentencePiece as anyone would."""
+    """An exported translator, loaded with CTranslate2 and SentencePiece."""
 
     def __init__(self, folder: Path) -> None:
         threads = torch.get_num_threads()  # as many are left to torch: both count OpenMP's
@@ -168,7 +168,7 @@ class Opened:
         )
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
-        """The likeliest piece again and again, at most `limit` of them: their ids, and the text."""
+        """Return the ids of a greedy translation of at most `limit` pieces, and its text."""
         never = [[self.target.id_to_piece(token)] for token in (PAD, BOS)]
         found = self.translator.translate_batch(
             [self.source.encode(text, out_type=str)],
@@ -181,7 +181,7 @@ class Opened:
         return [self.target.piece_to_id(piece) for piece in pieces], self.target.decode_pieces(pieces)
 
     def log_probability(self, text: str, tokens: list[int]) -> float:
-        """log P of some pieces and EOS."""
+        """Return the log-probability of some pieces and EOS, in nats."""
         target = [self.target.id_to_piece(token) for token in tokens]
         scored = self.translator.score_batch([self.source.encode(text, out_type=str)], [target])
         return float(sum(scored[0].log_probs))

@@ -25,7 +25,7 @@ from regard.text.vocabulary import BOS, EOS, PAD, UNK
 from regard.tracing.loading import quiet_transformers
 from regard.transformer.config import TransformerConfig
 from regard.transformer.feed_forward import ACTIVATIONS
-from regard.transformer.marian import pairs, reordered, to_marian, turns
+from regard.transformer.marian import marian_order, pairs, reorder, to_marian
 from regard.transformer.model import Transformer
 from regard.translation.translator_folder import TranslatorContents
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from transformers import PegasusForConditionalGeneration, PreTrainedModel
 
 BEAM = 5
-"""Translations that its generate() follows at a time, as regard translate does."""
+"""Beam size of the exported model's generate(), that of regard translate."""
 
 
 def write(contents: TranslatorContents, folder: Path) -> None:
@@ -59,16 +59,16 @@ def write(contents: TranslatorContents, folder: Path) -> None:
 
 
 def suitable(model: object) -> Transformer:
-    """A model that transformers has an architecture for.
+    """Return the model.
 
     Raises:
-        InputError: this one is none.
+        InputError: transformers has no architecture for it.
     """
     if not isinstance(model, Transformer):
         raise InputError(
             f"transformers has no architecture for a {type(model).__name__} translator; export it with --to onnx."
         )
-    reasons = list(why_not(model.config))
+    reasons = list(unsupported_reasons(model.config))
     if reasons:
         raise InputError(
             f"transformers has no architecture for this translator: {'; '.join(reasons)}. "
@@ -77,8 +77,8 @@ def suitable(model: object) -> Transformer:
     return model
 
 
-def why_not(config: TransformerConfig) -> Iterator[str]:
-    """What a Transformer has that neither Marian nor Pegasus has."""
+def unsupported_reasons(config: TransformerConfig) -> Iterator[str]:
+    """Yield each setting of a Transformer that neither Marian nor Pegasus supports."""
     if config.positions == "rotary":
         yield "positions='rotary', and there they are added to the tokens"
     if config.positions == "learned" and config.norm == "post":
@@ -117,9 +117,9 @@ def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
         )
     )
     waves = config.positions == "sinusoidal"
-    order = turns(config.d_model).argsort() if waves else torch.arange(config.d_model)
+    order = marian_order(config.d_model).argsort() if waves else torch.arange(config.d_model)
     layers = [*pairs(config), *norms()]
-    parameters = {name: reordered(given[ours], axis, order) for ours, name, axis in layers}
+    parameters = {name: reorder(given[ours], axis, order) for ours, name, axis in layers}
     parameters["final_logits_bias"] = filled_up(parameters["final_logits_bias"][None], size, axis=1, value=-math.inf)
     for name in ("lm_head.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"):
         parameters[name] = filled_up(parameters[name], size, axis=0, value=0.0)
@@ -134,14 +134,14 @@ def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
 
 
 def norms() -> Iterator[tuple[str, str, int | None]]:
-    """The last normalisations, which Marian has not: our name, theirs, and which axis runs along a token's vector."""
+    """Yield the last norms, which Marian does not have, as `pairs` yields parameters."""
     for side in ("encoder", "decoder"):
         for end in ("weight", "bias"):
             yield f"{side}.norm.{end}", f"model.{side}.layer_norm.{end}", 0
 
 
 def filled_up(parameter: Float[Tensor, "*shape"], size: int, axis: int, value: float) -> Float[Tensor, "*longer"]:
-    """A parameter made longer at the end of an axis."""
+    """Return a parameter padded at the end of an axis."""
     missing = [0, 0] * (parameter.ndim - 1 - axis) + [0, size - parameter.shape[axis]]
     return F.pad(parameter, missing, value=value)
 
@@ -172,7 +172,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 class Opened:
-    """An exported translator, read again by transformers as anyone would."""
+    """An exported translator, loaded with transformers."""
 
     def __init__(self, folder: Path) -> None:
         transformers = needs("transformers", "huggingface")
@@ -181,7 +181,7 @@ class Opened:
             self.model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True).eval()
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
-        """The likeliest piece again and again, at most `limit` of them: their ids, and the text."""
+        """Return the ids of a greedy translation of at most `limit` pieces, and its text."""
         with quiet_transformers(progress=False), warnings.catch_warnings(action="ignore"):
             given = self.tokenizer(text, return_tensors="pt")
             tokens = self.model.generate(**given, num_beams=1, do_sample=False, max_length=limit + 1)[0, 1:].tolist()
@@ -190,7 +190,7 @@ class Opened:
 
     @torch.inference_mode()
     def log_probability(self, text: str, tokens: list[int]) -> float:
-        """log P of some pieces and EOS."""
+        """Return the log-probability of some pieces and EOS, in nats."""
         expected = torch.tensor([[*tokens, EOS]])
         given = self.tokenizer(text, return_tensors="pt")
         logits = self.model(**given, decoder_input_ids=torch.tensor([[BOS, *tokens]])).logits

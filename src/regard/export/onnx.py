@@ -5,10 +5,9 @@
     config.json             the ids to begin and to end with, the longest text, what the graphs take and give
     source.spm target.spm   the vocabularies, to cut a text into pieces and to join them again
 
-The state is what the decoder knows of its own tokens, under names that begin with past_. Before the first token, BOS,
-it is what the encoder gives under the same names, and empty where it gives none; each step's new state, under names
-that begin with present_, is the next one's. The axes in config.json say where "past", the number of tokens so far,
-stands.
+The state of the decoder has names that begin with past_. Before the first token, BOS, it is the encoder's output of the
+same names, or empty if the encoder has none; after each step it is the decoder's output of the names that begin with
+present_. In config.json the axis "past" is the number of target tokens so far.
 """
 
 import json
@@ -40,7 +39,7 @@ def write(contents: TranslatorContents, folder: Path) -> None:
     """Write a translator as ONNX graphs.
 
     Raises:
-        InputError: a model of a kind that has no graphs, or onnx is not installed.
+        InputError: a model that is neither a Transformer nor a Recurrent, or onnx is not installed.
     """
     needs("onnxscript", "export")
     graphs = graphs_of(contents.model)
@@ -61,7 +60,7 @@ def write(contents: TranslatorContents, folder: Path) -> None:
 
 
 def graphs_of(model: Any) -> Graphs:
-    """What is exported of a model."""
+    """Return the graphs of a model."""
     if isinstance(model, Transformer):
         return transformer_graphs(model)
     if isinstance(model, Recurrent):
@@ -80,7 +79,7 @@ def export(
     max_tokens: int,
     path: Path,
 ) -> None:
-    """Write one graph, for any length of the axes that have names; texts are no longer than the model knows."""
+    """Write one graph, in which each named axis may have any length up to the model's max_tokens, or any batch size."""
     named = {
         axis: torch.export.Dim(axis, max=None if axis == "batch" else max_tokens)
         for axes in inputs.values()
@@ -101,18 +100,18 @@ def export(
             dynamo=True,
             verbose=False,
         )
-        assert program is not None  # as it would be of the exporter before this one
+        assert program is not None  # None is returned only by the older exporter
         program.save(path)
 
 
 def cells_of_graph(x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tuple[Any, Any, Any]:
-    """Recurrent cells as nodes of the graph that is being written."""
+    """Return the nodes of recurrent cells, for the graph that is being written."""
     return onnx_cells(needs("onnxscript", "export").opset18, x, lengths, weights, lstm)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without what the exporter says to its own developers."""
+    """Silence the log lines and warnings of torch's exporter."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -125,7 +124,7 @@ def quiet() -> Iterator[None]:
 
 
 class Opened:
-    """An exported translator, run by ONNX Runtime and SentencePiece as anyone would."""
+    """An exported translator, loaded with ONNX Runtime and SentencePiece."""
 
     def __init__(self, folder: Path) -> None:
         runtime, sentencepiece = needs("onnxruntime", "export"), needs("sentencepiece", "translation")
@@ -139,7 +138,7 @@ class Opened:
         )
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
-        """The likeliest piece again and again, at most `limit` of them: their ids, and the text."""
+        """Return the ids of a greedy translation of at most `limit` pieces, and its text."""
         tokens: list[int] = []
         steps = self.steps(text)
         logits = next(steps)
@@ -152,14 +151,14 @@ class Opened:
         return tokens, self.target.decode(tokens)
 
     def log_probability(self, text: str, tokens: list[int]) -> float:
-        """log P of some pieces and EOS."""
+        """Return the log-probability of some pieces and EOS, in nats."""
         steps = self.steps(text)
         read = [next(steps), *map(steps.send, tokens)]
         logits = torch.from_numpy(np.stack(read)).double()
         return logits.log_softmax(dim=1).gather(1, torch.tensor([[*tokens, EOS]]).T).sum().item()
 
     def steps(self, text: str) -> Generator[Float[np.ndarray, " vocabulary"], int, None]:
-        """Logits of what comes first, and then after each token that is sent."""
+        """Yield logits of the first token, then of the token after each token that is sent."""
         source = np.array([[*self.source.encode(text), EOS]])
         lengths = np.array([source.shape[1]])
         read = self.encoder.run(None, {"source": source, "lengths": lengths})
@@ -175,6 +174,6 @@ class Opened:
 
 
 def empty(axes: Sequence[str | int]) -> Float[np.ndarray, "*axes"]:
-    """The state of one text before its first token."""
+    """Return an empty tensor of the state of one text before its first token."""
     sizes = {"batch": 1, "past": 0}
     return np.zeros([axis if isinstance(axis, int) else sizes[axis] for axis in axes], dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Whether an exported translator still translates the same: every export is checked before anyone gets it.
+"""The check of an export: whether it translates as the translator does.
 
 Each line is translated by both, the likeliest piece again and again, and both say how probable our translation is:
 
@@ -32,13 +32,13 @@ LONGEST = 12
 
 @runtime_checkable
 class Exported(Protocol):
-    """A translator of another program."""
+    """An exported translator, loaded with the program that it is for."""
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
-        """The likeliest piece again and again, at most `limit` of them: their ids, and the text."""
+        """Return the ids of a greedy translation of at most `limit` pieces, and its text."""
 
     def log_probability(self, text: str, tokens: list[int]) -> float:
-        """log P of some pieces and EOS, in nats."""
+        """Return the log-probability of some pieces and EOS, in nats."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +61,7 @@ class Parity:
 
     @property
     def holds(self) -> bool:
-        """Whether it is the same translator but for rounding."""
+        """Whether the two differ by no more than rounding."""
         return max(self.difference, self.gap) <= TOLERANCE
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class Parity:
 
 
 def compare(contents: TranslatorContents, exported: Exported, lines: Sequence[str]) -> Parity:
-    """Translate some lines by both, tidied as our vocabulary would.
+    """Translate lines with both, tidied as our vocabulary tidies them.
 
     Raises:
         InputError: no line has a word, or one is longer than the model takes.
@@ -93,7 +93,7 @@ def compare(contents: TranslatorContents, exported: Exported, lines: Sequence[st
 
 
 def one_line(contents: TranslatorContents, exported: Exported, line: str) -> tuple[bool, float, float]:
-    """Whether the translation is the same, the difference, and the gap."""
+    """Return whether the translations of a line are the same, the difference, and the gap."""
     ids = [*contents.source_vocabulary.encode(line), EOS]
     if len(ids) > contents.model.config.max_tokens:
         raise InputError(
@@ -114,9 +114,9 @@ def one_line(contents: TranslatorContents, exported: Exported, line: str) -> tup
 
 @torch.inference_mode()
 def between(model: TranslatingModel, sources: SourceBatch, own: Hypothesis, tokens: Sequence[int]) -> float:
-    """By how much our model finds its own piece likelier where another translation begins to differ.
+    """Return the logit of our own piece minus that of the other, where the translations begin to differ.
 
-    Infinite where only the texts differ: then pieces became a text in another way.
+    Infinite if only the texts differ: then the same pieces were joined to another text.
     """
     ours, theirs = [*own.tokens, EOS], [*tokens, EOS]
     place = next((i for i, (one, other) in enumerate(zip(ours, theirs, strict=False)) if one != other), None)
@@ -128,7 +128,7 @@ def between(model: TranslatingModel, sources: SourceBatch, own: Hypothesis, toke
 
 
 def made_up(vocabulary: Vocabulary, n_lines: int = N_LINES, seed: int = 0) -> list[str]:
-    """Lines of pieces drawn from a vocabulary: no language, and harder to agree on than sentences."""
+    """Return lines of random pieces of a vocabulary, which are harder to agree on than sentences."""
     drawn = random.Random(seed)
     ids = [range(EOS + 1, len(vocabulary))] * n_lines
     return [vocabulary.decode(drawn.choices(some, k=1 + i % LONGEST)) for i, some in enumerate(ids)]

@@ -21,18 +21,18 @@ Axes = Sequence[str | int]
 
 
 PAST, PRESENT = "past_", "present_"
-"""What the names of a state begin with: before a step, and after it."""
+"""Prefixes of the names of a state's tensors: before a step, and after it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Graph:
-    """A function to be exported.
+    """A module to export as an ONNX graph.
 
     Attributes:
-        module: takes the inputs in their order, gives the outputs in theirs.
-        example: inputs to follow it with.
-        inputs: their names and axes.
-        outputs: the same.
+        module: takes the inputs and returns the outputs, in their order.
+        example: inputs with which the exporter runs the module.
+        inputs: names and axes of the inputs.
+        outputs: names and axes of the outputs.
     """
 
     module: nn.Module
@@ -43,9 +43,9 @@ class Graph:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Graphs:
-    """What reads a source, and what takes a step.
+    """The graphs of a translator.
 
-    The decoder takes a token, the lengths, what the encoder gave, and its state; it gives logits and the next state.
+    The decoder takes a token, the lengths, the encoder's outputs and its state, and returns logits and the next state.
     """
 
     encoder: Graph
@@ -90,12 +90,12 @@ class DecoderGraph(nn.Module):
 
 
 def transformer_graphs(model: Transformer) -> Graphs:
-    """The graphs of a Transformer, with inputs to follow them with."""
+    """Return the graphs of a Transformer, with example inputs."""
     config = model.config
     heads = config.n_heads if config.n_key_heads is None else config.n_key_heads
     blocks = range(len(model.decoder.blocks))
 
-    def kept(prefix: str, axis: str) -> dict[str, Axes]:
+    def key_value_axes(prefix: str, axis: str) -> dict[str, Axes]:
         return {
             f"{prefix}{part}_{i}": ("batch", heads, axis, config.d_head) for i in blocks for part in ("key", "value")
         }
@@ -110,13 +110,18 @@ def transformer_graphs(model: Transformer) -> Graphs:
             module=encoder,
             example=(source, lengths),
             inputs={"source": ("batch", "source"), **texts},
-            outputs=kept("source_", "source"),
+            outputs=key_value_axes("source_", "source"),
         ),
         decoder=Graph(
             module=DecoderGraph(model),
             example=(torch.full((2, 1), config.n_target_tokens - 1), lengths, (*memory, *past)),
-            inputs={"token": ("batch", 1), **texts, **kept("source_", "source"), **kept(PAST, "past")},
-            outputs={"logits": ("batch", config.n_target_tokens), **kept(PRESENT, "present")},
+            inputs={
+                "token": ("batch", 1),
+                **texts,
+                **key_value_axes("source_", "source"),
+                **key_value_axes(PAST, "past"),
+            },
+            outputs={"logits": ("batch", config.n_target_tokens), **key_value_axes(PRESENT, "present")},
         ),
     )
 

@@ -1,4 +1,4 @@
-"""What a Transformer is built from: sizes, and one name for every choice that the papers left open."""
+"""The configuration of a Transformer: its sizes, and one name for every choice that the papers left open."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from regard.checks import check_choice, check_count
 from regard.transformer.feed_forward import Activation
 
 Norm = Literal["post", "pre"]
-"""Where a sublayer normalises: its outcome, as in the paper, or what it reads, as most models since."""
+"""Where a block normalises: the sum of a sublayer's input and output ("post", the paper) or its input ("pre")."""
 
 Position = Literal["sinusoidal", "learned", "rotary"]
-"""How tokens know their places."""
+"""How positions enter: added to the tokens' vectors, or by rotating queries and keys."""
 
 Share = Literal["none", "target", "all"]
 """Which of the three token matrices (source embedding, target embedding, output projection) are one."""
 
 Value = str | int | float | None
-"""What a field holds, so that a config goes into TOML or JSON and back."""
+"""The type of a field; TOML and JSON can express it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,17 +50,18 @@ class TransformerConfig:
     n_decoder_layers: int | None = None
     """Blocks of the decoder; None = n_layers."""
     norm: Norm = "pre"
-    """Where a sublayer normalises: "post", its outcome (the paper), or "pre", what it reads (easier to train)."""
+    """Where a block normalises: "post", the sum of a sublayer's input and output (the paper), or "pre", its input
+    (easier to train)."""
     positions: Position = "sinusoidal"
-    """How tokens know their places: waves or learned vectors added to them, or "rotary" self-attention."""
+    """How positions enter: "sinusoidal" or "learned" vectors added to the tokens', or "rotary" self-attention."""
     activation: Activation = "relu"
-    """What bends the feed-forward networks; `feed_forward.py` says what the names mean."""
+    """Activation of the feed-forward networks; `feed_forward.py` lists them."""
     share: Share = "target"
     """Which token matrices are one: "none", "target" (embedding and output projection), "all" (the source's too)."""
     dropout: float = 0.1
-    """The chance that a number of an embedding or of a sublayer's output is dropped in training."""
+    """The probability that a number of an embedding or of a sublayer's output is dropped in training."""
     attention_dropout: float = 0.0
-    """The chance that an attention weight is dropped in training; the paper drops none."""
+    """The probability that an attention weight is dropped in training; the paper drops none."""
     max_tokens: int = 1024
     """The longest text: learned positions end there."""
 
@@ -87,10 +88,10 @@ class TransformerConfig:
 
     @classmethod
     def preset(cls, name: str, **fields: Value) -> "TransformerConfig":
-        """One of `PRESETS`, with the vocabularies' sizes and whatever else should differ.
+        """Return one of `PRESETS`, with some fields changed, the vocabularies' sizes among them.
 
         Raises:
-            ValueError: there is no preset of that name.
+            ValueError: no preset has this name.
         """
         check_choice("preset", name, list(PRESETS))
         return cls(**{**PRESETS[name], **fields})  # type: ignore[arg-type]

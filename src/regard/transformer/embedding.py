@@ -1,4 +1,4 @@
-"""Token ids as vectors that know their places.
+"""The embedding of token ids, with positions added.
 
     x_i = √d_model · embedding[token_i] + position_i
 
@@ -18,7 +18,7 @@ from regard.transformer.dropout import Dropout
 
 
 class Embedding(nn.Module):
-    """The vectors of tokens, each with its position added unless positions are rotary.
+    """The embedding of tokens; positions are added unless they are rotary.
 
     Args:
         n_tokens: size of the vocabulary.
@@ -35,11 +35,11 @@ class Embedding(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Numbers of size 1/√d_model, so of size 1 once scaled, and fit to be the output projection's as well."""
+        """Draw numbers of standard deviation 1/√d_model, which suits the output projection too; scaled, they have 1."""
         nn.init.normal_(self.by_token.weight, std=self.d_model**-0.5)
 
     def forward(self, tokens: Int[Tensor, "batch tokens"], first: int = 0) -> Float[Tensor, "batch tokens d_model"]:
-        """The tokens' vectors.
+        """Return the tokens' vectors.
 
         Args:
             first: the position of the first token, as after a cache of earlier ones.
@@ -49,9 +49,9 @@ class Embedding(nn.Module):
         return self.dropout(x if places is None else x + places)
 
     def places(self, n_tokens: int, first: int) -> Float[Tensor, "tokens d_model"] | None:
-        """The vectors of positions; None where positions enter elsewhere."""
+        """Return the vectors of positions, or None if positions are rotary."""
         if self.positions is not None:
             return self.positions(n_tokens, first)
         if self.waves is None or first + n_tokens <= len(self.waves):
             return None if self.waves is None else self.waves[first : first + n_tokens]
-        return sinusoidal(n_tokens, self.d_model, first=first).to(self.waves)  # a longer text than foreseen
+        return sinusoidal(n_tokens, self.d_model, first=first).to(self.waves)  # longer than max_tokens

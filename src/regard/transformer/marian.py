@@ -30,10 +30,10 @@ HUGGING_FACE_ACTIVATIONS: Mapping[str, Activation] = {
 """Our activations by their names in a Hugging Face config."""
 
 READS = {".weight": 1, ".bias": None}
-"""Which axis of a layer's parameters runs along a token's vector when it reads one …"""
+"""The axis of a layer's parameters along a token's vector, for a layer whose input is such a vector."""
 
 WRITES = {".weight": 0, ".bias": 0}
-"""… and when it writes one, or normalises it."""
+"""The axis of a layer's parameters along a token's vector, for a layer whose output is such a vector, or a norm."""
 
 Axes = Mapping[str, int | None]
 
@@ -47,7 +47,7 @@ BLOCK: Mapping[str, tuple[str, Axes]] = {
     "feed_forward.narrow": ("fc2", WRITES),
     "feed_forward_norm": ("final_layer_norm", WRITES),
 }
-"""Our names of a block's layers, and Marian's."""
+"""The name of each layer of a block in Marian, and the axes of its parameters."""
 
 CROSS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_query": ("encoder_attn.q_proj", READS),
@@ -56,14 +56,14 @@ CROSS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_output": ("encoder_attn.out_proj", WRITES),
     "cross_attention_norm": ("encoder_attn_layer_norm", WRITES),
 }
-"""Those that a decoder's block has besides."""
+"""The same for the layers that only a decoder's block has."""
 
 
 def from_marian(model: "MarianMTModel | str | Path") -> Transformer:
-    """A Marian model as a Transformer that gives the same logits.
+    """Return a Transformer that gives the same logits as a Marian model.
 
     The decoder's first token is the checkpoint's own decoder_start_token_id (its padding, as a rule), not our BOS.
-    What Marian has for training alone (activation_dropout, layerdrop) is not taken over.
+    Settings that only training uses (activation_dropout, layerdrop) are not copied.
 
     Args:
         model: a MarianMTModel, or a folder that one was saved in.
@@ -73,18 +73,18 @@ def from_marian(model: "MarianMTModel | str | Path") -> Transformer:
         ValueError: a model that differs from a Transformer; the message says where.
     """
     if not isinstance(model, str | Path):
-        return taken_over(model)
+        return copy_from_marian(model)
     transformers = needs("transformers", "huggingface")
     if not (Path(model) / "config.json").is_file():
         raise InputError(f"{model} is no folder with a config.json; give one that a Marian model was saved in.")
     kind = transformers.AutoConfig.from_pretrained(model).model_type
     if kind != "marian":
         raise InputError(f"{model} holds a model of type {kind!r}; only 'marian' can become a Transformer.")
-    return taken_over(transformers.MarianMTModel.from_pretrained(model))
+    return copy_from_marian(transformers.MarianMTModel.from_pretrained(model))
 
 
 def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -> "MarianMTModel":
-    """A Transformer as a MarianMTModel that gives the same logits.
+    """Return a MarianMTModel that gives the same logits as a Transformer.
 
     Args:
         pad: id of padding.
@@ -94,7 +94,7 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
     Raises:
         InputError: a Transformer that Marian cannot express, and why; or transformers is not installed.
     """
-    config, reasons = model.config, list(why_not_marian(model.config))
+    config, reasons = model.config, list(unsupported_reasons(model.config))
     if reasons:
         raise InputError(f"this Transformer cannot become a Marian model: {'; '.join(reasons)}.")
     transformers = needs("transformers", "huggingface")
@@ -119,8 +119,8 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
             **{"decoder_start_token_id": bos, "forced_eos_token_id": None},
         )
     ).to(model.decoder.to_logits.weight)
-    order, given = turns(config.d_model).argsort(), model.state_dict()
-    parameters = {name: reordered(given[ours], axis, order) for ours, name, axis in pairs(config)}
+    order, given = marian_order(config.d_model).argsort(), model.state_dict()
+    parameters = {name: reorder(given[ours], axis, order) for ours, name, axis in pairs(config)}
     parameters["final_logits_bias"] = parameters["final_logits_bias"][None]
     for name, parameter in theirs.state_dict().items():
         parameters.setdefault(name, parameter)  # the waves, and a shared embedding under its other name
@@ -130,23 +130,23 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
     return theirs.train(model.training)
 
 
-def taken_over(model: "MarianMTModel") -> Transformer:
-    """A Transformer with a Marian model's sizes and parameters."""
+def copy_from_marian(model: "MarianMTModel") -> Transformer:
+    """Return a Transformer with a Marian model's sizes and parameters."""
     theirs, given = model.config, dict(model.state_dict())
-    config = config_of(theirs, sharing(model))
+    config = config_from_marian(theirs, shared_matrices(model))
     if not theirs.scale_embedding:  # ours are scaled by √d_model, so that these must be as much smaller
         for side in ("encoder", "decoder"):
             name = f"model.{side}.embed_tokens.weight"
             given[name] = given[name] / math.sqrt(theirs.d_model)
     given["final_logits_bias"] = given["final_logits_bias"][0]
-    order = turns(theirs.d_model)
+    order = marian_order(theirs.d_model)
     copy = Transformer(config).to(model.lm_head.weight)
-    copy.load_state_dict({ours: reordered(given[name], axis, order) for ours, name, axis in pairs(config)})
+    copy.load_state_dict({ours: reorder(given[name], axis, order) for ours, name, axis in pairs(config)})
     return copy.train(model.training)
 
 
-def config_of(theirs: "MarianConfig", share: Share) -> TransformerConfig:
-    """The sizes of a Marian model."""
+def config_from_marian(theirs: "MarianConfig", share: Share) -> TransformerConfig:
+    """Return the sizes of a Marian model as a config."""
     for name in ("attention_heads", "ffn_dim"):
         encoder, decoder = (getattr(theirs, f"{side}_{name}") for side in ("encoder", "decoder"))
         if encoder != decoder:
@@ -176,16 +176,16 @@ def config_of(theirs: "MarianConfig", share: Share) -> TransformerConfig:
     )
 
 
-def sharing(model: "MarianMTModel") -> Share:
-    """Which of a Marian model's token matrices are one, and can be so where embeddings are scaled."""
+def shared_matrices(model: "MarianMTModel") -> Share:
+    """Return which token matrices of a Marian model are shared; "none" if its embeddings are not scaled."""
     source, target = (side.embed_tokens.weight for side in (model.model.encoder, model.model.decoder))
     if target is not model.lm_head.weight or not model.config.scale_embedding:
         return "none"
     return "all" if source is target else "target"
 
 
-def why_not_marian(config: TransformerConfig) -> Iterator[str]:
-    """What a Transformer has that Marian has not."""
+def unsupported_reasons(config: TransformerConfig) -> Iterator[str]:
+    """Yield each setting of a Transformer that Marian does not support."""
     if config.norm != "post":
         yield f"norm={config.norm!r}, and Marian's blocks are post-norm"
     if config.positions != "sinusoidal":
@@ -197,7 +197,7 @@ def why_not_marian(config: TransformerConfig) -> Iterator[str]:
 
 
 def pairs(config: TransformerConfig) -> Iterator[tuple[str, str, int | None]]:
-    """Of every parameter our name, Marian's, and which axis runs along a token's vector."""
+    """Yield each parameter's name here, its name in Marian, and its axis along a token's vector."""
     yield "encoder.embedding.by_token.weight", "model.encoder.embed_tokens.weight", 1
     yield "decoder.embedding.by_token.weight", "model.decoder.embed_tokens.weight", 1
     yield "decoder.to_logits.weight", "lm_head.weight", 1
@@ -210,10 +210,10 @@ def pairs(config: TransformerConfig) -> Iterator[tuple[str, str, int | None]]:
                     yield f"{side}.blocks.{i}.{ours}{end}", f"model.{side}.layers.{i}.{theirs}{end}", axis
 
 
-def turns(d_model: int) -> Int[Tensor, " d_model"]:
-    """Where Marian keeps the numbers of our vectors, in which sines and cosines take turns.
+def marian_order(d_model: int) -> Int[Tensor, " d_model"]:
+    """Return the place in a vector of Marian's of each number of ours, where sines and cosines alternate.
 
-    >>> turns(6)
+    >>> marian_order(6)
     tensor([0, 3, 1, 4, 2, 5])
     """
     n_sines = (d_model + 1) // 2
@@ -222,8 +222,8 @@ def turns(d_model: int) -> Int[Tensor, " d_model"]:
     return order
 
 
-def reordered(
+def reorder(
     parameter: Float[Tensor, "*shape"], axis: int | None, order: Int[Tensor, " d_model"]
 ) -> Float[Tensor, "*shape"]:
-    """A parameter with the numbers along one axis in another order."""
+    """Return a parameter with the numbers along one axis in another order."""
     return parameter if axis is None else parameter.index_select(axis, order.to(parameter.device))

@@ -16,6 +16,9 @@ from regard.text.vocabulary import BOS, EOS, PAD
 from regard.translation.model_protocol import DecoderStep, TranslatingModel
 from regard.translation.search.interface import SourceBatch
 
+CHUNK = 64
+"""Columns of which `topk` finds the largest first."""
+
 
 def read_prefixes(model: TranslatingModel, sources: SourceBatch) -> tuple[DecoderStep, Float[Tensor, " batch"]]:
     """Let the model read the sources, BOS and the prefixes.
@@ -44,7 +47,7 @@ def top_tokens(
         length: the number of pieces that each row has already.
         limits: the largest number of pieces of each sentence; the rows of a sentence lie together.
     """
-    log_probability, tokens = token_log_probabilities(logits, length, limits).topk(n, dim=1)
+    log_probability, tokens = topk(token_log_probabilities(logits, length, limits), n)
     return log_probability.to(widest_type(logits.device)), tokens
 
 
@@ -65,6 +68,24 @@ def token_log_probabilities(
         others = torch.arange(log_probability.shape[1], device=logits.device) != EOS
         log_probability.masked_fill_(full[:, None] & others, -torch.inf)
     return log_probability
+
+
+def topk(numbers: Float[Tensor, "rows columns"], n: int) -> tuple[Float[Tensor, "rows n"], Int[Tensor, "rows n"]]:
+    """Return the n largest numbers of each row and their columns, as `torch.topk` does.
+
+    The n largest numbers of a row are in the n chunks of the row with the largest maxima. On a CPU, finding these first
+    takes less time than `torch.topk` over a whole vocabulary, but for a single row or two.
+    """
+    n_chunks, n_columns = numbers.shape[1] // CHUNK, numbers.shape[1]
+    if n_chunks < 4 * n or len(numbers) < 4 or not numbers.is_cpu:
+        found = numbers.topk(n, dim=1)
+        return found.values, found.indices
+    maxima = numbers[:, : n_chunks * CHUNK].view(len(numbers), n_chunks, CHUNK).amax(dim=2)
+    columns = (maxima.topk(n, dim=1).indices[:, :, None] * CHUNK + torch.arange(CHUNK)).flatten(1)
+    rest = torch.arange(n_chunks * CHUNK, n_columns).expand(len(numbers), -1)
+    columns = torch.cat([columns, rest], dim=1)
+    found = numbers.gather(1, columns).topk(n, dim=1)
+    return found.values, columns.gather(1, found.indices)
 
 
 def log_softmax(logits: Float[Tensor, "*batch vocabulary"]) -> Float[Tensor, "*batch vocabulary"]:
