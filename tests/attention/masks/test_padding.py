@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from regard import Causal, Padding, Window, attend
+from regard import Causal, Grid, Padding, Window, attend
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
@@ -61,3 +61,10 @@ def test_lengths_of_any_whole_numbers(normal, dtype, side):
         assert_close(seen.context[[item]], alone.context)
         assert_close(seen.pattern[[item], ..., tokens], alone.pattern.dense())
         assert_close(seen.pattern.received()[[item], :, tokens], alone.pattern.received())
+
+
+@pytest.mark.parametrize("n_lengths", [2, 4])
+def test_too_few_lengths_are_refused_as_too_many_are(n_lengths):
+    with pytest.raises(ValueError) as refusal:
+        Padding(torch.ones(n_lengths, dtype=torch.int64)).check(Grid(3, 1, 5, 5))
+    assert str(refusal.value) == f"Padding was given {n_lengths} lengths for a batch of 3; give one for each item."
