@@ -1,4 +1,4 @@
-"""What attention is asked to do: queries, keys and values, and how they become scores, masked scores and weights.
+"""A call of attention: queries, keys and values, and how they become scores, masked scores and weights.
 
 `attend` makes one `Call` of its arguments. A backend computes the context from it; a `Pattern` keeps it and computes
 weights and statistics from it when somebody looks.

@@ -1,4 +1,4 @@
-"""From key to key: what each receives, and the map, once every query's log-sum-exp is known.
+"""The Triton kernel of the keys: the attention that each key receives, and the map, from every query's log-sum-exp.
 
     received_j = Σ_i 2^(score_ij - log_sum_i)
 
@@ -22,14 +22,14 @@ from regard.attention.statistics.gpu.scores import border, limits_of, place, sco
 
 
 def cells_for(arguments: KernelArguments, shape: tuple[int, int]) -> Float[Tensor, "batch heads rows tiles cells"]:
-    """Room for what each tile of keys has of the cells of a map, row by row."""
+    """Return an empty tensor for each key tile's part of the cells of a map, row by row."""
     (n_keys, _), grid = arguments.tiles, arguments.grid
     tiles, cells = triton.cdiv(grid.keys, n_keys), cells_in_tile(shape[1], grid.keys, n_keys)
     return arguments.sinks.new_empty(grid.batch, grid.heads, shape[0], tiles, cells)
 
 
 def cells_in_tile(map_columns: int, n_all_keys: int, n_keys: int) -> int:
-    """How many cells of a row of the map a tile of keys may have a part in, as a power of 2.
+    """Return how many cells of a row of the map a tile of keys may overlap, rounded up to a power of 2.
 
     >>> cells_in_tile(64, 4096, 128), cells_in_tile(3, 10_000, 128)
     (4, 2)
@@ -45,7 +45,7 @@ def read_columns(
     cells: Float[Tensor, "batch heads rows tiles cells"] | None,
     items: range,
 ) -> None:
-    """Fill in what the keys of some heads, numbered through all batch items, receive."""
+    """Run the kernel over some heads, which are numbered through all batch items, and write their columns."""
     n_keys, n_queries = arguments.tiles
     programs = triton.cdiv(arguments.grid.keys, n_keys) * len(items)
     columns[(programs,)](
@@ -92,7 +92,7 @@ def columns(
     n_queries: tl.constexpr,
     n_cells: tl.constexpr,
 ):
-    """One tile of keys; cells is [batch heads rows tiles n_cells]."""
+    """Compute the columns of one tile of keys: a program of the kernel; cells is [batch heads rows tiles n_cells]."""
     tiles = tl.cdiv(sizes.keys, n_keys)
     tile, item, batch, head = place(first_item, tiles, sizes.heads)
     number = tl.arange(0, n_keys)
@@ -134,7 +134,7 @@ def columns(
 @no_type_check
 @triton.jit
 def first_of(row, n_queries, map_rows):
-    """The first query of a row of the map: query i is in row i · map_rows // n_queries."""
+    """Return the first query of a row of the map: query i is in row i · map_rows // n_queries."""
     return tl.cdiv(tl.cast(row, tl.int64) * n_queries, map_rows).to(tl.int32)
 
 
@@ -143,7 +143,7 @@ def first_of(row, n_queries, map_rows):
 def read_queries(
     query, keys, mask_ranges, rule, log_sums, sizes, where, stretch, sums, largest: tl.constexpr, masked: tl.constexpr
 ):
-    """The sums of a tile of keys once the queries of a stretch have read them; one past it weighs 2^-∞ = 0."""
+    """Return the sums of a tile of keys over the queries of a range; a query past its end has weight 2^-∞ = 0."""
     batch, head, j = where
     n, begin, end = stretch
     total, most = sums
@@ -168,7 +168,7 @@ def read_queries(
 def into_map(
     cells: Float[Tensor, "batch heads rows tiles cells"], arguments: KernelArguments, ask: Ask
 ) -> Float[Tensor, "batch heads rows columns"]:
-    """The mean, sum or largest over each cell of what the tiles have of it, in the order of the tiles."""
+    """Return the map: mean, sum or maximum of the tiles' parts of each cell, in the order of the tiles."""
     assert ask.pooled is not None
     (rows, columns), (n_keys, _), grid, device = ask.pooled, arguments.tiles, arguments.grid, cells.device
     column = torch.arange(columns + 1, device=device)

@@ -127,7 +127,7 @@ class Results:
     def compute(self, call: Call, report: ProgressCallback | None) -> None:
         """Run the kernels over the heads of a call, some heads at a time."""
         from regard.attention.statistics.gpu.columns import cells_for, into_map, read_columns
-        from regard.attention.statistics.gpu.rows import Found, read_rows
+        from regard.attention.statistics.gpu.rows import RowResults, read_rows
 
         arguments, columns = KernelArguments.of(call), self.received is not None or self.pooled is not None
         known = context_and_log_sum(call) if columns and self.context is not None and not self.rows else None
@@ -139,7 +139,7 @@ class Results:
         per_head = self.grid.queries * self.grid.keys
         for items in spans(self.grid.batch * self.grid.heads, max(1, WEIGHTS_AT_ONCE // per_head)):
             if known is None and (columns or self.rows or self.context is not None):
-                read_rows(arguments, Found(log_sum=log_sum, context=self.context, **self.rows), items)
+                read_rows(arguments, RowResults(log_sum=log_sum, context=self.context, **self.rows), items)
             if columns:
                 read_columns(arguments, self.ask, log_sum, self.received, cells, items)
             if report is not None:

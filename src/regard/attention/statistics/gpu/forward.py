@@ -1,8 +1,8 @@
-"""The context and the log-sum-exp from PyTorch's own kernels, where they have both.
+"""The context and the log-sum-exp from PyTorch's own kernels, for calls that these kernels support.
 
-Where nothing is asked of single rows, the pass over the queries would do no more than they do, and they are faster.
-They are not part of PyTorch's public functions, so each is tried on a small call of the same kind before it is first
-trusted: whether it is there, and whether its log-sum-exp has the shape, the type and the base that is taken here.
+If no statistic of the queries is asked for, PyTorch's kernels do all that the pass over the queries would do, and
+faster. They are not public functions of PyTorch, so each is tried on a small call of the same kind before it is first
+trusted: whether it exists, and whether its log-sum-exp has the shape, the type and the base that is expected here.
 """
 
 import math
@@ -17,7 +17,7 @@ from regard.attention.call import Call
 from regard.attention.masks.causal import Causal
 
 Kernel = Callable[[Tensor, Tensor, Tensor, bool, float], tuple[Tensor, Tensor]]
-"""From query, key, value, whether it is causal, and the scale, to the context and the natural log-sum-exp."""
+"""A function from query, key, value, whether the mask is causal, and scale to context and natural log-sum-exp."""
 
 
 def context_and_log_sum(
@@ -43,21 +43,21 @@ def context_and_log_sum(
 
 
 def cudnn(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
-    """NVIDIA's, the fastest on Hopper and later."""
+    """Return context and log-sum-exp by cuDNN, the fastest on Hopper and later."""
     run = torch.ops.aten._scaled_dot_product_cudnn_attention
     context, log_sum, *_ = run(query, key, value, None, True, 0.0, causal, False, scale=scale)
     return context, log_sum
 
 
 def flash(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
-    """FlashAttention."""
+    """Return context and log-sum-exp by FlashAttention."""
     run = torch.ops.aten._scaled_dot_product_flash_attention
     context, log_sum, *_ = run(query, key, value, 0.0, causal, False, scale=scale)
     return context, log_sum
 
 
 def flash_for_cpu(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
-    """The same on a CPU, where Triton is interpreted."""
+    """Return context and log-sum-exp on a CPU, for Triton's interpreter."""
     run = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     return run(query, key, value, 0.0, causal, scale=scale)
 
@@ -69,7 +69,7 @@ KERNELS: dict[str, tuple[Kernel, ...]] = {"cuda": (cudnn, flash), "cpu": (flash_
 def trusted(
     kernel: Kernel, device: torch.device, dtype: torch.dtype, group: int, width: int, causal: bool, tokens: int = 137
 ) -> bool:
-    """Whether a kernel has a kind of call and gives what the formula gives."""
+    """Return whether a kernel supports a kind of call and computes what the formula says."""
     random = torch.Generator().manual_seed(0)
     drawn = [torch.randn(2, heads, tokens, width, generator=random, device="cpu") for heads in (2 * group, 2, 2)]
     query, key, value = (part.to(device, dtype) for part in drawn)

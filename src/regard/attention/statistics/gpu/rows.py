@@ -1,7 +1,7 @@
-"""From query to query: what each reads, and everything that is asked of its row of weights, in one pass over the keys.
+"""The Triton kernel of the queries: their contexts and the statistics of their rows of weights, in one pass.
 
-A program takes a tile of queries and goes through their keys tile by tile, keeping for each query the largest score so
-far and sums over weights that are relative to it:
+A program takes a tile of queries and reads their keys tile by tile. It keeps for each query the largest score so far,
+and sums over weights that are relative to that score:
 
     total = Σ e,  product = Σ e (s - largest),  far = Σ e · distance,  context = Σ e · value         e = 2^(s - largest)
 
@@ -18,11 +18,11 @@ from regard.attention.statistics.gpu.schedule import along_keys
 from regard.attention.statistics.gpu.scores import border, limits_of, place, scored, vectors
 
 
-class Found(NamedTuple):
-    """Where the results go, each [batch heads queries] and the context [batch heads queries d_value]; None: nowhere.
+class RowResults(NamedTuple):
+    """Tensors for the results, each [batch heads queries], the context [batch heads queries d_value]; None = not asked.
 
-    `log_sum` is the logarithm to base 2 of each row's sum of 2^score, +∞ for a row that sees nothing: its weights
-    2^(score - ∞) are then 0.
+    `log_sum` is the base-2 logarithm of each row's sum of 2^score; +∞ for a row that sees no key, so that its weights
+    2^(score - ∞) are 0.
     """
 
     log_sum: Any
@@ -34,8 +34,8 @@ class Found(NamedTuple):
     context: Any = None
 
 
-def read_rows(arguments: KernelArguments, found: Found, items: range) -> None:
-    """Fill in the rows of some heads, numbered through all batch items."""
+def read_rows(arguments: KernelArguments, found: RowResults, items: range) -> None:
+    """Run the kernel over some heads, which are numbered through all batch items, and write their rows."""
     n_queries, n_keys = arguments.tiles
     programs = triton.cdiv(arguments.grid.queries, n_queries) * len(items)
     rows[(programs,)](
@@ -77,7 +77,7 @@ def rows(
     n_queries: tl.constexpr,
     n_keys: tl.constexpr,
 ):
-    """One tile of queries."""
+    """Compute the rows of one tile of queries: a program of the kernel."""
     tile, item, batch, head = place(first_item, tl.cdiv(sizes.queries, n_queries), sizes.heads)
     number = tl.arange(0, n_queries)
     i = tile * n_queries + number
@@ -142,7 +142,7 @@ def read_keys(
     masked: tl.constexpr,
     n_keys: tl.constexpr,
 ):
-    """The sums of a tile of queries once they have read the keys of a stretch."""
+    """Return the sums of a tile of queries after it has read the keys of a range."""
     batch, head, i = where
     start, stop = limits
     begin, end = stretch
@@ -182,7 +182,7 @@ def read_keys(
 @no_type_check
 @triton.jit
 def on(queries, key, mask_ranges, rule, sizes, where, j, log_sum, ranges):
-    """The weight of each query on one key of its own; 0 where there is no such key."""
+    """Return the weight of each query on its key j; 0 if there is no such key."""
     batch, head, i = where
     inside = (i < sizes.queries) & (j >= 0) & (j < sizes.keys)
     keys = vectors(key, batch, head // sizes.group, 0, j.to(tl.int64), inside, sizes.width, queries.shape[1])

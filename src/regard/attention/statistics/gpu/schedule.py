@@ -1,8 +1,10 @@
-"""Which tiles a kernel goes through, and which of them it need not mask.
+"""The tiles that a kernel computes, and the tiles in which it need not apply the mask.
 
-Seen from a tile of queries, keys outside of one stretch are barred for all of them, and keys inside of a smaller one
-are kept for all. That makes four borders, with what is masked, whole and masked again between them. Seen from a tile of
-keys it is the same along the queries. The cost grows with the length, and nothing is read back from the GPU.
+For a tile of queries, the mask bars all keys outside of one range for every query, and keeps all keys inside of a
+smaller range for every query. These two ranges have four borders: between the first two the mask is applied, between
+the middle two every weight is kept, between the last two the mask is applied again. For a tile of keys there are four
+such borders among the queries. Computing the borders takes time that grows with the length, and reads nothing back
+from the GPU.
 """
 
 import torch
@@ -18,13 +20,13 @@ Borders = Int[Tensor, "ranges #batch #heads tiles 4"]
 
 
 def limits_of(ranges: Ranges, grid: Grid) -> Limits:
-    """Start and stop of every query's ranges, side by side."""
+    """Return start and stop of every query's key ranges, side by side."""
     limits = torch.stack([ranges.starts, ranges.stops], dim=-1).int()
     return limits.expand(-1, -1, -1, grid.queries, -1)
 
 
 def along_keys(limits: Limits, tile: int, step: int) -> Borders:
-    """The borders of each tile of queries, in keys; steps from the first of them on never cross one between."""
+    """Return the borders of each tile of queries, as keys; they are whole multiples of `step`, but for the last."""
     n_queries = limits.shape[3]
     last = torch.arange(n_queries + -n_queries % tile, device=limits.device).clamp(max=n_queries - 1)
     starts, stops = limits[:, :, :, last].reshape(*limits.shape[:3], -1, tile, 2).unbind(-1)
@@ -34,33 +36,34 @@ def along_keys(limits: Limits, tile: int, step: int) -> Borders:
 
 
 def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
-    """The borders of each tile of keys, in queries; exact where limits only ever grow, else on the safe side."""
+    """Return the borders of each tile of keys, as queries; they are exact if limits never fall, else too wide."""
     first = torch.arange(0, n_keys, tile, device=limits.device, dtype=torch.int32)
     last = (first + tile).clamp(max=n_keys) - 1
     starts, stops = limits.unbind(-1)
 
-    def where(ascending: Tensor, key: Tensor) -> Tensor:
-        """How many queries come before the first whose limit is above a key."""
+    def queries_before(ascending: Tensor, key: Tensor) -> Tensor:
+        """Return how many queries come before the first one whose limit is above a key."""
         keys = key.expand(*ascending.shape[:3], -1).contiguous()
         return torch.searchsorted(ascending.contiguous(), keys, right=True, out_int32=True)
 
-    begin, end = where(so_far(stops), first), where(from_here(starts), last)
-    whole_from, whole_to = where(from_here(stops), last), where(so_far(starts), first)
+    begin, end = queries_before(running_maximum(stops), first), queries_before(remaining_minimum(starts), last)
+    whole_from = queries_before(remaining_minimum(stops), last)
+    whole_to = queries_before(running_maximum(starts), first)
     return borders(begin, whole_from, whole_to, end)
 
 
-def so_far(limits: OneSide) -> OneSide:
-    """The largest limit up to each query."""
+def running_maximum(limits: OneSide) -> OneSide:
+    """Return the largest limit of the queries up to each query."""
     return limits.cummax(dim=-1).values
 
 
-def from_here(limits: OneSide) -> OneSide:
-    """The least limit from each query on."""
+def remaining_minimum(limits: OneSide) -> OneSide:
+    """Return the least limit of the queries from each query on."""
     return limits.flip(-1).cummin(dim=-1).values.flip(-1)
 
 
 def borders(begin: Tensor, whole_from: Tensor, whole_to: Tensor, end: Tensor) -> Borders:
-    """Four borders in ascending order; where nothing is whole, the two in the middle are one."""
+    """Return four borders in ascending order; the two in the middle are equal if no part is free of the mask."""
     end = torch.maximum(begin, end)
     whole_from = torch.minimum(torch.maximum(whole_from, begin), end)
     whole_to = torch.minimum(torch.maximum(whole_to, whole_from), end)

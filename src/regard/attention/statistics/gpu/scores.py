@@ -1,9 +1,9 @@
-"""What both kernels share: where a program stands, the scores of a tile, and which of its places the mask keeps.
+"""Functions of both Triton kernels: the tile of a program, the scores of a tile, and the mask of a tile.
 
-    scores = (scale · query · key, capped, + bias) / temperature · log₂ e
+    scores = (softcap(scale · query · key) + bias) / temperature · log₂ e
 
-Scores are in base 2, which is what a GPU raises; a number in nats is ln 2 times that in base 2. Everything after the
-products is in float32.
+Scores are in base 2, since a GPU computes 2^x faster than e^x; multiplied by ln 2 they are in nats. Everything after
+the products is in float32.
 """
 
 from typing import no_type_check
@@ -15,7 +15,7 @@ import triton.language as tl
 @no_type_check
 @triton.jit
 def place(first_item, tiles, heads):
-    """The tile, item, batch and head of this program; the last tile comes first, as under a causal mask it is long."""
+    """Return tile, item, batch and head of this program; the last tile comes first: under a causal mask it is long."""
     number = tl.program_id(0)
     item = first_item + number // tiles
     return tiles - 1 - number % tiles, item.to(tl.int64), (item // heads).to(tl.int64), (item % heads).to(tl.int64)
@@ -24,7 +24,7 @@ def place(first_item, tiles, heads):
 @no_type_check
 @triton.jit
 def vectors(rows, batch, head, first, tokens, there, width, padded: tl.constexpr):
-    """Consecutive vectors from `first` on, as a tile [tokens padded]; 0 where a token is not there."""
+    """Return consecutive vectors from `first` on, as a tile [tokens padded]; 0 for tokens that are not `there`."""
     start = rows.numbers + batch * rows.batch + head * rows.head + tl.cast(first, tl.int64) * rows.token
     column = tl.arange(0, padded)
     places = tokens[:, None] * rows.token + column[None, :]
@@ -34,7 +34,7 @@ def vectors(rows, batch, head, first, tokens, there, width, padded: tl.constexpr
 @no_type_check
 @triton.jit
 def scored(products, i, j, there, batch, head, rule, dtype: tl.constexpr):
-    """The scores of products of queries i and keys j, where they are there; a bias is rounded to the input's type."""
+    """Return the scores of queries i and keys j that are `there`, from products; a bias is rounded to `dtype`."""
     scores = products * rule.inner
     if rule.outer is not None:
         scores = rule.outer * tanh(scores)
@@ -54,7 +54,7 @@ def scored(products, i, j, there, batch, head, rule, dtype: tl.constexpr):
 @no_type_check
 @triton.jit
 def tanh(doubled):
-    """The hyperbolic tangent of half a number, in base 2; near 0 by its series, as the difference loses digits."""
+    """Return the hyperbolic tangent of half a number in base 2; near 0 by its series, which keeps more digits."""
     x = doubled * 0.34657359  # ln 2 / 2
     squared = x * x
     near = x * (1 - squared * (1 / 3 - squared * (2 / 15 - squared * (17 / 315))))
@@ -64,7 +64,7 @@ def tanh(doubled):
 @no_type_check
 @triton.jit
 def limits_of(mask_ranges, n, batch, head, i, there):
-    """The n-th range of keys of each query; none for a query that is not there."""
+    """Return start and stop of the n-th key range of each query; 0 and 0 for a query that is not `there`."""
     at = start_of(mask_ranges.limits, n, batch, head) + i.to(tl.int64) * mask_ranges.limits.place
     return tl.load(at, mask=there, other=0), tl.load(at + 1, mask=there, other=0)
 
@@ -72,12 +72,12 @@ def limits_of(mask_ranges, n, batch, head, i, there):
 @no_type_check
 @triton.jit
 def border(mask_ranges, n, batch, head, tile, which: tl.constexpr):
-    """One of the four borders of a tile: where it begins, from where and up to where it is whole, where it ends."""
+    """Return one of the four borders of a tile (see `schedule.py`)."""
     return tl.load(start_of(mask_ranges.borders, n, batch, head) + tile * mask_ranges.borders.place + which)
 
 
 @no_type_check
 @triton.jit
 def start_of(table, n, batch, head):
-    """Where the numbers of a head's n-th range begin."""
+    """Return a pointer to the first number of a head's n-th range."""
     return table.numbers + tl.cast(n, tl.int64) * table.part + batch * table.batch + head * table.head
