@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.views.terminal.number_text import aligned, format_number, positions_to_show
+from regard.views.terminal.number_text import aligned, format_number, positions_to_show, with_gaps
 
 
 def test_a_number_that_is_exact_has_no_zeros_and_one_that_is_rounded_has_all():
@@ -47,3 +47,7 @@ def test_kept_positions_are_in_order_with_gaps_exactly_where_some_are_missing(co
     assert some == expected
     if count <= limit:
         assert shown == list(range(count))
+
+
+def test_a_gap_of_one_position_is_a_gap():
+    assert with_gaps({1, 3}, 5) == [None, 1, None, 3, None]
