@@ -436,9 +436,9 @@ def test_all_of_a_large_pattern_is_refused():
         with pytest.raises(ValueError) as raised:
             build()
         assert str(raised.value) == (
-            "all weights of Pattern(batch=1, heads=2, queries=65537, keys=65537, mask=Causal()) take 32.0 GiB, "
-            "past the limit of 4.0 GiB; ask for a part (pattern[batch, head, query]), .top(8), .received() or "
-            ".pooled(512, 512), or allow it with dense(max_bytes=34360786952)."
+            "all weights of Pattern(batch=1, heads=2, queries=65537, keys=65537, mask=Causal()) take 34,360,786,952 "
+            "bytes (32.0 GiB), more than max_bytes=4,294,967,296; ask for a part (pattern[batch, head, query]), "
+            ".top(8), .received() or .pooled(512, 512), or allow it with dense(max_bytes=34360786952)."
         )
     near(pattern[0, 1, 3, :5].double(), torch.tensor([1 / 4] * 4 + [0], dtype=torch.float64))
 
@@ -450,8 +450,9 @@ def test_the_limit_of_dense_can_be_set():
     with pytest.raises(ValueError) as raised:
         pattern.dense(max_bytes=size - 1)
     assert str(raised.value) == (
-        "all weights of Pattern(batch=2, heads=6, queries=11, keys=19) take 0.0 GiB, past the limit of 0.0 GiB; "
-        "ask for a part (pattern[batch, head, query]), .top(8), .received() or .pooled(512, 512), "
+        "all weights of Pattern(batch=2, heads=6, queries=11, keys=19) take 10,032 "
+        "bytes (0.0 GiB), more than max_bytes=10,031; ask for a part (pattern[batch, head, query]), .top(8), "
+        ".received() or .pooled(512, 512), "
         f"or allow it with dense(max_bytes={size})."
     )
 

@@ -27,7 +27,7 @@ class Call:
     """The arguments of one call of attention, known to fit together.
 
     Attributes:
-        formula: the numbers and tensors of softmax attention; None for another normaliser.
+        eager_formula: the formula, computed once; None within torch.compile, and for a normaliser other than softmax.
         tensors: every tensor that the weights and the context follow from.
         versions: how often each tensor had been changed in place when the call was made; None within torch.compile.
     """
@@ -39,19 +39,21 @@ class Call:
     score: Score
     mask: Mask | None
     normalise: Normaliser
-    formula: Formula | None = field(init=False)
+    eager_formula: Formula | None = field(init=False)
     tensors: tuple[Tensor, ...] = field(init=False)
     versions: tuple[int, ...] | None = field(init=False)
 
     def __post_init__(self) -> None:
-        formula = Formula.of(self.score, self.normalise, self.key.shape[-1])
+        compiling = torch.compiler.is_compiling()
         held = tensors_in(self.score) + tensors_in(self.normalise)
         if self.mask is not None:
             held += tensors_in(self.mask)
-        object.__setattr__(self, "formula", formula)
+        # torch.compile cannot return an object that holds another one made after it.
+        formula = None if compiling else Formula.of(self.score, self.normalise, self.key.shape[-1])
+        object.__setattr__(self, "eager_formula", formula)
         object.__setattr__(self, "tensors", (self.query, self.key, self.value, *held))
         # A compiled program has no versions to read; changes that it makes itself are not noticed.
-        object.__setattr__(self, "versions", None if torch.compiler.is_compiling() else self.current_versions())
+        object.__setattr__(self, "versions", None if compiling else self.current_versions())
 
     def __getstate__(self) -> tuple[object, ...]:
         return tuple(getattr(self, part.name) for part in fields(self) if part.init)
@@ -103,10 +105,18 @@ class Call:
         return need_gradients(self.tensors)
 
     @property
+    def formula(self) -> Formula | None:
+        """The numbers and tensors of softmax attention; None for another normaliser."""
+        if self.eager_formula is not None:
+            return self.eager_formula
+        return Formula.of(self.score, self.normalise, self.key.shape[-1])
+
+    @property
     def softmax(self) -> Formula:
         """The formula of a call whose normaliser is known to be softmax."""
-        assert self.formula is not None
-        return self.formula
+        formula = self.formula
+        assert formula is not None
+        return formula
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
         """Return True where a query of the tile may attend to a key of it, or None if every query may attend to all."""

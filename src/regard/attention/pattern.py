@@ -144,8 +144,8 @@ class Pattern(ThroughDense):
         size = self.shape.numel() * self.dtype.itemsize
         if size > max_bytes:
             raise ValueError(
-                f"all weights of {self!r} take {size / 2**30:,.1f} GiB, "
-                f"past the limit of {max_bytes / 2**30:,.1f} GiB; "
+                f"all weights of {self!r} take {size:,} bytes ({size / 2**30:,.1f} GiB), "
+                f"more than max_bytes={max_bytes:,}; "
                 "ask for a part (pattern[batch, head, query]), .top(8), .received() or .pooled(512, 512), "
                 f"or allow it with dense(max_bytes={size})."
             )

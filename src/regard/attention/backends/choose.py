@@ -177,8 +177,8 @@ def favours_cpu_kernel(call: Call) -> bool:
 
     PyTorch's kernel needs a mask other than the causal one as a matrix, and spends time on the keys that it bars.
     """
-    if call.grid.queries < MIN_QUERIES or call.grid.shape.numel() < MIN_WEIGHTS:
-        return False
     if not call.query.is_cpu or torch.compiler.is_compiling() or call.softmax.projection is not None:
+        return False
+    if call.grid.queries < MIN_QUERIES or call.grid.shape.numel() < MIN_WEIGHTS:
         return False
     return fused.varies_by_query(call.mask, call.softmax.bias) and computes_scores(call)

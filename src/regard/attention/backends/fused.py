@@ -240,7 +240,7 @@ def kernel(
     """Return the context by PyTorch's function; for vectors that are not contiguous it would build the weights."""
     # The CPU kernel gives 0, not NaN, for a row of NaN that does not fill a vector register (pytorch issue 141128).
     # An exported program is for any number of keys, and runs on other kernels.
-    if query.is_cpu and key.shape[2] < REGISTER_NUMBERS and not torch.compiler.is_exporting():
+    if query.is_cpu and not torch.compiler.is_exporting() and key.shape[2] < REGISTER_NUMBERS:
         return math_kernel(query, key, value, attn_mask, scale, dropout, causal)
     if not query.stride(-1) == key.stride(-1) == value.stride(-1) == 1:
         query, key, value = map(contiguous_rows, (query, key, value))
