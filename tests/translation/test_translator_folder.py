@@ -133,9 +133,9 @@ def test_a_folder_that_is_none(tmp_path):
             "DIR/translator.json was not written by regard; give the folder that regard train wrote with --out.",
         ),
         (
-            {"version": 2, "regard": "9.1"},
-            "DIR/translator.json is of version 2 (written by regard 9.1) and this regard reads version 1; "
-            "install a newer one with pip install -U regard.",
+            {"version": 3, "regard": "9.1"},
+            "DIR/translator.json is of version 3 (written by regard 9.1) and this regard reads version 2; "
+            "use the regard that wrote it, or train the translator again.",
         ),
         ({"kind": "transformr"}, "DIR/translator.json names the unknown kind 'transformr'; nearest: transformer."),
         ({"joint": 1}, "DIR/translator.json is damaged: joint must be a bool; copy the folder again."),

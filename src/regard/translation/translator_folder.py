@@ -24,7 +24,7 @@ from regard.text.vocabulary import Vocabulary
 from regard.translation.model_protocol import TranslatingModel
 
 FORMAT = "regard translator"
-VERSION = 1
+VERSION = 2
 DESCRIPTION_FILE, PARAMETERS_FILE, JOINT_VOCABULARY, SOURCE_VOCABULARY, TARGET_VOCABULARY = (
     "translator.json",
     "model.safetensors",
@@ -119,7 +119,7 @@ def read_translator(folder: Path, device: torch.device | str = "cpu") -> Transla
     """Read a translator from its folder.
 
     Raises:
-        InputError: the folder holds no translator, or a damaged one, or one that a newer regard wrote.
+        InputError: the folder holds no translator, or a damaged one, or one that another version of regard wrote.
     """
     about = read_description(folder)
     kind = model_kinds()[about["kind"]]
@@ -206,7 +206,7 @@ def read_description(folder: Path) -> dict[str, Any]:
     if about.get("version") != VERSION:
         raise InputError(
             f"{path} is of version {about.get('version')} (written by regard {about.get('regard', '?')}) and this "
-            f"regard reads version {VERSION}; install a newer one with pip install -U regard."
+            f"regard reads version {VERSION}; use the regard that wrote it, or train the translator again."
         )
     if about.get("kind") not in model_kinds():
         names = list(model_kinds())

@@ -248,7 +248,7 @@ def kernel(
         return cuda_kernel(query, key, value, attn_mask, scale, dropout, causal)
     grouped = key.shape[1] != query.shape[1]
     return F.scaled_dot_product_attention(
-        query, key, value, attn_mask, dropout, causal, scale=scale, enable_gqa=grouped
+        query, key, value, attn_mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
     )
 
 
@@ -278,7 +278,7 @@ def cuda_kernel(
     if grouped and (attn_mask is not None or query.itemsize > 2 or query.shape[3] > WIDEST_GROUPED):
         key, value, grouped = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1), False
     return F.scaled_dot_product_attention(
-        query, key, value, attn_mask, dropout, causal, scale=scale, enable_gqa=grouped
+        query, key, value, attn_mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
     )
 
 
