@@ -1,4 +1,4 @@
-"""The C structs that `attention.c` takes, field by field, and the compiled function."""
+"""The C function `regard_attention` of `attention.c`, and the structs that it takes, field by field."""
 
 import ctypes
 from ctypes import c_double, c_float, c_int32, c_int64
@@ -9,6 +9,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.kernels.library import FLOATS, INTEGERS, KERNELS, compiled
+
+SOURCES = KERNELS / "attention.c", KERNELS / "statistics.c"
+"""The C files of the function: scores and weighted sums; softmax and statistics."""
 
 
 class CompensatedSum(ctypes.Structure):
@@ -35,7 +38,7 @@ class Statistics(ctypes.Structure):
         ("top_keys", INTEGERS),
         ("map_rows", c_int32),
         ("map_columns", c_int32),
-        ("largest", c_int32),
+        ("reduce_max", c_int32),
         ("map_row_of_query", INTEGERS),
         ("first_key_of_column", INTEGERS),
         ("received", CompensatedSum),
@@ -121,4 +124,4 @@ def strides(tensor: Tensor) -> list[int]:
 @cache
 def attention_function() -> Any | None:
     """Return the compiled function, which takes `Arguments` by reference, or None where it cannot be compiled."""
-    return compiled(KERNELS / "attention.c", "regard_attention", ctypes.c_void_p)
+    return compiled(SOURCES, "regard_attention", ctypes.c_void_p)

@@ -1,11 +1,11 @@
-/* As many numbers at once as fit one of the processor's registers: with more, compilers make very slow programs. */
+/* Vector registers of WIDE float32 numbers: wider types than the registers of the processor compile to very slow code. */
 
 #pragma once
 
 #include <math.h>
 #include <stdint.h>
 
-#if defined(WIDE) /* 4, 8 or 16, as the tests have it */
+#if defined(WIDE) /* 4, 8 or 16, set by the tests */
 #elif defined(__AVX512F__)
 #define WIDE 16
 #elif defined(__AVX__)
@@ -14,7 +14,7 @@
 #define WIDE 4
 #endif
 
-#define LEAST -87.0f /* exp of less is below the smallest normal float32 */
+#define LEAST -87.0f /* exp of smaller numbers is below the smallest normal float32 */
 
 typedef float wide __attribute__((vector_size(4 * WIDE)));
 typedef float unaligned __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
@@ -31,7 +31,7 @@ static inline wide choose(lanes where, wide yes, wide no) {
   return (wide)(((lanes)yes & where) | ((lanes)no & ~where));
 }
 
-/* What leaves a number in its register, where compilers would read it again for every product. */
+/* Keep numbers in their register, where compilers would load them again for every product. */
 #if defined(__AVX512F__)
 #define KEEP_IN_REGISTER(numbers) __asm__("" : "+v"(numbers))
 #elif defined(__AVX__) && WIDE <= 8
@@ -40,8 +40,8 @@ static inline wide choose(lanes where, wide yes, wide no) {
 #define KEEP_IN_REGISTER(numbers)
 #endif
 
-/* The first n. Where a row ends, a whole width is read, and what is beyond it stays as it is: so there must be memory
-   after a row, and nobody else may write into it at the same time. */
+/* Return all bits set for the first n lanes. At the end of a row a whole register is loaded and stored, and the numbers past
+   the end are stored unchanged: there must be memory after a row, and no other thread may write to it at the same time. */
 static inline lanes first(int n) {
   static const int32_t counted[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return *(const unaligned_lanes *)counted < n;
@@ -53,7 +53,7 @@ static inline lanes first(int n) {
 #define SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, (four_lanes){i, j, k, l})
 #endif
 
-/* Four sums, by halves: a third of the steps that one number after the other takes. */
+/* Add up the quarters of a register into four sums, by halving it. */
 static inline four folded(wide numbers) {
 #if WIDE == 4
   return numbers;
@@ -76,12 +76,13 @@ static inline four folded(wide numbers) {
 #endif
 }
 
+/* Return the sum of the numbers in a register. */
 static inline float sum_of(wide numbers) {
   four sums = folded(numbers);
   return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
-/* The same of four, side by side. */
+/* Return the sums of four registers. */
 static inline four sums_of(wide a, wide b, wide c, wide d) {
   four p = folded(a), q = folded(b), r = folded(c), s = folded(d);
   four pq = SHUFFLE(p, q, 0, 4, 1, 5) + SHUFFLE(p, q, 2, 6, 3, 7);
@@ -91,6 +92,7 @@ static inline four sums_of(wide a, wide b, wide c, wide d) {
 
 static inline float larger(float a, float b) { return a > b ? a : b; }
 
+/* Return the largest number in a register. */
 static inline float largest_of(wide numbers) {
   union {
     wide whole;
@@ -105,7 +107,7 @@ static inline float largest_of(wide numbers) {
   return larger(larger(found[0], found[1]), larger(found[2], found[3]));
 }
 
-/* exp for numbers in [LEAST, 88]: 2^k times a polynomial (Cephes' expf), within 2 units in the last place. */
+/* Return exp for numbers in [LEAST, 88]: 2^k times a polynomial (Cephes' expf), within 2 units in the last place. */
 static inline wide exp_of(wide x) {
   const wide shifter = all(12582912.0f); /* 1.5 * 2^23: adding it leaves the nearest whole number in the low bits */
   wide shifted = x * 1.44269504f + shifter, k = shifted - shifter;
@@ -120,13 +122,13 @@ static inline wide exp_of(wide x) {
   return p * (wide)(((lanes)shifted << 23) + 0x3f800000);
 }
 
-/* The same for all numbers up to 88: 0 for those below LEAST. */
+/* Return exp for numbers up to 88: 0 for numbers below LEAST. */
 static inline wide exp_or_0_of(wide x) {
   lanes none = x < LEAST;
   return (wide)((lanes)exp_of(choose(none, all(LEAST), x)) & ~none);
 }
 
-/* tanh, within 2 units in the last place (Cephes' tanhf). */
+/* Return tanh, within 2 units in the last place (Cephes' tanhf). */
 static inline wide tanh_of(wide x) {
   wide size = choose(x < 0.0f, -x, x), square = x * x;
   wide p = all(-5.70498872745e-3f);

@@ -1,8 +1,8 @@
-"""C that is compiled for this machine when it is first needed, and called without Python's lock.
+"""C functions, compiled for this machine when they are first needed, and called without Python's lock.
 
-Where there is no C compiler the caller does the same with torch's operations: the same numbers, more slowly. A compiled
-file is kept in the user's cache folder, under a name that follows from its source, the compiler and the machine's
-processor, so that another machine with the same folder compiles its own.
+Without a C compiler, callers compute the same numbers with torch operations, more slowly. A compiled library is kept in
+the user's cache folder. Its name follows from the sources, the compiler and the processor, so that another machine with
+the same folder compiles its own.
 """
 
 import ctypes
@@ -12,6 +12,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,21 +23,21 @@ HEADERS = tuple(KERNELS.glob("*.h"))
 FLAGS = ("-O3", "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC")
 
 FLOATS, INTEGERS = ctypes.c_void_p, ctypes.c_void_p
-"""Pointers into tensors of floating-point numbers, and of whole ones."""
+"""Pointers to the numbers of floating-point tensors, and of integer tensors."""
 
 
-def compiled(source: Path, name: str, *arguments: Any) -> Any | None:
-    """A function of a C file, which gives nothing back; None where it cannot be had.
+def compiled(sources: Sequence[Path], name: str, *arguments: Any) -> Any | None:
+    """Return a C function without a result, or None if it cannot be compiled and loaded.
 
     Args:
-        source: where it is written, with nothing beside it but headers, those of its folder and of this one.
-        name: of the function.
-        arguments: their types.
+        sources: the C files of its library, in one folder with their headers.
+        name: the function's name.
+        arguments: the types of its arguments.
     """
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
-        for folder in (cache_folder, lambda: Path(scratch)):  # the second where there is no folder to be written
+        for folder in (cache_folder, lambda: Path(scratch)):  # the second if the first cannot be written
             try:
-                function = getattr(ctypes.CDLL(str(library(source, folder()))), name)
+                function = getattr(ctypes.CDLL(str(library(sources, folder()))), name)
             except (OSError, RuntimeError, subprocess.SubprocessError):
                 continue
             function.argtypes, function.restype = arguments, None
@@ -45,16 +46,16 @@ def compiled(source: Path, name: str, *arguments: Any) -> Any | None:
 
 
 def cache_folder() -> Path:
-    """Where this user's programs keep what they can make again.
+    """Return the folder in which the compiled libraries of this user are kept.
 
     Raises:
-        RuntimeError: the user has no home.
+        RuntimeError: the user has no home folder.
     """
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard"
 
 
-def library(source: Path, folder: Path) -> Path:
-    """The compiled file, made if it is not there yet.
+def library(sources: Sequence[Path], folder: Path) -> Path:
+    """Return the compiled library of some C files; compile it unless the folder has it.
 
     Raises:
         OSError: no compiler, or a folder that cannot be written.
@@ -64,30 +65,32 @@ def library(source: Path, folder: Path) -> Path:
     if compiler is None:
         raise FileNotFoundError("no C compiler")
     version = subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=30).stdout
-    texts = [path.read_bytes() for path in (source, *sorted({*HEADERS, *source.parent.glob("*.h")}))]
-    made_of = b"\0".join([*texts, version, processor(), *map(str.encode, FLAGS)])
-    path = folder / f"{source.stem}-{hashlib.sha256(made_of).hexdigest()[:16]}.so"
+    headers = sorted({*HEADERS, *sources[0].parent.glob("*.h")})
+    texts = [path.read_bytes() for path in (*sources, *headers)]
+    content = b"\0".join([*texts, version, processor(), *map(str.encode, FLAGS)])
+    path = folder / f"{sources[0].stem}-{hashlib.sha256(content).hexdigest()[:16]}.so"
     if not path.exists():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            made = Path(scratch) / path.name
-            compile_for_this_machine(compiler, source, made)
-            made.replace(path)
+            compiled_file = Path(scratch) / path.name
+            compile_for_this_machine(compiler, sources, compiled_file)
+            compiled_file.replace(path)
     return path
 
 
-def compile_for_this_machine(compiler: str, source: Path, made: Path) -> None:
-    """Compile for just this processor where the compiler knows how, else for any."""
+def compile_for_this_machine(compiler: str, sources: Sequence[Path], compiled_file: Path) -> None:
+    """Compile for this very processor, or for any processor if the compiler does not know how."""
     for machine in ("-march=native", "-mcpu=native", None):
-        command = [compiler, *FLAGS, *filter(None, [machine]), str(source), "-o", str(made), "-lm"]
-        done = subprocess.run(command, capture_output=True, timeout=60)
-        if done.returncode == 0:
+        options = [*FLAGS, *filter(None, [machine])]
+        command = [compiler, *options, *map(str, sources), "-o", str(compiled_file), "-lm"]
+        run = subprocess.run(command, capture_output=True, timeout=60)
+        if run.returncode == 0:
             return
-    raise subprocess.CalledProcessError(done.returncode, command, stderr=done.stderr)
+    raise subprocess.CalledProcessError(run.returncode, command, stderr=run.stderr)
 
 
 def processor() -> bytes:
-    """What the processor can do, as far as the system says."""
+    """Return the model and the features of the processor, as far as the system tells."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

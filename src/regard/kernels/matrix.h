@@ -1,4 +1,4 @@
-/* Products of matrices that lie in the cache: as many sums at a time as there are registers for. */
+/* Products of matrices in the cache; each tile of the result is summed in vector registers. */
 
 #pragma once
 
@@ -6,11 +6,12 @@
 
 #include "lanes.h"
 
-/* Rows and registers of columns that are summed at once; with one more of each for what is being multiplied. */
+/* The rows and the registers of columns of a tile; one row and LANES registers more hold the factors. */
 #define ROWS 6
 #define LANES (WIDE == 16 ? 4 : 2)
 #define PANEL (LANES * WIDE)
 
+/* Load the first n numbers of a register, 0 for the others. */
 static inline wide load_first(const float *from, int n) {
   wide numbers = all(0);
   if (n >= WIDE) return load(from);
@@ -18,6 +19,7 @@ static inline wide load_first(const float *from, int n) {
   return numbers;
 }
 
+/* Store the first n numbers of a register. */
 static inline void store_first(float *to, wide numbers, int n) {
   if (n >= WIDE)
     store(to, numbers);
@@ -25,7 +27,7 @@ static inline void store_first(float *to, wide numbers, int n) {
     memcpy(to, &numbers, n * sizeof(float));
 }
 
-/* Whether each of the first n bytes is something else than 0. */
+/* Return all bits set for each of the first n bytes that is not 0. */
 static inline lanes nonzero_bytes(const uint8_t *from, int n) {
   typedef uint8_t bytes __attribute__((vector_size(WIDE)));
   bytes some = {0};
@@ -33,8 +35,8 @@ static inline lanes nonzero_bytes(const uint8_t *from, int n) {
   return __builtin_convertvector(some, lanes) != 0;
 }
 
-/* left @ right for a few rows of the left matrix and as many columns of the right one as so many registers hold; a step is
-   from one row of a matrix to the next. */
+/* Compute left @ right for a few rows of the left matrix and the columns of the right matrix that fill `lanes` registers. A
+   step is the distance between two rows of a matrix, in numbers. */
 static inline __attribute__((always_inline)) void multiply(int rows, int lanes, const float *left, int64_t left_step,
                                                            const float *right, int64_t right_step, int64_t depth,
                                                            wide sums[ROWS][LANES]) {
@@ -53,8 +55,8 @@ static inline __attribute__((always_inline)) void multiply(int rows, int lanes, 
   }
 }
 
-/* out = scale * left @ panel, for a panel of so many columns. A sum past the largest number becomes NaN: one that has once
-   been infinite stays so, whatever is added to it, and may have the wrong sign. */
+/* Write out = scale * left @ panel. A sum that overflows becomes NaN: an infinite sum stays infinite whatever is added, and
+   may have the wrong sign. */
 static inline __attribute__((always_inline)) void scaled_product(int rows, const float *left, int64_t left_step,
                                                                  const float *panel, int64_t depth, float scale,
                                                                  float *out, int64_t out_step, int columns) {
@@ -67,11 +69,11 @@ static inline __attribute__((always_inline)) void scaled_product(int rows, const
     }
 }
 
-/* out = (shrink * out + left @ right) * factor, a number of each for every row; without shrink, what is in out does not
-   count. */
+/* Write out = (rescale * out + left @ right) * factor, with one rescale and one factor for each row; without rescale, the
+   numbers in out are not read. */
 static inline __attribute__((always_inline)) void add_product(int rows, int lanes, const float *left, int64_t left_step,
                                                               const float *right, int64_t right_step, int64_t depth,
-                                                              const float *shrink, const float *factor, float *out,
+                                                              const float *rescale, const float *factor, float *out,
                                                               int64_t out_step, int columns) {
   wide sums[ROWS][LANES];
   multiply(rows, lanes, left, left_step, right, right_step, depth, sums);
@@ -79,12 +81,12 @@ static inline __attribute__((always_inline)) void add_product(int rows, int lane
     for (int c = 0; c < lanes; c++) {
       float *to = out + r * out_step + c * WIDE;
       int n = columns - c * WIDE;
-      if (shrink) sums[r][c] += load_first(to, n) * shrink[r];
+      if (rescale) sums[r][c] += load_first(to, n) * rescale[r];
       store_first(to, factor ? sums[r][c] * factor[r] : sums[r][c], n);
     }
 }
 
-/* A panel of so many vectors side by side, one number of each after the other; the rest of it is 0. */
+/* Transpose n vectors into a panel: row i has number i of every vector, and 0 up to PANEL columns. */
 static void pack_panel(const float *vectors, int64_t step, int n, int width, float *panel) {
   int j = 0;
   for (; j + 4 <= n; j += 4) {

@@ -309,4 +309,4 @@ def unsupported_reason(decoder: nn.Module, sources: SourceRows) -> str | None:
 @cache
 def regard_decoding_step() -> Any | None:
     """Return the compiled function, which takes `StepArguments` by reference, or None without a C compiler."""
-    return compiled(SOURCE, "regard_decoding_step", ctypes.c_void_p)
+    return compiled((SOURCE,), "regard_decoding_step", ctypes.c_void_p)

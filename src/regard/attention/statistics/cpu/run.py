@@ -163,7 +163,7 @@ def statistics_of(results: Results, lock: Int[Tensor, " 1"]) -> kernel.Statistic
         top_keys=None if top is None else top.keys.data_ptr(),
         map_rows=map_rows,
         map_columns=map_columns,
-        largest=results.ask.reduce == "max",
+        reduce_max=results.ask.reduce == "max",
         map_row_of_query=results.cells.row_of_query.data_ptr(),
         first_key_of_column=results.cells.first_key_of_column.data_ptr(),
         lock=lock.data_ptr(),

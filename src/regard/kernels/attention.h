@@ -1,0 +1,140 @@
+/* What attention.c and statistics.c share: the structs that Python fills in (attention.py has the same fields in the same
+   order), the block of queries that a thread computes, and the range of keys that each row of a block may see.
+
+   A block is some consecutive queries of one head, with a range of keys that holds every key these queries see. Blocks too
+   large for the cache are computed in parts: consecutive ranges of the block's keys, `width` keys each. */
+
+#pragma once
+
+#include <stdint.h>
+
+/* Compensated sums: each sum is a rounded double plus the rounding error of that double. */
+typedef struct {
+  double *rounded, *error;
+} CompensatedSum;
+
+/* Which statistics to compute and where to write them; a null pointer or a size of 0 leaves a statistic out. Arrays with one
+   number for each query have the axes [batch heads queries]. */
+typedef struct {
+  int64_t queries, keys_of_head; /* the number of queries and of keys of one head */
+  int64_t offset;                /* the position of the first query among the keys */
+  float *inverse;                /* 1 / sum of e, or 0 for a query that sees no key; always computed */
+  float *entropy, *distance, *first, *own, *previous;
+  int32_t top;        /* how many of the strongest keys to find for each query */
+  float *top_weights; /* [batch heads queries top] */
+  int64_t *top_keys;  /* [batch heads queries top], -1 where a query sees fewer keys */
+  int32_t map_rows, map_columns; /* the size of the pooled map of each head */
+  int32_t reduce_max;            /* 1: a cell of the map is the maximum of its weights; 0: their sum */
+  const int32_t *map_row_of_query;    /* [queries] */
+  const int32_t *first_key_of_column; /* [map_columns + 1] */
+  CompensatedSum received; /* [batch heads keys]: the sum of the weights on each key */
+  CompensatedSum pooled;   /* [batch heads map_rows map_columns]: the map */
+  char *lock;              /* a spin lock: 1 while a thread adds to received and pooled */
+} Statistics;
+
+/* Vectors in memory: the strides of the batch item, head and token axes, in numbers; a vector's own numbers are adjacent. */
+typedef struct {
+  float *numbers;
+  int64_t batch, head, token;
+} Vectors;
+
+/* A mask in memory, one byte for each query and key: the strides in bytes; the bytes of a query's keys are adjacent. */
+typedef struct {
+  const uint8_t *bytes;
+  int64_t batch, head, query;
+} ByteMask;
+
+/* A weighted sum: for each query, the sum over the keys of weight * vector of the key. */
+typedef struct {
+  Vectors keys, queries; /* the vectors of the keys, and the sums to write */
+  int32_t width;         /* the numbers in a vector */
+} WeightedSum;
+
+/* A block: its batch item and head, the first query and the number of queries (rows), the first key and the number of keys,
+   the keys in a part (width), and the index of the block's first number in `scores` or `computed_masks`. */
+typedef struct {
+  int64_t batch, head, query, rows, first_key, keys, width, offset;
+} BlockBounds;
+
+/* The arguments of regard_attention, shared by all threads. */
+typedef struct {
+  Statistics statistics;
+  const BlockBounds *bounds; /* [n_blocks] */
+  int64_t n_blocks;
+  Vectors query, key;
+  float *scores;                 /* scores that torch has computed, which weights overwrite; null: compute them here */
+  const uint8_t *computed_masks; /* masks that torch has computed, one byte for each score of a block, or null */
+  float scale, softcap;          /* softcap below 0: no softcap */
+  Vectors bias;                  /* added to the scores: for each query a number for each key; null: no bias */
+  float bias_factor;             /* multiplies the bias */
+  ByteMask mask;                 /* nonzero where a query may see a key; null: no such mask */
+  int32_t d_key, n_weighted_sums;
+  WeightedSum weighted_sums[2];
+  int64_t heads, group; /* the number of query heads, and how many of them share one key head */
+  const float *sinks;   /* [heads]: a score that takes weight and belongs to no key; null: no sinks */
+  const int32_t *starts, *stops; /* [batch heads queries]: the range of keys that each query may see; null: all keys */
+  int64_t limits_batch, limits_head; /* the strides of starts and stops */
+  float *scratch;                    /* scratch memory: scratch_size numbers for each thread */
+  int64_t scratch_size;
+  double seconds; /* after this time a thread begins no further block */
+  int64_t threads, next, done; /* counters: threads begun, the next block to compute, weights computed */
+} Arguments;
+
+/* A block while a thread computes it. The arrays lie in scratch memory one after the other, in this order (scores that torch
+   has computed lie elsewhere), with at least 32 more numbers behind the last. */
+typedef struct {
+  const Statistics *statistics;
+  int32_t rows, keys;
+  int32_t width, parts;          /* the keys in a part (fewer in the last), and the number of parts */
+  int64_t head;                  /* the head's number among the heads of all batch items */
+  int64_t query, first_key;      /* the first query and the first key of the block */
+  float sink;                    /* the head's sink, -infinity for none */
+  const int32_t *starts, *stops; /* [queries]: the head's key ranges, or null */
+  float *scores;       /* [parts][rows keys of the part]: scores, which e = exp(s - m) overwrites */
+  float *rescale;      /* [rows]: exp(m of the part before - m of this part) */
+  float *total;        /* [rows]: the running sum of e */
+  float *exponent_sum; /* [rows]: the running sum of e (s - m) */
+  float *maximum;      /* [parts rows]: the running maximum m after each part; after the last part, that of the whole row */
+  float *column_sums;  /* [width]: for each key of a part, the sum of weights over the queries of one row of the map */
+  float *key_sums;     /* [width]: for each key of a part, the sum of weights over all queries of the block */
+  float *cells;        /* [map rows of this block, map_columns] */
+} QueryBlock;
+
+/* The keys of one part that one query may see. */
+typedef struct {
+  float *weights; /* scores, then e */
+  int keys;
+  int64_t first_key;
+} Row;
+
+/* Turn the scores of a part into e and compute the statistics; the parts of a block must come in order. */
+__attribute__((visibility("hidden"))) void compute_statistics(const QueryBlock *b, int part);
+
+/* Return the number of keys in a part. */
+static inline int keys_of(const QueryBlock *b, int part) {
+  return part + 1 < b->parts ? b->width : b->keys - part * b->width;
+}
+
+/* Return the first key of a part. */
+static inline int64_t first_key_of(const QueryBlock *b, int part) { return b->first_key + (int64_t)part * b->width; }
+
+/* Return the scores of row i of a part, from the part's first key on. */
+static inline float *scores_of(const QueryBlock *b, int part, int i) {
+  return b->scores + (int64_t)part * b->rows * b->width + (int64_t)i * keys_of(b, part);
+}
+
+/* Return a number limited to the range from least to most. */
+static inline int clamped(int64_t number, int least, int most) {
+  return number < least ? least : number > most ? most : (int)number;
+}
+
+/* Return the keys of a part that row i may see. */
+static inline Row row_of(const QueryBlock *b, int part, int i) {
+  int keys = keys_of(b, part), start = 0, stop = keys;
+  int64_t first_key = first_key_of(b, part);
+  if (b->starts) {
+    start = clamped(b->starts[b->query + i] - first_key, 0, keys);
+    stop = clamped(b->stops[b->query + i] - first_key, start, keys);
+  }
+  return (Row){scores_of(b, part, i) + start, stop - start, first_key + start};
+}

@@ -1,0 +1,309 @@
+/* From rows of scores to unnormalised softmax weights and their statistics, while the rows are in the cache.
+
+   Each row is read a few times, many numbers at once in vector registers:
+
+       maximum  m = max s                          (and the strongest keys, found among the scores)
+       weights  e = exp(s - m), total = sum of e   (written over the scores; the softmax weights are e / total)
+       entropy      log total - sum of e (s - m) / total
+       columns      sum over rows of e / total
+
+   A row too long for the cache comes in parts, from the first keys to the last. m is the running maximum. When m grows
+   from one part to the next, the sums so far are multiplied by exp(m before - m). After the last part, the total of the row
+   is known, and the earlier parts are read once more for the columns (Milakov & Gimelshein 2018).
+
+   A score of -infinity is a key that is masked, and so is a key outside of the row's key range: neither has a weight. A
+   row that sees no key has weights 0. One NaN makes its whole row NaN. */
+
+#include "attention.h"
+
+#include <float.h>
+#include <sched.h>
+#include <string.h>
+
+#include "lanes.h"
+
+/* Write the maximum of each class of a row's numbers; key j is in class j modulo 2 WIDE. */
+static void class_maxima(const float *row, int keys, wide *evens, wide *odds) {
+  wide a = all(-INFINITY), b = a;
+  int j = 0;
+  for (; j + 2 * WIDE <= keys; j += 2 * WIDE) {
+    wide x = load(row + j), y = load(row + j + WIDE);
+    a = choose(x > a, x, a);
+    b = choose(y > b, y, b);
+  }
+  wide x = load(row + j), y = load(row + j + WIDE);
+  *evens = choose((x > a) & first(keys - j), x, a);
+  *odds = choose((y > b) & first(keys - j - WIDE), y, b);
+}
+
+/* Return the maximum of a row. */
+static float row_maximum(const float *row, int keys) {
+  wide a, b;
+  class_maxima(row, keys, &a, &b);
+  return largest_of(choose(b > a, b, a));
+}
+
+/* Return a score that at least `top` scores of a row reach, found from the class maxima; -infinity if there is none. */
+static float score_reached_by(const float *row, int keys, int top) {
+  wide a, b, least = all(INFINITY);
+  if (top > 2 * WIDE) return -INFINITY;
+  class_maxima(row, keys, &a, &b);
+  lanes above_a = {}, above_b = {}; /* minus the number of class maxima above each class maximum */
+  for (int i = 0; i < WIDE; i++) {
+    above_a += (lanes)(a < a[i]) + (lanes)(a < b[i]);
+    above_b += (lanes)(b < a[i]) + (lanes)(b < b[i]);
+  }
+  least = choose(above_a > -top, a, least);
+  least = choose((b < least) & (above_b > -top), b, least);
+  return -largest_of(-least);
+}
+
+/* Update the strongest keys of a row by the scores of a part, strongest first; -1 where the row has fewer keys. */
+static void update_top_keys(Row row, int top, int is_first_part, float *scores, int64_t *numbers) {
+  if (is_first_part) {
+    float reached = score_reached_by(row.weights, row.keys, top);
+    float below = fminf(nextafterf(reached, -INFINITY), reached - FLT_MIN); /* subnormal differences may count as 0 */
+    for (int i = 0; i < top; i++) scores[i] = below, numbers[i] = -1;
+  }
+  int j = 0;
+  while (j < row.keys) {
+    if (j + WIDE <= row.keys) {
+      lanes above = load(row.weights + j) > scores[top - 1];
+      int64_t any = 0;
+      for (int i = 0; i < WIDE / 2; i++) any |= ((int64_t __attribute__((vector_size(4 * WIDE))))above)[i];
+      if (!any) {
+        j += WIDE;
+        continue;
+      }
+    }
+    int end = j + WIDE < row.keys ? j + WIDE : row.keys;
+    for (; j < end; j++) {
+      float score = row.weights[j];
+      if (!(score > scores[top - 1])) continue;
+      int at = top - 1;
+      for (; at > 0 && score > scores[at - 1]; at--) scores[at] = scores[at - 1], numbers[at] = numbers[at - 1];
+      scores[at] = score, numbers[at] = row.first_key + j;
+    }
+  }
+}
+
+/* Replace WIDE scores by e = exp(s - m); add e to total, and e (s - m) to exponent_sum. */
+static inline void exponential(float *at, lanes inside, float m, wide *total, wide *exponent_sum) {
+  wide scores = load(at), x = scores - m;
+  lanes none = (x < LEAST) | ~inside;
+  x = choose(none, all(LEAST), x);
+  wide e = (wide)((lanes)exp_of(x) & ~none);
+  store(at, choose(inside, e, scores));
+  *total += e;
+  *exponent_sum += e * x;
+}
+
+/* Replace a row of scores by e; return the sum of e, and write the sum of e (s - m). */
+static float exponentials(float *row, int keys, float m, float *exponent_sum) {
+  wide total = all(0), sum = total;
+  int j = 0;
+  for (; j + WIDE <= keys; j += WIDE) exponential(row + j, first(WIDE), m, &total, &sum);
+  if (j < keys) exponential(row + j, first(keys - j), m, &total, &sum);
+  *exponent_sum = sum_of(sum);
+  return sum_of(total);
+}
+
+/* Return the sum over a row of e times the distance of the key from a query's position. */
+static float distance_sum(Row row, int64_t query_position) {
+  float position = (float)(query_position - row.first_key);
+  wide sum = all(0), at = all(-position);
+  for (int i = 0; i < WIDE; i++) at[i] += i;
+  int j = 0;
+  for (; j + WIDE <= row.keys; j += WIDE, at += WIDE) sum += load(row.weights + j) * choose(at < 0.0f, -at, at);
+  wide last = choose(first(row.keys - j), load(row.weights + j), all(0));
+  return sum_of(sum + last * choose(at < 0.0f, -at, at));
+}
+
+/* Add a row times a factor to another row. */
+static void add_row(float *to, const float *row, int keys, float factor) {
+  int j = 0;
+  for (; j + WIDE <= keys; j += WIDE) store(to + j, load(to + j) + load(row + j) * factor);
+  if (j == keys) return;
+  wide before = load(to + j);
+  store(to + j, choose(first(keys - j), before + load(row + j) * factor, before));
+}
+
+/* Return the sum of n numbers in double; four independent sums run faster than one. */
+static inline double sum_in(const float *numbers, int n) {
+  double sums[4] = {0};
+  int j = 0;
+  for (; j + 4 <= n; j += 4)
+    for (int i = 0; i < 4; i++) sums[i] += numbers[j + i];
+  for (; j < n; j++) sums[0] += numbers[j];
+  return (sums[0] + sums[2]) + (sums[1] + sums[3]);
+}
+
+/* Return the column of the map that a key belongs to. */
+static inline int column_of(const Statistics *s, int64_t key) { return (int)(key * s->map_columns / s->keys_of_head); }
+
+/* Add the column sums of one row of the map to its cells and to the key sums, and set them to 0. */
+static void add_columns_to_cells(const QueryBlock *b, int part, int map_row) {
+  const Statistics *s = b->statistics;
+  float *cells = b->cells + (int64_t)map_row * s->map_columns;
+  int keys = keys_of(b, part);
+  int64_t first_key = first_key_of(b, part), last = column_of(s, first_key + keys - 1);
+  for (int c = column_of(s, first_key); c <= last; c++) {
+    int start = clamped(s->first_key_of_column[c] - first_key, 0, keys);
+    int stop = clamped(s->first_key_of_column[c + 1] - first_key, 0, keys);
+    cells[c] += (float)sum_in(b->column_sums + start, stop - start);
+  }
+  if (s->received.rounded) add_row(b->key_sums, b->column_sums, keys, 1.0f);
+  memset(b->column_sums, 0, keys * sizeof(float));
+}
+
+/* Return the larger of two numbers, or NaN if the first is NaN. */
+static inline double larger_or_nan(double a, double b) { return a > b || isnan(a) ? a : b; }
+
+/* Raise each cell of one row of the map to the largest weight of a row in that cell. */
+static void raise_cells(const QueryBlock *b, int map_row, Row row, float factor) {
+  const Statistics *s = b->statistics;
+  float *cells = b->cells + (int64_t)map_row * s->map_columns;
+  int last = row.keys > 0 ? column_of(s, row.first_key + row.keys - 1) : -1;
+  for (int c = column_of(s, row.first_key); c <= last; c++) {
+    int start = clamped(s->first_key_of_column[c] - row.first_key, 0, row.keys);
+    int keys = clamped(s->first_key_of_column[c + 1] - row.first_key, 0, row.keys) - start;
+    float weight = (isnan(factor) ? NAN : row_maximum(row.weights + start, keys) * factor);
+    cells[c] = larger_or_nan(weight, cells[c]);
+  }
+}
+
+/* Add n numbers to compensated sums (Knuth 1997, section 4.2.2, theorem B): the order of additions does not matter. */
+static void add_to_sum(CompensatedSum sum, int64_t at, const float *numbers, int64_t n) {
+  double *rounded = sum.rounded + at, *error = sum.error + at;
+  for (int64_t j = 0; j < n; j++) {
+    double total = rounded[j] + numbers[j], added = total - rounded[j];
+    error[j] += (rounded[j] - (total - added)) + (numbers[j] - added);
+    rounded[j] = total;
+  }
+}
+
+/* Raise n sums to at least these numbers: for maps of the largest weight. */
+static void raise_sum(CompensatedSum sum, int64_t at, const float *least, int64_t n) {
+  for (int64_t j = 0; j < n; j++) sum.rounded[at + j] = larger_or_nan(least[j], sum.rounded[at + j]);
+}
+
+/* Add the key sums of a part to the attention received, and the cells of a finished block to the map, under a spin lock. */
+static void add_block_to_sums(const QueryBlock *b, int part, int has_cells) {
+  const Statistics *s = b->statistics;
+  if (!s->received.rounded && !has_cells) return;
+  while (__atomic_test_and_set(s->lock, __ATOMIC_ACQUIRE)) sched_yield();
+  if (s->received.rounded)
+    add_to_sum(s->received, b->head * s->keys_of_head + first_key_of(b, part), b->key_sums, keys_of(b, part));
+  if (has_cells) {
+    int64_t first = s->map_row_of_query[b->query], last = s->map_row_of_query[b->query + b->rows - 1];
+    (s->reduce_max ? raise_sum : add_to_sum)(
+        s->pooled, (b->head * s->map_rows + first) * s->map_columns, b->cells, (last - first + 1) * s->map_columns);
+  }
+  __atomic_clear(s->lock, __ATOMIC_RELEASE);
+}
+
+/* Return the index of a row among the queries of all heads. */
+static inline int64_t index_of(const QueryBlock *b, int i) { return b->head * b->statistics->queries + b->query + i; }
+
+/* Return the factor from e of a part to softmax weights, once the whole row is known. */
+static inline float factor_of(const QueryBlock *b, int part, int i) {
+  float m = b->maximum[part * b->rows + i], of_row = b->maximum[(b->parts - 1) * b->rows + i];
+  float inverse = b->statistics->inverse[index_of(b, i)];
+  return m == of_row ? inverse : expf(m - of_row) * inverse;
+}
+
+/* Return the softmax weight of row i on one key, 0 if the row does not see the key. */
+static float weight_on(const QueryBlock *b, int i, int64_t key) {
+  int part = clamped(key - b->first_key, 0, b->keys - 1) / b->width;
+  Row row = row_of(b, part, i);
+  int64_t j = key - row.first_key;
+  return (j >= 0 && j < row.keys ? row.weights[j] : 0.0f) * factor_of(b, part, i);
+}
+
+/* Replace the scores of a part of row i by e, and by 0 outside of the row's key range; update the row's running sums. */
+static inline void softmax(const QueryBlock *b, int part, int i, Row row) {
+  const Statistics *s = b->statistics;
+  int64_t at = index_of(b, i) * s->top;
+  if (b->starts) {
+    int keys = keys_of(b, part);
+    float *whole = scores_of(b, part, i), *end = row.weights + row.keys;
+    memset(whole, 0, (row.weights - whole) * sizeof(float));
+    memset(end, 0, (whole + keys - end) * sizeof(float));
+  }
+  if (s->top) update_top_keys(row, s->top, part == 0, s->top_weights + at, s->top_keys + at);
+  float earlier = part == 0 ? b->sink : b->maximum[(part - 1) * b->rows + i];
+  float m = larger(earlier, s->top ? s->top_weights[at] : row_maximum(row.weights, row.keys));
+  float exponent_sum, total = exponentials(row.weights, row.keys, m == -INFINITY ? 0.0f : m, &exponent_sum);
+  if (part > 0) {
+    float rescale = m == earlier ? 1.0f : expf(earlier - m), sum = b->total[i] * rescale;
+    if (sum != 0.0f) exponent_sum += b->exponent_sum[i] * rescale + (earlier - m) * sum;
+    total += sum;
+    b->rescale[i] = rescale;
+  }
+  b->maximum[part * b->rows + i] = m, b->total[i] = total, b->exponent_sum[i] = exponent_sum;
+}
+
+/* Write the statistics of row i that follow from the whole row: inverse, entropy, strongest keys, weights on single keys. */
+static inline void finish_row(const QueryBlock *b, int i) {
+  const Statistics *s = b->statistics;
+  int64_t at = index_of(b, i), position = s->offset + b->query + i; /* the query's position among the keys */
+  float m = b->maximum[(b->parts - 1) * b->rows + i], total = b->total[i];
+  float with_sink = total + (b->sink == -INFINITY ? 0.0f : expf(b->sink - m));
+  float inverse = with_sink == 0.0f ? 0.0f : 1.0f / with_sink;
+  s->inverse[at] = inverse;
+  if (s->entropy) {
+    float entropy = with_sink == 0.0f ? 0.0f : (logf(with_sink) * total - b->exponent_sum[i]) * inverse;
+    s->entropy[at] = entropy < 0.0f ? 0.0f : entropy;
+  }
+  float *top_weights = s->top_weights + at * s->top;
+  int64_t *top_keys = s->top_keys + at * s->top;
+  for (int t = 0; t < s->top; t++) {
+    int none = top_keys[t] < 0;
+    top_weights[t] = none && !isnan(inverse) ? 0.0f : none ? NAN : weight_on(b, i, top_keys[t]);
+  }
+  if (s->first) s->first[at] = weight_on(b, i, 0);
+  if (s->own) s->own[at] = weight_on(b, i, position);
+  if (s->previous) s->previous[at] = weight_on(b, i, position - 1);
+}
+
+/* Add a part of row i to the sums over rows: key sums, cells of the map, and the row's mean distance. */
+static inline void add_row_to_columns(const QueryBlock *b, int part, int i, Row row) {
+  const Statistics *s = b->statistics;
+  const int32_t *map_row_of = s->map_row_of_query + b->query;
+  int map_row = s->map_columns ? map_row_of[i] - map_row_of[0] : 0;
+  float factor = factor_of(b, part, i);
+  int64_t start = row.first_key - first_key_of(b, part);
+  if (s->distance) s->distance[index_of(b, i)] += distance_sum(row, s->offset + b->query + i) * factor;
+  if (s->map_columns && !s->reduce_max) {
+    add_row(b->column_sums + start, row.weights, row.keys, factor);
+    if (i + 1 == b->rows || map_row_of[i + 1] != map_row_of[i]) add_columns_to_cells(b, part, map_row);
+  } else {
+    if (s->map_columns) raise_cells(b, map_row, row, factor);
+    if (s->received.rounded) add_row(b->key_sums + start, row.weights, row.keys, factor);
+  }
+}
+
+void compute_statistics(const QueryBlock *b, int part) {
+  const Statistics *s = b->statistics;
+  const int32_t *map_row_of = s->map_row_of_query + b->query;
+  int map_rows = s->map_columns ? map_row_of[b->rows - 1] - map_row_of[0] + 1 : 0, last = b->parts - 1;
+  if (part < last) {
+    for (int i = 0; i < b->rows; i++) softmax(b, part, i, row_of(b, part, i));
+    return;
+  }
+  memset(b->cells, 0, (int64_t)map_rows * s->map_columns * sizeof(float));
+  memset(b->column_sums, 0, b->width * sizeof(float));
+  memset(b->key_sums, 0, b->width * sizeof(float));
+  for (int i = 0; i < b->rows; i++) {
+    Row row = row_of(b, last, i);
+    softmax(b, last, i, row);
+    finish_row(b, i);
+    add_row_to_columns(b, last, i, row);
+  }
+  add_block_to_sums(b, last, b->parts == 1 && map_rows);
+  for (int p = 0; p < last; p++) { /* the earlier parts once more, now that the total of each row is known */
+    memset(b->key_sums, 0, b->width * sizeof(float));
+    for (int i = 0; i < b->rows; i++) add_row_to_columns(b, p, i, row_of(b, p, i));
+    add_block_to_sums(b, p, p + 1 == last && map_rows);
+  }
+}
