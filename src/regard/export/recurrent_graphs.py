@@ -1,8 +1,8 @@
-"""A recurrent encoder-decoder as two plain functions of tensors, which an exporter can follow for texts of any length.
+"""A recurrent encoder-decoder as two modules of tensors, which an exporter can trace for texts of any length.
 
-The decoder is the model's own, a token at a time. Over a whole text an exporter would write PyTorch's cells for the one
-length that it sees; so the encoder's are an operator without a body, `regard::read_cells`, of which a graph makes its
-own kind of cells.
+The decoder graph calls the model's own decoder, one token at a time. The recurrent cells of the encoder would be traced
+for one length of text alone, so the encoder graph calls the operator `regard::read_cells` instead. The operator has no
+implementation in PyTorch; each export format replaces it by its own cells.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,10 +22,10 @@ from regard.recurrent.encoder import Encoded
 from regard.recurrent.model import Recurrent
 
 PARTS = "weight_ih", "weight_hh", "bias_ih", "bias_hh"
-"""Of a layer of PyTorch's cells, in one direction."""
+"""The parameters of one direction of a layer of PyTorch's cells."""
 
 INT32 = 6
-"""ONNX's number for the type."""
+"""ONNX's number for the data type int32."""
 
 torch.library.define(
     "regard::read_cells", "(Tensor x, Tensor lengths, Tensor[] weights, bool lstm) -> (Tensor, Tensor, Tensor)"
@@ -33,7 +33,7 @@ torch.library.define(
 
 
 def shapes(x: Tensor, lengths: Tensor, weights: list[Tensor], lstm: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Tensors like those that an exported graph computes: states, and what the cells know in the end."""
+    """Return empty tensors with the shapes of the operator's results: all states, and the last states of the cells."""
     (batch, tokens, _), width = x.shape, 2 * weights[1].shape[2]
     last = x.new_empty(len(weights) // 3, batch, width)
     return x.new_empty(batch, tokens, width), last, torch.empty_like(last)
@@ -43,10 +43,10 @@ torch.library.register_fake("regard::read_cells", shapes)
 
 
 def onnx_cells(op: Any, x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tuple[Any, Any, Any]:
-    """The same as ONNX's operators, which know the lengths of texts and both directions.
+    """Return the results of `regard::read_cells` computed by ONNX's LSTM or GRU in both directions.
 
     Args:
-        op: makes nodes of a graph, of other nodes.
+        op: the builder of ONNX nodes.
         weights: see `onnx_weights`.
     """
     kind, how = (op.LSTM, {}) if lstm else (op.GRU, {"linear_before_reset": 1})
@@ -62,9 +62,9 @@ def onnx_cells(op: Any, x: Any, lengths: Any, weights: Sequence[Any], lstm: bool
 
 
 def onnx_weights(cells: Cells) -> Iterator[Tensor]:
-    """What ONNX's operators take: for each layer three tensors, the directions one behind the other.
+    """Yield the weights that ONNX's operators take: three tensors for each layer, stacked over both directions.
 
-    The gates have another order there: an LSTM's i o f c instead of PyTorch's i f g o, a GRU's z r h instead of r z n.
+    ONNX has its gates in another order: i o f c for an LSTM, not PyTorch's i f g o; z r h for a GRU, not r z n.
     """
     order = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}[cells.kind]
     for layer in range(cells.layers.num_layers):
@@ -77,7 +77,7 @@ def onnx_weights(cells: Cells) -> Iterator[Tensor]:
 
 
 class EncoderGraph(nn.Module):
-    """Source and lengths to the source, ready to be read, and the decoder's state before the first token."""
+    """From source ids and lengths to the encoded source and the decoder's state before the first token."""
 
     def __init__(self, model: Recurrent) -> None:
         super().__init__()
@@ -85,19 +85,19 @@ class EncoderGraph(nn.Module):
         self.weights = nn.ParameterList(onnx_weights(model.encoder.cells))
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> tuple[Tensor, ...]:
-        """The tensors that `parts_of` names."""
+        """Return the tensors that `parts_of` names."""
         encoded = self.exported(source, lengths) if torch.compiler.is_exporting() else self.encoder(source, lengths)
         return tuple(parts_of(self.decoder.start(encoded, lengths), self.decoder).values())
 
     def exported(self, source: Tensor, lengths: Tensor) -> Encoded:
-        """What the encoder makes of its texts, by the operator."""
+        """Return the encoded source, its cells computed by the operator."""
         lstm = self.encoder.cells.kind == "lstm"
         states, *last = torch.ops.regard.read_cells(self.encoder.embedding(source), lengths, list(self.weights), lstm)
         return Encoded(states=states, last=tuple(last if lstm else last[:1]))
 
 
 class DecoderGraph(nn.Module):
-    """One token and the state to logits and the next state."""
+    """From one token and a state to logits and the next state."""
 
     def __init__(self, model: Recurrent) -> None:
         super().__init__()
@@ -106,10 +106,10 @@ class DecoderGraph(nn.Module):
     def forward(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], known: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Logits of what comes next, and the state after it.
+        """Return the logits of the next token, and the state after this one.
 
         Args:
-            known: what the encoder gave, the state in it replaced by that of the step before.
+            known: the tensors that the encoder graph returned, with the state of the step before in place of the first.
         """
         states, *rest = known
         keys = rest.pop(0) if isinstance(self.decoder.reader.score, Preparable) else states

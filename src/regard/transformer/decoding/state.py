@@ -1,4 +1,4 @@
-"""What a decoder keeps between two steps: the source, projected once, and the target's tokens so far."""
+"""The state of a decoder between two steps: the source, projected once, and the target's tokens so far."""
 
 from dataclasses import dataclass, replace
 
