@@ -18,10 +18,10 @@ demo: $(READY) ## install what is needed, then show attention: numbers, a senten
 	@$(BIN)/regard demo
 
 # A file's tests run in one process, since they share what is slow to set up; tests/conftest.py begins with the longest
-# files. Kernels are timed by `make benchmark` alone.
-test: $(READY) ## run all tests on all cores, README and docstrings included
+# files. Tests marked as slow run in CI alone (`CI=1 make test`). Kernels are timed by `make benchmark` alone.
+test: $(READY) ## run the tests on all cores, README and docstrings included
 	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder --benchmark-disable \
-		$(if $(CI),--durations=50)
+		$(if $(CI),--durations=50,-m "not slow")
 
 check: $(READY) ## ruff and mypy, as CI runs them
 	@$(BIN)/ruff check .

@@ -66,6 +66,7 @@ def found():
     return json.loads(run.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 def test_flex_gives_what_the_other_backends_give(found, name):
     error, largest = found[name]
@@ -73,11 +74,13 @@ def test_flex_gives_what_the_other_backends_give(found, name):
     assert largest > 0.5
 
 
+@pytest.mark.slow
 def test_a_query_that_sees_no_key_has_context_0(found):
     assert found["blind"] == [0]
     assert found["no keys"] == [2, 4, 137, 8]
 
 
+@pytest.mark.slow
 def test_the_same_kind_of_call_is_compiled_once(found):
     assert found["compiled again"] == [0]
 

@@ -286,11 +286,13 @@ def outcomes():
 
 
 @every_kind
+@pytest.mark.slow
 def test_a_kind_compiles(outcomes, stage, name):
     assert outcomes["compiled"][f"{stage}, {name}"] == ""
 
 
 @pytest.mark.parametrize(("tool", "what"), [(tool, what) for tool in TRACED for what in TRACED[tool][1]], ids=str)
+@pytest.mark.slow
 def test_it_can_be_traced(outcomes, tool, what):
     assert outcomes[tool][", ".join(what)] == ""
 

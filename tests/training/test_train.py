@@ -167,6 +167,7 @@ for name, nth in (("whole", 0), ("killed", 1)):  # 0: no process dies
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked for every life")
+@pytest.mark.slow
 def test_a_training_killed_again_and_again_ends_the_same(tmp_path, texts, quick):
     """Every process is killed at a later call that renames or forces a file, until one reaches the end."""
     settings = tmp_path / "settings.toml"

@@ -437,6 +437,7 @@ def compiled_for_hopper():
     return [[kernel.metadata.name, kernel.metadata.shared, len(kernel.asm["cubin"])] for kernel in kernels]
 
 
+@pytest.mark.slow
 def test_the_kernels_compile_for_a_gpu_and_fit_into_it():
     kernels = in_process("compiled_for_hopper")
     assert [name for name, *_ in kernels] == ["rows", "columns"] * 2

@@ -21,9 +21,13 @@ from torch.testing import assert_close
 from regard.training.settings.settings_file import as_toml
 from regard.training.train import train
 
-pytestmark = pytest.mark.skipif(
-    not shutil.which("ip") or not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root, and iproute2's ip"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not shutil.which("ip") or not hasattr(os, "geteuid") or os.geteuid() != 0,
+        reason="needs root, and iproute2's ip",
+    ),
+]
 
 MODEL, OPTIMISER = (f"checkpoints/step-24/{name}.safetensors" for name in ("model", "optimiser"))
 ADDRESSES = "192.0.2.1", "192.0.2.2"
