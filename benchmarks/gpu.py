@@ -28,7 +28,7 @@ from regard import Alibi, Ask, Causal, Documents, Global, Padding, RelativeBias,
 from regard.attention.ask import Summary
 from regard.attention.statistics.gpu import engine
 from regard.attention.statistics.gpu.forward import KERNELS, trusted
-from regard.attention.statistics.torch.gather import gather_statistics
+from regard.attention.statistics.torch.block_statistics import gather_statistics
 from regard.attention.weights import blocks_of
 
 LENGTHS = 2048, 8192, 32768, 131072

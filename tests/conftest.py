@@ -14,7 +14,7 @@ from trained_translator import train_translator, train_vocabularies
 
 from regard import Attended, Causal, Mask, Trace, attend, trace
 from regard.text.vocabulary import Vocabulary
-from regard.tracing.loading import LoadedModel, load
+from regard.tracing.model_loading import LoadedModel, load
 from regard.tracing.tokens import Token
 from regard.translation.translator import Translator
 

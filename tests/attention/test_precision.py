@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import regard.attention.normalise.entmax as entmax
 import regard.attention.normalise.noise as noise
-import regard.attention.statistics.torch.gather as gathered
+import regard.attention.statistics.torch.block_statistics as gathered
 import regard.attention.weights as weights_module
 from regard import Causal, Entmax, GumbelSoftmax, attend
 from regard.attention.grid.grid import Grid

@@ -2,8 +2,8 @@
 
 import pytest
 
-from regard.tracing import loading
-from regard.tracing.loading import LoadedModel
+from regard.tracing import model_loading as loading
+from regard.tracing.model_loading import LoadedModel
 
 
 @pytest.fixture

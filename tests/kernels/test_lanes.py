@@ -7,7 +7,7 @@ from model_laws import texts
 from torch.testing import assert_close
 
 from regard import Ask, Causal, ScaledDot, attend
-from regard.attention.statistics.torch.gather import gather_statistics
+from regard.attention.statistics.torch.block_statistics import gather_statistics
 from regard.attention.weights import blocks_of
 from regard.kernels import attention as kernel
 from regard.kernels import library as compiled

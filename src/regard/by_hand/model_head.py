@@ -21,7 +21,7 @@ from regard.by_hand.numbers import Numbers, joined_names
 from regard.errors import InputError
 from regard.tracing.focus import Focus, focus_on
 from regard.tracing.head import Head, TokenReference
-from regard.tracing.loading import load
+from regard.tracing.model_loading import load
 from regard.tracing.run import trace
 from regard.tracing.trace import Trace
 

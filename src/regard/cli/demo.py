@@ -54,7 +54,7 @@ def demo(
     console.rule("2  whom does `it` look at?", align="left")
     console.print()
     with spinner("running MiniLM"):
-        from regard.tracing.loading import load
+        from regard.tracing.model_loading import load
         from regard.tracing.run import trace
 
         loaded = load()

@@ -124,7 +124,7 @@ def trace_text(model: str | None, text: str, target: str | None, truncate: bool)
         from regard.translation.translator import Translator
 
         return translate_or_score(Translator.load(model), text, target, truncate).trace
-    from regard.tracing.loading import load
+    from regard.tracing.model_loading import load
     from regard.tracing.run import trace
 
     loaded = load(model)

@@ -22,7 +22,7 @@ from torch import Tensor
 from regard.errors import InputError, needs
 from regard.export.ungrouped import ungrouped
 from regard.text.vocabulary import BOS, EOS, PAD, UNK
-from regard.tracing.loading import quiet_transformers
+from regard.tracing.model_loading import quiet_transformers
 from regard.transformer.config import TransformerConfig
 from regard.transformer.feed_forward import ACTIVATIONS
 from regard.transformer.marian import marian_order, pairs, reorder, to_marian

@@ -6,7 +6,7 @@ trace_file.py     a trace in a file
 head.py           one head of a trace, indexed by tokens
 focus.py          the token and the head to show first
 huggingface.py    install regard in a Hugging Face model
-loading.py        load a model and its tokenizer
+model_loading.py  load a model and its tokenizer
 encoding.py       a text as the ids and tokens of a model
 tokens.py         tokens as a reader sees them
 """

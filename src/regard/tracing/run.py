@@ -11,7 +11,7 @@ from regard.attention.representation import type_name
 from regard.errors import InputError, first_words
 from regard.tracing.encoding import check_reads_text, encode, is_causal
 from regard.tracing.huggingface import RecordedStep, installed
-from regard.tracing.loading import load, load_tokenizer, model_name
+from regard.tracing.model_loading import load, load_tokenizer, model_name
 from regard.tracing.trace import AttentionSteps, Trace, no_layer
 
 if TYPE_CHECKING:

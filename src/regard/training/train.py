@@ -28,7 +28,7 @@ from regard.training.loop import Run, end_reason, train_on
 from regard.training.loss import TeacherForced
 from regard.training.optimiser import make_optimiser
 from regard.training.processes.process_group import Processes
-from regard.training.settings.recipes import default_precision, otherwise
+from regard.training.settings.settle import default_precision, otherwise
 from regard.training.settings.train_config import TrainConfig
 from regard.training.store.checkpoint import latest_checkpoint
 from regard.training.store.training_folder import claim, stored_config

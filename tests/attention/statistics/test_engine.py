@@ -28,7 +28,7 @@ from regard import (
 from regard.attention.statistics.cpu import engine
 from regard.attention.statistics.cpu import plan as blocks
 from regard.attention.statistics.cpu import run as reading
-from regard.attention.statistics.torch.gather import gather_statistics
+from regard.attention.statistics.torch.block_statistics import gather_statistics
 from regard.attention.weights import blocks_of
 from regard.kernels import attention as kernel
 

@@ -38,7 +38,7 @@ from regard import (
 from regard.attention.statistics.choose import fused_engine
 from regard.attention.statistics.gpu import arguments as call
 from regard.attention.statistics.gpu import engine, forward
-from regard.attention.statistics.torch.gather import gather_statistics
+from regard.attention.statistics.torch.block_statistics import gather_statistics
 from regard.attention.weights import blocks_of, context_of
 
 H, KEY_HEADS, Q, K, D = 2, 1, 19, 37, 7

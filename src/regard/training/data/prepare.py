@@ -31,7 +31,7 @@ from regard.text.vocabulary import Vocabulary
 from regard.text.vocabulary_size import vocabulary_size
 from regard.training.data.survey import survey_corpus
 from regard.training.evaluator import DevPairs
-from regard.training.settings.recipes import chosen_recipe, model_config, settle, settle_corpus
+from regard.training.settings.settle import chosen_recipe, model_config, settle, settle_corpus
 from regard.training.settings.settled_config import CorpusConfig, SettledConfig, SettledVocabulary
 from regard.training.settings.train_config import TrainConfig
 from regard.training.store.training_folder import resumed_config, stored_config, write_config

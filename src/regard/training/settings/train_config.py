@@ -1,6 +1,6 @@
 """The settings that a user gives for a training, in five sections; None means "derive", and each field says from what.
 
-The sections are the tables of a TOML file: `training.seed` is the field `seed` of `[training]`. Recipes (recipes.py)
+The sections are the tables of a TOML file: `training.seed` is the field `seed` of `[training]`. Recipes (settle.py)
 derive the settings that are None and return a SettledConfig, which a training's folder keeps in config.toml.
 """
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard.attention.grid.grid import spans
 from regard.attention.pattern import Pattern
-from regard.attention.statistics.torch.gather import Pooled
+from regard.attention.statistics.torch.block_statistics import Pooled
 from regard.attention.weights import BLOCK_WEIGHTS, Block
 from regard.tracing.focus import Focus
 from regard.tracing.tokens import Token

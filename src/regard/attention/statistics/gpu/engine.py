@@ -28,7 +28,7 @@ from regard.attention.scores.biases.relative_bias import RelativeBias
 from regard.attention.statistics.gpu.arguments import KernelArguments
 from regard.attention.statistics.gpu.forward import context_and_log_sum
 from regard.attention.statistics.ranges import MOST_RANGES, key_ranges
-from regard.attention.statistics.torch.gather import gather_statistics
+from regard.attention.statistics.torch.block_statistics import gather_statistics
 from regard.attention.weights import blocks_of
 
 WIDEST_BYTES = 512

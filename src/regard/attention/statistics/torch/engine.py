@@ -3,7 +3,7 @@
 from regard.attention.ask import Ask, Summary
 from regard.attention.call import Call
 from regard.attention.progress import ProgressCallback
-from regard.attention.statistics.torch.gather import gather_statistics
+from regard.attention.statistics.torch.block_statistics import gather_statistics
 from regard.attention.weights import blocks_of
 
 

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 import regard.attention.weights as weights_module
 from regard import Ask, Causal, Entmax, Softmax, attend
 from regard.attention.grid.grid import Grid, spans
-from regard.attention.statistics.torch.gather import Entropy, Pooled, Received, TopKeys, gather
+from regard.attention.statistics.torch.block_statistics import Entropy, Pooled, Received, TopKeys, gather
 from regard.attention.weights import Block
 
 GRID = Grid(1, 1, 3, 4)

@@ -1,4 +1,4 @@
-"""Recipes: the settings that follow from the size of the corpus and the device, in a table.
+"""Settling the settings: every None becomes a value, by a table of recipes for corpus sizes and devices.
 
 Each recipe is for corpora up to a number of pairs. Small corpora get small models, much dropout and many epochs; large
 corpora get the opposite. A CPU gets sizes that it can train within hours. `settle_corpus` and then `settle` turn what

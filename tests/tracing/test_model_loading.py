@@ -7,8 +7,8 @@ import pytest
 from refusals import refusal
 
 from regard import InputError
-from regard.tracing import loading as models
-from regard.tracing.loading import MINILM, from_pretrained, load
+from regard.tracing import model_loading as models
+from regard.tracing.model_loading import MINILM, from_pretrained, load
 
 INSTEAD = "give a folder with a model in it or a name on the Hugging Face hub."
 

@@ -11,7 +11,7 @@ from refusals import refusal
 
 from regard import InputError
 from regard.training.data.survey import Survey
-from regard.training.settings.recipes import (
+from regard.training.settings.settle import (
     LONGEST,
     RECIPES,
     SAFE_RATE,
