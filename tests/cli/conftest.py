@@ -14,5 +14,5 @@ def minilm_once(monkeypatch: pytest.MonkeyPatch, minilm: LoadedModel) -> None:
     def load_once(name: str | None = None) -> LoadedModel:
         return minilm if name is None else load(name)
 
-    for module in ("tracing.loading", "by_hand.model_head"):
+    for module in ("tracing.model_loading", "by_hand.model_head"):
         monkeypatch.setattr(f"regard.{module}.load", load_once)

@@ -106,7 +106,7 @@ class Call:
 
     @property
     def formula(self) -> Formula | None:
-        """The numbers and tensors of softmax attention; None for another normaliser."""
+        """Scale, softcap, bias, temperature and sinks of softmax attention; None for another normaliser."""
         if self.eager_formula is not None:
             return self.eager_formula
         return Formula.of(self.score, self.normalise, self.key.shape[-1])

@@ -174,10 +174,10 @@ def check_search_options(
 
 
 def check_exclusive(options: dict[str, object]) -> None:
-    """Check that not all of some exclusive options are given.
+    """Check that options which exclude each other are not all given.
 
     Raises:
-        InputError: all of them are given.
+        InputError: all of these options are given.
     """
     if all(value is not None for value in options.values()):
         raise InputError(f"got {' and '.join(options)}; give one of them.")

@@ -67,7 +67,7 @@ class ByteMask(ctypes.Structure):
 
     @classmethod
     def of(cls, tensor: Bool[Tensor, "_batch _heads _queries keys"]) -> "ByteMask":
-        """Return a boolean tensor as a mask; an axis of size 1 serves all batch items, heads or queries."""
+        """Return a boolean tensor as a mask; an axis of size 1 is broadcast."""
         return cls(tensor.data_ptr(), *strides(tensor))
 
 
@@ -113,7 +113,7 @@ class Arguments(ctypes.Structure):
 
 
 def strides(tensor: Tensor) -> list[int]:
-    """Return the strides of every axis but the last; 0 for an axis of size 1, which serves all."""
+    """Return the strides of every axis but the last; 0 for an axis of size 1, so that it broadcasts."""
     strides = list(tensor.stride()[:-1])
     for axis, size in enumerate(tensor.shape[:-1]):
         if size == 1:

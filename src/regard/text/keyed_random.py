@@ -42,5 +42,5 @@ def seed_of(*key: int) -> int:
 
 
 def digest(key: tuple[int | str, ...]) -> bytes:
-    """Return eight bytes that follow from a key, the same on every machine."""
+    """Return a hash of a key in eight bytes, the same on every machine."""
     return hashlib.blake2b(repr(key).encode(), digest_size=8).digest()

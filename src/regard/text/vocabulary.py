@@ -159,7 +159,7 @@ class Vocabulary:
 
 
 def cleaned(text: str) -> str:
-    """Return the clean text that SentencePiece encodes.
+    """Return a text with single spaces and without unprintable characters, as SentencePiece encodes it.
 
     Raises:
         InputError: the text has half of a surrogate pair.

@@ -72,8 +72,8 @@ def token_position(reference: TokenReference, tokens: Sequence[Token]) -> int:
     """Return the position of a token that is given by its position or text; case matters only where both cases occur.
 
     Raises:
-        InputError: there is no such token, or the text is a word of several tokens; the message names the nearest
-            tokens, or the word's.
+        InputError: there is no such token, or the text is a word of several tokens; the message names the most
+            similar tokens, or the tokens of the word.
     """
     if isinstance(reference, int):
         if not -len(tokens) <= reference < len(tokens):

@@ -43,7 +43,7 @@ class ProjectedLoss(torch.autograd.Function):
         smoothing: float,
         r_drop: float = 0.0,
     ) -> Float[Tensor, ""]:
-        """Return the loss; its gradients are computed and kept if an input needs them."""
+        """Return the loss of the projected vectors, and keep its gradients for `backward` if an input needs them."""
         inputs, device = (x, weight, bias), x.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
         sum_dtype = torch.promote_types(dtype, torch.float32)

@@ -30,7 +30,7 @@ class Decoded:
         state: the state after these tokens, which the next call takes.
         patterns: self-attention of the target's tokens, block by block.
         cross: attention of the target's tokens to the source, block by block; empty if there is no source. Rows that
-            share a source are one item of the batch, their tokens row after row.
+            share a source are merged into one batch item: their tokens follow each other along the query axis.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
@@ -96,12 +96,13 @@ class Decoder(nn.Module):
         return DecodingState(lengths=lengths, memory=prepared)
 
     def forward(self, tokens: Int[Tensor, "batch tokens"], state: DecodingState | None = None) -> Decoded:
-        """Return logits of the token after each of the next tokens of each row.
+        """Read the next tokens of each row; return, for each of these tokens, the logits of the token after it.
 
         Args:
             tokens: ids; the first of a text is BOS. Shorter rows are padded on the right, where no earlier token
                 attends.
-            state: from `start`, or of the tokens before these; None = a language model's start.
+            state: the state that `start`, or the call with the tokens before these, returned; None = a language model
+                that has read no token.
         """
         state = self.start() if state is None else state
         vectors, outputs = self.read(tokens, state)
@@ -115,7 +116,7 @@ class Decoder(nn.Module):
     def read(
         self, tokens: Int[Tensor, "batch tokens"], state: DecodingState
     ) -> tuple[Float[Tensor, "batch tokens d_model"], list[BlockOutput]]:
-        """Return the vectors that the output projection takes, and the output of each block."""
+        """Run tokens through all blocks; return their last hidden states, normalised, and the output of each block."""
         # A single token is the last one and may attend to all before it, so that it needs no mask.
         mask = Causal() if tokens.shape[1] > 1 else None
         memory_mask = None if state.lengths is None else Padding(state.lengths)

@@ -18,5 +18,5 @@ def join_heads(contexts: Float[Tensor, "batch heads tokens d_head"]) -> Float[Te
 
 
 def token_positions(first: int, n_tokens: int, device: torch.device) -> Int[Tensor, " tokens"]:
-    """Return the positions of consecutive tokens; tokens before position 0 have negative ones."""
+    """Return the positions of consecutive tokens, counted up from `first`, which may be negative."""
     return torch.arange(first, first + n_tokens, device=device)

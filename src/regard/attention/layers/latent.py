@@ -137,8 +137,8 @@ class LatentAttention(nn.Module):
         Args:
             mask: as for `attend`; broadcasts to [batch heads queries keys], the keys of the cache included.
             cache: the latents of the tokens before x, from an earlier call.
-            score, normalise: used for this call instead of scaled products and softmax; a score without a scale has
-                the layer's own.
+            score, normalise: used for this call instead of scaled products and softmax; a `ScaledDot` whose scale is
+                None is given the layer's scale.
 
         Raises:
             ValueError: tokens of another width.

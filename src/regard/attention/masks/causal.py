@@ -70,7 +70,7 @@ class Prefix(RangeMask):
 
     @property
     def item_lengths(self) -> int | Integer[Tensor, " batch"]:  # type: ignore[override]
-        """The length of the prefix."""
+        """The length of the prefix: one for all batch items, or one for each."""
         return self.length
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[None, Number]:

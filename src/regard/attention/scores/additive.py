@@ -61,9 +61,9 @@ class Additive(nn.Module, Preparable):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the parameters from uniform distributions that keep the size of what comes in (Glorot & Bengio 2010).
+        """Draw the parameters from uniform distributions that keep the variance of the input (Glorot & Bengio 2010).
 
-        Departure: Bahdanau et al. start v at 0 and the matrices next to it, which needs their optimiser.
+        Departure: Bahdanau et al. start v at 0 and the matrices near 0, which needs their optimiser.
         """
         nn.init.xavier_uniform_(self.query_weight)
         nn.init.xavier_uniform_(self.key_weight)

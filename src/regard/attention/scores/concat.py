@@ -48,7 +48,7 @@ class Concat(nn.Module, Preparable):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the parameters from uniform distributions that keep the size of what comes in (Glorot & Bengio 2010)."""
+        """Draw the parameters from uniform distributions that keep the variance of the input (Glorot & Bengio 2010)."""
         nn.init.xavier_uniform_(self.weight)
         nn.init.uniform_(self.vector, -1 / math.sqrt(self.d_hidden), 1 / math.sqrt(self.d_hidden))
 

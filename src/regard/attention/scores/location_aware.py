@@ -96,7 +96,7 @@ class LocationAware(nn.Module, Preparable):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the parameters from uniform distributions that keep the size of what comes in, and set b to 0."""
+        """Draw the parameters from uniform distributions that keep the variance of the input, and set b to 0."""
         for matrix in (self.query_weight, self.key_weight, self.place_weight, self.filters):
             nn.init.xavier_uniform_(matrix)
         bound = 1 / math.sqrt(self.d_hidden)

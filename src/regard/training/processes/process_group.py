@@ -187,7 +187,7 @@ class Processes:
         return self.gathered({f"{name}:{key}": tensor for name, p in named for key, tensor in state[p].items()})
 
     def gathered(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Gather tensors in the main process, one after the other; on the CPU if there are several processes."""
+        """Collect the tensors of a model that is shared out, one tensor at a time, in the main process, on the CPU."""
         if self.n == 1:
             return {name: tensor.detach() for name, tensor in tensors.items()}
         gathered = {}

@@ -81,7 +81,7 @@ class BufferCache:
 
     @property
     def row_table(self) -> Int[Tensor, "rows tokens"]:
-        """The row of the buffer in which each token is written."""
+        """For each text and position, the row of the buffer that holds the token's keys and values."""
         if self.buffer_rows is not None:
             return self.buffer_rows
         return own_rows(self.rows, self.n_tokens, self.buffer.vectors.device)

@@ -227,11 +227,11 @@ class CompiledDecoder:
             cache: the tokens before; None = there are none.
 
         Returns:
-            The vectors that the output projection takes; the cache with the new tokens; each block's queries to the
-            sources.
+            The vectors that the output projection takes; the cache with the new tokens; each block's query vectors
+            of cross-attention.
 
         Raises:
-            ValueError: more or fewer rows than the state has.
+            ValueError: the number of rows is not that of the sources.
         """
         n_rows, d_head = len(self.sources.source_of_row), self.arguments.d_head
         if len(x) != n_rows or (cache is not None and len(x) != cache.rows):

@@ -180,7 +180,7 @@ class Extensions:
         return (self.tokens == EOS) & (self.log_probability > -torch.inf)
 
     def unfinished(self) -> "Extensions":
-        """Return the extensions with those by EOS emptied, again most probable first."""
+        """Give every extension that ends with EOS the score -∞, and return all extensions, best score first."""
         without = self.log_probability.masked_fill(self.tokens == EOS, -torch.inf)
         log_probability, order = without.sort(dim=1, descending=True, stable=True)
         return Extensions(

@@ -100,7 +100,7 @@ class HeadGrid:
 
 
 def head_grid(trace: Trace, focus: Focus, fonts: Fonts, room: float, tallest: float) -> HeadGrid:
-    """Lay out the grid of all heads of the focus's kind of attention; see `HeadGrid` for the arguments."""
+    """Lay out one cell for each layer and head of one kind of attention; see `HeadGrid` for the arguments."""
     heads = trace.heads(focus.head.kind)
     layers, n_heads = sorted(trace.attended[focus.head.kind]), 1 + max(head.head for head in heads)
     return HeadGrid(focus, layers, n_heads, strongest_other_words(heads, focus.query), fonts, room, tallest)

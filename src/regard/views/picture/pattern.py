@@ -147,7 +147,7 @@ class Drawing:
             self._write_slanted(page, axes, (column + 0.5, -0.07 / self.side), token, size)
 
     def _name_some(self, page: Page, axes: Axes) -> None:
-        """Write the query's token and its strongest keys, and positions along the axes."""
+        """Label the focused query and its strongest keys by their tokens, and the rest of both axes by positions."""
         rows, columns = self.weights.shape
         n_queries, n_keys = len(self.focus.head.queries), len(self.focus.head.keys)
         row = (self.focus.query + 0.5) * rows / n_queries

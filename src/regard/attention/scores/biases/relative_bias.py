@@ -86,7 +86,7 @@ class RelativeBias(nn.Module, Bias):
         return numbers.reshape(1, len(tile.heads), *index.shape)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless there are numbers for each head."""
+        """Raise ValueError unless the bias has as many heads as the grid."""
         if self.n_heads != grid.heads:
             raise ValueError(
                 f"RelativeBias has numbers for {self.n_heads} heads and query has {grid.heads} heads; "

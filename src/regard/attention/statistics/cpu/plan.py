@@ -71,7 +71,7 @@ class HeadBlock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyLimits:
-    """The range of keys that each query sees, for each batch item and head; a size of 1 serves all items or heads."""
+    """The range of keys that each query sees, for each batch item and head; axes of size 1 are broadcast."""
 
     starts: Int[Tensor, "#batch #heads queries"]
     stops: Int[Tensor, "#batch #heads queries"]
@@ -101,7 +101,7 @@ class KeyLimits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """The blocks of a pass, head by head.
+    """How the C kernel splits the attention of a call into blocks of queries, head by head.
 
     Attributes:
         limits: the range of keys that each query sees, where the mask is one range for each query.

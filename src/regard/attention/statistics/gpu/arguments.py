@@ -159,7 +159,7 @@ def padded(width: int) -> int:
 
 
 def strides(tensor: Tensor, axes: int) -> tuple[int, ...]:
-    """Return the strides of the first axes; 0 for an axis of size 1, which serves all."""
+    """Return the strides of the first axes; 0 for an axis of size 1, so that it broadcasts."""
     return tuple(stride if size > 1 else 0 for size, stride in zip(tensor.shape[:axes], tensor.stride(), strict=False))
 
 

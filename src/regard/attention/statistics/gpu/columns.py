@@ -92,7 +92,7 @@ def columns(
     n_queries: tl.constexpr,
     n_cells: tl.constexpr,
 ):
-    """Compute the columns of one tile of keys: a program of the kernel; cells is [batch heads rows tiles n_cells]."""
+    """Compute what one tile of keys receives, and its part of the map's cells [batch heads rows tiles n_cells]."""
     tiles = tl.cdiv(sizes.keys, n_keys)
     tile, item, batch, head = place(first_item, tiles, sizes.heads)
     number = tl.arange(0, n_keys)

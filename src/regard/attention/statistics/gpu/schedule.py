@@ -42,7 +42,7 @@ def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
     starts, stops = limits.unbind(-1)
 
     def queries_before(ascending: Tensor, key: Tensor) -> Tensor:
-        """Return how many queries come before the first one whose limit is above a key."""
+        """Return how many queries come before the first query whose key range starts, or stops, after a key."""
         keys = key.expand(*ascending.shape[:3], -1).contiguous()
         return torch.searchsorted(ascending.contiguous(), keys, right=True, out_int32=True)
 
