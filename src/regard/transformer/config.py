@@ -10,7 +10,7 @@ from regard.checks import check_choice, check_count
 from regard.transformer.feed_forward import Activation
 
 Norm = Literal["post", "pre"]
-"""Where a block normalises: the sum of a sublayer's input and output ("post", the paper) or its input ("pre")."""
+"""The norm of a block: the sum of a sublayer's input and output ("post", the paper) or its input ("pre")."""
 
 Position = Literal["sinusoidal", "learned", "rotary"]
 """How positions enter: added to the tokens' vectors, or by rotating queries and keys."""
@@ -50,7 +50,7 @@ class TransformerConfig:
     n_decoder_layers: int | None = None
     """Blocks of the decoder; None = n_layers."""
     norm: Norm = "pre"
-    """Where a block normalises: "post", the sum of a sublayer's input and output (the paper), or "pre", its input
+    """The norm of a block: "post", the sum of a sublayer's input and output (the paper), or "pre", its input
     (easier to train)."""
     positions: Position = "sinusoidal"
     """How positions enter: "sinusoidal" or "learned" vectors added to the tokens', or "rotary" self-attention."""

@@ -56,7 +56,7 @@ CROSS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_output": ("encoder_attn.out_proj", WRITES),
     "cross_attention_norm": ("encoder_attn_layer_norm", WRITES),
 }
-"""The same for the layers that only a decoder's block has."""
+"""The names of the layers that only a decoder's block has."""
 
 
 def from_marian(model: "MarianMTModel | str | Path") -> Transformer:
