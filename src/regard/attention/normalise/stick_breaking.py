@@ -2,7 +2,7 @@
 
     weight_j = sigmoid(scores_j) · Π_{k after j} (1 - sigmoid(scores_k))         over the keys that the mask keeps
 
-Source: Tan, Yang, Courville, Panda & Shen 2024, section 2.
+Source: Tan, Yang, Courville, Panda & Shen 2024.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class StickBreaking(Normaliser):
     >>> attend(zeros, zeros, zeros, mask=Causal(), normalise=StickBreaking()).pattern[0, 0, 2]
     tensor([0.1250, 0.2500, 0.5000])
 
-    Source: Tan, Yang, Courville, Panda & Shen 2024, "Scaling stick-breaking attention", section 2.
+    Source: Tan, Yang, Courville, Panda & Shen 2024, "Scaling stick-breaking attention".
     """
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:

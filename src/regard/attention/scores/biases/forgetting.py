@@ -2,7 +2,7 @@
 
     scores += log(f_{j+1} · … · f_i)          f_k, the forget gate of token k, is from 0 to 1
 
-Source: Lin, Nikishin, He & Courville 2025, section 3.
+Source: Lin, Nikishin, He & Courville 2025.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Forgetting(Bias):
     >>> pattern.scores(0, 0, 2).exp()
     tensor([0.1250, 0.2500, 1.0000])
 
-    Source: Lin, Nikishin, He & Courville 2025, "Forgetting Transformer", section 3.
+    Source: Lin, Nikishin, He & Courville 2025, "Forgetting Transformer".
     """
 
     log_gates: Float[Tensor, "batch heads keys"]
