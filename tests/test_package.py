@@ -1,6 +1,7 @@
 """`import regard` imports nothing heavy, and offers every public name."""
 
 import ast
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -47,3 +48,18 @@ def test_an_unknown_name_is_refused():
     with pytest.raises(AttributeError) as refusal:
         _ = regard.attned
     assert "attned" in str(refusal.value)
+
+
+def undocumented(name: str) -> list[str]:
+    """The public object of this name, and its own public methods and properties, as far as they have no docstring."""
+    owner = getattr(regard, name)
+    members = {} if not inspect.isclass(owner) else {
+        f"{name}.{key}": getattr(owner, key)
+        for key, value in vars(owner).items()
+        if not key.startswith("_") and (inspect.isroutine(value) or isinstance(value, property))
+    }  # fmt: skip
+    return [key for key, part in {name: owner, **members}.items() if not inspect.getdoc(part)]
+
+
+def test_every_public_name_and_method_has_a_docstring():
+    assert [member for name in regard.__all__ for member in undocumented(name)] == []
