@@ -20,7 +20,7 @@ ROOMS = {
     "checks": "errors",
     "atomic_files": "",
     "tensor_file": "atomic_files errors",
-    "kernels": "",
+    "kernels": "errors",
     "attention": "kernels",
     "text": "atomic_files errors",
     "transformer": "attention kernels checks errors",
@@ -33,7 +33,7 @@ ROOMS = {
     "training": "text translation atomic_files device errors tensor_file",
     "views": "attention tracing by_hand evaluation atomic_files errors",
     "regard": "",
-    "cli": "attention text tracing evaluation translation by_hand export training views errors regard",
+    "cli": "kernels attention text tracing evaluation translation by_hand export training views errors regard",
     "__main__": "cli",
 }
 """The rooms that each room may import from, besides itself: the ground floor first. `regard` is the package's front."""

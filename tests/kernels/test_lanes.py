@@ -10,22 +10,25 @@ from regard import Ask, Causal, ScaledDot, attend
 from regard.attention.statistics.torch.block_statistics import gather_statistics
 from regard.attention.weights import blocks_of
 from regard.kernels import attention as kernel
-from regard.kernels import library as compiled
+from regard.kernels import library
+from regard.kernels.build import levels
+from regard.kernels.library import loaded_library, processor_level
 from regard.transformer.decoding.kernel import regard_decoding_step
 from regard.transformer.model import CompiledStep, Transformer
 
-KERNELS = kernel.attention_function, regard_decoding_step
+CACHED = kernel.attention_function, regard_decoding_step, loaded_library
+RUNNABLE = [level for level in levels() if level <= str(processor_level())]
 
 
-@pytest.fixture(autouse=True, params=[4, 8, 16])
-def wide(request, monkeypatch):
-    """As many numbers at once."""
-    monkeypatch.setattr(compiled, "FLAGS", (*compiled.FLAGS, f"-DWIDE={request.param}"))
-    for function in KERNELS:
+@pytest.fixture(autouse=True, params=RUNNABLE)
+def level(request, monkeypatch):
+    """The library of one level, as on a processor that has no higher one."""
+    monkeypatch.setattr(library, "processor_level", lambda: request.param)
+    for function in CACHED:
         function.cache_clear()
-        assert function() is not None, "these tests need a C compiler"
+    assert kernel.attention_function() is not None, "these tests need a C compiler"
     yield
-    for function in KERNELS:
+    for function in CACHED:
         function.cache_clear()
 
 

@@ -1,79 +1,125 @@
-"""C compiled for this machine: once, into the user's cache, and without a compiler not at all."""
+"""The library that is loaded: one that the processor can run, built from the sources beside it, and undamaged."""
 
 import ctypes
+import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from regard.kernels.library import HEADERS, cache_folder, compiled, library
+from regard.errors import InputError
+from regard.kernels import library
+from regard.kernels.build import FOLDER, MANIFEST, levels
+from regard.kernels.library import description, function, load, loaded_library, processor_level
 
-SOURCE = """
-#include "lanes.h"
-void largest(float *numbers) { numbers[0] = largest_of(load(numbers)); }
-"""
+LOWEST = f"kernels-{next(iter(levels()))}.so"
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
-    """A C file beside which the headers lie, as ours do."""
-    for header in HEADERS:
-        (tmp_path / header.name).write_bytes(header.read_bytes())
-    path = tmp_path / "largest.c"
-    path.write_text(SOURCE)
-    return path
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the kernels, which are loaded from there."""
+    copied = tmp_path / "kernels"
+    shutil.copytree(FOLDER, copied)
+    monkeypatch.setattr(library, "FOLDER", copied)
+    for cached in (loaded_library, processor_level):
+        cached.cache_clear()
+    yield copied
+    for cached in (loaded_library, processor_level):
+        cached.cache_clear()
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of the test's own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "regard"
+def refused(folder: Path, why: str) -> None:
+    """The library is refused with this reason, and --version says so."""
+    message = (
+        f"the compiled kernels in {folder} cannot be used: {why}; build them again with python -m regard.kernels.build."
+    )
+    with pytest.raises(InputError) as refusal:
+        function("regard_attention", ctypes.c_void_p)
+    assert str(refusal.value) == message
+    assert description() == f"kernels: none: {message}"
 
 
-def test_it_is_compiled_into_the_users_cache_once(source, cache):
-    assert cache_folder() == cache
-    made = library([source], cache)
-    before = made.stat().st_mtime_ns
-    assert library([source], cache) == made
-    assert made.stat().st_mtime_ns == before
-    assert [path.name for path in cache.iterdir()] == [made.name]
-    assert made.name.startswith("largest-")
+def test_the_level_is_the_highest_one_that_the_processor_has():
+    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    if "avx2" not in flags:
+        assert processor_level() in levels()
+    else:
+        assert processor_level() == ("x86-64-v4" if "avx512vl" in flags else "x86-64-v3")
+    assert description() == f"kernels: {processor_level()}"
 
 
-def test_another_source_is_another_file(source, cache):
-    made = library([source], cache)
-    source.write_text(SOURCE + "/* and more */")
-    assert library([source], cache) != made
+@pytest.mark.parametrize("keep", [0, 1, 4096, -1])
+def test_a_library_that_was_cut_off_is_never_loaded(folder, keep):
+    path = folder / LOWEST
+    path.write_bytes(path.read_bytes()[:keep])
+    refused(folder, f"{LOWEST} has changed since it was built")
 
 
-def test_its_function_is_called_with_arguments_of_its_types(source):
-    numbers = (ctypes.c_float * 16)(*[1.0, -6.0, 8.0, 2.0] * 4)
-    largest = compiled([source], "largest", ctypes.c_void_p)
-    assert largest(numbers) is None
-    assert list(numbers)[:2] == [8.0, -6.0]
+def test_libraries_of_other_sources_are_never_loaded(folder):
+    (folder / "lanes.h").write_text("/* another file */")
+    refused(folder, "they were built from other C sources than those beside them")
 
 
-def test_without_a_compiler_there_is_none_and_a_failing_one_is_no_error(source, tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CC", raising=False)
-    assert compiled([source], "largest") is None
-    broken = tmp_path / "cc"
-    broken.write_text('#!/bin/sh\n[ "$1" = --version ] && exit 0\nexit 1\n')
-    broken.chmod(0o755)
-    monkeypatch.setenv("CC", str(broken))
-    assert compiled([source], "largest") is None
+def test_a_library_that_is_missing_is_refused(folder):
+    (folder / LOWEST).unlink()
+    refused(folder, f"{LOWEST}: no such file or directory")
 
 
-def test_where_there_is_no_home_it_is_compiled_anew(source, monkeypatch):
-    def homeless() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setattr(Path, "home", homeless)
-    assert compiled([source], "largest") is not None
+@pytest.mark.parametrize("manifest", ["", "[]", "{}", '{"sources": 1, "libraries": []}', "\udcff"])
+def test_a_damaged_manifest_is_refused(folder, manifest):
+    (folder / MANIFEST).write_bytes(manifest.encode(errors="surrogateescape"))
+    refused(folder, "built.json is damaged")
 
 
-def test_where_the_cache_cannot_be_written_it_is_compiled_anew(source, tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert compiled([source], "largest") is not None
+def test_a_library_that_the_system_cannot_load_is_refused(folder):
+    (folder / LOWEST).write_bytes(b"no library")
+    manifest = json.loads((folder / MANIFEST).read_text())
+    manifest["libraries"][LOWEST] = library.checksum(folder / LOWEST)
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(InputError) as refusal:
+        load(LOWEST)
+    assert str(refusal.value).endswith("build them again with python -m regard.kernels.build.")
+
+
+def test_where_none_was_built_there_is_no_function_and_the_version_says_what_that_costs(folder):
+    (folder / MANIFEST).unlink()
+    assert function("regard_attention", ctypes.c_void_p) is None
+    assert description() == (
+        "kernels: none (no C compiler when installed); attention with statistics takes about 19 times as long on a "
+        "CPU, and decoding up to twice; with a compiler, python -m regard.kernels.build builds them"
+    )
+
+
+def test_a_processor_below_the_lowest_level_runs_none(folder, monkeypatch):
+    class Old:
+        """A library whose processor has no level."""
+
+        regard_processor_level = staticmethod(lambda: 0)
+
+    monkeypatch.setattr(library, "levels", lambda: {"x86-64-v2": (), "x86-64-v3": ()})
+    monkeypatch.setattr(library, "load", lambda name: Old())
+    assert loaded_library() is None
+    assert description().startswith("kernels: none (the processor is below x86-64-v2); ")
+
+
+def test_at_run_time_nothing_is_compiled_and_nothing_is_written(tmp_path):
+    program = (
+        "import torch; from regard import Ask, attend; from regard.attention.statistics.choose import fused_engine\n"
+        "x = torch.ones(1, 1, 3, 4); seen = attend(x, x, x, ask=Ask())\n"
+        "print(fused_engine(seen.pattern.call).__name__)"
+    )
+    home = tmp_path / "home"
+    home.mkdir()
+    places = {
+        "HOME": str(home),
+        "XDG_CACHE_HOME": str(home / "cache"),
+        "TMPDIR": str(home),
+        "PATH": "",
+        "CC": "/bin/false",
+    }
+    run = subprocess.run([sys.executable, "-c", program], env={**os.environ, **places}, capture_output=True, text=True)
+    assert run.stdout.strip() == "regard.attention.statistics.cpu.engine", run.stderr
+    assert [path for path in home.rglob("*") if "matplotlib" not in str(path)] == []

@@ -47,12 +47,17 @@ app.command()(demo)
 
 
 @app.callback(invoke_without_command=True)
-def version(show: bool = typer.Option(False, "--version", help="Show the version and exit.", is_eager=True)) -> None:
+def version(
+    show: bool = typer.Option(
+        False, "--version", help="Show the version and which compiled kernels are in use, and exit.", is_eager=True
+    ),
+) -> None:
     """Attention you can see: who looks at whom in a model, exactly."""
     if show:
         from regard import __version__
+        from regard.kernels.library import description
 
-        print(f"regard {__version__}")
+        print(f"regard {__version__}\n{description()}")
         raise typer.Exit
 
 

@@ -8,10 +8,7 @@ from typing import Any
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.kernels.library import FLOATS, INTEGERS, KERNELS, compiled
-
-SOURCES = KERNELS / "attention.c", KERNELS / "statistics.c"
-"""The C files of the function: scores and weighted sums; softmax and statistics."""
+from regard.kernels.library import FLOATS, INTEGERS, function
 
 
 class CompensatedSum(ctypes.Structure):
@@ -123,5 +120,5 @@ def strides(tensor: Tensor) -> list[int]:
 
 @cache
 def attention_function() -> Any | None:
-    """Return the compiled function, which takes `Arguments` by reference, or None where it cannot be compiled."""
-    return compiled(SOURCES, "regard_attention", ctypes.c_void_p)
+    """Return the compiled function, which takes `Arguments` by reference, or None where no kernels were built."""
+    return function("regard_attention", ctypes.c_void_p)

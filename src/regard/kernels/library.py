@@ -1,98 +1,105 @@
-"""C functions, compiled for this machine when they are first needed, and called without Python's lock.
+"""The library of compiled C functions that this processor can run, called without Python's lock.
 
-Without a C compiler, callers compute the same numbers with torch operations, more slowly. A compiled library is kept in
-the user's cache folder. Its name follows from the sources, the compiler and the processor, so that another machine with
-the same folder compiles its own.
+The libraries were built from the C files of this folder when regard was installed (`build.py`). Nothing is compiled
+when regard runs, and nothing is loaded from another folder. Where no library was built, callers compute the same
+numbers with torch operations, more slowly.
 """
 
 import ctypes
-import hashlib
-import os
-import platform
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Sequence
-from pathlib import Path
+import json
+from functools import cache
 from typing import Any
 
-KERNELS = Path(__file__).parent
-"""The folder of the C files."""
-
-HEADERS = tuple(KERNELS.glob("*.h"))
-FLAGS = ("-O3", "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC")
+from regard.errors import InputError, reason
+from regard.kernels.build import FOLDER, MANIFEST, WITHOUT, checksum, levels, library_name, sources_checksum
 
 FLOATS, INTEGERS = ctypes.c_void_p, ctypes.c_void_p
 """Pointers to the numbers of floating-point tensors, and of integer tensors."""
 
+BUILD = "python -m regard.kernels.build"
+"""The command that builds the libraries again."""
 
-def compiled(sources: Sequence[Path], name: str, *arguments: Any) -> Any | None:
-    """Return a C function without a result, or None if it cannot be compiled and loaded.
+
+def function(name: str, *arguments: Any) -> Any | None:
+    """Return a C function that returns nothing, or None if no library was built for this processor.
 
     Args:
-        sources: the C files of its library, in one folder with their headers.
         name: the function's name.
         arguments: the types of its arguments.
-    """
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
-        for folder in (cache_folder, lambda: Path(scratch)):  # the second if the first cannot be written
-            try:
-                function = getattr(ctypes.CDLL(str(library(sources, folder()))), name)
-            except (OSError, RuntimeError, subprocess.SubprocessError):
-                continue
-            function.argtypes, function.restype = arguments, None
-            return function
-    return None
-
-
-def cache_folder() -> Path:
-    """Return the folder in which the compiled libraries of this user are kept.
 
     Raises:
-        RuntimeError: the user has no home folder.
+        InputError: the library is damaged, or was built from other sources.
     """
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard"
+    library = loaded_library()
+    if library is None:
+        return None
+    found = getattr(library, name)
+    found.argtypes, found.restype = arguments, None
+    return found
 
 
-def library(sources: Sequence[Path], folder: Path) -> Path:
-    """Return the compiled library of some C files; compile it unless the folder has it.
+@cache
+def loaded_library() -> ctypes.CDLL | None:
+    """Return the library of the highest level that this processor can run, or None if there is none.
 
     Raises:
-        OSError: no compiler, or a folder that cannot be written.
-        SubprocessError: a compiler that fails.
+        InputError: a library is damaged, or was built from other sources.
     """
-    compiler = next(filter(None, map(shutil.which, (os.environ.get("CC") or "cc", "gcc", "clang"))), None)
-    if compiler is None:
-        raise FileNotFoundError("no C compiler")
-    version = subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=30).stdout
-    headers = sorted({*HEADERS, *sources[0].parent.glob("*.h")})
-    texts = [path.read_bytes() for path in (*sources, *headers)]
-    content = b"\0".join([*texts, version, processor(), *map(str.encode, FLAGS)])
-    path = folder / f"{sources[0].stem}-{hashlib.sha256(content).hexdigest()[:16]}.so"
-    if not path.exists():
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            compiled_file = Path(scratch) / path.name
-            compile_for_this_machine(compiler, sources, compiled_file)
-            compiled_file.replace(path)
-    return path
+    level = processor_level()
+    return None if level is None else load(library_name(level))
 
 
-def compile_for_this_machine(compiler: str, sources: Sequence[Path], compiled_file: Path) -> None:
-    """Compile for this very processor, or for any processor if the compiler does not know how."""
-    for machine in ("-march=native", "-mcpu=native", None):
-        options = [*FLAGS, *filter(None, [machine])]
-        command = [compiler, *options, *map(str, sources), "-o", str(compiled_file), "-lm"]
-        run = subprocess.run(command, capture_output=True, timeout=60)
-        if run.returncode == 0:
-            return
-    raise subprocess.CalledProcessError(run.returncode, command, stderr=run.stderr)
+@cache
+def processor_level() -> str | None:
+    """Return the highest level whose library this processor can run, or None if it can run none, or none was built."""
+    lowest, *higher = levels()
+    if not (FOLDER / MANIFEST).exists():
+        return None
+    library = load(library_name(lowest))
+    if not higher:
+        return lowest
+    number = library.regard_processor_level()
+    return next((level for level in levels() if level.endswith(f"v{number}")), None)
 
 
-def processor() -> bytes:
-    """Return the model and the features of the processor, as far as the system tells."""
+def load(name: str) -> ctypes.CDLL:
+    """Load a library of this folder, after its bytes and the sources have been compared with the manifest.
+
+    Raises:
+        InputError: the checksums differ, or the system cannot load the library.
+    """
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor().encode() + platform.machine().encode()
-    return "\n".join(sorted({line for line in lines if line.startswith(("flags", "model name", "Features"))})).encode()
+        manifest = json.loads((FOLDER / MANIFEST).read_text())
+        sources, library = manifest["sources"], manifest["libraries"][name]
+    except (OSError, ValueError, LookupError, TypeError):
+        raise unusable(f"{MANIFEST} is damaged") from None
+    try:
+        if sources != sources_checksum(FOLDER):
+            raise unusable("they were built from other C sources than those beside them")
+        if library != checksum(FOLDER / name):
+            raise unusable(f"{name} has changed since it was built")
+        return ctypes.CDLL(str(FOLDER / name))
+    except OSError as error:
+        raise unusable(f"{name}: {reason(error)}") from error
+
+
+def unusable(why: str) -> InputError:
+    """Return the error for kernels that must not be loaded."""
+    return InputError(f"the compiled kernels in {FOLDER} cannot be used: {why}; build them again with {BUILD}.")
+
+
+def description() -> str:
+    """Return which compiled kernels are in use, in one line.
+
+    >>> description().startswith("kernels: ")
+    True
+    """
+    try:
+        level = processor_level()
+        loaded_library()
+    except InputError as error:
+        return f"kernels: none: {error}"
+    if level is None:
+        lacking = "the processor is below x86-64-v2" if (FOLDER / MANIFEST).exists() else "no C compiler when installed"
+        return f"kernels: none ({lacking}); {WITHOUT}; with a compiler, {BUILD} builds them"
+    return f"kernels: {level}"

@@ -19,14 +19,12 @@ from torch import Tensor, nn
 
 from regard.attention.layers.key_value import KeyValue
 from regard.attention.positions.rotary import Rotary
-from regard.kernels.library import FLOATS, INTEGERS, KERNELS, compiled
+from regard.kernels.library import FLOATS, INTEGERS, function
 from regard.kernels.threads import run_on_threads
 from regard.transformer.block import DecoderBlock
 from regard.transformer.decoding.cache import SPARE_TOKENS, BlockCache, BufferCache, TokenBuffer
 from regard.transformer.decoding.supported import WIDTH_MULTIPLE, linear_layers, norms, structure_reason
 from regard.transformer.feed_forward import ACTIVATIONS
-
-SOURCE = KERNELS / "decoding_step.c"
 
 MOST_ROWS_AT_ONCE = 32
 """The most rows that a thread takes together, so that their vectors stay in its cache; 16 to 160 are as fast."""
@@ -302,11 +300,11 @@ def unsupported_reason(decoder: nn.Module, sources: SourceRows) -> str | None:
     if any(tensor.dtype != torch.float32 or tensor.stride(-1) != 1 for tensor in tensors):
         return "sources are float32, the numbers of a vector side by side"
     if regard_decoding_step() is None:
-        return "no C compiler was found"
+        return "no C kernels were built when regard was installed"
     return None
 
 
 @cache
 def regard_decoding_step() -> Any | None:
-    """Return the compiled function, which takes `StepArguments` by reference, or None without a C compiler."""
-    return compiled((SOURCE,), "regard_decoding_step", ctypes.c_void_p)
+    """Return the compiled function, which takes `StepArguments` by reference, or None where no kernels were built."""
+    return function("regard_decoding_step", ctypes.c_void_p)

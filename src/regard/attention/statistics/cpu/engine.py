@@ -37,7 +37,7 @@ def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
     if call.dtype == torch.float64:
         return "it computes in float32"
     if kernel.attention_function() is None:
-        return "no C compiler was found"
+        return "no C kernels were built when regard was installed"
     if contexts and not sums_fit_float32(call):
         return "sums of the values overflow float32"
     return None

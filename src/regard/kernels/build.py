@@ -1,0 +1,155 @@
+"""Build the C kernels: `python -m regard.kernels.build` compiles them into this folder, as installing regard does.
+
+The kernels are compiled once for each level of x86-64 processors, and once for any other architecture. Which library is
+loaded is decided where it runs (`library.py`). `built.json` has the checksums of the libraries and of the C sources, so
+that a damaged library, or one of other sources, is never loaded.
+
+This file imports nothing but the standard library: the build of a wheel runs it before regard's dependencies exist.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+"""The folder of the C files, and of the libraries built from them."""
+
+MANIFEST = "built.json"
+
+FLAGS = ("-O3", "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC")
+
+V2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
+V3 = (*V2, "avx", "avx2", "bmi", "bmi2", "fma")
+V4 = (*V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+
+LEVELS: dict[str, dict[str, tuple[str, ...]]] = {
+    "x86_64": {"x86-64-v2": V2, "x86-64-v3": V3, "x86-64-v4": V4},
+}
+"""For each architecture with levels, the instruction sets that the kernels use at each level, lowest level first.
+
+`processor.c` asks the processor for the same sets. Every other architecture has one level, its compiler's default.
+"""
+
+COMPILE_SECONDS = 120
+"""The time after which a compiler is stopped; one level takes a few seconds."""
+
+WITHOUT = "attention with statistics takes about 19 times as long on a CPU, and decoding up to twice"
+"""What it costs to use regard without compiled kernels."""
+
+
+class BuildError(Exception):
+    """The kernels could not be built; the message says why, on one line."""
+
+
+def build(folder: Path = FOLDER) -> list[str]:
+    """Compile the C files of a folder, for every level of this machine's architecture; return the libraries' names.
+
+    Raises:
+        BuildError: no C compiler is installed, or each of them failed.
+    """
+    failures = []
+    for compiler in compilers():
+        with tempfile.TemporaryDirectory(dir=folder, prefix="building-") as scratch:
+            try:
+                names = compile_levels(compiler, folder, Path(scratch))
+            except BuildError as error:
+                failures.append(str(error))
+                continue
+            checksums = {name: checksum(Path(scratch) / name) for name in names}
+            (Path(scratch) / MANIFEST).write_text(
+                json.dumps({"sources": sources_checksum(folder), "libraries": checksums}, indent=2) + "\n"
+            )
+            for name in (*names, MANIFEST):
+                (Path(scratch) / name).replace(folder / name)
+            return names
+    (folder / MANIFEST).unlink(missing_ok=True)  # libraries of an earlier build may be of other sources
+    raise BuildError("; ".join(failures) or "no C compiler (cc, gcc or clang) was found")
+
+
+def compilers() -> list[list[str]]:
+    """Return the commands of the C compilers to try: CC of the environment, cc, gcc and clang, as far as they exist."""
+    commands = [shlex.split(os.environ.get("CC", "")), ["cc"], ["gcc"], ["clang"]]
+    return [command for command in commands if command and shutil.which(command[0])]
+
+
+def levels() -> dict[str, tuple[str, ...]]:
+    """Return the levels of this machine's architecture, lowest first, with the instruction sets of each."""
+    machine = {"amd64": "x86_64"}.get(platform.machine().lower(), platform.machine().lower())
+    return LEVELS.get(machine, {machine or "any": ()})
+
+
+def library_name(level: str) -> str:
+    """Return the file name of the library for a level."""
+    return f"kernels-{level}.so"
+
+
+def compile_levels(compiler: list[str], folder: Path, into: Path) -> list[str]:
+    """Compile one library for each level, side by side; return their file names."""
+    sources = [str(path) for path in sorted(folder.glob("*.c"))]
+    extra = shlex.split(os.environ.get("CFLAGS", ""))
+
+    def compile_level(level: str, instruction_sets: tuple[str, ...]) -> str:
+        name = library_name(level)
+        machine = [f"-m{instructions}" for instructions in instruction_sets]
+        run([*compiler, *FLAGS, *machine, *extra, *sources, "-o", str(into / name), "-lm"])
+        return name
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as workers:
+        return list(workers.map(compile_level, *zip(*levels().items(), strict=True)))
+
+
+def run(command: list[str]) -> None:
+    """Run a compiler; stop it and the processes that it started if it takes too long.
+
+    Raises:
+        BuildError: the compiler failed, or took too long.
+    """
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    ) as compiler:
+        try:
+            printed, _ = compiler.communicate(timeout=COMPILE_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise BuildError(f"{command[0]} was stopped after {COMPILE_SECONDS} seconds") from None
+        finally:
+            if compiler.poll() is None:
+                os.killpg(compiler.pid, signal.SIGKILL)
+    if compiler.returncode:
+        lines = printed.decode(errors="replace").splitlines()
+        first = next((line.strip() for line in lines if "error" in line), "it printed no error")
+        raise BuildError(f"{command[0]} failed with status {compiler.returncode}: {first}")
+
+
+def sources_checksum(folder: Path) -> str:
+    """Return one checksum of all C files of a folder."""
+    files = sorted([*folder.glob("*.c"), *folder.glob("*.h")])
+    return hashlib.sha256(b"\0".join(file.name.encode() + b"\0" + file.read_bytes() for file in files)).hexdigest()
+
+
+def checksum(file: Path) -> str:
+    """Return the checksum of a file's bytes."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def main(folder: Path = FOLDER) -> int:
+    """Build the kernels of a folder and print what was built; return the exit status."""
+    try:
+        names = build(folder)
+    except (BuildError, OSError) as error:
+        print(f"regard: the C kernels were not built: {error}. Without them {WITHOUT}.", file=sys.stderr)
+        return 1
+    print(f"built {', '.join(names)} in {folder}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,22 @@
+/* Which of the libraries this processor can run. The function is in every library, and is called in the lowest one. */
+
+/* Return the highest level of x86-64 whose instruction sets the processor and the system have: 2, 3 or 4; 0 for a processor
+   below level 2, and for another architecture, of which there is one library alone. The sets are those of `LEVELS` in
+   build.py. */
+int regard_processor_level(void) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (!(__builtin_cpu_supports("sse3") && __builtin_cpu_supports("ssse3") && __builtin_cpu_supports("sse4.1") &&
+        __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt")))
+    return 0;
+  if (!(__builtin_cpu_supports("avx") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+        __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma")))
+    return 2;
+  if (!(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")))
+    return 3;
+  return 4;
+#else
+  return 0;
+#endif
+}

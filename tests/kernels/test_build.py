@@ -1,0 +1,122 @@
+"""Building the C kernels: for every level of the processor, past a compiler that fails, and never half."""
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from regard.kernels import build as builder
+from regard.kernels.build import FOLDER, LEVELS, MANIFEST, BuildError, build, checksum, levels, main, sources_checksum
+
+MISSING = "no C compiler (cc, gcc or clang) was found"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a copy of the C files."""
+    made = tmp_path / "kernels"
+    made.mkdir()
+    for file in (*FOLDER.glob("*.c"), *FOLDER.glob("*.h")):
+        shutil.copy(file, made)
+    return made
+
+
+def compiler(folder: Path, script: str) -> str:
+    """An executable that pretends to be a C compiler."""
+    path = folder / "pretended-cc"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_every_level_is_built_and_stands_in_the_manifest_with_its_checksum(folder):
+    before = set(folder.iterdir())
+    names = build(folder)
+    assert names == [f"kernels-{level}.so" for level in levels()]
+    assert {path.name for path in set(folder.iterdir()) - before} == {*names, MANIFEST}
+    manifest = json.loads((folder / MANIFEST).read_text())
+    assert manifest == {
+        "sources": sources_checksum(folder),
+        "libraries": {name: checksum(folder / name) for name in names},
+    }
+
+
+def test_the_sum_of_the_sources_changes_with_each_of_them_and_with_its_name(folder):
+    first = sources_checksum(folder)
+    (folder / "lanes.h").write_bytes((folder / "lanes.h").read_bytes() + b"\n")
+    second = sources_checksum(folder)
+    (folder / "lanes.h").rename(folder / "registers.h")
+    assert len({first, second, sources_checksum(folder)}) == 3
+
+
+def test_a_compiler_that_fails_is_passed_over(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("CC", compiler(tmp_path, "exit 3"))
+    assert build(folder) == [f"kernels-{level}.so" for level in levels()]
+
+
+def test_where_every_compiler_fails_each_failure_is_told_and_an_earlier_build_is_gone(folder, tmp_path, monkeypatch):
+    (folder / MANIFEST).write_text("{}")
+    command = compiler(tmp_path, "echo attention.c:1: error: no such thing; exit 3")
+    monkeypatch.setenv("CC", f"{command} -pipe")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(BuildError) as refusal:
+        build(folder)
+    assert str(refusal.value) == f"{command} failed with status 3: attention.c:1: error: no such thing"
+    assert not (folder / MANIFEST).exists()
+    assert not list(folder.glob("building-*"))
+
+
+def test_a_compiler_that_hangs_is_stopped_with_the_processes_it_started(folder, tmp_path, monkeypatch):
+    noted = tmp_path / "child"
+    monkeypatch.setenv(
+        "CC", compiler(tmp_path, f"/bin/sleep 600 & echo $! > {noted}.$$; /bin/mv {noted}.$$ {noted}; wait")
+    )
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(builder, "COMPILE_SECONDS", 2)
+    monkeypatch.setattr(builder, "levels", lambda: {"any": ()})
+    with pytest.raises(BuildError, match="was stopped after 2 seconds"):
+        build(folder)
+    child, deadline = int(noted.read_text()), time.monotonic() + 10
+    while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_without_a_compiler_one_line_says_so_and_what_it_costs(folder, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CC", raising=False)
+    assert main(folder) == 1
+    assert capsys.readouterr().err == (
+        f"regard: the C kernels were not built: {MISSING}. Without them attention with statistics takes about 19 times "
+        "as long on a CPU, and decoding up to twice.\n"
+    )
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(folder, capsys):
+    assert main(folder / "missing") == 1
+    assert capsys.readouterr().err.startswith("regard: the C kernels were not built: [Errno 2]")
+
+
+def test_the_flags_of_the_environment_reach_the_compiler(folder, tmp_path, monkeypatch):
+    said = tmp_path / "said"
+    monkeypatch.setenv("CC", compiler(tmp_path, f'echo "$@" >> {said}; exit 1'))
+    monkeypatch.setenv("CFLAGS", "-g -DNAME='a b'")
+    monkeypatch.setenv("PATH", os.defpath)
+    build(folder)
+    assert all("-g -DNAME=a b" in line for line in said.read_text().splitlines())
+
+
+def test_the_processor_is_asked_for_every_instruction_set_of_a_level():
+    text = (FOLDER / "processor.c").read_text()
+    tests = text.split("return")
+    asked = {0: tests[0], 2: tests[1], 3: tests[2]}
+    for (level, names), answer, below in zip(LEVELS["x86_64"].items(), (2, 3, 4), (0, 2, 3), strict=True):
+        lower = set() if answer == 2 else set(LEVELS["x86_64"][f"x86-64-v{answer - 1}"])
+        assert level == f"x86-64-v{answer}"
+        assert [name for name in names if name not in lower] == [
+            part.split('"')[1] for part in asked[below].split("__builtin_cpu_supports(")[1:]
+        ]
