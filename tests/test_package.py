@@ -63,3 +63,8 @@ def undocumented(name: str) -> list[str]:
 
 def test_every_public_name_and_method_has_a_docstring():
     assert [member for name in regard.__all__ for member in undocumented(name)] == []
+
+
+def test_the_citation_names_the_version():
+    citation = (Path(__file__).parents[1] / "CITATION.cff").read_text()
+    assert f"\nversion: {regard.__version__}\n" in citation
