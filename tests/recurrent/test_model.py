@@ -171,8 +171,8 @@ def test_a_text_past_the_places_of_a_location_score_is_refused(loud):
     with pytest.raises(ValueError) as error:
         run(loud(score="location", max_tokens=7))
     assert str(error.value) == (
-        "there are 11 keys and this Location has scores for 7 places; build it with max_keys=11 or more, or cut the "
-        "keys."
+        "there are 11 keys and this Location has scores for 7 positions; build it with max_keys=11 or more, or give "
+        "fewer keys."
     )
 
 

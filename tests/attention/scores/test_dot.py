@@ -95,8 +95,8 @@ def test_a_scale_that_is_to_be_learned_is_refused(unhooked):
     with pytest.raises(TypeError) as raised:
         ScaledDot(scale=torch.nn.Parameter(torch.tensor(2.0)))
     assert str(raised.value) == (
-        "scale is a tensor that wants gradients, and that of ScaledDot is fixed; give float(scale), "
-        "or score=Cosine(scale), whose scale is learned."
+        "scale is a tensor that requires gradients, but ScaledDot has a constant scale; give float(scale), "
+        "or score=Cosine(scale), whose scale can be learned."
     )
 
 

@@ -57,7 +57,8 @@ def test_more_keys_than_places_are_refused(normal):
     with pytest.raises(ValueError) as raised:
         attend(query, key, key, score=Location(d_query=5, max_keys=6))
     assert str(raised.value) == (
-        "there are 7 keys and this Location has scores for 6 places; build it with max_keys=7 or more, or cut the keys."
+        "there are 7 keys and this Location has scores for 6 positions; build it with max_keys=7 or more, or "
+        "give fewer keys."
     )
 
 

@@ -174,18 +174,18 @@ SIZES = {"d_query": 3, "d_key": 11, "d_hidden": 13}
     [
         (
             lambda score, x, key: LocationAware(**SIZES, width=4),
-            "width=4 has no middle, where the key itself stands; take 3 or 5.",
+            "width=4 is even, so a filter has no middle key; take 3 or 5.",
         ),
         (lambda score, x, key: LocationAware(**SIZES, n_filters=0), "n_filters=0 is too small; it must be at least 1."),
         (
             lambda score, x, key: attend(x, key, key, score=score.after(torch.zeros(2, 1, 5, 6))),
-            "weights of shape [2, 1, 5, 6] for batch=2, heads=1, queries=5, keys=7; give those of the step before each "
-            "query, [2, 1, 5, 7]; axes of size 1 serve all but the keys.",
+            "the previous weights have shape [2, 1, 5, 6] for batch=2, heads=1, queries=5, keys=7; give the weights of "
+            "the previous step, [2, 1, 5, 7]; every axis but the last may have size 1.",
         ),
         (
             lambda score, x, key: attend(x, key, key, score=score.after(torch.zeros(2, 1, 5, 1))),
-            "weights of shape [2, 1, 5, 1] for batch=2, heads=1, queries=5, keys=7; give those of the step before each "
-            "query, [2, 1, 5, 7]; axes of size 1 serve all but the keys.",
+            "the previous weights have shape [2, 1, 5, 1] for batch=2, heads=1, queries=5, keys=7; give the weights of "
+            "the previous step, [2, 1, 5, 7]; every axis but the last may have size 1.",
         ),
         (
             lambda score, x, key: attend(key, x, x, score=score),

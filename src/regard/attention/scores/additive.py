@@ -22,7 +22,7 @@ def additive_scores(
     key: Float[Tensor, "batch heads keys d_hidden"],
     vector: Float[Tensor, " d_hidden"],
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """Return v · tanh(W query + U key), given W query, U key and v."""
+    """Return v · tanh(W query + U key), given W query, U key and v, in this order."""
     hidden = torch.tanh(query[:, :, :, None] + key[:, :, None])
     return hidden @ vector
 
@@ -32,8 +32,8 @@ class Additive(nn.Module, Preparable):
 
         scores = v · tanh(W query + U key)
 
-    Suits queries and keys of different widths. Time grows with queries × keys × d_hidden, memory with neither product.
-    One network serves all heads.
+    Suits queries and keys of different widths. Time grows with queries × keys × d_hidden. Memory grows linearly with
+    queries and keys, since the hidden layer is computed in tiles. All heads share one network.
 
     Args:
         d_query, d_key: widths of the queries and of the keys.
@@ -61,9 +61,9 @@ class Additive(nn.Module, Preparable):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the parameters from uniform distributions that keep the variance of the input (Glorot & Bengio 2010).
+        """Initialise W and U by the Xavier uniform distribution (Glorot & Bengio 2010), v uniformly in ±1 / √d_hidden.
 
-        Departure: Bahdanau et al. start v at 0 and the matrices near 0, which needs their optimiser.
+        Departure: Bahdanau et al. initialise v to 0 and the matrices near 0, which needs their optimiser.
         """
         nn.init.xavier_uniform_(self.query_weight)
         nn.init.xavier_uniform_(self.key_weight)
@@ -75,11 +75,11 @@ class Additive(nn.Module, Preparable):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the scores of a tile."""
+        """Return the score of every query with every key."""
         return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
-        """Return U key, which a decoder computes once and reads at every step."""
+        """Return U key, which a decoder computes once for all steps."""
         return key @ self.key_weight.to(key).mT
 
     def of_prepared(
@@ -88,14 +88,14 @@ class Additive(nn.Module, Preparable):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the scores of a tile, given U key; the hidden layer is computed a part at a time."""
+        """Return the score of every query with every key, given U key as `key`."""
         query = query @ self.query_weight.to(query).mT
         return in_tiles(additive_scores, query, key, self.vector.to(query))
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError unless queries and keys have the widths of W and U."""
+        """Raise ValueError unless queries have the width d_query, and keys d_key, that the score was built for."""
         check_built_for(self, (self.d_query, self.d_key), (d_query, d_key))
 
     def extra_repr(self) -> str:
-        """Return the arguments that repr shows."""
+        """Return the constructor arguments that `repr` shows."""
         return f"d_query={self.d_query}, d_key={self.d_key}, d_hidden={self.d_hidden}"

@@ -23,7 +23,7 @@ class Concat(nn.Module, Preparable):
 
         scores = v · tanh(W [query ; key]) = v · tanh(W_query query + W_key key)
 
-    The same function as `Additive`, whose two matrices lie side by side in one, W [d_hidden d_query+d_key].
+    Computes the same function as `Additive`, with its two matrices side by side in one: W [d_hidden d_query+d_key].
 
     Args:
         d_query, d_key: widths of the queries and of the keys.
@@ -48,7 +48,7 @@ class Concat(nn.Module, Preparable):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the parameters from uniform distributions that keep the variance of the input (Glorot & Bengio 2010)."""
+        """Initialise W by the Xavier uniform distribution (Glorot & Bengio 2010), and v uniformly in ±1 / √d_hidden."""
         nn.init.xavier_uniform_(self.weight)
         nn.init.uniform_(self.vector, -1 / math.sqrt(self.d_hidden), 1 / math.sqrt(self.d_hidden))
 
@@ -58,11 +58,11 @@ class Concat(nn.Module, Preparable):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the scores of a tile."""
+        """Return the score of every query with every key."""
         return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
-        """Return W_key key, which a decoder computes once and reads at every step."""
+        """Return W_key key, which a decoder computes once for all steps."""
         return key @ self.weight[:, self.d_query :].to(key).mT
 
     def of_prepared(
@@ -71,14 +71,14 @@ class Concat(nn.Module, Preparable):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the scores of a tile, given W_key key; the hidden layer is computed a part at a time."""
+        """Return the score of every query with every key, given W_key key as `key`."""
         query = query @ self.weight[:, : self.d_query].to(query).mT
         return in_tiles(additive_scores, query, key, self.vector.to(query))
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError unless queries and keys have the widths that W was built for."""
+        """Raise ValueError unless queries have the width d_query, and keys d_key, that the score was built for."""
         check_built_for(self, (self.d_query, self.d_key), (d_query, d_key))
 
     def extra_repr(self) -> str:
-        """Return the arguments that repr shows."""
+        """Return the constructor arguments that `repr` shows."""
         return f"d_query={self.d_query}, d_key={self.d_key}, d_hidden={self.d_hidden}"

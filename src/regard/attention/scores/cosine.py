@@ -1,4 +1,4 @@
-"""Cosine scores: a query and a key match if they point the same way, whatever their lengths.
+"""Cosine scores: the cosine of the angle between query and key, times a scale; their lengths do not matter.
 
 scores = scale · cos(query, key)
 """
@@ -12,21 +12,22 @@ from regard.attention.representation import short_repr
 from regard.attention.scores.score import DotScore
 
 SWIN_SCALE = 10.0
-"""The scale that Swin Transformer v2's code starts from."""
+"""The initial scale in the code of Swin Transformer v2."""
 
 
 class Cosine(nn.Module, DotScore):
-    """The cosine of the angle between query and key, scaled, so that no score exceeds the scale.
+    """The cosine of the angle between query and key, times a scale; no score is larger than the scale.
 
         scores = scale · query · key / (‖query‖ ‖key‖)
 
-    The cosine with a vector of zeros is 0. Half-precision inputs are multiplied in float32, as the pattern shows them.
+    The score of a vector of zeros is 0. The dot products of half-precision inputs are computed in float32.
 
     Args:
         scale: a number; or a tensor of one number or of one number for each head, learned if it is an nn.Parameter.
 
     Raises:
-        ValueError: a scale of another shape.
+        ValueError: scale has more than one axis; or, raised by `attend`, it has neither one number nor one for each
+            head.
 
     >>> import torch
     >>> from regard import Cosine, attend
@@ -57,7 +58,7 @@ class Cosine(nn.Module, DotScore):
         query: Float[Tensor, "query_batch heads queries d_key"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "query_batch heads queries d_key"], Float[Tensor, "key_batch key_heads keys d_key"]]:
-        """Return the unit vectors of both, the query's times the scale; their dot product is the score."""
+        """Return scale · query / ‖query‖ and key / ‖key‖, whose dot products are the scores."""
         return self.scale_by_head(query) * unit_vectors(query), unit_vectors(key)
 
     def forward(
@@ -66,7 +67,7 @@ class Cosine(nn.Module, DotScore):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the scores of a tile."""
+        """Return the score of every query with every key; `tile` says which heads these are."""
         return tile.select(self.scale_by_head(query)) * unit_vectors(query) @ unit_vectors(key).mT
 
     def scale_by_head(self, query: Tensor) -> Float[Tensor, "#heads 1 1"]:
@@ -74,14 +75,14 @@ class Cosine(nn.Module, DotScore):
         return torch.as_tensor(self.scale, dtype=query.dtype, device=query.device).reshape(-1, 1, 1)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless there is one scale, or one for each head."""
+        """Raise ValueError unless scale is one number, or one number for each head."""
         if isinstance(self.scale, Tensor) and self.scale.numel() not in (1, grid.heads):
             raise ValueError(
                 f"scale has {self.scale.numel()} numbers with {grid.heads} heads; give one, or one for each head."
             )
 
     def extra_repr(self) -> str:
-        """Return the scale unless it is the default."""
+        """Return the constructor arguments that `repr` shows: the scale if it is not the default."""
         is_default = not isinstance(self.scale, Tensor) and self.scale == SWIN_SCALE
         return "" if is_default else f"scale={short_repr(self.scale)}"
 

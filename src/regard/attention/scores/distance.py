@@ -16,12 +16,13 @@ from regard.attention.scores.score import DotScore
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Distance(DotScore):
-    """Scores by nearness: the negative squared distance between query and key.
+    """The negative squared distance between query and key.
 
         scores = -scale · ‖query - key‖² = scale · (2 query · key - ‖query‖² - ‖key‖²)
 
-    The origin is first moved to the median of the keys: distances stay as they are, and the squares become small, so
-    that few digits cancel. A few keys far from all others, such as masked keys, do not move the median.
+    The median of at most 256 sampled keys is subtracted from queries and keys first. This does not change distances;
+    it makes the squares small, so that their differences lose few digits. Outliers, such as masked keys, do not
+    change the median much.
 
     >>> import torch
     >>> from regard import Distance, attend
@@ -39,7 +40,10 @@ class Distance(DotScore):
         query: Float[Tensor, "query_batch heads queries d_key"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "_ heads queries width"], Float[Tensor, "key_batch key_heads keys width"]]:
-        """Return [2 query ; ‖query‖² ; 1] and [key ; -1 ; -‖key‖²], whose dot product is the score."""
+        """Return scale · [2 query ; ‖query‖² ; 1] and [key ; -1 ; -‖key‖²], whose dot products are the scores.
+
+        The median of the keys is subtracted from queries and keys first.
+        """
         positions = torch.linspace(0, key.shape[2] - 1, 256, dtype=torch.float32, device=key.device)
         positions = positions.round().long().clamp_min(0)
         sample = F.pad(key.detach(), (0, 0, 0, 1), value=torch.inf).index_select(2, positions)

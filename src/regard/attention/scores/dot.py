@@ -1,4 +1,4 @@
-"""Dot-product scores: a query and a key match as well as their dot product says.
+"""Dot-product scores: the score of a query and a key is their dot product, which may be scaled.
 
     Dot         scores = query · key
     ScaledDot   scores = scale · query · key          scale = 1 / sqrt(d_key); then a softcap and a bias, if given
@@ -27,7 +27,7 @@ def scaled_dot_scores(
     softcap: float | None = None,
     bias: Float[Tensor, "#batch #heads #queries #keys"] | None = None,
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """Return scale · query · key for every query and key, bounded by the softcap, plus the bias."""
+    """Return scale · query · key for every query and key, with the softcap applied and then the bias added."""
     scores = query @ key.mT * scale
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
@@ -38,7 +38,7 @@ def scaled_dot_scores(
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ScaledDot(Score):
-    """The dot product of query and key, scaled so that wide vectors do not push softmax where its gradient vanishes.
+    """The dot product of query and key, times a scale that keeps the scores of wide vectors from saturating softmax.
 
         scores = scale · query · key            and, where they are given,
         scores = softcap · tanh(scores / softcap) + bias
@@ -46,14 +46,14 @@ class ScaledDot(Score):
     Args:
         scale: None = 1 / sqrt(d_key).
         softcap: bounds the scores to ±softcap, smoothly; None = no bound.
-        bias: numbers added to the scores: a tensor that broadcasts to [batch heads queries keys], trainable if it is,
-            or a rule such as `Alibi()`, so that no such tensor need exist. The numbers are rounded to the query's
-            type, as the fused kernel needs them; -∞ bars a key as a mask does.
+        bias: numbers added to the scores: a tensor that broadcasts to [batch heads queries keys], which may require
+            gradients, or a rule such as `Alibi()`, which computes the numbers when they are needed. The numbers are
+            rounded to the data type of the query, as the fused kernel requires; -∞ masks a key.
 
     Raises:
-        ValueError: a scale that is not finite, or a softcap that is not above 0.
-        TypeError: a scale that is no number, or a tensor that requires gradients; a bias that is neither a tensor of
-            floating-point numbers nor a rule.
+        ValueError: scale is not finite, or softcap is not above 0 and finite.
+        TypeError: scale is not a number, or is a tensor that requires gradients; bias is neither a floating-point
+            tensor nor a rule.
 
     Source: Vaswani et al. 2017, equation 1; softcap: Gemma 2, 2024, section 2; bias: Raffel et al. 2020, section 2.1.
     """
@@ -82,7 +82,7 @@ class ScaledDot(Score):
             )
 
     def factor(self, d_key: int) -> float:
-        """Return the number that the dot products are multiplied by."""
+        """Return the scale; 1 / sqrt(d_key) if it is None."""
         return 1 / math.sqrt(d_key) if self.scale is None else self.scale
 
     def __call__(
@@ -91,29 +91,32 @@ class ScaledDot(Score):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the scores of a tile."""
+        """Return the score of every query with every key, bias included; the bias is taken at `tile`."""
         bias = None if self.bias is None else self.biases(tile, query.device, query.dtype).to(query)
         return scaled_dot_scores(query, key, self.factor(query.shape[-1]), self.softcap, bias)
 
     def biases(
         self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32
     ) -> Float[Tensor, "#batch #heads #queries #keys"]:
-        """Return the numbers that the bias adds to the scores of a tile; a rule computes them in `dtype`."""
+        """Return the numbers that the bias adds to the scores of a tile; the bias must not be None.
+
+        A rule computes them on `device` in `dtype`; a bias tensor is indexed as it is.
+        """
         assert self.bias is not None
         return self.bias(tile, device, dtype) if isinstance(self.bias, Bias) else tile.select(self.bias)
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return False where the bias is -∞, which the fused kernel treats as masked; None without a bias."""
+        """Return a mask that is False where the bias is -∞, or None if there is no bias."""
         return None if self.bias is None else self.biases(tile, torch.device("cpu")) != -torch.inf
 
     def of_type(self, query: Tensor) -> "ScaledDot":
-        """Return the score with its bias converted to the type and device of the query."""
+        """Return the score with its bias converted to the data type and device of the query."""
         if isinstance(self.bias, Bias):
             return replace(self, bias=Rounded(self.bias, query.dtype, query.device))
         return self if self.bias is None else replace(self, bias=self.bias.to(query))
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if the bias does not fit the grid."""
+        """Raise ValueError if the bias does not fit the batch, heads, queries and keys of `grid`."""
         if isinstance(self.bias, Bias):
             self.bias.check(grid)
         elif self.bias is not None and not grid.admits(self.bias):
@@ -127,15 +130,15 @@ class ScaledDot(Score):
 
 
 def fixed_scale(scale: object) -> float:
-    """Return a scale as a float; raise if it requires gradients, is no number, or is not finite.
+    """Return a scale as a float; raise if it requires gradients, is not a number, or is not finite.
 
     >>> fixed_scale(torch.tensor(0.5))
     0.5
     """
     if isinstance(scale, Tensor) and scale.requires_grad:
         raise TypeError(
-            "scale is a tensor that wants gradients, and that of ScaledDot is fixed; give float(scale), "
-            "or score=Cosine(scale), whose scale is learned."
+            "scale is a tensor that requires gradients, but ScaledDot has a constant scale; give float(scale), "
+            "or score=Cosine(scale), whose scale can be learned."
         )
     plain = isinstance(scale, int | float)
     if not isinstance(scale, SupportsFloat) or not (plain or getattr(scale, "ndim", 0) == 0):
@@ -145,8 +148,8 @@ def fixed_scale(scale: object) -> float:
     return number
 
 
-def Dot() -> ScaledDot:  # noqa: N802 (a kind of score, named as the others are)
-    """The plain dot product: `ScaledDot` with scale 1.
+def Dot() -> ScaledDot:  # noqa: N802 (named like the classes of scores)
+    """Return the score query · key: `ScaledDot` with scale 1.
 
     Source: Luong, Pham & Manning 2015, section 3.1, dot.
     """

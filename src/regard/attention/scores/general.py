@@ -16,8 +16,8 @@ class General(nn.Module, DotScore):
 
         scores = queryᵀ W key
 
-    One matrix serves all heads; for a matrix in each head, project the heads before `attend`, as `MultiHeadAttention`
-    does. Half-precision inputs are projected and multiplied in float32, as the pattern shows them.
+    All heads share the matrix; for a matrix per head, project the heads before `attend`, as `MultiHeadAttention`
+    does. Half-precision inputs are converted to float32 before they are projected and multiplied.
 
     Args:
         d_query, d_key: widths of the queries and of the keys; W is [d_query d_key].
@@ -42,7 +42,7 @@ class General(nn.Module, DotScore):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw W from a uniform distribution that keeps the size of what comes in (Glorot & Bengio 2010)."""
+        """Initialise W by the Xavier uniform distribution (Glorot & Bengio 2010)."""
         nn.init.xavier_uniform_(self.weight)
 
     def forward(
@@ -51,7 +51,7 @@ class General(nn.Module, DotScore):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return queryᵀ W key for every query and key of a tile."""
+        """Return queryᵀ W key for every query and key."""
         return query @ self.weight.to(query) @ key.mT
 
     def as_dot(
@@ -59,13 +59,13 @@ class General(nn.Module, DotScore):
         query: Float[Tensor, "query_batch heads queries d_query"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "query_batch heads queries d_key"], Float[Tensor, "key_batch key_heads keys d_key"]]:
-        """Return Wᵀ query and the key, whose dot product is the score."""
+        """Return Wᵀ query and key, whose dot products are the scores."""
         return query @ self.weight.to(query), key
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError unless queries and keys have the widths of W."""
+        """Raise ValueError unless queries have the width d_query, and keys d_key, that the score was built for."""
         check_built_for(self, (self.weight.shape[0], self.weight.shape[1]), (d_query, d_key))
 
     def extra_repr(self) -> str:
-        """Return the arguments that repr shows."""
+        """Return the constructor arguments that `repr` shows."""
         return f"d_query={self.weight.shape[0]}, d_key={self.weight.shape[1]}"

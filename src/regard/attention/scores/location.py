@@ -1,4 +1,4 @@
-"""Location scores: a score for each position, computed from the query alone, whatever the keys hold.
+"""Location scores: a score for the position of each key, computed from the query alone.
 
 scores = W query            row j of W gives the score of key j
 """
@@ -12,11 +12,11 @@ from regard.attention.scores.score import DotScore, check_sizes
 
 
 class Location(nn.Module, DotScore):
-    """A score for each position in the source, computed from the query alone.
+    """A score for the position of each key, computed from the query alone; the keys' numbers are not used.
 
         scores = W query            row j of W gives the score of key j
 
-    Half-precision inputs are multiplied in float32, as the pattern shows them.
+    The products of half-precision inputs are computed in float32.
 
     Departure: the paper ignores keys beyond the last row of W; here a call with more keys than rows raises ValueError.
 
@@ -43,7 +43,7 @@ class Location(nn.Module, DotScore):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw W from a uniform distribution that keeps the size of what comes in (Glorot & Bengio 2010)."""
+        """Initialise W by the Xavier uniform distribution (Glorot & Bengio 2010)."""
         nn.init.xavier_uniform_(self.weight)
 
     def as_dot(
@@ -51,7 +51,7 @@ class Location(nn.Module, DotScore):
         query: Float[Tensor, "query_batch heads queries d_query"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "query_batch heads queries d_query"], Float[Tensor, "1 key_heads keys d_query"]]:
-        """Return the query, and a row of W in place of each key; their dot product is the score."""
+        """Return the queries, and a row of W in place of each key; their dot products are the scores."""
         rows = self.weight[: key.shape[2]].to(query)
         return query, rows.expand(1, key.shape[1], -1, -1)
 
@@ -61,19 +61,19 @@ class Location(nn.Module, DotScore):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the scores of a tile: the products with the rows of W at the positions of its keys."""
+        """Return the score of every query with every key, from the rows of W at the key positions of `tile`."""
         return query @ select_positions(self.weight, 0, tile.keys).to(query).mT
 
     def check(self, grid: Grid) -> None:
         """Raise ValueError unless W has a row for each key."""
         if grid.keys > len(self.weight):
             raise ValueError(
-                f"there are {grid.keys} keys and this Location has scores for {len(self.weight)} places; "
-                f"build it with max_keys={grid.keys} or more, or cut the keys."
+                f"there are {grid.keys} keys and this Location has scores for {len(self.weight)} positions; "
+                f"build it with max_keys={grid.keys} or more, or give fewer keys."
             )
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError unless queries have the width of W; the width of the keys does not matter."""
+        """Raise ValueError unless queries have the width d_query that the score was built for; keys may have any."""
         if d_query != self.weight.shape[1]:
             raise ValueError(
                 f"query has width {d_query}; this Location was built for queries of width {self.weight.shape[1]}, "
@@ -81,5 +81,5 @@ class Location(nn.Module, DotScore):
             )
 
     def extra_repr(self) -> str:
-        """Return the arguments that repr shows."""
+        """Return the constructor arguments that `repr` shows."""
         return f"d_query={self.weight.shape[1]}, max_keys={len(self.weight)}"

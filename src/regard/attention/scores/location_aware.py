@@ -1,8 +1,9 @@
-"""Location-aware scores: an additive network that also sees where the step before looked, around each key.
+"""Location-aware scores: an additive network that also reads the previous step's weights around each key.
 
     scores_ij = w · tanh(W query_i + V key_j + U f_ij + b)          f_i = F ∗ weights_{i-1}
 
-So a decoder can tell which of several alike places it has read, and go on from there.
+∗ is a convolution over the keys. From the previous weights, a decoder can tell which of several similar keys it has
+already read.
 
 Source: Chorowski et al. 2015, where attention by content is made location-aware.
 """
@@ -30,7 +31,7 @@ def location_aware_scores(
     vector: Float[Tensor, " d_hidden"],
     bias: Float[Tensor, " d_hidden"],
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """Return w · tanh(W query + V key + U f + b), given W query, V key, U f, w and b."""
+    """Return w · tanh(W query + V key + U f + b), given W query, V key, U f, w and b, in this order."""
     hidden = torch.tanh(query[:, :, :, None] + key[:, :, None] + location + bias)
     return hidden @ vector
 
@@ -38,9 +39,9 @@ def location_aware_scores(
 def location_features(
     previous: Float[Tensor, "batch heads queries keys"], filters: Float[Tensor, "n_filters width"]
 ) -> Float[Tensor, "batch heads queries keys n_filters"]:
-    """Return f = F ∗ previous: for each key, each filter's sum of the previous weights around the key.
+    """Return F ∗ previous: for each key and filter, the filter's weighted sum of the previous weights around the key.
 
-    Beyond the first and the last key the weights are 0. As in every convolutional network, filters are not reversed.
+    Weights before the first key and after the last are taken as 0. As in `F.conv1d`, filters are not reversed.
     """
     rows = rearrange(previous, "batch heads queries keys -> (batch heads queries) 1 keys")
     features = F.conv1d(rows, filters[:, None], padding=filters.shape[1] // 2)
@@ -49,24 +50,25 @@ def location_features(
 
 
 class LocationAware(nn.Module, Preparable):
-    """Additive attention that sees where the step before looked.
+    """Additive attention that also reads the weights of the previous step.
 
         scores_ij = w · tanh(W query_i + V key_j + U f_ij + b)          f_i = F ∗ weights_{i-1}
 
-    The module alone is the score of a first step, before which nothing was looked at: weights 0. `after` gives the
-    score of a later one; the weights are yours to keep, and a gradient goes back through them.
+    ∗ is a convolution over the keys. The module itself is the score of the first step, where the previous weights are
+    taken as 0. For each later step, `score.after(weights)` is the score, with the weights of the step before; the
+    caller stores them. Gradients flow back through them.
 
-    Keys that are masked at the end are as good as absent. One that is masked in between is not: it has no weight, but
-    its neighbours stand as far apart as before.
+    Masking the last keys is the same as removing them. Masking a key between two others is not: its weight is 0, but
+    it still counts as a position for the filters.
 
     Args:
         d_query, d_key: widths of the queries and of the keys.
         d_hidden: width of the hidden layer.
-        n_filters: how many filters F has.
-        width: how many keys a filter sees, the key itself in the middle; odd.
+        n_filters: the number of filters in F.
+        width: the number of keys that a filter spans, centred on the key that is scored; odd.
 
     Raises:
-        ValueError: a size below 1, or an even width.
+        ValueError: a size is below 1, or width is even.
 
     >>> import torch
     >>> from regard import LocationAware, attend
@@ -82,9 +84,7 @@ class LocationAware(nn.Module, Preparable):
     def __init__(self, d_query: int, d_key: int, d_hidden: int, *, n_filters: int = 10, width: int = 15) -> None:
         check_sizes(d_query=d_query, d_key=d_key, d_hidden=d_hidden, n_filters=n_filters, width=width)
         if width % 2 == 0:
-            raise ValueError(
-                f"width={width} has no middle, where the key itself stands; take {width - 1} or {width + 1}."
-            )
+            raise ValueError(f"width={width} is even, so a filter has no middle key; take {width - 1} or {width + 1}.")
         super().__init__()
         self.d_query, self.d_key, self.d_hidden = d_query, d_key, d_hidden
         self.vector = nn.Parameter(torch.empty(d_hidden))
@@ -96,7 +96,7 @@ class LocationAware(nn.Module, Preparable):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the parameters from uniform distributions that keep the variance of the input, and set b to 0."""
+        """Initialise matrices and filters by the Xavier uniform distribution, w uniformly in ±1 / √d_hidden, b to 0."""
         for matrix in (self.query_weight, self.key_weight, self.place_weight, self.filters):
             nn.init.xavier_uniform_(matrix)
         bound = 1 / math.sqrt(self.d_hidden)
@@ -104,10 +104,10 @@ class LocationAware(nn.Module, Preparable):
         nn.init.zeros_(self.bias)
 
     def after(self, weights: Float[Tensor, "batch heads queries keys"]) -> "LocationAwareAfter":
-        """Return the score of a step that follows a step with these weights.
+        """Return the score of the step that follows a step with these weights.
 
         Args:
-            weights: for each query, the weights of the step before it.
+            weights: for each query, the weights of the previous step; every axis but keys may have size 1.
         """
         return LocationAwareAfter(self, weights)
 
@@ -117,11 +117,11 @@ class LocationAware(nn.Module, Preparable):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the scores of a tile in a first step."""
+        """Return the score of every query with every key in the first step, where the previous weights are 0."""
         return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
-        """Return V key, which a decoder computes once and reads at every step."""
+        """Return V key, which a decoder computes once for all steps."""
         return key @ self.key_weight.to(key).mT
 
     def of_prepared(
@@ -130,21 +130,27 @@ class LocationAware(nn.Module, Preparable):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the scores of a tile in a first step, given V key."""
+        """Return the score of every query with every key in the first step, given V key as `key`."""
         return self.after(query.new_zeros(1, 1, 1, tile.grid.keys)).of_prepared(query, key, tile)
 
     def of_tile(self, query: Tensor, key: Tensor, previous: Tensor, tile: Tile) -> Tensor:
-        """Return the scores of a tile, given W query, V key and the previous weights over all keys."""
+        """Return the scores of the queries with the keys of `tile`.
+
+        Args:
+            query: W query.
+            key: V key.
+            previous: for each query, the weights of the previous step on all keys, also those outside the tile.
+        """
         features = select_positions(location_features(previous, self.filters.to(query)), 3, tile.keys)
         location = features @ self.place_weight.to(query).mT
         return location_aware_scores(query, key, location, self.vector.to(query), self.bias.to(query))
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError unless queries and keys have the widths of W and V."""
+        """Raise ValueError unless queries have the width d_query, and keys d_key, that the score was built for."""
         check_built_for(self, (self.d_query, self.d_key), (d_query, d_key))
 
     def extra_repr(self) -> str:
-        """Return the arguments that repr shows."""
+        """Return the constructor arguments that `repr` shows."""
         n_filters, width = self.filters.shape
         sizes = f"d_query={self.d_query}, d_key={self.d_key}, d_hidden={self.d_hidden}"
         return f"{sizes}, n_filters={n_filters}, width={width}"
@@ -152,11 +158,11 @@ class LocationAware(nn.Module, Preparable):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LocationAwareAfter(Preparable):
-    """`LocationAware` for a step that follows another one.
+    """The score of a step after the first: a `LocationAware` and the weights of the previous step.
 
     Attributes:
-        network: the module that holds the parameters.
-        previous: for each query, the weights of the step before it; all axes but that of the keys may have size 1.
+        network: the module that contains the parameters.
+        previous: for each query, the weights of the previous step; every axis but keys may have size 1.
     """
 
     network: LocationAware
@@ -164,16 +170,13 @@ class LocationAwareAfter(Preparable):
 
     @property
     def d_query(self) -> int:  # type: ignore[override]
-        """Width of the queries that the network was built for."""
         return self.network.d_query
 
     @property
     def d_hidden(self) -> int:  # type: ignore[override]
-        """Width of the hidden layer and of prepared keys."""
         return self.network.d_hidden
 
     def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
-        """Return V key."""
         return self.network.prepare(key)
 
     def of_prepared(
@@ -182,7 +185,7 @@ class LocationAwareAfter(Preparable):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the scores of a tile, given V key; the hidden layer is computed for a few queries at a time."""
+        """Return the score of every query with every key, given V key as `key`, for a few queries at a time."""
         query = query @ self.network.query_weight.to(query).mT
         previous = tile.part(keys=all_positions(tile.grid.keys)).select(self.previous).to(query)
         previous = previous.expand(*query.shape[:3], -1)
@@ -196,15 +199,14 @@ class LocationAwareAfter(Preparable):
         return torch.cat([checkpointed(self.network.of_tile, q, key, p, tile) for q, p in parts], dim=2)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless the previous weights fit the grid."""
+        """Raise ValueError unless the previous weights have all keys of `grid` and broadcast to its shape."""
         if not grid.admits(self.previous) or self.previous.shape[-1] != grid.keys:
             raise ValueError(
-                f"weights of shape {list(self.previous.shape)} for {grid}; give those of the step before each query, "
-                f"{list(grid.shape)}; axes of size 1 serve all but the keys."
+                f"the previous weights have shape {list(self.previous.shape)} for {grid}; give the weights of the "
+                f"previous step, {list(grid.shape)}; every axis but the last may have size 1."
             )
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError unless queries and keys have the widths that the network was built for."""
         self.network.check_widths(d_query, d_key)
 
     def __repr__(self) -> str:

@@ -1,8 +1,8 @@
-"""Prepared keys: a decoder that reads the same memory at every step projects the keys once.
+"""Prepared keys: a decoder that attends to the same keys at every step projects them once.
 
     scores = of_prepared(query, prepare(key))
 
-A score that projects the keys by a matrix of its own is `Preparable`: `prepare` is the part that needs no query.
+A score that projects the keys by a learned matrix is `Preparable`: `prepare` projects the keys, which needs no query.
 `Prepared` wraps such a score for keys that are projected already.
 """
 
@@ -17,7 +17,7 @@ from regard.attention.scores.score import Score, check_built_for
 
 
 class Preparable(Score):
-    """A score whose first step is to project each key, whatever the query."""
+    """A score that first projects the keys, without using the queries."""
 
     d_query: int
     d_hidden: int
@@ -33,7 +33,7 @@ class Preparable(Score):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the scores of a tile, given projected keys."""
+        """Return the score of every query with every key, given the projected keys."""
 
     def __call__(
         self,
@@ -41,7 +41,6 @@ class Preparable(Score):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the scores of a tile."""
         return self.of_prepared(query, self.prepare(key), tile)
 
 
@@ -66,13 +65,13 @@ class Prepared(Score):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the scores of a tile, given projected keys."""
+        """Return the score of every query with every key, given the projected keys."""
         return self.score.of_prepared(query, key, tile)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if the score does not fit the grid."""
+        """Raise ValueError if the wrapped score does not fit the heads, queries and keys of `grid`."""
         self.score.check(grid)
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError unless queries have the score's width and keys the width of its hidden layer."""
+        """Raise ValueError unless queries have the width d_query, and keys d_hidden, of the wrapped score."""
         check_built_for(self, (self.score.d_query, self.score.d_hidden), (d_query, d_key))

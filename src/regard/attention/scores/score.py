@@ -1,4 +1,4 @@
-"""The base class of scores: a score computes the scores of any tile of the grid from the tile's queries and keys."""
+"""The base class of scores, which are called for one tile of the queries × keys matrix at a time."""
 
 from abc import ABC, abstractmethod
 
@@ -9,7 +9,7 @@ from regard.attention.grid.grid import Grid, Tile
 
 
 class Score(ABC):
-    """How well queries match keys. A score is called with the tile because some scores depend on positions too."""
+    """A function that says how well each query matches each key, before mask and softmax."""
 
     @abstractmethod
     def __call__(
@@ -18,17 +18,17 @@ class Score(ABC):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the scores of a tile, given the queries and keys of the tile."""
+        """Return the score of every query with every key; `tile` gives their batch items, heads and positions."""
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return False where the score itself bars a key, as a bias of -∞ does; None if it bars no key."""
+        """Return a mask that is False where the score itself masks a key, as a bias of -∞ does; None = no such key."""
         return None
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (most scores fit every grid)
-        """Raise ValueError, naming what would fit, if this score does not fit the grid."""
+        """Raise ValueError, with what would fit, unless this score fits the heads, queries and keys of `grid`."""
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError, naming what would fit, if this score cannot take queries and keys of these widths."""
+        """Raise ValueError, with what would fit, if this score cannot take queries and keys of these widths."""
         if d_query != d_key:
             raise ValueError(
                 f"query has width {d_query} and key has width {d_key}; "
@@ -36,12 +36,12 @@ class Score(ABC):
             )
 
     def of_type(self, query: Tensor) -> "Score":
-        """Return this score with its tensors converted to the type and device of the query."""
+        """Return this score with its tensors converted to the data type and device of the query."""
         return self
 
 
 class DotScore(Score):
-    """A score that is the dot product of transformed queries and keys, so that the fused kernel computes it."""
+    """A score that is the dot product of transformed queries and keys, so that the fused kernel can compute it."""
 
     @abstractmethod
     def as_dot(
@@ -49,7 +49,10 @@ class DotScore(Score):
         query: Float[Tensor, "query_batch heads queries d_query"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "_ heads queries width"], Float[Tensor, "_ key_heads keys width"]]:
-        """Return transformed queries and keys whose dot products are the scores, for all keys of the grid."""
+        """Return transformed queries and keys whose dot products are the scores.
+
+        Called with all heads, queries and keys of a call, or, by `__call__`, with those of a tile.
+        """
 
     def __call__(
         self,
@@ -57,20 +60,19 @@ class DotScore(Score):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the scores of a tile, given the queries and keys of the tile."""
         query, key = self.as_dot(query, key)
         return query @ key.mT
 
 
 def check_sizes(**sizes: int) -> None:
-    """Raise ValueError if a size that a score is built with is below 1."""
+    """Raise ValueError, with the name of the size, if a size is below 1."""
     for name, size in sizes.items():
         if size < 1:
             raise ValueError(f"{name}={size} is too small; it must be at least 1.")
 
 
 def check_built_for(score: Score, built: tuple[int, int], widths: tuple[int, int]) -> None:
-    """Raise ValueError if queries and keys have other widths than a score with parameters was built for."""
+    """Raise ValueError unless the widths of query and key are the widths that the score was built for."""
     if built != widths:
         raise ValueError(
             f"query has width {widths[0]} and key has width {widths[1]}; this {type(score).__name__} was built for "

@@ -1,6 +1,6 @@
-"""Shaw's relative keys: a query matches a key by what the key holds and by how far away the key stands.
+"""Shaw's relative keys: a learned vector for the distance between query and key is added to the key.
 
-scores = scale · query · (key + a[clip(j - i)])
+scores = scale · query · (key + a[clip(j - i)])          for the query at position i and the key at position j
 
 Source: Shaw, Uszkoreit & Vaswani 2018, equations 4 and 5.
 """
@@ -17,24 +17,25 @@ from regard.attention.scores.score import Score, check_built_for, check_sizes
 
 
 class Shaw(nn.Module, Score):
-    """Relative positions in the keys: each distance has a learned vector that is added to the key.
+    """Relative positions in the keys: each distance between query and key has a learned vector, added to the key.
 
         scores = scale · query · (key + a[clip(j - i, -max_distance, max_distance)])
 
-    The products of a query with all 2 · max_distance + 1 vectors are computed once and then selected by distance, so
-    memory grows with queries × max_distance and never with queries × keys × d_key. The heads share the vectors.
+    i and j are the positions of query and key. The products of a query with all 2 · max_distance + 1 vectors are
+    computed once and then selected by distance, so memory grows with queries × max_distance and never with
+    queries × keys × d_key. All heads share the vectors.
 
-    Departure: the paper also adds vectors to the values (equation 3), and finds them to add little (section 4.3); here
-    values stay as they are, so that the weights say all.
+    Departure: the paper also adds vectors to the values (equation 3) and reports little gain from them (section 4.3);
+    here values are not changed, so that the context is the weighted sum of the values.
 
     Args:
         d_key: width of queries and keys.
-        max_distance: keys at this distance or further share one vector on either side.
+        max_distance: keys at this distance or further share one vector before the query, and one after it.
         scale: None = 1 / sqrt(d_key).
         offset: position of the first query among the keys; None = keys - queries, as for `Causal`.
 
     Raises:
-        ValueError: a d_key or max_distance below 1; queries of another width.
+        ValueError: d_key or max_distance is below 1; or, raised by `attend`, queries or keys have another width.
 
     Source: Shaw, Uszkoreit & Vaswani 2018, equations 4 and 5.
     """
@@ -47,7 +48,7 @@ class Shaw(nn.Module, Score):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the vectors from a uniform distribution that keeps the size of what comes in (Glorot & Bengio 2010)."""
+        """Initialise the vectors by the Xavier uniform distribution (Glorot & Bengio 2010)."""
         nn.init.xavier_uniform_(self.by_distance)
 
     def forward(
@@ -56,17 +57,17 @@ class Shaw(nn.Module, Score):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the scores of a tile."""
+        """Return the score of every query with every key; `tile` gives their positions."""
         products = query @ self.by_distance.to(query).T
         distance = distances(tile, query.device, self.offset).clamp(-self.max_distance, self.max_distance)
         relative = products.gather(3, (distance + self.max_distance).expand(*query.shape[:2], -1, -1))
         return (query @ key.mT + relative) * (1 / math.sqrt(self.d_key) if self.scale is None else self.scale)
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError unless queries and keys have the width of the vectors."""
+        """Raise ValueError unless queries and keys have the width d_key that the score was built for."""
         check_built_for(self, (self.d_key, self.d_key), (d_query, d_key))
 
     def extra_repr(self) -> str:
-        """Return the arguments that repr shows: the sizes, and what is not the default."""
+        """Return the constructor arguments that `repr` shows: the sizes, and scale and offset if they are given."""
         arguments = {"d_key": self.d_key, "max_distance": self.max_distance, "scale": self.scale, "offset": self.offset}
         return ", ".join(f"{name}={value}" for name, value in arguments.items() if value is not None)

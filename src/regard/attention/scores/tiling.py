@@ -1,7 +1,7 @@
-"""Tiling: a hidden layer of queries × keys × d_hidden numbers is computed a part at a time and never exists as a whole.
+"""Tiling: a hidden layer of queries × keys × d_hidden numbers is computed in tiles and never stored as a whole.
 
-The backward pass computes each part again. The hidden layer of one query, a step of a decoder, is no larger than the
-projected keys, so it is computed at once.
+The backward pass computes each tile again. For one query, as in a decoding step, the hidden layer is no larger than
+the projected keys, so it is computed at once.
 """
 
 import math
@@ -15,7 +15,7 @@ from regard.attention.gradients import checkpointed
 from regard.attention.grid.grid import is_symbolic
 
 TILE_NUMBERS = 2**18
-"""Numbers of a hidden layer that are computed at one time: 1 MiB of float32."""
+"""The largest tile of a hidden layer, in numbers: 1 MiB of float32."""
 
 
 def in_tiles(
@@ -24,7 +24,7 @@ def in_tiles(
     key: Float[Tensor, "batch heads keys d_hidden"],
     vector: Float[Tensor, " d_hidden"],
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """Return scores_of(query, key, vector), a function of each query and key alone, computed tile by tile."""
+    """Return scores_of(query, key, vector), computed tile by tile; a score may depend on its query and key alone."""
     if is_symbolic(query.shape[2]) or query.shape[2] == 1:
         return scores_of(query, key, vector)
     scores_at_once = TILE_NUMBERS // max(1, query.shape[0] * query.shape[1] * query.shape[3])

@@ -75,12 +75,13 @@ def test_it_introduces_itself(normal):
         (
             lambda x: attend(x, x, x, score=ScaledDot(bias=Alibi(slopes=torch.ones(2)))),
             ValueError,
-            "Alibi was given slopes of shape [2] for 3 heads; give one for each head, [3], or None for the paper's.",
+            "Alibi was given slopes of shape [2] for 3 heads; give one for each head, [3], or None for "
+            "the paper's slopes.",
         ),
         (
             lambda x: Alibi(4),
             TypeError,
-            "Alibi was given slopes=4; it takes a tensor of one number for each head, or None for the paper's: "
+            "Alibi was given slopes=4; it takes a tensor of one number for each head, or None for the paper's slopes: "
             "Alibi() fits any number of heads.",
         ),
     ],

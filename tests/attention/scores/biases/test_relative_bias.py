@@ -148,15 +148,15 @@ def test_it_introduces_itself():
     [
         (
             lambda: RelativeBias(3, n_buckets=7),
-            "n_buckets=7 cannot be shared out; two directions take an even number of buckets, at least 4.",
+            "n_buckets=7 with bidirectional=True; it must be an even number of at least 4.",
         ),
         (
             lambda: RelativeBias(3, n_buckets=2),
-            "n_buckets=2 cannot be shared out; two directions take an even number of buckets, at least 4.",
+            "n_buckets=2 with bidirectional=True; it must be an even number of at least 4.",
         ),
         (
             lambda: RelativeBias(3, n_buckets=1, bidirectional=False),
-            "n_buckets=1 cannot be shared out; take at least 2.",
+            "n_buckets=1 with bidirectional=False; it must be at least 2.",
         ),
         (
             lambda: RelativeBias(3, max_distance=8),

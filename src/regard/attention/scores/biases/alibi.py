@@ -1,6 +1,6 @@
 """ALiBi: a bias that falls linearly with the distance between query and key.
 
-    scores += -slope_h · |i - j|
+    scores += -slope_h · |i - j|          for head h, the query at position i and the key at position j
 
 Source: Press, Smith & Lewis 2022, section 3.
 """
@@ -17,21 +17,21 @@ from regard.attention.scores.biases.bias import Bias, Biased, distances
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Alibi(Bias):
-    """Attention with linear biases: the further away a key, the lower its score, in each head by another slope.
+    """Attention with linear biases: the score of a key falls with its distance, by a different slope in each head.
 
         scores += -slope_h · |i - j|          slope_h = 2^(-8 h / heads) for h = 1 … heads
 
-    Under `Causal()` these are the distances of the paper; without a mask distances count in both directions. If the
-    number of heads is no power of two, the slopes are those of the power of two below, and then every second slope of
-    the power of two above, as in the paper's code.
+    i and j are the positions of query and key. The paper uses a causal mask; without a mask, keys after the query
+    get the same bias as keys before it. If the number of heads is not a power of two, the slopes of the next lower
+    power of two come first, then every second slope of the next higher power of two, as in the paper's code.
 
     Args:
-        slopes: one for each head; None = the slopes above.
+        slopes: one slope for each head; None = the slopes above.
         offset: position of the first query among the keys; None = keys - queries, as for `Causal`.
 
     Raises:
-        TypeError: slopes that are no tensor.
-        ValueError: at the call, slopes that are not one for each head.
+        TypeError: slopes is neither a tensor nor None.
+        ValueError: raised by `attend` if the number of slopes is not the number of heads.
 
     >>> from regard import Alibi, Causal, ScaledDot, attend
     >>> x = torch.zeros(1, 8, 3, 4)
@@ -48,26 +48,26 @@ class Alibi(Bias):
         if not isinstance(self.slopes, Tensor | None):
             raise TypeError(
                 f"Alibi was given slopes={self.slopes!r}; it takes a tensor of one number for each head, or None for "
-                "the paper's: Alibi() fits any number of heads."
+                "the paper's slopes: Alibi() fits any number of heads."
             )
 
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """Return minus the slope of the head times the distance."""
+        """Return -slope_h · |i - j| for every head h, query i and key j of the tile."""
         slopes = alibi_slopes(tile.grid.heads) if self.slopes is None else self.slopes
         slopes = select_positions(slopes.to(device, dtype), 0, tile.heads)[:, None, None]
         return -slopes * distances(tile, device, self.offset).abs().to(dtype)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless the slopes are None or one for each head."""
+        """Raise ValueError if slopes are given and their number is not the number of heads."""
         if self.slopes is not None and self.slopes.shape != (grid.heads,):
             raise ValueError(
                 f"Alibi was given slopes of shape {list(self.slopes.shape)} for {grid.heads} heads; "
-                f"give one for each head, [{grid.heads}], or None for the paper's."
+                f"give one for each head, [{grid.heads}], or None for the paper's slopes."
             )
 
 
 def alibi_slopes(n_heads: int) -> Float[Tensor, " heads"]:
-    """Return the paper's slopes for a number of heads, in float64.
+    """Return the slopes that the paper's code gives to `n_heads` heads, in float64.
 
     >>> alibi_slopes(3)
     tensor([0.0625, 0.0039, 0.2500], dtype=torch.float64)

@@ -1,7 +1,8 @@
 """The base class of biases: numbers added to the scores, given by a rule instead of a queries × keys tensor.
 
-A rule computes one tile of the grid at a time. As for masks, the queries are the *last* tokens: query i stands at
-position i + keys - queries, unless `offset` is the position of the first query.
+A rule is called for one tile of the attention matrix at a time, so that the matrix is never stored. As for masks, the
+queries are the *last* tokens: query i stands at position i + keys - queries, unless `offset` gives the position of the
+first query.
 """
 
 from abc import ABC, abstractmethod
@@ -22,10 +23,10 @@ class Bias(ABC):
 
     @abstractmethod
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """Return the numbers of a tile, computed in this type and shaped so that they broadcast over the tile."""
+        """Return the number of every query and key of `tile`, computed in `dtype`; it broadcasts to `tile.shape`."""
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (a rule may fit every grid)
-        """Raise ValueError, naming what would fit, if this bias does not fit the grid."""
+        """Raise ValueError, with what would fit, unless this bias fits the heads, queries and keys of `grid`."""
 
     def __repr__(self) -> str:
         return describe(self)
@@ -33,19 +34,18 @@ class Bias(ABC):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Rounded(Bias):
-    """A bias rounded to the type of the query, as a kernel of that type adds it and a pattern shows it."""
+    """A bias rounded to the data type of the query, so that kernels and patterns add the same numbers."""
 
     bias: Bias
     dtype: torch.dtype
     device: torch.device
 
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """Return the rule's numbers, computed in float32 or better and rounded once."""
+        """Return the bias, computed in float32 at least and then rounded to `self.dtype`; `dtype` is ignored."""
         wide = torch.promote_types(self.dtype, torch.float32)
         return self.bias(tile, self.device, wide).to(self.dtype)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if the rule does not fit the grid."""
         self.bias.check(grid)
 
     def __repr__(self) -> str:
@@ -53,11 +53,15 @@ class Rounded(Bias):
 
 
 def unrounded(bias: Tensor | Bias | None) -> Tensor | Bias | None:
-    """Return the bias without the `Rounded` around it."""
+    """Return the bias that a `Rounded` contains, and any other bias as it is."""
     return bias.bias if isinstance(bias, Rounded) else bias
 
 
 def distances(tile: Tile, device: torch.device, offset: int | None = None) -> Int[Tensor, "1 1 queries keys"]:
-    """Return the position of each key of a tile minus the position of each query."""
+    """Return the position of each key of a tile minus the position of each query.
+
+    Args:
+        offset: position of the first query of the grid among the keys; None = keys - queries.
+    """
     first = tile.grid.offset if offset is None else offset
     return tile.along(3, device) - tile.along(2, device) - first

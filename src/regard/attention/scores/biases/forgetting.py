@@ -20,21 +20,23 @@ from regard.attention.scores.biases.bias import Bias, Biased, distances
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Forgetting(Bias):
-    """Softmax attention with a forget gate: what lies before a token whose gate is nearly 0 is nearly forgotten.
+    """Softmax attention with forget gates: a token whose gate is near 0 lowers the scores of all keys before it.
 
         scores += Σ_{k = j+1 … i} log f_k          0 for keys after the query, where the sum is empty
 
-    The gates come from the tokens, usually `log_gates = F.logsigmoid(linear(x))`, one for each head; gradients reach
-    them. With one gate for all tokens this is `Alibi` under `Causal`. The queries are the last tokens, as with a cache,
-    which then holds the log gates of earlier tokens beside their keys.
+    i and j are the positions of query and key. The gates f are computed from the tokens, usually by
+    `log_gates = F.logsigmoid(linear(x))` with one number for each head; they get gradients. If all gates are equal,
+    the bias is that of `Alibi` under a `Causal` mask. The queries are the last tokens: a model with a key cache must
+    cache the log gates of earlier tokens too.
 
     Args:
-        log_gates: the logarithm of each key's forget gate, at most 0 and finite; axes of size 1 serve all items or
-            heads. Logarithms and not gates, because float32 rounds a gate near 1 to 1 and a tiny gate to 0.
+        log_gates: the logarithm of each key's forget gate, at most 0 and finite; batch and heads may have size 1 and
+            broadcast. Logarithms and not gates, because float32 rounds a gate near 1 to 1 and a tiny gate to 0.
 
     Raises:
-        TypeError: log_gates that are not a tensor of floating-point numbers.
-        ValueError: a log gate above 0 or of -∞, on the CPU; at the call, log_gates that are not one for each key.
+        TypeError: log_gates is not a floating-point tensor.
+        ValueError: a log gate is above 0 or -∞ (checked on the CPU alone); or, raised by `attend`, there is not one
+            log gate for each key.
 
     >>> import torch
     >>> from regard import Causal, Forgetting, ScaledDot, attend
@@ -54,7 +56,7 @@ class Forgetting(Bias):
                 f"Forgetting was given log_gates={short_repr(self.log_gates)}; it takes a tensor of floating-point "
                 "numbers [batch heads keys], such as F.logsigmoid(linear(x))."
             )
-        if self.log_gates.is_cpu and are_plain((self.log_gates,)):  # on a GPU the program would have to wait
+        if self.log_gates.is_cpu and are_plain((self.log_gates,)):  # on a GPU the check would wait for the numbers
             refused = (self.log_gates > 0) | (self.log_gates == -torch.inf)
             if refused.any():
                 raise ValueError(
@@ -64,10 +66,10 @@ class Forgetting(Bias):
                 )
 
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """Return the sum of the log gates after each key up to each query, summed in the widest type of the device."""
-        until = self.log_gates.to(device, widest_type(device)).cumsum(dim=2)
-        between = tile.at_queries(until) - tile.select(until[:, :, None])
-        return between.masked_fill(distances(tile, device) > 0, 0.0).to(dtype)
+        """Return Σ_{k = j+1 … i} log f_k for every query i and key j of the tile, summed in float64 if possible."""
+        cumulative = self.log_gates.to(device, widest_type(device)).cumsum(dim=2)
+        sums = tile.at_queries(cumulative) - tile.select(cumulative[:, :, None])
+        return sums.masked_fill(distances(tile, device) > 0, 0.0).to(dtype)
 
     def check(self, grid: Grid) -> None:
         """Raise ValueError unless there is one log gate for each key."""

@@ -1,6 +1,6 @@
 """T5's relative bias: a learned number for each head and each bucket of distances between query and key.
 
-    scores += b_h[bucket(j - i)]
+    scores += b_h[bucket(j - i)]          for head h, the query at position i and the key at position j
 
 Source: Raffel et al. 2020, section 2.1.
 """
@@ -20,16 +20,18 @@ class RelativeBias(nn.Module, Bias):
 
         scores += b_h[bucket(j - i)]
 
-    Each near distance has a bucket of its own; further distances share buckets that grow with the logarithm of the
-    distance, and all distances from `max_distance` on share the last bucket. The numbers start at 0 and so change
-    nothing.
+    i and j are the positions of query and key. Each small distance has a bucket of its own; larger distances share
+    buckets whose size grows exponentially, and all distances from `max_distance` on share the last bucket. The
+    learned numbers are initialised to 0.
 
     Args:
+        n_buckets: the number of buckets, of both directions together.
         bidirectional: half of the buckets are for keys after the query; if False, all such keys count as distance 0.
         offset: position of the first query among the keys; None = keys - queries, as for `Causal`.
 
     Raises:
-        ValueError: too few buckets, an odd number of them for two directions, or a max_distance within the near ones.
+        ValueError: n_buckets is too small, or odd for two directions; max_distance is not larger than the number of
+            small distances, which have their own buckets.
 
     >>> from regard import RelativeBias, ScaledDot, attend
     >>> bias = RelativeBias(n_heads=2, n_buckets=4, max_distance=8)
@@ -54,12 +56,8 @@ class RelativeBias(nn.Module, Bias):
         directions = 2 if bidirectional else 1
         if n_buckets < 2 * directions or n_buckets % directions:
             raise ValueError(
-                f"n_buckets={n_buckets} cannot be shared out; "
-                + (
-                    "two directions take an even number of buckets, at least 4."
-                    if bidirectional
-                    else "take at least 2."
-                )
+                f"n_buckets={n_buckets} with bidirectional={bidirectional}; it must be "
+                + ("an even number of at least 4." if bidirectional else "at least 2.")
             )
         near = n_buckets // directions // 2
         if max_distance <= near:
@@ -73,11 +71,11 @@ class RelativeBias(nn.Module, Bias):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set all numbers to 0."""
+        """Set the learned numbers to 0, so that the bias changes no score."""
         nn.init.zeros_(self.by_bucket)
 
     def forward(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """Return, for each head, the number of the bucket of each distance."""
+        """Return b_h[bucket(j - i)] for every head h, query i and key j of the tile."""
         far = self.max_distance
         buckets = relative_buckets(torch.arange(-far, far + 1), self.n_buckets, far, self.bidirectional)
         by_distance = self.by_bucket.to(device, dtype)[buckets.to(device)].T
@@ -86,7 +84,7 @@ class RelativeBias(nn.Module, Bias):
         return numbers.reshape(1, len(tile.heads), *index.shape)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless the bias has as many heads as the grid."""
+        """Raise ValueError unless the bias was built for the number of heads of `grid`."""
         if self.n_heads != grid.heads:
             raise ValueError(
                 f"RelativeBias has numbers for {self.n_heads} heads and query has {grid.heads} heads; "
@@ -94,7 +92,7 @@ class RelativeBias(nn.Module, Bias):
             )
 
     def extra_repr(self) -> str:
-        """Return the arguments that repr shows: the number of heads, and what is not the default."""
+        """Return the constructor arguments that `repr` shows: n_heads, and arguments that are not the default."""
         defaults = {"n_buckets": 32, "max_distance": 128, "bidirectional": True, "offset": None}
         changed = {name: getattr(self, name) for name, default in defaults.items() if getattr(self, name) != default}
         return ", ".join(f"{name}={value}" for name, value in {"n_heads": self.n_heads, **changed}.items())
@@ -103,7 +101,7 @@ class RelativeBias(nn.Module, Bias):
 def relative_buckets(
     distance: Int[Tensor, "*places"], n_buckets: int, max_distance: int, bidirectional: bool
 ) -> Int[Tensor, "*places"]:
-    """Return the bucket of each distance, the key's position minus the query's.
+    """Return the bucket of each distance, where a distance is the key's position minus the query's position.
 
     >>> relative_buckets(torch.tensor([-90, -9, -1, 0, 1, 9, 90]), 8, 32, bidirectional=True)
     tensor([3, 3, 1, 0, 5, 7, 7])
@@ -112,10 +110,10 @@ def relative_buckets(
     """
     if bidirectional:
         n_buckets //= 2
-    first = (distance > 0) * n_buckets if bidirectional else torch.zeros_like(distance)
+    first_bucket = (distance > 0) * n_buckets if bidirectional else torch.zeros_like(distance)
     steps = distance.abs() if bidirectional else (-distance).clamp(min=0)
     near = n_buckets // 2
     # In float32 and in T5's order of operations: where a bucket ends exactly at a distance, rounding decides.
     growth = torch.log(steps.float() / near) / math.log(max_distance / near) * (n_buckets - near)
     far = near + growth.clamp(min=0).to(torch.long)
-    return first + torch.where(steps < near, steps, far.clamp(max=n_buckets - 1))
+    return first_bucket + torch.where(steps < near, steps, far.clamp(max=n_buckets - 1))
