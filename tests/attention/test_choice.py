@@ -88,7 +88,7 @@ def test_the_choice_is_explained(normal):
         assert explain_backend(x, x, x) == "tiled: asked for by name"
 
 
-ONE_PASS = "tiled: what is asked of the pattern comes with the context, in one pass"
+ONE_PASS = "tiled: it computes the statistics that `ask` names and the context in one pass"
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,11 @@ def test_what_attend_refuses_its_explanation_refuses(normal):
     ("options", "reason"),
     [
         ({"dropout": 0.25}, "on a CPU the fused kernel has no dropout"),
-        ({"score": ScaledDot(bias=torch.zeros(1, requires_grad=True))}, "on a CPU the fused kernel trains no bias"),
-        ({"score": ScaledDot(bias=RelativeBias(2))}, "on a CPU the fused kernel trains no bias"),
+        (
+            {"score": ScaledDot(bias=torch.zeros(1, requires_grad=True))},
+            "on a CPU the fused kernel has no gradient of a bias",
+        ),
+        ({"score": ScaledDot(bias=RelativeBias(2))}, "on a CPU the fused kernel has no gradient of a bias"),
     ],
     ids=["dropout", "trained bias", "trained rule"],
 )
@@ -152,7 +155,7 @@ def test_many_weights_are_never_built_and_few_are_by_name(normal, monkeypatch, o
         assert attend(x, x, x, **options).backend == "tiled"
     assert built.numbers < 2 * 31 * 31 / 2
     assert explain_backend(x, x, x, **options) == (
-        f"tiled: {reason}, and 1,922 weights are too many to be built, which math would do"
+        f"tiled: {reason}, and 1,922 weights are too many for the math backend, which builds them"
     )
     with use_backend("fused"), pytest.raises(ValueError) as refusal:
         attend(x, x, x, **options)
@@ -217,20 +220,20 @@ def test_the_reference_does_what_it_says(normal):
 
 REFUSED = {
     "flex": [
-        ({"score": Distance()}, "FlexAttention is given dot products here, not Distance"),
-        ({"score": ScaledDot(bias=Alibi())}, "FlexAttention is given no bias here"),
+        ({"score": Distance()}, "the flex backend computes dot products, not Distance"),
+        ({"score": ScaledDot(bias=Alibi())}, "the flex backend has no bias"),
         ({"normalise": Sigmoid()}, "FlexAttention normalises by softmax, not Sigmoid"),
         ({"normalise": Softmax(sinks=torch.zeros(2))}, "FlexAttention has no sinks"),
         ({"normalise": Softmax(0.0)}, "FlexAttention divides by the temperature, which is 0"),
         ({"dropout": 0.1}, "FlexAttention has no dropout"),
         ({"dtype": torch.float64}, "FlexAttention has no float64"),
-        ({"grad": True}, "FlexAttention gives no gradients on a CPU"),
+        ({"grad": True}, "FlexAttention computes no gradients on a CPU"),
     ],
     "reference": [
-        ({"score": Distance()}, "the reference has the softmax of dot products alone"),
-        ({"normalise": Sigmoid()}, "the reference has the softmax of dot products alone"),
+        ({"score": Distance()}, "the reference computes only the softmax of scaled dot products"),
+        ({"normalise": Sigmoid()}, "the reference computes only the softmax of scaled dot products"),
         ({"dropout": 0.1}, "the reference has no dropout"),
-        ({"grad": True}, "the reference gives no gradients"),
+        ({"grad": True}, "the reference computes no gradients"),
     ],
     "math": [({"score": Distance(), "normalise": Sigmoid()}, "the fused kernel normalises by softmax, not Sigmoid")],
 }

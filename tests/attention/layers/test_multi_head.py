@@ -192,7 +192,7 @@ def test_refusals(unhooked):
             lambda: MultiHeadAttention(4, 2)(
                 torch.zeros(1, 2, 4), torch.zeros(1, 3, 4), cache=MultiHeadAttention(4, 2).prepare(torch.zeros(1, 2, 4))
             ),
-            "got memory and cache; a cache holds the tokens before x, so self-attention alone takes it.",
+            "got both memory and cache; a cache has the tokens before x, so give it without memory.",
         ),
         (
             lambda: MultiHeadAttention(d_model=9, n_heads=3, positions=Rotary())(torch.zeros(1, 2, 9)),
@@ -200,7 +200,7 @@ def test_refusals(unhooked):
         ),
         (
             lambda: MultiHeadAttention.from_torch(nn.MultiheadAttention(6, 2, bias=False, add_zero_attn=True)),
-            "this nn.MultiheadAttention has bias=False and add_zero_attn, which MultiHeadAttention cannot take over.",
+            "this nn.MultiheadAttention has bias=False and add_zero_attn, which MultiHeadAttention does not support.",
         ),
         (
             lambda: MultiHeadAttention(8, 2)(torch.zeros(3, 5, 6)),

@@ -123,6 +123,6 @@ def test_a_pattern_that_was_not_drawn_is_refused(normal, normalise):
     with pytest.raises(TypeError) as raised:
         log_weights_of_choice(attend(x, x, x, normalise=normalise).pattern)
     assert str(raised.value) == (
-        f"the pattern's keys were weighed by {normalise!r} and not drawn; only a draw has a probability, "
-        "so give attend normalise=Hard(Sampled(seed=…))."
+        f"the pattern was computed with {normalise!r}, which draws no keys at random; "
+        "give attend normalise=Hard(Sampled(seed=…))."
     )

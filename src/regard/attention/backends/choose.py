@@ -1,13 +1,13 @@
-"""The choice of a backend: the fastest that is exact for a call, or the one that was asked for by name.
+"""The choice of a backend: the fastest backend that is exact for a call, or the backend named in `use_backend`.
 
-    fused       PyTorch's scaled_dot_product_attention: the weights are never built
-    math        PyTorch's kernel that builds the weights, chosen only while there are few
-    tiled       blocks of queries, each with its weights for a moment; takes every call, and is the fastest for some
-    flex        FlexAttention, compiled for the call: by name only, as compiling takes seconds
-    reference   the definition, one query after the other, in float64: by name only, as it is slow
+    fused       PyTorch's scaled_dot_product_attention, which never builds the whole matrix of weights
+    math        PyTorch's kernel that builds the weights; chosen only for calls with few weights
+    tiled       builds the weights of one block of queries at a time; supports every call, and is the fastest for some
+    flex        FlexAttention, compiled for the call; only by name, since compiling takes seconds
+    reference   Python loops over queries and keys, in float64; only by name, since it is slow
 
-Nothing falls back silently: `Attended.backend` names what ran, `explain_backend` says why, and a backend asked for by
-name that does not support a call raises ValueError with the reason.
+Nothing falls back silently: `Attended.backend` names the backend that ran, and `explain_backend` says why. If the
+backend named in `use_backend` does not support a call, `attend` raises ValueError with the reason.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -33,7 +33,7 @@ Name = Literal["fused", "math", "tiled", "flex", "reference"]
 Context = Float[Tensor, "batch heads queries d_value"]
 
 MIN_WEIGHTS, MIN_QUERIES = 2**19, 64
-"""The least weights of a call, and the least queries of a head, with which the CPU kernel is faster than PyTorch's."""
+"""The numbers of weights in a call and of queries in a head from which regard's CPU kernel is faster than PyTorch's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,9 @@ class Backend:
     """A way to compute a context.
 
     Attributes:
-        run: computes the context from a call and the probability to drop a weight.
-        unsupported_reason: returns why the backend does not support a call, or None if it does.
+        run: computes the context from a call and the dropout probability.
+        unsupported_reason: returns, for a call and a dropout probability, why the backend does not support them, or
+            None if it does.
     """
 
     run: Callable[[Call, float], Context]
@@ -63,8 +64,8 @@ class Choice:
     """The backend for a call, and why it was chosen.
 
     Attributes:
-        run: computes the context from the call and the probability to drop a weight.
-        engine: computes the context and the statistics in one pass, instead of `run`; None = `run` does.
+        run: computes the context from the call and the dropout probability, if `engine` is None.
+        engine: computes the context and the statistics in one pass; None = the context comes from `run`.
     """
 
     name: Name
@@ -73,7 +74,7 @@ class Choice:
     engine: Engine | None = None
 
     def compute(self, call: Call, dropout: float, ask: Ask | None) -> tuple[Context, Summary | None]:
-        """Return the context, and the statistics that are asked for if they are computed in the same pass."""
+        """Return the context, and the statistics that `ask` names if an engine computes them with it, else None."""
         if self.engine is None:
             return self.run(call, dropout), None
         if ask is None:
@@ -90,7 +91,7 @@ FASTEST = Choice("fused", "the fastest, and exact for this call", fused.fused)
 
 @dataclass(slots=True)
 class Preferred:
-    """The backend that `use_backend` names; an attribute, as torch.compile guards attributes and no ContextVar."""
+    """The backend that `use_backend` names; no ContextVar, because torch.compile guards on attributes alone."""
 
     name: Name | None = None
 
@@ -122,7 +123,7 @@ def use_backend(name: Name) -> Iterator[None]:
 
 
 def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
-    """Return the backend that computes the context of a call, with the reason; nothing is decided again later.
+    """Return the backend that computes the context of a call, and why.
 
     Raises:
         ValueError: the backend that `use_backend` names does not support the call.
@@ -130,7 +131,7 @@ def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
     if PREFERRED.name is not None:
         return choose_by_name(PREFERRED.name, call, dropout, ask)
     if ask is not None and (engine := engine_with_context(call, dropout)) is not None:
-        reason = "what is asked of the pattern comes with the context, in one pass"
+        reason = "it computes the statistics that `ask` names and the context in one pass"
         return Choice("tiled", reason, tiled.tiled, engine)
     obstacle = fused.unsupported_reason(call, dropout)
     if obstacle is None:
@@ -142,12 +143,12 @@ def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
         n_weights = call.grid.shape.numel()
         if n_weights <= BLOCK_WEIGHTS:
             return Choice("math", obstacle, fused.math)
-        obstacle += f", and {n_weights:,} weights are too many to be built, which math would do"
+        obstacle += f", and {n_weights:,} weights are too many for the math backend, which builds them"
     return Choice("tiled", obstacle, tiled.tiled, engine_without_ask(call, dropout))
 
 
 def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> Choice:
-    """Return the backend that was asked for by name; raise ValueError if it does not support the call."""
+    """Return the backend of this name for a call; raise ValueError if it does not support the call."""
     reason = BACKENDS[name].unsupported_reason(call, dropout)
     if reason is not None:
         raise ValueError(
@@ -161,21 +162,28 @@ def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> C
 
 
 def engine_with_context(call: Call, dropout: float) -> Engine | None:
-    """Return the engine that computes context and statistics in one pass, or None with dropout or gradients."""
+    """Return the engine that computes context and statistics of a call in one pass, or None if there is none.
+
+    No engine has dropout or gradients.
+    """
     return None if dropout > 0 or call.needs_gradients else fused_engine(call, contexts=True)
 
 
 def engine_without_ask(call: Call, dropout: float) -> Engine | None:
-    """Return the engine for a call of which no statistics are asked: the CPU kernel, but not within torch.compile."""
+    """Return the CPU engine if it can compute the context of a call without statistics, else None.
+
+    Within torch.compile it is None.
+    """
     if not call.query.is_cpu or torch.compiler.is_compiling():
         return None
     return engine_with_context(call, dropout)
 
 
 def favours_cpu_kernel(call: Call) -> bool:
-    """Return whether the CPU kernel is faster than PyTorch's: for many weights, if mask or bias depend on the query.
+    """Return whether regard's CPU kernel is faster than the fused backend, for a call that the fused backend supports.
 
-    PyTorch's kernel needs a mask other than the causal one as a matrix, and spends time on the keys that it bars.
+    It is faster for many weights if mask or bias depend on the query: PyTorch's kernel takes every mask but a causal
+    one as a matrix, and spends time on masked keys.
     """
     if not call.query.is_cpu or torch.compiler.is_compiling() or call.softmax.projection is not None:
         return False

@@ -1,8 +1,9 @@
-"""The flex backend: FlexAttention, PyTorch's compiler of attention, which leaves out the blocks that a mask bars.
+"""The flex backend: FlexAttention, PyTorch's compiler of attention, which skips blocks that are masked entirely.
 
-FlexAttention takes a mask twice: as a rule for one query and one key, and as the list of 128 × 128 blocks in which the
-mask keeps any key, found block by block so that no queries × keys matrix exists. A compiled program serves one kind and
-size of call. Compiling takes seconds, so the backend is chosen by name alone.
+FlexAttention takes a mask twice: as a rule for one query and one key, and as a list of the blocks of 128 × 128 that are
+not masked entirely. The list is made from one row of blocks at a time, so that no queries × keys matrix is built. Each
+combination of options and sizes of a call is compiled separately. Compiling takes seconds, so this backend is used only
+if `use_backend` names it.
 
 Source: Dong et al. 2024, "Flex Attention: a programming model for generating optimized attention kernels", section 3.
 """
@@ -22,10 +23,10 @@ from regard.attention.masks import Mask
 from regard.attention.masks.flex import mask_mod
 
 BLOCK = 128
-"""Queries and keys in a block that is computed or left out as a whole; FlexAttention's own default."""
+"""Queries and keys in a block that is computed or skipped as a whole; FlexAttention's default."""
 
 MAX_PROGRAMS = 256
-"""The largest number of kinds and sizes of call that are compiled; PyTorch's own limit is 8."""
+"""The largest number of combinations of options and sizes that are compiled; PyTorch's default is 8."""
 
 
 def unsupported_reason(call: Call, dropout: float) -> str | None:
@@ -34,9 +35,9 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
     if formula is None:
         return f"FlexAttention normalises by softmax, not {type(call.normalise).__name__}"
     if formula.projection is not None or formula.other_score is not None:
-        return f"FlexAttention is given dot products here, not {type(call.score).__name__}"
+        return f"the flex backend computes dot products, not {type(call.score).__name__}"
     if formula.bias is not None:
-        return "FlexAttention is given no bias here"
+        return "the flex backend has no bias"
     if formula.sinks is not None:
         return "FlexAttention has no sinks"
     if formula.temperature == 0:
@@ -46,7 +47,7 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
     if call.query.dtype == torch.float64:
         return "FlexAttention has no float64"
     if call.device.type == "cpu" and need_gradients((call.query, call.key, call.value)):
-        return "FlexAttention gives no gradients on a CPU"
+        return "FlexAttention computes no gradients on a CPU"
     return None
 
 
@@ -72,19 +73,19 @@ def flex(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_val
 
 @cache
 def compiled_flex_attention() -> Callable[..., Any]:
-    """Return FlexAttention, compiled for each kind and size of call; uncompiled, it would build the weights."""
+    """Return FlexAttention as a compiled function; uncompiled, it would build the weights."""
     from torch.nn.attention.flex_attention import flex_attention
 
     return torch.compile(flex_attention, fullgraph=True, dynamic=False)
 
 
 def softcap_of_score(softcap: float) -> Callable[..., Tensor]:
-    """Return the function softcap · tanh(score / softcap) of one score."""
+    """Return FlexAttention's `score_mod` for a softcap: softcap · tanh(score / softcap)."""
     return lambda score, batch, head, query, key: softcap * torch.tanh(score / softcap)
 
 
 def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
-    """Return a mask as FlexAttention takes it: the blocks kept in part, the blocks kept as a whole, and the rule."""
+    """Return a mask as FlexAttention's BlockMask: blocks masked in part, blocks without masked keys, and the rule."""
     from torch.nn.attention.flex_attention import BlockMask
 
     partial_blocks, full_blocks = [], []
@@ -108,6 +109,6 @@ def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
 def kept_first(
     kept: Bool[Tensor, "batch heads query_blocks key_blocks"],
 ) -> tuple[Int[Tensor, "batch heads query_blocks"], Int[Tensor, "batch heads query_blocks key_blocks"]]:
-    """Return, for each block of queries, how many key blocks are kept, and the numbers of all, the kept ones first."""
+    """Return the number of kept key blocks of each query block, and the indices of all key blocks, kept ones first."""
     order = kept.int().argsort(dim=-1, descending=True, stable=True)
     return kept.sum(dim=-1, dtype=torch.int32), order.int()

@@ -1,15 +1,15 @@
-"""The fused backend: PyTorch's scaled_dot_product_attention, called so that no queries × keys matrix need be built.
+"""The fused backend: PyTorch's scaled_dot_product_attention, called so that it never needs a queries × keys matrix.
 
-A mask that depends on the query is such a matrix for PyTorch, and so is a bias that is a rule. So masks and biases are
-built for one block of queries at a time, and only for the keys that the block can reach: a window over a long sequence
-costs the window, not the length. A mask tensor and a bias tensor are joined block by block too, if both together would
-be far larger than either. Where a mask bars no key within reach, as for the newest token of a text or in a batch of
-equal lengths, it is not built at all. A program that is exported for any length cannot loop over blocks, and builds
-masks and biases as a whole.
+PyTorch takes a mask that depends on the query, and a bias, as a matrix. So mask rules and bias rules are built for one
+block of queries at a time, and only for the keys that these queries may attend to: the cost of a window over a long
+sequence grows with the window times the length, not with the length squared. A mask tensor and a bias tensor are added
+block by block too, if their sum would be far larger than each. No mask is built for a block whose queries may attend to
+all keys in their range, as for the newest token of a text or in a batch of equal lengths. A program exported for any
+length cannot loop over blocks, and builds masks and biases as a whole.
 
-On a CPU, PyTorch itself passes two kinds of call to a kernel that builds the weights: calls with dropout, and calls
-whose bias is trained. And no fused kernel has a forward derivative. These calls are not fused: the backend `math`
-computes them while their weights are few, and `Attended.backend` says so.
+Some calls are not supported. On a CPU, PyTorch computes calls with dropout, and calls whose bias needs gradients, by a
+kernel that builds the weights; and no fused kernel has forward-mode derivatives. The `math` backend computes such calls
+if they have few weights, and `Attended.backend` says so.
 """
 
 from collections.abc import Callable
@@ -39,13 +39,13 @@ BLOCK_QUERIES = 256
 """Queries in one block; measured best among 128, 256, 512 for a causal mask of 2,048 tokens on two cores."""
 
 WIDEST_GROUPED = 256
-"""The largest width of a half-type query or key with which CUDA's fused kernels take grouped heads."""
+"""The largest width of a float16 or bfloat16 query for which CUDA's fused kernels take grouped heads."""
 
 REGISTER_NUMBERS = 16
-"""Numbers of float32 in the widest vector register of a CPU (AVX-512)."""
+"""The number of float32 numbers in the widest vector register of a CPU (AVX-512)."""
 
 Run = Callable[[Call, float], Float[Tensor, "batch heads queries d_value"]]
-"""The function of a backend: from a call and the probability to drop a weight to the context."""
+"""The type of a backend's function, which computes the context from a call and the dropout probability."""
 
 
 def unsupported_reason(call: Call, dropout: float) -> str | None:
@@ -62,12 +62,12 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
         return "on a CPU the fused kernel has no dropout"
     bias = call.softmax.bias
     if bias is not None and need_gradients(tensors_in(bias)):
-        return "on a CPU the fused kernel trains no bias"
+        return "on a CPU the fused kernel has no gradient of a bias"
     return None
 
 
 def math_unsupported_reason(call: Call, dropout: float) -> str | None:
-    """Return why PyTorch's function cannot express a call, or None if it can."""
+    """Return why F.scaled_dot_product_attention has no arguments for a call, or None if it can compute the call."""
     formula = call.formula
     if formula is None:
         return f"the fused kernel normalises by softmax, not {type(call.normalise).__name__}"
@@ -108,7 +108,7 @@ def fused(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_va
 
 
 def math(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context of a call by PyTorch's kernel that builds the weights."""
+    """Return the context of a call from PyTorch's kernel that builds the weights: the `math` backend."""
     if rounds_in_half_type(call):
         return in_float32(math, call, dropout)
     formula, whole = call.softmax, call.grid.whole()
@@ -118,17 +118,17 @@ def math(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_val
 
 
 def is_kernel_causal(mask: Mask | None, grid: Grid, scale: float) -> bool:
-    """Return whether a mask is the kernel's own causal mask, in which queries and keys start together.
+    """Return whether the kernel can compute a mask by is_causal=True, where query i may attend to keys 0 … i.
 
-    The kernel bars the future with -∞ before it scales, which a scale of 0 makes NaN.
+    The scale must be above 0: the kernel sets masked products to -∞ before it scales them, and -∞ · 0 is NaN.
     """
     return isinstance(mask, Causal) and mask.is_lower_triangle(grid) and scale > 0
 
 
 def rounds_in_half_type(call: Call) -> bool:
-    """Return whether a half type, the input's or autocast's, would round what is computed before the kernel.
+    """Return whether tensors that are computed before the kernel runs could be rounded to a half-precision type.
 
-    That is the projected queries and keys of a score, or a bias divided by the temperature.
+    These tensors are queries and keys that a score projects, and a bias divided by the temperature.
     """
     formula = call.softmax
     if formula.projection is not None:
@@ -137,7 +137,10 @@ def rounds_in_half_type(call: Call) -> bool:
 
 
 def in_float32(backend: Run, call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context of a call computed in float32 at least, from the same weights as the pattern shows."""
+    """Return the context that `backend` computes from inputs converted to float32, so that no weight is rounded.
+
+    float64 inputs stay float64.
+    """
     with without_autocast(call.device):
         query, key, value = (part.to(call.dtype) for part in (call.query, call.key, call.value))
         score = call.score.of_type(query)
@@ -149,7 +152,7 @@ def in_float32(backend: Run, call: Call, dropout: float) -> Float[Tensor, "batch
 
 
 def bias_of(formula: Formula, query: Tensor) -> Callable[[Tile], Biased] | None:
-    """Return a function from a tile to the bias over the temperature, or None if there is no bias."""
+    """Return a function that gives, for a tile, the bias divided by the temperature; None if there is no bias."""
     bias, temperature = formula.bias, formula.temperature
     if bias is None:
         return None
@@ -160,12 +163,15 @@ def bias_of(formula: Formula, query: Tensor) -> Callable[[Tile], Biased] | None:
 
 
 def divided(bias: Float[Tensor, "*shape"], temperature: float) -> Float[Tensor, "*shape"]:
-    """Return the bias over the temperature, without a copy if that is 1."""
+    """Return bias / temperature, without a copy if the temperature is 1."""
     return bias if temperature == 1 else bias / temperature
 
 
 def fits_one_tensor(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
-    """Return whether mask and bias are tensors that, joined, are no larger than one of them or than a block may be."""
+    """Return whether mask and bias are tensors (or None) whose sum is small enough to be built as a whole.
+
+    It is if it has no more numbers than the larger of the two, or than `BLOCK_WEIGHTS`.
+    """
     if not (isinstance(mask, Keep | None) and isinstance(bias, Tensor | None)):
         return False
     if mask is None or bias is None:
@@ -175,7 +181,7 @@ def fits_one_tensor(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
 
 
 def varies_by_query(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
-    """Return whether mask or bias depend on the query, so that they are built for a block of queries at a time."""
+    """Return whether mask or bias depend on the query; a bias rule always does."""
     if mask is not None and mask.per_query:
         return True
     return tensor_varies_by_query(bias) if isinstance(bias, Tensor) else bias is not None
@@ -184,9 +190,10 @@ def varies_by_query(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
 def rebuilds_in_backward(
     mask: Mask | None, bias: Callable[[Tile], Biased] | None, grid: Grid, parts: list[range]
 ) -> bool:
-    """Return whether a backward pass builds masks and biases again: kept for all blocks, they may be a whole matrix.
+    """Return whether the backward pass builds the masks and biases of all blocks again, instead of storing them.
 
-    Masks alone are kept if they are no more than a block may hold: to build them again, the kernel must run again.
+    Stored, they may be as large as a queries × keys matrix. Masks without a bias are stored if they have at most
+    `BLOCK_WEIGHTS` numbers, because to build them again, the kernel must run again.
     """
     if mask is None or bias is not None:
         return True
@@ -205,7 +212,7 @@ def kernel_of_block(
     scale: float,
     dropout: float,
 ) -> Float[Tensor, "batch heads block width"]:
-    """Return the context of one block of queries, from the keys that the block can reach."""
+    """Return the context of one block of queries, computed from the range of keys that they may attend to."""
     keys = range(grid.keys) if mask is None else mask.reach(grid, queries)
     block, rows = slice(queries.start, queries.stop), slice(keys.start, keys.stop)
     if len(keys) == 0:
@@ -218,9 +225,10 @@ def kernel_of_block(
 def added_to_scores(
     mask: Mask | None, bias: Callable[[Tile], Biased] | None, tile: Tile, query: Tensor
 ) -> Float[Tensor, "#batch #heads #queries #keys"] | None:
-    """Return mask and bias of a tile as one tensor that is added to the scores; -∞ bars a key.
+    """Return mask and bias of a tile as one tensor to be added to the scores, -∞ for a masked key; None if it has none.
 
-    The tensor is never boolean: cuDNN takes False for -65504, and a query that sees no key would read every key.
+    The tensor is never boolean: cuDNN adds -65504 where a boolean mask is False, so that a query whose keys are all
+    masked would attend to every key.
     """
     part = None if bias is None else bias(tile).to(query)
     if mask is None:
@@ -237,9 +245,12 @@ def kernel(
     dropout: float,
     causal: bool = False,
 ) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context by PyTorch's function; for vectors that are not contiguous it would build the weights."""
+    """Return the context from F.scaled_dot_product_attention.
+
+    Vectors that are not contiguous are copied first, because for them PyTorch would build the weights.
+    """
     # The CPU kernel gives 0, not NaN, for a row of NaN that does not fill a vector register (pytorch issue 141128).
-    # An exported program is for any number of keys, and runs on other kernels.
+    # An exported program must not depend on the number of keys, and other kernels run it.
     if query.is_cpu and not torch.compiler.is_exporting() and key.shape[2] < REGISTER_NUMBERS:
         return math_kernel(query, key, value, attn_mask, scale, dropout, causal)
     if not query.stride(-1) == key.stride(-1) == value.stride(-1) == 1:
@@ -261,11 +272,12 @@ def cuda_kernel(
     dropout: float,
     causal: bool,
 ) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context by PyTorch's function on CUDA, from arguments that its fused kernels take.
+    """Return the context from F.scaled_dot_product_attention on CUDA, with arguments that its fused kernels take.
 
-    Without a mask, grouped heads are more queries of fewer heads. Causal grouped heads are taken in half types up to a
-    width of `WIDEST_GROUPED`; all other grouped heads get their own copy of keys and values. A mask has one number for
-    each key, side by side in memory.
+    Grouped query heads that share a key head: without a mask, they become more queries of fewer heads. With
+    is_causal=True they are passed on as they are, in float16 or bfloat16 and up to a width of `WIDEST_GROUPED`. In all
+    other cases keys and values are repeated for each query head. A mask is expanded to one number for each key,
+    adjacent in memory.
     """
     group, grouped = query.shape[1] // key.shape[1], key.shape[1] != query.shape[1]
     if grouped and attn_mask is None and not causal:
@@ -291,7 +303,10 @@ def math_kernel(
     dropout: float,
     causal: bool = False,
 ) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context by PyTorch's kernel that builds the weights (`sdpa_kernel` would choose for all threads)."""
+    """Return the context from PyTorch's kernel that builds the weights.
+
+    The kernel is called directly, because `torch.nn.attention.sdpa_kernel` would choose it for other threads too.
+    """
     grouped = key.shape[1] != query.shape[1]
     run = torch.ops.aten._scaled_dot_product_attention_math
     context: Tensor = run(query, key, value, attn_mask, dropout, causal, scale=scale, enable_gqa=grouped)[0]
@@ -299,7 +314,7 @@ def math_kernel(
 
 
 def same_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return query, key and value padded with zeros to one width: for two widths PyTorch would build the weights."""
+    """Return query, key and value padded with zeros to one width; if theirs differ, PyTorch would build the weights."""
     d_key, d_value = key.shape[-1], value.shape[-1]
     if d_key == d_value and not query.is_cuda:
         return query, key, value
@@ -312,7 +327,7 @@ def same_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tenso
 
 
 def kernel_width(width: int, device: torch.device) -> int:
-    """Return the least width that a fused kernel takes: on CUDA a multiple of 8, for masks and float32.
+    """Return a width rounded up to a width that the fused kernels take: on CUDA, a multiple of 8.
 
     >>> kernel_width(66, torch.device("cuda")), kernel_width(66, torch.device("cpu"))
     (72, 66)
@@ -321,5 +336,5 @@ def kernel_width(width: int, device: torch.device) -> int:
 
 
 def same_batch(grid: Grid, *tensors: Tensor) -> tuple[Tensor, ...]:
-    """Return tensors whose batch of 1 is expanded to the whole batch."""
+    """Return tensors with a batch of 1 expanded to the batch size of the grid."""
     return tuple([t if t.shape[0] == grid.batch else t.expand(grid.batch, -1, -1, -1) for t in tensors])

@@ -1,4 +1,4 @@
-"""The reference backend: attention as its definition reads, one query after the other, in float64.
+"""The reference backend: the definition of attention as Python loops, one query after the other, in float64.
 
 For each batch item, head and query:
 
@@ -6,8 +6,8 @@ For each batch item, head and query:
     weights_j = exp(scores_j) / Σ exp(scores)
     context   = Σ weights_j · value_j
 
-`reference` is what the tests compare with: it shares nothing with the fast backends, no tiles, no masks as rules, no
-broadcasting, no softmax of torch. `looped` calls it with the arguments of a call of `attend`.
+The tests compare the fast backends with `reference`, which shares no code with them: it has no tiles, no mask rules, no
+broadcasting and no torch.softmax. `looped` calls it with the arguments of a call of `attend`.
 """
 
 import math
@@ -31,7 +31,10 @@ def reference(
     temperature: float = 1.0,
     sinks: Float[Tensor, " heads"] | None = None,
 ) -> tuple[Float[Tensor, "batch heads queries d_value"], Float[Tensor, "batch heads queries keys"]]:
-    """Context and weights in float64. Arguments mean what they mean for `ScaledDot`, `Softmax` and `Keep`.
+    """Return context and weights in float64.
+
+    `keep` is the mask, True = may attend; scale, softcap and bias are as in `ScaledDot`, temperature and sinks as in
+    `Softmax`.
 
     Source: Vaswani et al. 2017, equation 1.
     """
@@ -61,7 +64,10 @@ def reference(
 
 
 def softmax(scores: list[float], temperature: float, sink: float | None) -> list[float]:
-    """The weights of one query, without the sink's own; temperature 0 shares the weight among the largest scores."""
+    """Return the weights of one query; with a sink, they sum to less than 1, since the sink takes weight too.
+
+    Temperature 0 divides the weight equally among the largest scores.
+    """
     every = scores if sink is None else [*scores, sink]
     if not every:
         return []
@@ -73,17 +79,17 @@ def softmax(scores: list[float], temperature: float, sink: float | None) -> list
 
 
 def unsupported_reason(call: Call, dropout: float) -> str | None:
-    """Return why the loop does not support a call, or None if it does."""
+    """Return why `looped` does not support a call, or None if it does."""
     formula = call.formula
     if formula is None or formula.projection is not None or formula.other_score is not None:
-        return "the reference has the softmax of dot products alone"
+        return "the reference computes only the softmax of scaled dot products"
     if dropout > 0:
         return "the reference has no dropout"
-    return "the reference gives no gradients" if call.needs_gradients else None
+    return "the reference computes no gradients" if call.needs_gradients else None
 
 
 def looped(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context of a call that the loop supports, in the data type of its input."""
+    """Return the context of a supported call from `reference`, in the data type of the call's value."""
     formula, grid, device = call.softmax, call.grid, call.device
     whole = grid.whole()
     bias = None if formula.bias is None else formula.bias_numbers(whole, device, torch.float64).expand(grid.shape)

@@ -1,6 +1,6 @@
-"""The tiled backend: blocks of queries over all keys, each with its weights for a moment. It supports every call.
+"""The tiled backend: builds the weights of one block of queries after the other, over all keys. It supports every call.
 
-On a CPU, softmax attention without gradients goes through the kernel of `statistics/cpu` instead (see `choose.py`).
+On a CPU, softmax attention without gradients is computed by the C kernel of `statistics/cpu` instead (see `choose.py`).
 """
 
 from jaxtyping import Float
@@ -11,5 +11,5 @@ from regard.attention.weights import context_of
 
 
 def tiled(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context of a call."""
+    """Return the context of a call; `dropout` is the probability that a weight is dropped."""
     return context_of(call, call.value, dropout)

@@ -1,4 +1,4 @@
-"""Refusals of sizes, tokens and positions that an attention layer cannot take."""
+"""Checks of the arguments of attention layers: sizes, tokens, caches and positions."""
 
 from torch import Tensor, nn
 
@@ -9,7 +9,7 @@ from regard.attention.representation import type_name
 
 
 def check_tokens(layer: nn.Module, name: str, tokens: Tensor | KeyValue | None, d_model: int) -> None:
-    """Raise ValueError unless tokens have the shape [batch tokens d_model]."""
+    """Raise ValueError if `tokens` is a tensor whose shape is not [batch tokens d_model]."""
     if isinstance(tokens, Tensor) and (tokens.ndim != 3 or tokens.shape[2] != d_model):
         raise ValueError(
             f"{name} has shape {list(tokens.shape)}; this {type(layer).__name__} takes [batch tokens {d_model}]."
@@ -17,9 +17,8 @@ def check_tokens(layer: nn.Module, name: str, tokens: Tensor | KeyValue | None, 
 
 
 def check_cache(memory: Tensor | KeyValue | None, cache: KeyValue | None) -> None:
-    """Raise ValueError if there are both memory and a cache."""
     if memory is not None and cache is not None:
-        raise ValueError("got memory and cache; a cache holds the tokens before x, so self-attention alone takes it.")
+        raise ValueError("got both memory and cache; a cache has the tokens before x, so give it without memory.")
 
 
 def check_sizes(d_model: int, n_heads: int, n_key_heads: int) -> None:
@@ -37,7 +36,7 @@ def check_sizes(d_model: int, n_heads: int, n_key_heads: int) -> None:
 
 
 def check_positions(positions: object) -> None:
-    """Raise TypeError unless positions rotate queries and keys."""
+    """Raise TypeError unless positions is a `Rotary` or None."""
     if not isinstance(positions, Rotary | None):
         raise TypeError(
             f"positions is {type_name(positions)}; it takes an object such as Rotary(), which turns queries and "

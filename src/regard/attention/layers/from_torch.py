@@ -1,4 +1,4 @@
-"""Parameters of torch.nn.MultiheadAttention, for layers with one projection each for queries, keys and values."""
+"""Copying the parameters of torch.nn.MultiheadAttention into layers with separate projections."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ from regard.attention.representation import type_name
 
 
 def check_torch_module(module: object) -> None:
-    """Raise TypeError for another module, and ValueError for one with an option that MultiHeadAttention lacks."""
+    """Raise unless `module` is an nn.MultiheadAttention (TypeError) with options of MultiHeadAttention (ValueError)."""
     if not isinstance(module, nn.MultiheadAttention):
         raise TypeError(f"from_torch takes an nn.MultiheadAttention; got {type_name(module)}.")
     unsupported = {
@@ -18,14 +18,14 @@ def check_torch_module(module: object) -> None:
     }
     if any(unsupported.values()):
         has = " and ".join(name for name, present in unsupported.items() if present)
-        raise ValueError(f"this nn.MultiheadAttention has {has}, which MultiHeadAttention cannot take over.")
+        raise ValueError(f"this nn.MultiheadAttention has {has}, which MultiHeadAttention does not support.")
 
 
 @torch.no_grad()
 def copy_projections(
     module: nn.MultiheadAttention, to_query: nn.Linear, to_key: nn.Linear, to_value: nn.Linear, to_output: nn.Linear
 ) -> None:
-    """Copy the parameters of a torch module, which keeps three projections in one matrix."""
+    """Copy the parameters of `module`, which has the query, key and value projections in one matrix, to four layers."""
     weights, biases = module.in_proj_weight.chunk(3), module.in_proj_bias.chunk(3)
     for projection, weight, bias in zip((to_query, to_key, to_value), weights, biases, strict=True):
         projection.weight.copy_(weight)

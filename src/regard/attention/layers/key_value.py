@@ -16,11 +16,11 @@ class KeyValue:
 
     @property
     def n_tokens(self) -> int:
-        """Number of tokens."""
+        """The number of tokens."""
         return self.key.shape[2]
 
     def append(self, tokens: "KeyValue") -> "KeyValue":
-        """Return these keys and values, followed by those of other tokens."""
+        """Return these keys and values, followed along the token axis by the keys and values in `tokens`."""
         key, value = torch.cat([self.key, tokens.key], dim=2), torch.cat([self.value, tokens.value], dim=2)
         return KeyValue(key=key, value=value)
 

@@ -1,15 +1,17 @@
 """Multi-head latent attention: the keys and values of all heads are made from one narrow vector for each token.
 
-    latent    = norm(x W_down)                      cached for each token, together with
-    turned    = rotary(x W_turned)                  one key part for all heads, which carries the position
+    latent    = norm(x W_down)                      cached for each token
+    turned    = rotary(x W_turned)                  cached too: the part of every head's key that has the position
     query_h   = [plain_h ; turned_h]                plain_h = x W_plain_h, turned_h = rotary(x W_turned_h)
     key_h     = [latent W_key_h ; turned]
     value_h   = latent W_value_h
     context_h = attend(query_h, key_h, value_h)
     output    = [context_1 ; … ; context_n] W_o
 
-With a cache, keys and values are never made: the product of plain_h and latent W_key_h is that of plain_h W_key_hᵀ and
-the latent itself, and the weighted sum of the values is the weighted sum of the latents times W_value_h.
+With a cache, no keys and values of heads are computed. Queries attend to the latents instead:
+
+    plain_h · (latent W_key_h) = (plain_h W_key_hᵀ) · latent
+    Σ weight (latent W_value_h) = (Σ weight latent) W_value_h
 
 Source: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1.
 """
@@ -40,41 +42,46 @@ QueryKeyValue = tuple[
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Latents:
-    """The cache of latent attention: the vector that keys and values of a token are made from, and its turned key."""
+    """The cache of latent attention.
+
+    Attributes:
+        latent: for each token, the vector from which its keys and values are computed.
+        turned: for each token, the part of its key with the rotary position, which all heads share.
+    """
 
     latent: Float[Tensor, "batch tokens d_latent"]
     turned: Float[Tensor, "batch tokens d_rotary"]
 
     @property
     def n_tokens(self) -> int:
-        """Number of tokens."""
+        """The number of cached tokens."""
         return self.latent.shape[1]
 
 
 class Norm(nn.RMSNorm):
-    """An RMS norm that computes in the type of its own parameters, whatever type autocast gave its input."""
+    """An RMS norm that computes in the data type of its weight, also under autocast, and returns its input's type."""
 
     def forward(self, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
-        """Return the normalised rows in the type of the input."""
         return super().forward(x.to(self.weight.dtype)).to(x.dtype)
 
 
 class LatentAttention(nn.Module):
-    """Multi-head self-attention that caches d_latent + d_rotary numbers of each token, however many heads there are.
+    """Multi-head self-attention that caches only d_latent + d_rotary numbers for each token, for any number of heads.
 
-    With a cache, the queries attend to the latents. Output and pattern are the same as without; `attended.context` then
-    holds the weighted sums of the latents, [batch heads queries d_latent].
+    With a cache, the queries attend to the latents themselves. Output and pattern are the same as without a cache, but
+    `attended.context` then has the weighted sums of latents, [batch heads queries d_latent].
 
     Args:
-        d_latent: width of the vector that keys and values are made from.
-        d_key: width of the part of a head's keys made from the latent; None = d_model / n_heads.
-        d_rotary: width of the part of a key that carries the position, one for all heads; even.
+        d_latent: width of the vector from which the keys and values of a token are computed.
+        d_key: width of the part of a head's keys computed from the latent; None = d_model / n_heads.
+        d_rotary: width of the part of a key that has the rotary position, shared by all heads; even.
         d_value: width of a head's values; None = d_key.
-        d_query_latent: width of the vector that queries are made from; None = from the token itself.
-        base: how slowly the slowest pair of the rotary part turns.
+        d_query_latent: width of a latent vector from which the queries of a token are computed; None = queries are
+            computed from the token directly.
+        base: base of the rotary frequencies, base^(-2 i / d_rotary) for pair i.
 
     Raises:
-        ValueError: d_key is to be derived and n_heads does not divide d_model.
+        ValueError: d_key is None and n_heads does not divide d_model.
 
     >>> from regard import Causal, LatentAttention
     >>> attention = LatentAttention(d_model=64, n_heads=8, d_latent=16, d_rotary=4)
@@ -132,16 +139,16 @@ class LatentAttention(nn.Module):
         score: ScaledDot | None = None,
         normalise: Normaliser | None = None,
     ) -> "LatentRead":
-        """Let the tokens of x attend to each other, and to those of the cache before them.
+        """Return the output of self-attention over the cached tokens followed by the tokens of x; x gives the queries.
 
         Args:
-            mask: as for `attend`; broadcasts to [batch heads queries keys], the keys of the cache included.
+            mask: as for `attend`; broadcasts to [batch heads queries keys], where keys include the cached tokens.
             cache: the latents of the tokens before x, from an earlier call.
-            score, normalise: used for this call instead of scaled products and softmax; a `ScaledDot` whose scale is
-                None is given the layer's scale.
+            score, normalise: used for this call instead of `ScaledDot` and `Softmax`; in a `ScaledDot`, scale None
+                means 1 / sqrt(d_key + d_rotary).
 
         Raises:
-            ValueError: tokens of another width.
+            ValueError: x has another width than d_model.
         """
         check_tokens(self, "x", x, self.d_model)
         latents = self.prepare(x, cache)
@@ -156,7 +163,7 @@ class LatentAttention(nn.Module):
         return LatentRead(output=self.to_output(join_heads(contexts)), attended=attended, cache=latents)
 
     def prepare(self, x: Float[Tensor, "batch tokens d_model"], cache: Latents | None = None) -> Latents:
-        """Return the latents of tokens, appended to those of a cache."""
+        """Return the latents of the tokens x, appended to the cache if one is given."""
         first = 0 if cache is None else cache.n_tokens
         turned = self.positions(self.to_turned(x)[:, None], token_positions(first, x.shape[1], x.device))[:, 0]
         latent = self.norm(self.to_latent(x))
@@ -165,30 +172,30 @@ class LatentAttention(nn.Module):
         return Latents(latent=torch.cat([cache.latent, latent], 1), turned=torch.cat([cache.turned, turned], 1))
 
     def from_tokens(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
-        """Return the queries, keys and values of every head."""
+        """Return the queries of x and the keys and values of the latents in every head, for a call without a cache."""
         plain, turned = self.query_parts(x, latents.n_tokens)
         key, value = (split_heads(to(latents.latent), self.n_heads) for to in (self.to_key, self.to_value))
         turned_key = latents.turned[:, None].expand(-1, self.n_heads, -1, -1)
         return torch.cat([plain, turned], dim=-1), torch.cat([key, turned_key], dim=-1), value
 
     def from_latents(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
-        """Return the latents as keys and values of one head, and queries that are multiplied by W_key instead."""
+        """Return the queries of x multiplied by W_keyᵀ, and the latents as keys and values of one shared head."""
         plain, turned = self.query_parts(x, latents.n_tokens)
         plain = einsum(plain, self.by_head(self.to_key), "b h q d, h d latent -> b h q latent")
         key = torch.cat([latents.latent, latents.turned], dim=-1)
         return torch.cat([plain, turned], dim=-1), key[:, None], latents.latent[:, None]
 
     def query_parts(self, x: Float[Tensor, "batch queries d_model"], n_keys: int) -> tuple[Tensor, Tensor]:
-        """Return the plain and the turned part of the queries; the tokens are the last ones of n_keys."""
+        """Return the plain part and the rotated part of the queries of x, the last of `n_keys` tokens."""
         plain, turned = torch.split(split_heads(self.to_query(x), self.n_heads), [self.d_key, self.d_rotary], dim=-1)
         return plain, self.positions(turned, token_positions(n_keys - x.shape[1], x.shape[1], x.device))
 
     def by_head(self, projection: nn.Linear) -> Float[Tensor, "heads d d_latent"]:
-        """Return the matrix of a projection, apart for each head."""
+        """Return the weight of a projection, split into one matrix for each head."""
         return rearrange(projection.weight, "(heads d) latent -> heads d latent", heads=self.n_heads)
 
     def reset_parameters(self) -> None:
-        """Draw projections from a uniform distribution that keeps the variance (Glorot & Bengio 2010); norms are 1."""
+        """Initialise projections by the Xavier uniform distribution (Glorot & Bengio 2010), and norms to 1."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
@@ -196,7 +203,7 @@ class LatentAttention(nn.Module):
                 module.reset_parameters()
 
     def extra_repr(self) -> str:
-        """Return the sizes."""
+        """Return the sizes that `repr` shows."""
         return (
             f"n_heads={self.n_heads}, d_latent={self.d_latent}, d_rotary={self.d_rotary}, "
             f"d_key={self.d_key}, d_value={self.d_value}"
@@ -209,8 +216,8 @@ class LatentRead:
 
     Attributes:
         output: the contexts of all heads, joined and projected.
-        attended: the contexts of the heads and their pattern.
-        cache: the latents of all tokens attended to; the next tokens of the text take them.
+        attended: the result of `attend`: the contexts of the heads and their pattern.
+        cache: the latents of the cached tokens and of x, to be given to the call with the tokens after x.
     """
 
     output: Float[Tensor, "batch queries d_model"]

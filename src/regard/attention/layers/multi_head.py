@@ -1,10 +1,12 @@
-"""Multi-head attention: several heads attend to the same tokens, each in a narrower space of its own.
+"""Multi-head attention: several heads attend to the same tokens, each with its own projections to a smaller width.
 
     query, key, value = x W_q, memory W_k, memory W_v          each split into heads of width d_head
     context_h = attend(query_h, key_h, value_h)
     output    = [context_1 ; … ; context_n] W_o
 
-In self-attention memory is x itself, in cross-attention another text. Source: Vaswani et al. 2017, section 3.2.2.
+In self-attention, memory is x itself; in cross-attention, the tokens of another sequence.
+
+Source: Vaswani et al. 2017, section 3.2.2.
 """
 
 from dataclasses import dataclass
@@ -28,21 +30,23 @@ from regard.attention.scores.score import Score
 
 
 class MultiHeadAttention(nn.Module):
-    """Multi-head attention with its projections.
+    """Multi-head attention with learned projections of queries, keys, values and output.
 
-    Departure: a head's scores are divided by √d_head, as in the paper; a class that divides by √d_model (as some
-    tutorials do) flattens the weights as heads are added, and is had with score=ScaledDot(scale=d_model**-0.5).
+    Scores are divided by √d_head, as in the paper. Some tutorials divide by √d_model, which makes the weights more
+    uniform the more heads there are; `score=ScaledDot(scale=d_model**-0.5)` does the same.
 
     Args:
-        d_model: width of the tokens that come in and go out.
+        d_model: width of the input and output tokens.
         n_heads: number of heads; must divide d_model, and d_head = d_model / n_heads.
-        n_key_heads: number of heads of keys and values, each serving a group of query heads; None = n_heads.
+        n_key_heads: number of heads of keys and values, each shared by a group of query heads; None = n_heads.
+        score, normalise: how queries and keys become scores, and scores become weights.
         positions: rotates queries and keys by their positions; None = no positions.
         dropout: probability that a weight is dropped in training.
 
     Raises:
-        ValueError: head counts that do not divide; the message names those that do.
-        TypeError: positions that do not rotate queries and keys.
+        ValueError: n_heads does not divide d_model, or n_key_heads does not divide n_heads; the message lists numbers
+            that do.
+        TypeError: positions is neither a `Rotary` nor None.
 
     >>> import torch
     >>> from regard import Causal, MultiHeadAttention
@@ -87,16 +91,17 @@ class MultiHeadAttention(nn.Module):
         score: Score | None = None,
         normalise: Normaliser | None = None,
     ) -> "MultiHeadRead":
-        """Let the tokens of x attend to the tokens of memory or, without memory, to each other.
+        """Return the output of attention from the tokens of x to memory, or of self-attention if memory is None.
 
         Args:
             memory: the tokens to attend to, or their keys and values from `prepare`.
-            mask: as for `attend`; broadcasts to [batch heads queries keys], the keys of the cache included.
+            mask: as for `attend`; broadcasts to [batch heads queries keys], where keys include the cached tokens.
             cache: keys and values of the tokens before x, from an earlier call of self-attention.
-            score, normalise: used for this call instead of the layer's own.
+            score, normalise: used for this call instead of the layer's score and normaliser.
 
         Raises:
-            ValueError: tokens of another width; memory and cache together: a cache is the past of x itself.
+            ValueError: x or memory has another width than d_model; memory and cache are both given, although only
+                self-attention has a cache.
         """
         check_tokens(self, "x", x, self.d_model)
         check_tokens(self, "memory", memory, self.d_model)
@@ -119,7 +124,7 @@ class MultiHeadAttention(nn.Module):
         return MultiHeadRead(output=output, attended=attended, cache=key_value)
 
     def prepare(self, memory: Float[Tensor, "batch tokens d_model"], cache: KeyValue | None = None) -> KeyValue:
-        """Return the keys and values of tokens in every head, appended to those of a cache."""
+        """Return the keys and values of the tokens of memory in every head, appended to the cache if one is given."""
         key = split_heads(self.to_key(memory), self.n_key_heads)
         value = split_heads(self.to_value(memory), self.n_key_heads)
         if self.positions is not None:
@@ -129,18 +134,18 @@ class MultiHeadAttention(nn.Module):
         return tokens if cache is None else cache.append(tokens)
 
     def reset_parameters(self) -> None:
-        """Draw projections from a uniform distribution that keeps the variance (Glorot & Bengio 2010); biases are 0."""
+        """Initialise projections by the Xavier uniform distribution (Glorot & Bengio 2010), and biases to 0."""
         for projection in (self.to_query, self.to_key, self.to_value, self.to_output):
             nn.init.xavier_uniform_(projection.weight)
             nn.init.zeros_(projection.bias)
 
     @classmethod
     def from_torch(cls, module: nn.MultiheadAttention) -> "MultiHeadAttention":
-        """Return the same attention as a torch.nn.MultiheadAttention, its parameters copied.
+        """Return a layer that computes what a torch.nn.MultiheadAttention computes, with a copy of its parameters.
 
         Raises:
-            ValueError: a module with an option that this class does not have; the message names it.
-            TypeError: another module.
+            ValueError: the module has an option that this class does not have; the message names it.
+            TypeError: module is not a torch.nn.MultiheadAttention.
         """
         check_torch_module(module)
         layer = cls(module.embed_dim, module.num_heads, dropout=module.dropout).to(module.in_proj_weight)
@@ -148,7 +153,10 @@ class MultiHeadAttention(nn.Module):
         return layer.train(module.training)
 
     def extra_repr(self) -> str:
-        """Return the sizes, and the parts that are not the default; modules have lines of their own."""
+        """Return the sizes that `repr` shows, and score, normalise and positions if they are not the default.
+
+        Modules are left out, since `repr` shows each on a line of its own.
+        """
         shown = {"n_heads": self.n_heads, "d_head": self.d_head, "n_key_heads": self.n_key_heads}
         if self.n_key_heads == self.n_heads:
             del shown["n_key_heads"]
@@ -167,8 +175,9 @@ class MultiHeadRead:
 
     Attributes:
         output: the contexts of all heads, joined and projected.
-        attended: the contexts of the heads and their pattern.
-        cache: the keys and values of all tokens attended to; the next tokens of the text take it.
+        attended: the result of `attend`: the contexts of the heads and their pattern.
+        cache: the keys and values of all tokens attended to, the cached tokens included; in self-attention, to be given
+            to the call with the tokens after x.
     """
 
     output: Float[Tensor, "batch queries d_model"]

@@ -1,7 +1,8 @@
-"""The parameters of a layer's score and normaliser, which the layer trains, moves and saves.
+"""Registering the parameters of a score and a normaliser with the layer that uses them, which trains and saves them.
 
-Scores and normalisers are frozen and hold the parameters that they were built with. A layer gets other parameters by
-`load_state_dict` with assign=True, `to_empty` or `torch.func.functional_call`, so it asks for its parts at each call.
+Scores and normalisers are frozen dataclasses with the parameters that they were built with. `load_state_dict` with
+assign=True, `to_empty` and `torch.func.functional_call` replace the parameters of the layer by others. So the layer
+calls `current_parts` before each use, which puts its present parameters into score and normaliser.
 """
 
 from torch import nn
@@ -12,19 +13,19 @@ from regard.attention.stages import modules_in, parameters_in, replace_parameter
 
 
 def held_modules(*parts: Score | Normaliser) -> nn.ModuleList | None:
-    """Return the modules that parts hold, such as a RelativeBias; a part that is a module itself needs no such list."""
+    """Return the modules inside parts, such as a RelativeBias; a part that is a module itself is left out."""
     modules = [module for part in parts if not isinstance(part, nn.Module) for module in modules_in(part)]
     return nn.ModuleList(modules) if modules else None
 
 
 def held_parameters(*parts: Score | Normaliser) -> nn.ParameterList | None:
-    """Return the parameters that parts hold, such as sinks; the parameters of modules belong to the modules."""
+    """Return the parameters inside parts, such as sinks; the parameters of modules are left out."""
     parameters = [parameter for part in parts for parameter in parameters_in(part)]
     return nn.ParameterList(parameters) if parameters else None
 
 
 def current_parts(score: Score, normalise: Normaliser, parameters: nn.ParameterList | None) -> tuple[Score, Normaliser]:
-    """Return score and normaliser with the layer's present parameters, in the order of `held_parameters`."""
+    """Return score and normaliser with their parameters replaced by `parameters`, in the order of `held_parameters`."""
     if parameters is None:
         return score, normalise
     present = iter(parameters)

@@ -1,8 +1,9 @@
-"""REINFORCE: the gradient of scores by which keys were drawn, as no gradient passes through a draw.
+"""REINFORCE: an estimate of the gradient of scores from which a key was drawn at random.
 
     ∇ E[reward] = E[(reward - baseline) · ∇ log weight of the drawn key]
 
-This is the gradient through the draw. Parameters that the reward depends on directly get their ordinary gradient.
+Backpropagation does not pass through a random draw; this estimate takes its place. Parameters on which the reward
+depends without the draw get their gradient by backpropagation, as usual.
 
 Source: Williams 1992, theorem 1; Xu et al. 2015, equations 11 and 12.
 """
@@ -26,18 +27,18 @@ def reinforce(
     reward: Float[Tensor, "#batch #heads #queries"],
     baseline: float | Float[Tensor, "#batch #heads #queries"] = 0.0,
 ) -> Float[Tensor, ""]:
-    """Return a loss whose mean gradient over draws is the gradient of minus the expected reward.
-
-    Only the gradient of the loss has a meaning; its value has none.
+    """Return a loss whose expected gradient is the gradient of minus the expected reward.
 
         loss = -1/batch Σ (reward - baseline) · log_weights
 
+    Only the gradient of the loss is meaningful, not its value.
+
     Args:
         log_weights: the log-probabilities of the keys that were drawn, from `log_weights_of_choice`.
-        reward: the reward of the draws, e.g. the log-likelihood of the target. It is detached: the gradient of
-            whatever else it depends on comes from your own loss.
+        reward: the reward of each draw, e.g. the log-likelihood of the target. It is detached; other parameters that
+            it depends on need a loss of their own.
         baseline: a number near the mean reward, not computed from these draws; it lowers the variance of the gradient
-            without changing its mean. E.g. 0.9 · the last baseline + 0.1 · the last reward.
+            without changing its mean. E.g. 0.9 · previous baseline + 0.1 · mean reward of the previous step.
 
     Source: Williams 1992, theorem 1; Xu et al. 2015, equation 12.
     """
@@ -48,10 +49,10 @@ def reinforce(
 def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads queries"]:
     """Return the logarithm of the probability with which each query drew its key; 0 for a query that sees no key.
 
-    Gradients reach query and key; the backward pass computes each block again, as for the context.
+    Gradients flow back to query and key; the backward pass computes the weights again, instead of storing them.
 
     Raises:
-        TypeError: a pattern whose keys were not drawn by `Hard(Sampled(…))`.
+        TypeError: the pattern does not come from `attend` with `normalise=Hard(Sampled(…))`.
 
     >>> import torch
     >>> from regard import Hard, Sampled, attend, log_weights_of_choice
@@ -61,10 +62,10 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
     """
     if not (isinstance(pattern.normalise, Hard) and isinstance(pattern.normalise.choose, Sampled)):
         raise TypeError(
-            f"the pattern's keys were weighed by {pattern.normalise!r} and not drawn; only a draw has a probability, "
-            "so give attend normalise=Hard(Sampled(seed=…))."
+            f"the pattern was computed with {pattern.normalise!r}, which draws no keys at random; "
+            "give attend normalise=Hard(Sampled(seed=…))."
         )
-    pattern.call.check_unchanged()  # keys that are known already come without a look at the tensors
+    pattern.call.check_unchanged()  # pattern.top does not check this if it knows the keys already
     keys = pattern.top(1).keys
     soft = replace(pattern.call, normalise=Softmax(temperature=pattern.normalise.choose.temperature))
 
@@ -81,5 +82,5 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
 
 
 def queries_at_once(grid: Grid) -> int:
-    """Return how many queries' weights are computed at one time."""
+    """Return the number of queries whose weights are computed at one time."""
     return max(1, BLOCK_WEIGHTS // max(1, grid.batch * grid.heads * grid.keys))
