@@ -254,7 +254,7 @@ def test_what_it_cannot_do_is_gathered_otherwise(monkeypatch):
     query, key, value = inputs()
     for call in ({"normalise": Sigmoid()}, {"normalise": Softmax(0.0)}):
         seen = attend(query, key, value, ask=everything(), **call)
-        assert engine.unsupported_reason(seen.pattern.call) == "it has softmax alone"
+        assert engine.unsupported_reason(seen.pattern.call) == "it computes only softmax with a temperature above 0"
         same(seen.pattern.known, truth(query, key, value, everything(), **call)[1], largest=10)
     monkeypatch.setattr(kernel, "attention_function", lambda: None)
     seen = attend(query, key, value, mask=Causal(), ask=everything())

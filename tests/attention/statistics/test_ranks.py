@@ -54,8 +54,9 @@ def one_of_two(rank: str, folder: str) -> None:
     with pytest.raises(ValueError) as raised:
         summary_over_ranks(attend(*torch.ones(3, 1, 1, 4, 2), normalise=Sigmoid()).pattern, Ask())
     assert str(raised.value) == (
-        "Pattern(batch=1, heads=1, queries=4, keys=4, normalise=Sigmoid()) cannot be shared out over ranks: "
-        "it has softmax alone; ask the pattern itself: pattern.answer(ask)."
+        "the ranks compute by the CPU kernel, which does not support Pattern(batch=1, heads=1, queries=4, keys=4, "
+        "normalise=Sigmoid()): it computes only softmax with a temperature above 0; "
+        "compute the statistics in this process: pattern.answer(ask)."
     )
     torch.distributed.destroy_process_group()
 
@@ -93,8 +94,8 @@ def test_without_a_process_group_it_says_what_to_do():
     with pytest.raises(RuntimeError) as raised:
         summary_over_ranks(*pattern_of("causal"))
     assert str(raised.value) == (
-        "there are no ranks to share the work out over; call torch.distributed.init_process_group first, "
-        "or ask the pattern itself: pattern.answer(ask)."
+        "torch.distributed has no process group; call torch.distributed.init_process_group first, "
+        "or compute the statistics in this process: pattern.answer(ask)."
     )
 
 

@@ -1,1 +1,1 @@
-"""Statistics of attention patterns: what is asked of them, and the ways to gather it without the matrix."""
+"""Engines that compute statistics of attention weights without storing the queries × keys matrix."""

@@ -1,4 +1,4 @@
-"""The engine that computes the statistics of a call: the C kernel on a CPU, Triton kernels on a GPU, else torch."""
+"""The choice of the engine that computes statistics: the C kernel, the Triton kernels, or else torch operations."""
 
 import torch
 
@@ -12,7 +12,7 @@ from regard.attention.statistics.gpu import engine as gpu_engine
 from regard.attention.statistics.torch import engine as torch_engine
 
 FUSED_ENGINES: tuple[Engine, ...] = cpu_engine, gpu_engine
-"""The engines that compute weights, statistics and context in one kernel."""
+"""The engines that compute statistics and context in kernels of regard, in order of preference."""
 
 
 @torch.no_grad()
@@ -20,7 +20,8 @@ def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
     """Return the statistics of a call, in one pass over its weights.
 
     Raises:
-        ValueError: statistics that a pattern of this size or with these weights does not have.
+        ValueError: a statistic that `ask` names does not exist for this size, or for negative weights; or a tensor of
+            the call has been changed in place.
     """
     ask.check(call.grid)
     if ask.entropy and call.normalise.signed:
@@ -33,10 +34,10 @@ def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
 
 
 def fused_engine(call: Call, *, contexts: bool = False) -> Engine | None:
-    """Return the fused engine that supports a call, or None if none does.
+    """Return the first engine in `FUSED_ENGINES` that supports a call, or None if none does.
 
     Args:
-        contexts: whether the engine must compute the contexts too.
+        contexts: whether the engine must support computing the context too.
     """
     if not are_plain(call.tensors):
         return None

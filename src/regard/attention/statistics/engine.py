@@ -1,4 +1,4 @@
-"""The interface of an engine of statistics: `cpu/engine.py`, `gpu/engine.py` and `torch/engine.py` are engines."""
+"""The interface of the engines that compute statistics: the modules `cpu.engine`, `gpu.engine` and `torch.engine`."""
 
 from typing import Protocol, runtime_checkable
 
@@ -12,12 +12,16 @@ from regard.attention.progress import ProgressCallback
 
 @runtime_checkable
 class Engine(Protocol):
-    """A way to compute the statistics of a call in one pass over its weights, and the context in the same pass."""
+    """A module or object that computes the statistics of a call, and its context, in one pass over the weights."""
 
     def unsupported_reason(self, call: Call, *, contexts: bool = False) -> str | None:
-        """Return why the engine cannot compute the statistics (and the contexts) of a call, or None if it can."""
+        """Return why the engine cannot compute the statistics of a call, or None if it can.
+
+        Args:
+            contexts: whether it must compute the context too.
+        """
 
     def read(
         self, call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
     ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
-        """Return the context, if `contexts`, and the statistics of a call that the engine supports."""
+        """Return the context of a supported call (None unless `contexts`), and the statistics that `ask` names."""

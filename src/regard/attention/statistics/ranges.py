@@ -1,4 +1,4 @@
-"""The mask of a call as ranges of keys, for the engines that compare positions instead of reading a mask."""
+"""The mask of a call as ranges of keys, for the kernels that compare key positions with ranges."""
 
 import torch
 
@@ -11,7 +11,7 @@ MOST_RANGES = 16
 
 
 def key_ranges(grid: Grid, mask: Mask | None, device: torch.device) -> Ranges | None:
-    """Return the mask as ranges of keys, or None if the mask is not made of ranges or of more than `MOST_RANGES`."""
+    """Return a mask as ranges of keys for each query; None if it has no such form or more than `MOST_RANGES` ranges."""
     if mask is None or not grid.queries:
         return Ranges.of(0, grid.keys, grid, device)
     one_query = mask.ranges(Grid(grid.batch, grid.heads, 1, grid.keys), device)  # has as many ranges as all queries

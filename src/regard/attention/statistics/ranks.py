@@ -1,7 +1,7 @@
-"""One pattern read by several machines, or by several processes of one: each computes a share of the blocks of queries.
+"""Statistics of one pattern computed by several processes (ranks), on one machine or on several.
 
-Every rank holds the whole query and key, as after a forward pass, and every rank gets the whole summary: the numbers
-that one process would compute, bit for bit.
+Each rank computes a share of the blocks of queries. Every rank must have all queries and keys, as after a forward pass.
+Every rank gets the whole summary, bit for bit what one process would compute.
 """
 
 from dataclasses import replace
@@ -19,26 +19,30 @@ from regard.attention.statistics.cpu.results import CompensatedSum, Results
 def summary_over_ranks(
     pattern: Pattern, ask: Ask, group: "dist.ProcessGroup | None" = None, report: ProgressCallback | None = None
 ) -> Summary:
-    """The statistics of a pattern, its blocks shared out over the ranks of a process group.
+    """Return the statistics of a pattern, computed by all ranks of a process group together.
 
-    Every rank of the group must call it with the same pattern and the same `ask`. Rank 0 draws the progress bar.
+    Every rank of the group must call this function with the same pattern and the same `ask`.
 
     Args:
+        ask: the statistics to compute.
         group: None = all ranks.
+        report: called on rank 0 with the number of weights done and of all weights; None = the callback set by
+            `report_to`, or a progress bar.
 
     Raises:
-        RuntimeError: there is no process group.
-        ValueError: a pattern that the CPU kernel does not support; another shape on another rank.
+        RuntimeError: torch.distributed has no process group.
+        ValueError: the CPU kernel does not support the pattern; the ranks have patterns of different shapes.
     """
     if not (dist.is_available() and dist.is_initialized()):
         raise RuntimeError(
-            "there are no ranks to share the work out over; call torch.distributed.init_process_group first, "
-            "or ask the pattern itself: pattern.answer(ask)."
+            "torch.distributed has no process group; call torch.distributed.init_process_group first, "
+            "or compute the statistics in this process: pattern.answer(ask)."
         )
     reason = engine.unsupported_reason(pattern.call)
     if reason is not None:
         raise ValueError(
-            f"{pattern!r} cannot be shared out over ranks: {reason}; ask the pattern itself: pattern.answer(ask)."
+            f"the ranks compute by the CPU kernel, which does not support {pattern!r}: {reason}; "
+            "compute the statistics in this process: pattern.answer(ask)."
         )
     ask.check(pattern.grid)
     pattern.call.check_unchanged()
@@ -52,7 +56,7 @@ def summary_over_ranks(
 
 
 def check_shapes(pattern: Pattern, group: "dist.ProcessGroup | None") -> None:
-    """Raise ValueError if ranks have patterns of different shapes; they would wait for each other for ever."""
+    """Raise ValueError if the ranks have patterns of different shapes, with which they would wait for each other."""
     shape = torch.tensor(pattern.shape)
     shapes = [torch.empty_like(shape) for _ in range(dist.get_world_size(group))]
     dist.all_gather(shapes, shape, group)
@@ -62,31 +66,28 @@ def check_shapes(pattern: Pattern, group: "dist.ProcessGroup | None") -> None:
 
 
 def sum_of_ranks(results: Results, group: "dist.ProcessGroup | None") -> Results:
-    """Return the results of all ranks together; the rows that another rank has computed are 0 in `results`."""
+    """Return the results of all ranks, added up in place; `results` has 0 for the queries of other ranks."""
     for rows in (*results.rows.values(), results.groups, results.top and results.top.weights):
         if rows is not None:
             dist.all_reduce(rows, group=group)
     if results.top is not None:
         dist.all_reduce(results.top.keys.add_(1), group=group)  # no key is -1
         results.top.keys.sub_(1)
-    largest = results.ask.reduce == "max"
-    received, pooled = (
-        columns_of_ranks(results.received, group),
-        columns_of_ranks(results.pooled, group, largest=largest),
-    )
+    received = reduced_over_ranks(results.received, group)
+    pooled = reduced_over_ranks(results.pooled, group, maximum=results.ask.reduce == "max")
     return replace(results, received=received, pooled=pooled)
 
 
-def columns_of_ranks(
-    columns: CompensatedSum | None, group: "dist.ProcessGroup | None", *, largest: bool = False
+def reduced_over_ranks(
+    sums: CompensatedSum | None, group: "dist.ProcessGroup | None", *, maximum: bool = False
 ) -> CompensatedSum | None:
-    """Return the sums of all ranks added up, or the largest of their numbers."""
-    if columns is None:
+    """Return the elementwise sum, or the maximum, of the sums of all ranks; None if `sums` is None."""
+    if sums is None:
         return None
-    total = CompensatedSum.zeros(*columns.rounded.shape)
+    total = CompensatedSum.zeros(*sums.rounded.shape)
     for rank in range(dist.get_world_size(group)):
-        for numbers in (columns.rounded, columns.error):
+        for numbers in (sums.rounded, sums.error):
             numbers = numbers.clone()
             dist.broadcast(numbers, group=group, group_src=rank)
-            (total.raise_to if largest else total.add)(numbers)
+            (total.raise_to if maximum else total.add)(numbers)
     return total

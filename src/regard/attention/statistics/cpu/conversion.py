@@ -1,4 +1,7 @@
-"""Queries, keys and values in float32, as the C kernel takes them; half types are converted some heads at a time."""
+"""Queries, keys and values in float32, as the C kernel takes them.
+
+float16 and bfloat16 inputs are converted a few heads at a time, to save memory.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,18 +15,18 @@ from regard.attention.call import Call
 from regard.attention.statistics.cpu.plan import HeadBlock
 
 CONVERTED_AT_ONCE = 2**24
-"""Numbers of a half type that are converted to float32 at one time: 64 MiB."""
+"""The largest number of float16 or bfloat16 numbers that are converted to float32 at one time: 64 MiB of float32."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """Consecutive blocks of queries, and the heads that they belong to in float32.
+    """Consecutive blocks of the plan, and the queries, keys and values of their heads in float32.
 
     Attributes:
-        numbers: which of all blocks these are.
-        query: the queries of the batch items from `batch` on and of the heads from `head` on; one item may serve all.
-        key: the keys, of the heads from `key_head` on.
-        value: the values, of the heads from `key_head` on; None = no contexts are computed.
+        numbers: the indices of the blocks in the plan.
+        query: queries, whose first batch item and head have the indices `batch` and `head` in the call.
+        key: keys, whose first batch item and head have the indices `batch` and `key_head` in the call.
+        value: values of the same batch items and heads as `key`; None = no context is computed.
     """
 
     numbers: slice
@@ -36,7 +39,10 @@ class Part:
 
 
 def float32_parts(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> Iterator[Part]:
-    """Yield the blocks with queries, keys and values in float32: all blocks at once, unless they are converted."""
+    """Yield all blocks with their queries, keys and values in float32.
+
+    float32 inputs give one part with all blocks; other inputs give parts of a few heads of one batch item.
+    """
     query, key, formula = call.query, call.key, call.softmax
     if formula.projection is not None:
         query, key = formula.vectors(query.float(), key.float())
@@ -67,11 +73,11 @@ def float32_parts(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> It
 
 
 def batch_item(vectors: Float[Tensor, "_batch heads tokens d"], number: int) -> Float[Tensor, "1 heads tokens d"]:
-    """Return one item of a batch; a batch of 1 serves every item."""
+    """Return one batch item of vectors; a batch of 1 is broadcast."""
     return vectors if len(vectors) == 1 else vectors[number : number + 1]
 
 
 def in_float32(vectors: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Return vectors in float32, the numbers of each vector side by side in memory."""
+    """Return vectors in float32, with the numbers of each vector adjacent in memory."""
     vectors = vectors.float()
     return vectors if vectors.stride(-1) == 1 else vectors.contiguous()

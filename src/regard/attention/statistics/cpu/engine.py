@@ -1,13 +1,14 @@
-"""Statistics on a CPU: softmax attention and all its statistics in one pass of a C kernel, on all cores.
+"""Statistics on a CPU: a C kernel that computes softmax attention and all its statistics in one pass, on all cores.
 
-For a block of queries of one head, over all keys that it can reach, as many keys at a time as fit into the cache:
+The kernel, `kernels/attention.c`, goes through blocks of queries of one head, and through the keys that a block may
+attend to, as many at a time as fit into the processor's cache:
 
-    scores   = query · keyᵀ                 scores that are no products are computed by torch operations
-    weights  = softmax(scores)              with every statistic, while the weights are in the cache
-    context += weights · value              if contexts are asked for
+    scores   = query · keyᵀ                 scores that are not dot products are computed by torch operations before
+    weights  = softmax(scores)              and every statistic, while the weights are in the cache
+    context += weights · value              if the context is to be computed
 
-`kernels/attention.c` does this. Blocks are shared out over torch's own threads, and over machines (`ranks.py`); the
-numbers do not depend on the number of threads or machines.
+torch's threads, and several processes (`ranks.py`), each take some of the blocks. The results do not depend on the
+number of threads or processes.
 """
 
 import torch
@@ -29,11 +30,11 @@ LARGEST = torch.finfo(torch.float32).max
 
 
 def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
-    """Return why the kernel cannot compute the statistics (and the contexts) of a call, or None if it can."""
+    """Return why the kernel cannot compute the statistics (and, with `contexts`, the context) of a call, else None."""
     if call.query.device.type != "cpu":
         return "it runs on a CPU"
     if call.formula is None or call.formula.temperature == 0:
-        return "it has softmax alone"
+        return "it computes only softmax with a temperature above 0"
     if call.dtype == torch.float64:
         return "it computes in float32"
     if kernel.attention_function() is None:
@@ -44,19 +45,19 @@ def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
 
 
 def sums_fit_float32(call: Call) -> bool:
-    """Return whether the sum of all values, before it is divided by the sum of the weights, stays within float32."""
+    """Return whether no sum Σ e · value can overflow float32, where e = exp(score - largest score) is at most 1."""
     value = call.value
     if value.numel() == 0 or value.dtype == torch.float16:
         return True
     least, most = value.detach().aminmax()
-    # NaN compares as False, so values with NaN are taken to fit.
+    # A comparison with NaN is False, so that values with NaN count as fitting.
     return not max(-float(least), float(most)) * call.grid.keys > LARGEST
 
 
 def read(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
-    """Return the context, if `contexts`, and the statistics of a call that the kernel supports."""
+    """Return the context of a supported call (None unless `contexts`), and the statistics that `ask` names."""
     results = compute(call, ask, contexts=contexts, report=report)
     context = None if results.context is None else results.context.to(call.value.dtype)
     return context, results.summary()
@@ -67,7 +68,7 @@ def read(
 def compute(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None, share: slice | None = None
 ) -> Results:
-    """Return the results of all blocks of queries, or of a share of the blocks."""
+    """Return the kernel's results for all blocks of queries, or for the blocks of the plan that `share` selects."""
     with without_autocast(call.device):
         plan = Plan.of(call.grid, call.mask)
         run = Run.of(call, ask, plan if share is None else plan.share(share), contexts)

@@ -1,7 +1,8 @@
-"""The plan of a pass: blocks of some queries of one head, each with the keys that the block can reach.
+"""The plan of a run of the C kernel: blocks of queries of one head, each with a range of keys.
 
-A mask that keeps one range of keys for each query (causal, a window, padding, documents, and what follows from
-them) needs no matrix: a block spans the ranges of its queries, and each row is computed within its own range.
+The range of a block contains every key that one of its queries may attend to. A mask that keeps one range of keys for
+each query (causal, windows, padding, documents, and their overlaps) is given to the kernel as the start and stop of
+each query's range, and not as a matrix.
 """
 
 from collections.abc import Iterator
@@ -21,21 +22,24 @@ from regard.attention.statistics.cpu.results import CPU
 from regard.attention.statistics.ranges import key_ranges
 
 BLOCK_QUERIES = 128
-"""Queries in a block; with fewer, keys and values would be copied for the products more often."""
+"""The number of queries in a block; with fewer, the kernel would copy keys and values more often."""
 
 SCORES_IN_CACHE = 2**18
-"""Scores that fit into the cache of a core; a block with more scores is computed in parts."""
+"""The number of scores that fit into the cache of a core; a larger block is computed in parts, each a range of keys."""
 
 KEYS_AT_ONCE = 2**13
-"""Keys that are summed in float32 at one time: a sum over half a million keys loses three digits, 64 sums lose one."""
+"""The largest number of keys in a part, whose weights are summed in float32.
+
+One sum over half a million keys would lose three digits; 64 sums, of 8,192 keys each, lose one.
+"""
 
 MAX_BLOCK_SCORES = 2**24
-"""The largest number of scores in a block, however many keys there are: 64 MiB."""
+"""The largest number of scores in a block, which has fewer queries if there are many keys: 64 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeadBlock:
-    """Some queries of one head of one batch item, and a range of keys that holds every key these queries see."""
+    """Consecutive queries of one head, and a range of keys that contains every key these queries may attend to."""
 
     batch: int
     head: int
@@ -49,49 +53,48 @@ class HeadBlock:
 
     @property
     def width(self) -> int:
-        """The number of keys in a part of the block: as many as fit into the cache and may be summed at once."""
+        """The number of keys in a part of the block, as `SCORES_IN_CACHE` and `KEYS_AT_ONCE` allow."""
         return min(len(self.keys), max(1, min(SCORES_IN_CACHE // max(1, len(self.queries)), KEYS_AT_ONCE)))
 
     @property
     def n_scratch(self) -> int:
-        """The numbers of scratch memory that the C function `compute_block` needs, without the cells of a map."""
+        """The numbers of scratch memory that `compute_block` in attention.c needs, without the cells of a map."""
         rows, keys, width = len(self.queries), len(self.keys), self.width
         return rows * (keys + 3 + -(-keys // max(1, width))) + 2 * width
 
     def parts(self) -> list["HeadBlock"]:
-        """Return the block cut into parts of `width` keys."""
+        """Return the block split into parts of `width` keys."""
         parts = spans(len(self.keys), max(1, self.width))
         return [replace(self, keys=self.keys[part.start : part.stop]) for part in parts]
 
     def tile(self, grid: Grid) -> Tile:
-        """Return the block as a tile of the grid."""
         batch, head = range(self.batch, self.batch + 1), range(self.head, self.head + 1)
         return grid.whole().part(batch, head, self.queries, self.keys)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyLimits:
-    """The range of keys that each query sees, for each batch item and head; axes of size 1 are broadcast."""
+    """A mask as one range of keys, from `starts` up to `stops`, for each query."""
 
     starts: Int[Tensor, "#batch #heads queries"]
     stops: Int[Tensor, "#batch #heads queries"]
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "KeyLimits | None":
-        """Return the key limits of a mask, or None if there is no mask or it is not one range for each query."""
+        """Return a mask as key limits, or None if there is no mask or it has more than one range for each query."""
         ranges = None if mask is None else key_ranges(grid, mask, CPU)
         if ranges is None or len(ranges.starts) > 1:
             return None
         limits = (limit[0].expand(-1, -1, grid.queries).int().contiguous() for limit in (ranges.starts, ranges.stops))
         return cls(*limits)
 
-    def plane(self, batch: int, head: int) -> tuple[int, int]:
-        """Return the index of the limits of a batch item and head."""
+    def index(self, batch: int, head: int) -> tuple[int, int]:
+        """Return the indices of a batch item and head in `starts` and `stops`, whose axes of size 1 are broadcast."""
         return batch % len(self.starts), head % self.starts.shape[1]
 
-    def reaches(self, plane: tuple[int, int], size: int, n_keys: int) -> list[range]:
-        """Return, for every `size` consecutive queries, the range from the first to the last key that they see."""
-        starts, stops = self.starts[plane], self.stops[plane]
+    def reaches(self, index: tuple[int, int], size: int, n_keys: int) -> list[range]:
+        """Return, for every `size` consecutive queries of a head, the range from the first to the last key they see."""
+        starts, stops = self.starts[index], self.stops[index]
         starts = torch.where(starts < stops, starts, n_keys)  # a query that sees no key does not widen the range
         padding = 0, -len(starts) % size
         first = F.pad(starts, padding, value=n_keys).view(-1, size).amin(1).tolist()
@@ -104,12 +107,12 @@ class Plan:
     """How the C kernel splits the attention of a call into blocks of queries, head by head.
 
     Attributes:
-        limits: the range of keys that each query sees, where the mask is one range for each query.
-        bounds: the blocks as the C struct `BlockBounds` has them.
-        size: the number of weights in all blocks.
+        limits: the mask as one range of keys for each query; None = no mask, or a mask without this form.
+        bounds: for each block, the fields of the C struct `BlockBounds`.
+        size: the number of weights in all blocks together.
         rows: the largest number of queries in a block.
         width: the largest number of keys in a part of a block.
-        n_scratch: the largest number of scratch numbers that a block needs.
+        n_scratch: the largest size of scratch memory that a block needs, in numbers.
     """
 
     limits: KeyLimits | None
@@ -122,24 +125,26 @@ class Plan:
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "Plan":
-        """Return the plan for a grid and a mask; plans are cached, since the layers of a model often share one."""
+        """Return the plan for a grid and a mask.
+
+        Plans are cached if the mask has no tensors, since the layers of a model often have the same plan.
+        """
         make = cls.cached if mask is None or holds_numbers_alone(mask) else cls.cached.__wrapped__
         return make(grid, mask, BLOCK_QUERIES, SCORES_IN_CACHE)
 
     @staticmethod
     @lru_cache(8)
     def cached(grid: Grid, mask: Mask | None, block_queries: int, scores_in_cache: int) -> "Plan":
-        """Return the plan for a grid and a mask; the constants are arguments so that they are part of the cache key."""
+        """Return the plan for a grid and a mask; the two constants are arguments to be part of the cache key."""
         limits = KeyLimits.of(grid, mask)
         return plan_of_blocks(limits, tuple(blocks_of(grid, mask, limits)))
 
     def share(self, blocks: slice) -> "Plan":
-        """Return the plan for a part of the blocks."""
+        """Return the plan with only the blocks that a slice selects."""
         return plan_of_blocks(self.limits, self.blocks[blocks])
 
 
 def plan_of_blocks(limits: KeyLimits | None, blocks: tuple[HeadBlock, ...]) -> Plan:
-    """Return the plan that consists of these blocks."""
     bounds = [(b.batch, b.head, b.queries.start, len(b.queries), b.keys.start, len(b.keys), b.width, 0) for b in blocks]
     return Plan(
         limits,
@@ -153,7 +158,7 @@ def plan_of_blocks(limits: KeyLimits | None, blocks: tuple[HeadBlock, ...]) -> P
 
 
 def holds_numbers_alone(mask: Mask) -> bool:
-    """Return whether a mask is one of regard's own and holds only numbers, so that it can be the key of a cache."""
+    """Return whether a mask is a class of regard whose fields are numbers, so that equal masks are equal cache keys."""
     if not type(mask).__module__.startswith("regard."):
         return False
     for name in mask.__dataclass_fields__:  # type: ignore[attr-defined]  # ours are dataclasses
@@ -168,9 +173,9 @@ def blocks_of(grid: Grid, mask: Mask | None, limits: KeyLimits | None) -> Iterat
     size = max(1, min(BLOCK_QUERIES, MAX_BLOCK_SCORES // max(1, grid.keys)))
     queries, reaches = list(spans(grid.queries, size)), dict[tuple[int, int], list[range]]()
     for batch, head in product(range(grid.batch), range(grid.heads)):
-        plane = (0, 0) if limits is None else limits.plane(batch, head)
-        if plane not in reaches and limits is not None:
-            reaches[plane] = limits.reaches(plane, size, grid.keys)
-        elif plane not in reaches:
-            reaches[plane] = [range(grid.keys) if mask is None else mask.reach(grid, span) for span in queries]
-        yield from (HeadBlock(batch, head, *spans_) for spans_ in zip(queries, reaches[plane], strict=True))
+        index = (0, 0) if limits is None else limits.index(batch, head)
+        if index not in reaches and limits is not None:
+            reaches[index] = limits.reaches(index, size, grid.keys)
+        elif index not in reaches:
+            reaches[index] = [range(grid.keys) if mask is None else mask.reach(grid, span) for span in queries]
+        yield from (HeadBlock(batch, head, span, keys) for span, keys in zip(queries, reaches[index], strict=True))

@@ -1,7 +1,8 @@
-"""The results of a pass: each block writes its own rows, and all blocks add to the columns.
+"""The results of a run of the C kernel: numbers for each query, and sums over queries.
 
-Columns are summed with twice the digits of float64, as a sum and its rounding error. So the result does not depend on
-the order of the blocks, on one machine or on several.
+Each block of queries writes the numbers of its own queries. All blocks add to the sums over queries (the attention
+received by each key, and the map), which have twice the digits of float64: a sum and its rounding error. So the result
+does not depend on the order in which threads or processes add.
 """
 
 from dataclasses import dataclass
@@ -15,19 +16,18 @@ from regard.attention.ask import PER_QUERY, Ask, Summary, Top
 from regard.attention.grid.grid import Grid
 
 CPU = torch.device("cpu")
-"""The device of every tensor that the C kernel is pointed to, whatever torch's default device is."""
+"""The device of every tensor whose address the C kernel gets; torch's default device may be another."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompensatedSum:
-    """Sums in float64, and the rounding errors that were made on the way."""
+    """Sums in float64, and the sums of their rounding errors."""
 
     rounded: Float[Tensor, "..."]
     error: Float[Tensor, "..."]
 
     @classmethod
     def zeros(cls, *shape: int) -> "CompensatedSum":
-        """Return sums that are all 0."""
         rounded, error = torch.zeros(2, *shape, dtype=torch.float64, device=CPU).unbind()
         return cls(rounded, error)
 
@@ -49,21 +49,20 @@ class CompensatedSum:
         self.rounded.copy_(total)
 
     def raise_to(self, least: Float[Tensor, "..."]) -> None:
-        """Replace each sum by the larger of it and a number, in place: for maps of the largest weight."""
+        """Set each sum to the maximum of the sum and a number, in place: for a map of maximum weights."""
         self.rounded.copy_(torch.maximum(self.rounded, least.double()))
 
     def value(self) -> Float[Tensor, "..."]:
-        """Return the sums with their rounding errors added."""
         return self.rounded + self.error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapCells:
-    """Which queries and keys the cells of a pooled map are made of.
+    """The queries and keys that belong to each cell of a pooled map.
 
     Attributes:
-        row_of_query: the row of the map that each query belongs to.
-        first_key_of_column: the first key of each column of the map, and the number of keys at the end.
+        row_of_query: for each query, its row of the map.
+        first_key_of_column: for each column of the map, its first key; the last entry is the number of keys.
         sizes: the number of weights in each cell.
     """
 
@@ -74,7 +73,7 @@ class MapCells:
     @classmethod
     @lru_cache(4)
     def of(cls, queries: int, keys: int, rows: int, columns: int) -> "MapCells":
-        """Return the cells of a map; they are cached, since every layer of a model often has the same."""
+        """Return the cells of a map; they are cached, since the layers of a model often have maps of the same size."""
         row_of_query = (torch.arange(queries, device=CPU) * rows // max(1, queries)).int()
         first_key_of_column = (-(-torch.arange(columns + 1, device=CPU) * keys // max(1, columns))).int()
         sizes = row_of_query.bincount(minlength=rows)[:, None] * first_key_of_column.diff()
@@ -83,13 +82,15 @@ class MapCells:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Results:
-    """Tensors that the blocks of a pass write into or add to.
+    """Tensors that the C kernel writes the context and the statistics to.
 
     Attributes:
-        context: None = contexts are not computed.
-        inverse: 1 / the sum of each query's unnormalised weights.
-        rows: the statistics with one number for each query, by name.
-        cells: the cells of the pooled map.
+        context: None = the context is not computed.
+        inverse: for each query, 1 / the sum of its unnormalised weights.
+        rows: the statistics with one number for each query, by their names in `Ask`.
+        received: for each key, the sum of its weights over the queries.
+        pooled: the map, with the sum of the weights in each cell, or their maximum.
+        cells: the queries and keys of each cell of the map.
     """
 
     grid: Grid
@@ -105,7 +106,7 @@ class Results:
 
     @classmethod
     def of(cls, grid: Grid, ask: Ask, d_value: int | None) -> "Results":
-        """Return results that are all 0; `d_value` is the width of the contexts, None = no contexts."""
+        """Return results before the run; `d_value` is the width of the context, None = no context."""
         per_query, n_top = grid.shape[:3], ask.top or 0
         rows, columns = ask.pooled or (0, 0)
         return cls(
@@ -122,7 +123,7 @@ class Results:
         )
 
     def summary(self) -> Summary:
-        """Return the statistics."""
+        """Return the statistics in float32; the mean of each cell of the map if `ask` says so."""
         pooled = None if self.pooled is None else self.pooled.value()
         if pooled is not None and self.ask.reduce == "mean":
             pooled /= self.cells.sizes
@@ -137,10 +138,9 @@ class Results:
 
 
 def zeros(*shape: int) -> Float[Tensor, "..."]:
-    """Return a float32 tensor of zeros on the CPU."""
     return torch.zeros(shape, dtype=torch.float32, device=CPU)
 
 
 def no_keys(*shape: int) -> Int[Tensor, "..."]:
-    """Return a tensor of -1, the number of no key."""
+    """Return a tensor of -1, which stands for no key."""
     return torch.full(shape, -1, dtype=torch.int64, device=CPU)

@@ -1,4 +1,4 @@
-"""One run of the C kernel over the blocks of a plan: its arguments, the threads it runs on, and where results go."""
+"""One run of the C kernel over the blocks of a plan: its arguments, its threads, and the results that it writes."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,26 +23,34 @@ from regard.kernels.attention import Vectors
 from regard.kernels.threads import gnu_openmp_parallel, run_on_threads
 
 WEIGHTS_PER_THREAD = 2**18
-"""Weights that take longer to compute than it takes to wake a thread."""
+"""The number of weights for each further thread; fewer weights are computed faster than a thread wakes up."""
 
 SECONDS_AT_ONCE = 0.5
 """Seconds after which the kernel returns, so that Python can report progress and handle Ctrl-C."""
 
 COMPUTED_AT_ONCE = 2**22
-"""Scores or masks that torch computes before the kernel reads them, unless one block of each thread has more."""
+"""The largest number of scores or mask entries that torch computes before the kernel runs.
+
+There are more if one block for each thread needs more.
+"""
 
 PANEL = 64
-"""The largest number of columns that the kernel multiplies at once, and that it may read past the end of a tensor."""
+"""The largest number of columns of a matrix that the kernel multiplies at once (PANEL in matrix.h).
+
+It may read as many numbers past the end of a tensor.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """A run of the kernel that computes the statistics (and the contexts) of a call.
+    """A run of the C kernel that computes the statistics of a call, and its context if `Run.of` is told so.
 
     Attributes:
         scores: how the kernel computes scores; None = torch operations compute them.
-        groups: 1 where a key belongs to a group of keys, 0 elsewhere.
-        kept: tensors whose addresses are in the arguments, so that they must live as long.
+        groups: the groups of keys in `Ask.groups`: 1 for a key in the group, 0 for others.
+        threads: the number of threads that run the kernel.
+        arguments: the C struct that the kernel takes.
+        kept: tensors whose addresses are in `arguments`; stored here so that their memory is not freed.
     """
 
     call: Call
@@ -56,7 +64,7 @@ class Run:
 
     @classmethod
     def of(cls, call: Call, ask: Ask, plan: Plan, contexts: bool) -> "Run":
-        """Return a run that has not begun."""
+        """Return a run before its start, with arguments for everything except queries, keys and values."""
         grid, formula, limits = call.grid, call.softmax, plan.limits
         results = Results.of(grid, ask, call.value.shape[-1] if contexts else None)
         groups = None if ask.groups is None else ask.groups.T.float().contiguous()[None, None]
@@ -79,7 +87,7 @@ class Run:
         return cls(call, plan, results, scores, groups, threads, arguments, (sinks, lock))
 
     def compute_part(self, part: Part, report: ProgressCallback) -> None:
-        """Compute the blocks of a part: write their rows of the results, and add to the columns."""
+        """Compute the blocks of a part, and write or add their statistics and contexts to `self.results`."""
         arguments, plan = self.arguments, self.plan
         map_rows, map_columns = self.results.ask.pooled or (0, 0)
         arguments.query = Vectors.of(part.query, part.batch, part.head)
@@ -99,7 +107,10 @@ class Run:
                 report(arguments.done, plan.size)
 
     def weighted_sums(self, part: Part) -> Iterator[kernel.WeightedSum]:
-        """Yield what the weights sum: the values to contexts, and the groups of keys to the weight on each group."""
+        """Yield the sums Σ weight · vector that the kernel computes.
+
+        With the values as vectors it is the context; with the group memberships of keys, the weight on each group.
+        """
         if part.value is not None and self.results.context is not None:
             values = Vectors.of(part.value, part.batch, part.key_head)
             yield kernel.WeightedSum(values, Vectors.of(self.results.context), part.value.shape[-1])
@@ -107,7 +118,11 @@ class Run:
             yield kernel.WeightedSum(Vectors.of(self.groups), Vectors.of(self.results.groups), self.groups.shape[-1])
 
     def bounds_of(self, part: Part) -> Iterator[Int[Tensor, "blocks 8"]]:
-        """Yield the bounds of the blocks of a part: of all, or of as many as scores or masks are computed for."""
+        """Yield the bounds of the blocks of a part.
+
+        If torch operations compute scores or masks, they are computed before each yield, for as many blocks as fit into
+        `COMPUTED_AT_ONCE`; otherwise all blocks come at once.
+        """
         bounds, blocks, scores = self.plan.bounds[part.numbers], self.plan.blocks[part.numbers], self.scores
         if scores is not None and not scores.computes_masks:
             yield bounds
@@ -128,7 +143,7 @@ class Run:
             yield bounds[numbers.start : numbers.stop]
 
     def write_block(self, block: HeadBlock, computed: Tensor) -> None:
-        """Compute the scores of a block, part after part, or its mask."""
+        """Write what the kernel reads for a block into `computed`: its mask, or its scores, part after part."""
         if self.scores is not None:
             write_mask(computed[: block.size], self.call, block)
             return
@@ -137,7 +152,7 @@ class Run:
             computed = computed[part.size :]
 
     def run_threads(self) -> None:
-        """Run the kernel on all threads; each thread takes the next block as soon as it is free."""
+        """Run the kernel on all threads until all blocks are computed or `SECONDS_AT_ONCE` have passed."""
         function = kernel.attention_function()
         assert function is not None
         if self.threads == 1 or gnu_openmp_parallel() is not None:
@@ -150,7 +165,7 @@ class Run:
 
 
 def statistics_of(results: Results, lock: Int[Tensor, " 1"]) -> kernel.Statistics:
-    """Return the C struct that says which statistics to compute, and where to write them."""
+    """Return the C struct with the addresses of the results; a null address leaves a statistic out."""
     grid, top = results.grid, results.top
     map_rows, map_columns = results.ask.pooled or (0, 0)
     statistics = kernel.Statistics(
@@ -180,7 +195,7 @@ SCRATCH = local()
 
 
 def scratch_memory(n: int) -> Float[Tensor, " at_least_n"]:
-    """Return scratch memory for at least n numbers; a thread keeps it for its next runs."""
+    """Return scratch memory for at least n numbers, which each Python thread reuses."""
     numbers: Tensor | None = getattr(SCRATCH, "numbers", None)
     if numbers is None or numbers.numel() < n:
         SCRATCH.numbers = numbers = torch.empty(n, dtype=torch.float32, device=CPU)

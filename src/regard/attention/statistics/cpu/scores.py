@@ -1,6 +1,6 @@
-"""How the C kernel gets the scores of a block: by the formula of the call, or computed before by torch operations.
+"""The scores of a block: computed by the C kernel, or by torch operations if the kernel does not support them.
 
-scores = softcap · tanh(scale · query · key / softcap) + bias        and -∞ where the mask keeps no key
+scores = softcap · tanh(scale · query · key / softcap) + bias        and -∞ for a masked key
 """
 
 import math
@@ -27,10 +27,11 @@ LARGEST = torch.finfo(torch.float32).max
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DistanceTable:
-    """A bias that follows from how far a key stands after a query.
+    """A bias that depends only on head and distance: the key's position minus the query's.
 
     Attributes:
-        numbers: the bias at each distance, from the first key and the last query to the last key and the first query.
+        numbers: for each head, the bias at each distance, in ascending order of the distance.
+        queries: the number of queries.
     """
 
     numbers: Float[Tensor, "heads distances"]
@@ -38,30 +39,29 @@ class DistanceTable:
 
     @classmethod
     def of(cls, bias: Bias, grid: Grid) -> "DistanceTable":
-        """Return the table of a rule: its numbers for the first key, and its numbers for the first query."""
-        whole = grid.whole()
-        first_key, first_query = (
-            bias(whole.part(batch=range(1), **edge), CPU).float()[0]
-            for edge in ({"keys": range(1)}, {"queries": range(1), "keys": range(1, grid.keys)})
-        )
-        return cls(torch.cat([first_key[:, :, 0].flip(1), first_query[:, 0]], dim=1).contiguous(), grid.queries)
+        """Return the table of a bias rule, read from its first column (last query first) and then its first row."""
+        one_item = grid.whole().part(batch=range(1))
+        first_column = bias(one_item.part(keys=range(1)), CPU).float()[0, :, :, 0]
+        first_row = bias(one_item.part(queries=range(1), keys=range(1, grid.keys)), CPU).float()[0, :, 0]
+        return cls(torch.cat([first_column.flip(1), first_row], dim=1).contiguous(), grid.queries)
 
     def vectors(self) -> kernel.Vectors:
-        """Return the bias as one row for each query; each row begins one number before the row of the query before."""
+        """Return the bias as rows in memory; the row of query i starts one number before the row of query i - 1."""
         first = self.numbers.data_ptr() + self.numbers.itemsize * (self.queries - 1)
         return kernel.Vectors(first, 0, kernel.strides(self.numbers)[0], -1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelScores:
-    """The scores of a call as the C kernel computes them.
+    """The numbers with which the C kernel computes the scores of a call, divided by the temperature.
 
     Attributes:
-        softcap: below 0 for no softcap.
-        bias_factor: multiplies the bias: 1 / temperature.
-        mask: the mask, where it is a matrix that the kernel can read; None otherwise.
-        computes_masks: whether the mask is neither such a matrix nor one range of keys for each query, so that torch
-            operations compute it block by block.
+        scale: the products are multiplied by it.
+        softcap: scores are softcap · tanh(scale · query · key); below 0 = no softcap.
+        bias_factor: the bias is multiplied by it: 1 / temperature.
+        mask: the mask if it is a boolean tensor that the kernel can read, else None.
+        computes_masks: whether torch operations compute the mask block by block, because it is neither such a tensor
+            nor one range of keys for each query.
     """
 
     scale: float
@@ -73,7 +73,11 @@ class KernelScores:
 
     @classmethod
     def of(cls, call: Call, limits: KeyLimits | None) -> "KernelScores | None":
-        """Return the scores of a call, or None if torch computes them; `limits` are its mask, if they are given."""
+        """Return the numbers for a call, or None if torch operations must compute its scores.
+
+        Args:
+            limits: the mask as one range of keys for each query, which the kernel applies; None = not of this form.
+        """
         if not computes_scores(call):
             return None
         formula, grid, mask = call.softmax, call.grid, call.mask if limits is None else None
@@ -89,7 +93,7 @@ class KernelScores:
         )
 
     def write_to(self, arguments: kernel.Arguments) -> None:
-        """Fill in the fields of the kernel's arguments that describe the scores."""
+        """Write these numbers and addresses into the arguments of the kernel."""
         arguments.scale, arguments.softcap, arguments.bias_factor = self.scale, self.softcap, self.bias_factor
         if isinstance(self.bias, DistanceTable):
             arguments.bias = self.bias.vectors()
@@ -100,7 +104,7 @@ class KernelScores:
 
 
 def computes_scores(call: Call) -> bool:
-    """Return whether the C kernel computes the scores of a call itself: products, with a bias that it can read."""
+    """Return whether the C kernel can compute the scores of a call: dot products, plus a bias that it can read."""
     formula = call.formula
     if formula is None or formula.other_score is not None:
         return False
@@ -108,7 +112,11 @@ def computes_scores(call: Call) -> bool:
 
 
 def is_readable(numbers: Tensor | Bias, grid: Grid) -> bool:
-    """Return whether the kernel can read a bias or mask: a tensor with key beside key, or a rule of distances."""
+    """Return whether the kernel can read a bias or mask.
+
+    It can read a float32 or boolean tensor on the CPU that has the numbers of all keys adjacent in memory, and the
+    rules that depend only on head and distance: `Alibi` and `RelativeBias`.
+    """
     if isinstance(numbers, Bias):
         return type(unrounded(numbers)) in (Alibi, RelativeBias) and min(grid.queries, grid.keys) > 0
     typed = numbers.dtype in (torch.float32, torch.bool) and numbers.device.type == "cpu"
@@ -116,17 +124,17 @@ def is_readable(numbers: Tensor | Bias, grid: Grid) -> bool:
 
 
 def with_four_axes(tensor: Tensor | None) -> Tensor | None:
-    """Return a tensor with axes of size 1 put before its own, so that it has four."""
+    """Return a tensor with axes of size 1 inserted in front, so that it has four axes."""
     return None if tensor is None else tensor[(None,) * (4 - tensor.ndim)]
 
 
 def clamped(factor: float) -> float:
-    """Return a factor limited to the numbers of float32, so that 0 times the factor is 0."""
+    """Return a factor limited to the range of finite float32 numbers, so that 0 times the factor is 0 and not NaN."""
     return min(max(factor, -LARGEST), LARGEST)
 
 
 def write_scores(scores: Float[Tensor, " weights"], call: Call, block: HeadBlock, limits: KeyLimits | None) -> None:
-    """Write the scores of a block into `scores`, -∞ where the mask bars a key; `limits` are applied by the kernel."""
+    """Write the scores of a block into `scores`, -∞ for masked keys unless `limits` has the mask for the kernel."""
     tile, rows = block.tile(call.grid), scores.view(len(block.queries), -1)
     torch.div(scores_of(call, tile)[0, 0], call.softmax.temperature, out=rows)
     by_mask = None if call.mask is None or limits is not None else call.mask.keep(tile, call.device)

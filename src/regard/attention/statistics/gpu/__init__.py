@@ -1,1 +1,1 @@
-"""Statistics on a GPU: two kernels in Triton, one that goes from query to query and one that goes from key to key."""
+"""Statistics on a GPU: two Triton kernels, one with a program for each tile of queries, one for each tile of keys."""

@@ -1,4 +1,4 @@
-"""The arguments of the Triton kernels: a call as numbers, strides and constants."""
+"""The arguments of the Triton kernels: the tensors of a call with their strides, sizes, and numbers of its formula."""
 
 import math
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ LOG2_E = math.log2(math.e)
 
 
 class Sizes(NamedTuple):
-    """The sizes of a call; `group` query heads share a head of keys; the first query stands at position `offset`."""
+    """The sizes of a call; `group` query heads share one key head, and the first query has position `offset`."""
 
     heads: int
     group: int
@@ -32,7 +32,7 @@ class Sizes(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Vectors [batch heads tokens width] and the strides of their first three axes; 0 for an axis of size 1."""
+    """A tensor [batch heads tokens width] and the strides of its first three axes, 0 for an axis of size 1."""
 
     numbers: Any
     batch: int
@@ -41,7 +41,10 @@ class Rows(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Integers [ranges batch heads places n], the n side by side in memory, and the strides of the other axes."""
+    """A contiguous tensor of integers [ranges batch heads places n], and the strides of its first four axes.
+
+    A place is a query (n = 2: start and stop of its key range) or a tile (n = 4 borders).
+    """
 
     numbers: Any
     part: int
@@ -51,23 +54,24 @@ class Table(NamedTuple):
 
 
 class MaskRanges(NamedTuple):
-    """The mask as ranges of keys: start and stop of each query, and the four borders (`schedule.py`) of each tile."""
+    """A mask as ranges of keys: start and stop for each query, and four borders (see `schedule.py`) for each tile."""
 
     limits: Table
     borders: Table
 
 
 class Rule(NamedTuple):
-    """The steps from products to scores; None for a step that is left out.
+    """The numbers that turn dot products into scores; None = the step is left out.
 
     Attributes:
-        inner: the products are multiplied by it.
-        outer: the cap, in base 2.
-        after: a bias is multiplied by it: log₂ e / temperature.
-        slopes: of each head, for a bias that falls with the distance.
-        by_distance: [heads, 2 · far + 1], for a bias that is the same from `far` on.
-        first: the position of the first query for such biases.
-        biases: [batch heads queries keys] with its strides.
+        inner: multiplies the dot products.
+        outer: the softcap times `after`: scores are outer · tanh(…) of the products.
+        after: multiplies the bias: log₂ e / temperature.
+        slopes: for `Alibi`, the slope of each head.
+        by_distance: for `RelativeBias`, the bias [heads, 2 · far + 1] for distances from -far to far.
+        far: the largest distance in `by_distance`; larger distances have the same bias.
+        first: for `Alibi` and `RelativeBias`, the position of the first query.
+        biases: a bias tensor [batch heads queries keys], with the four strides that follow.
     """
 
     inner: float
@@ -86,11 +90,12 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelArguments:
-    """A call as the kernels take it.
+    """The arguments that both kernels take.
 
     Attributes:
-        sinks: the extra score of each head, in base 2; -∞ for no sink.
-        tiles: the number of tokens that stay in a program, and the number that pass through it at a time.
+        limits: start and stop of each key range of each query, from the mask.
+        sinks: the sink score of each head, times log₂ e / temperature; -∞ = no sink.
+        tiles: the number of queries (or keys) of a program, and of keys (or queries) that it reads at a time.
         widths: the widths of keys and values, rounded up to powers of 2.
     """
 
@@ -131,14 +136,14 @@ class KernelArguments:
         )
 
     def mask_ranges(self, borders: Borders) -> MaskRanges:
-        """Return the mask, with the borders of a kernel's tiles."""
+        """Return the mask as ranges, with the borders of the tiles of one kernel."""
         return MaskRanges(*(Table(numbers, *strides(numbers, 4)) for numbers in (self.limits, borders)))
 
 
 def tile_sizes(width: int, *, half: bool) -> tuple[int, int]:
-    """Return how many tokens stay in a program and how many pass through it: as many as fit into shared memory.
+    """Return the number of tokens of a program and the number it reads at a time, so that they fit into shared memory.
 
-    float32 numbers are multiplied as two TF32 numbers each, so they take four times the memory of half types.
+    float32 numbers are multiplied as two TF32 numbers each, so they take four times the memory of float16.
 
     >>> tile_sizes(64, half=True), tile_sizes(128, half=True), tile_sizes(256, half=True)
     ((128, 64), (128, 64), (64, 32))
@@ -150,7 +155,7 @@ def tile_sizes(width: int, *, half: bool) -> tuple[int, int]:
 
 
 def padded(width: int) -> int:
-    """Return the power of 2 that a tile's width is rounded up to; Triton's products take at least 16.
+    """Return a width rounded up to a power of 2 and to at least 16, as `tl.dot` requires.
 
     >>> padded(5), padded(64), padded(80)
     (16, 64, 128)
@@ -159,17 +164,15 @@ def padded(width: int) -> int:
 
 
 def strides(tensor: Tensor, axes: int) -> tuple[int, ...]:
-    """Return the strides of the first axes; 0 for an axis of size 1, so that it broadcasts."""
+    """Return the strides of the first `axes` axes; 0 for an axis of size 1, so that it broadcasts."""
     return tuple(stride if size > 1 else 0 for size, stride in zip(tensor.shape[:axes], tensor.stride(), strict=False))
 
 
 def rows_of(vectors: Float[Tensor, "batch heads tokens width"]) -> Rows:
-    """Return vectors, whose numbers lie side by side in memory, with their strides."""
     return Rows(vectors, *strides(vectors, 3))
 
 
 def rule_of(call: Call) -> Rule:
-    """Return the steps from products to scores of a call."""
     formula, grid, device = call.softmax, call.grid, call.device
     after = LOG2_E / formula.temperature
     rule = Rule(inner=formula.scale * after, after=after)
@@ -186,7 +189,8 @@ def rule_of(call: Call) -> Rule:
         return rule._replace(slopes=slopes.to(device, torch.float32))
     if isinstance(bias, RelativeBias):
         far = bias.max_distance
-        every = grid.whole().part(queries=range(far - rule.first, far - rule.first + 1), keys=range(2 * far + 1))
-        by_distance = formula.bias_numbers(every, device)[0, :, 0].float().contiguous()
+        # keys 0 … 2 · far have the distances -far … far from a query at position far
+        one_query = grid.whole().part(queries=range(far - rule.first, far - rule.first + 1), keys=range(2 * far + 1))
+        by_distance = formula.bias_numbers(one_query, device)[0, :, 0].float().contiguous()
         return rule._replace(by_distance=by_distance, far=far)
     return rule

@@ -1,10 +1,11 @@
-"""The Triton kernel of the keys: the attention that each key receives, and the map, from every query's log-sum-exp.
+"""The Triton kernel that computes the attention that each key receives, and the map, from each query's log-sum-exp.
 
     received_j = Σ_i 2^(score_ij - log_sum_i)
 
-A program takes a tile of keys and goes through the queries that see them, so that each sum has one owner: no atomic
-operation, and the same bits in every run. Queries are taken row of the map by row of the map; a row's sums of columns
-are then summed once more into the few cells that the tile has a part in, which `into_map` adds up.
+Each program takes a tile of keys and reads the queries that may attend to them. So only one program adds to each sum:
+there are no atomic operations, and every run gives the same bits. A program reads the queries of one row of the map
+after the other. For each row, it adds up its weights in each cell of the map that the tile overlaps. A cell may be
+wider than a tile; `into_map` adds up the sums of the tiles.
 """
 
 from typing import no_type_check
@@ -18,18 +19,18 @@ from torch import Tensor
 from regard.attention.ask import Ask
 from regard.attention.statistics.gpu.arguments import KernelArguments
 from regard.attention.statistics.gpu.schedule import along_queries
-from regard.attention.statistics.gpu.scores import border, limits_of, place, scored, vectors
+from regard.attention.statistics.gpu.scores import border, limits_of, scores_of, tile_of_program, vectors
 
 
 def cells_for(arguments: KernelArguments, shape: tuple[int, int]) -> Float[Tensor, "batch heads rows tiles cells"]:
-    """Return an empty tensor for each key tile's part of the cells of a map, row by row."""
+    """Return an uninitialised tensor for the sums of each key tile in the cells of a map that the tile overlaps."""
     (n_keys, _), grid = arguments.tiles, arguments.grid
     tiles, cells = triton.cdiv(grid.keys, n_keys), cells_in_tile(shape[1], grid.keys, n_keys)
     return arguments.sinks.new_empty(grid.batch, grid.heads, shape[0], tiles, cells)
 
 
 def cells_in_tile(map_columns: int, n_all_keys: int, n_keys: int) -> int:
-    """Return how many cells of a row of the map a tile of keys may overlap, rounded up to a power of 2.
+    """Return how many cells in a row of the map a tile of `n_keys` keys may overlap, rounded up to a power of 2.
 
     >>> cells_in_tile(64, 4096, 128), cells_in_tile(3, 10_000, 128)
     (4, 2)
@@ -45,7 +46,7 @@ def read_columns(
     cells: Float[Tensor, "batch heads rows tiles cells"] | None,
     items: range,
 ) -> None:
-    """Run the kernel over some heads, which are numbered through all batch items, and write their columns."""
+    """Run the kernel over some heads, and write into `received` and `cells`; item n is head n % heads of n // heads."""
     n_keys, n_queries = arguments.tiles
     programs = triton.cdiv(arguments.grid.keys, n_keys) * len(items)
     columns[(programs,)](
@@ -92,9 +93,12 @@ def columns(
     n_queries: tl.constexpr,
     n_cells: tl.constexpr,
 ):
-    """Compute what one tile of keys receives, and its part of the map's cells [batch heads rows tiles n_cells]."""
+    """The kernel: one program computes what one tile of keys receives, and its sums in cells of the map.
+
+    `cells` is [batch heads rows tiles n_cells].
+    """
     tiles = tl.cdiv(sizes.keys, n_keys)
-    tile, item, batch, head = place(first_item, tiles, sizes.heads)
+    tile, item, batch, head = tile_of_program(first_item, tiles, sizes.heads)
     number = tl.arange(0, n_keys)
     j = tile * n_keys + number
     there = j < sizes.keys
@@ -125,7 +129,7 @@ def columns(
             if largest:
                 most_by_key = tl.max(most, axis=1)
                 most_of_cell = tl.max(tl.where(inside, most_by_key[:, None], 0.0), axis=0)
-                of_cell = tl.where(of_cell == of_cell, most_of_cell, of_cell)  # a NaN is in the sum alone
+                of_cell = tl.where(of_cell == of_cell, most_of_cell, of_cell)  # the maximum ignores NaN, unlike the sum
             tl.store(to, of_cell)
     if received is not None:
         tl.store(received + item * sizes.keys + j, every, mask=there)
@@ -134,7 +138,7 @@ def columns(
 @no_type_check
 @triton.jit
 def first_of(row, n_queries, map_rows):
-    """Return the first query of a row of the map: query i is in row i · map_rows // n_queries."""
+    """Return the first query in a row of the map, where query i is in row i · map_rows // n_queries."""
     return tl.cdiv(tl.cast(row, tl.int64) * n_queries, map_rows).to(tl.int32)
 
 
@@ -143,7 +147,10 @@ def first_of(row, n_queries, map_rows):
 def read_queries(
     query, keys, mask_ranges, rule, log_sums, sizes, where, stretch, sums, largest: tl.constexpr, masked: tl.constexpr
 ):
-    """Return the sums of a tile of keys over the queries of a range; a query past its end has weight 2^-∞ = 0."""
+    """Return the sums (and maxima) of the weights of a tile of keys, updated by the queries in `stretch`.
+
+    The last tile of queries may go past the end of that range; these queries have weight 2^-∞ = 0.
+    """
     batch, head, j = where
     n, begin, end = stretch
     total, most = sums
@@ -154,7 +161,7 @@ def read_queries(
         queries = vectors(query, batch, head, first, number, there, sizes.width, keys.shape[1])
         products = tl.dot(keys, tl.trans(queries), input_precision="tf32x3")
         inside = (j < sizes.keys)[:, None] & there[None, :]
-        scores = scored(products, i[None, :], j[:, None], inside, batch, head, rule, keys.dtype)
+        scores = scores_of(products, i[None, :], j[:, None], inside, batch, head, rule, keys.dtype)
         weights = tl.exp2(scores - tl.load(log_sums + i, mask=there, other=float("inf"))[None, :])
         if masked:
             start, stop = limits_of(mask_ranges, n, batch, head, i, there)
@@ -168,7 +175,7 @@ def read_queries(
 def into_map(
     cells: Float[Tensor, "batch heads rows tiles cells"], arguments: KernelArguments, ask: Ask
 ) -> Float[Tensor, "batch heads rows columns"]:
-    """Return the map: mean, sum or maximum of the tiles' parts of each cell, in the order of the tiles."""
+    """Return the map, which combines the sums (or maxima) of all key tiles that overlap a cell, in a fixed order."""
     assert ask.pooled is not None
     (rows, columns), (n_keys, _), grid, device = ask.pooled, arguments.tiles, arguments.grid, cells.device
     column = torch.arange(columns + 1, device=device)

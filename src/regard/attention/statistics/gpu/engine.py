@@ -1,9 +1,9 @@
-"""Statistics on a GPU: softmax attention and its statistics, in one pass over the queries and one over the keys.
+"""The engine that computes softmax attention and its statistics on a GPU, by two Triton kernels.
 
-The first pass computes the context, the log-sum-exp and the statistics of each query (entropy, distance, weights on
-single keys). With the log-sum-exp, the second pass computes the attention that each key receives, and the map. No
-weight ever leaves the processor that computed it. The strongest keys and groups of keys are gathered with torch
-operations.
+The first kernel (`rows.py`) computes the context, the log-sum-exp and the statistics of each query: entropy, distance,
+weights on single keys. From the log-sum-exp, the second kernel (`columns.py`) computes the attention that each key
+receives, and the map. The matrix of weights is never written to memory. The strongest keys and the weights on groups of
+keys are computed with torch operations.
 """
 
 import os
@@ -32,14 +32,14 @@ from regard.attention.statistics.torch.block_statistics import gather_statistics
 from regard.attention.weights import blocks_of
 
 WIDEST_BYTES = 512
-"""The largest number of bytes in a query, key or value: wider tiles do not fit into the memory of a processor."""
+"""The largest size of a query, key or value vector; tiles of wider vectors do not fit into shared memory."""
 
 WEIGHTS_AT_ONCE = 2**37
-"""Weights between two reports of progress: well under a second of work."""
+"""The number of weights between two reports of progress: well under a second of work."""
 
 
 def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
-    """Return why the kernels cannot compute the statistics (and the contexts) of a call, or None if they can."""
+    """Return why the kernels cannot compute the statistics and the context of a call, or None if they can."""
     formula = call.formula
     if call.device.type != "cuda" and not interpreted():
         return "it runs on a GPU"
@@ -48,23 +48,23 @@ def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
     if call.device.type == "cuda" and torch.cuda.get_device_capability(call.device) < (8, 0):
         return "it needs a GPU of compute capability 8.0 or above"
     if formula is None or formula.temperature == 0:
-        return "it has softmax alone"
+        return "it computes only softmax with a temperature above 0"
     if formula.projection is not None or formula.other_score is not None:
-        return "it has scaled dot products alone"
+        return "it computes only scaled dot products"
     if not isinstance(unrounded(formula.bias), Alibi | RelativeBias | Tensor | None):
-        return "of rules for a bias it has Alibi and RelativeBias"
+        return "it takes no bias rules except Alibi and RelativeBias"
     if call.dtype == torch.float64:
         return "it computes in float32"
     widest = WIDEST_BYTES // call.query.itemsize
     if max(call.key.shape[-1], call.value.shape[-1]) > widest:
-        return f"in {str(call.query.dtype).removeprefix('torch.')} it has widths up to {widest}"
+        return f"in {str(call.query.dtype).removeprefix('torch.')} it takes widths up to {widest}"
     if key_ranges(call.grid, call.mask, call.device) is None:
-        return f"of masks it has those that keep up to {MOST_RANGES} ranges of keys for each query"
+        return f"it takes only masks that keep at most {MOST_RANGES} ranges of keys for each query"
     return None
 
 
 def interpreted() -> bool:
-    """Return whether Triton runs its kernels as plain Python, on a CPU, as it does in tests."""
+    """Return whether Triton interprets kernels in Python on the CPU, as in tests."""
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -79,7 +79,7 @@ def installed() -> bool:
 def read(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
-    """Return the context, if `contexts`, and the statistics of a call that the kernels support."""
+    """Return the context of a supported call (None unless `contexts`), and the statistics that `ask` names."""
     with without_autocast(call.device), current_device(call.device):
         query, key, value = map(contiguous_rows, (call.query, call.key, call.value))
         call = replace(call, query=query, key=key, value=value)
@@ -95,13 +95,13 @@ def read(
 
 
 def current_device(device: torch.device) -> AbstractContextManager[object]:
-    """Return a context within which kernels are started on a device."""
+    """Return a context manager within which Triton starts kernels on `device`."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 @dataclass(slots=True, eq=False)
 class Results:
-    """Tensors that the kernels write the context and the statistics into."""
+    """Tensors that the kernels write the context and the statistics to; None = not computed."""
 
     grid: Grid
     ask: Ask
@@ -112,7 +112,6 @@ class Results:
 
     @classmethod
     def of(cls, call: Call, ask: Ask, contexts: bool) -> "Results":
-        """Return results that are all 0."""
         grid, floats = call.grid, partial(torch.zeros, dtype=torch.float32, device=call.device)
         d_value = call.value.shape[-1]
         return cls(
@@ -125,7 +124,7 @@ class Results:
         )
 
     def compute(self, call: Call, report: ProgressCallback | None) -> None:
-        """Run the kernels over the heads of a call, some heads at a time."""
+        """Run the kernels over all heads of a call, a few heads at a time, and report progress after each run."""
         from regard.attention.statistics.gpu.columns import cells_for, into_map, read_columns
         from regard.attention.statistics.gpu.rows import RowResults, read_rows
 
@@ -150,6 +149,5 @@ class Results:
             self.pooled = into_map(cells, arguments, self.ask)
 
     def summary(self) -> Summary:
-        """Return the statistics."""
         rows: dict[str, Any] = {**self.rows}
         return Summary(ask=self.ask, received=self.received, pooled=self.pooled, **rows)

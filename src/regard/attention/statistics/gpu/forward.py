@@ -1,8 +1,7 @@
-"""The context and the log-sum-exp from PyTorch's own kernels, for calls that these kernels support.
+"""The context and the log-sum-exp from PyTorch's kernels, which replace the kernel of `rows.py` where they can.
 
-If no statistic of the queries is asked for, PyTorch's kernels do all that the pass over the queries would do, and
-faster. They are not public functions of PyTorch, so each is tried on a small call of the same kind before it is first
-trusted: whether it exists, and whether its log-sum-exp has the shape, the type and the base that is expected here.
+They are faster, but compute no statistics of queries. They are not public functions of PyTorch, so before its first use
+each is tested on a small call with the same options: it must exist, and its context and log-sum-exp must be correct.
 """
 
 import math
@@ -17,13 +16,16 @@ from regard.attention.call import Call
 from regard.attention.masks.causal import Causal
 
 Kernel = Callable[[Tensor, Tensor, Tensor, bool, float], tuple[Tensor, Tensor]]
-"""A function from query, key, value, whether the mask is causal, and scale to context and natural log-sum-exp."""
+"""A function that takes query, key, value, is_causal and scale, and returns the context and the natural log-sum-exp."""
 
 
 def context_and_log_sum(
     call: Call,
 ) -> tuple[Float[Tensor, "batch heads queries d_value"], Float[Tensor, "batch heads queries"]] | None:
-    """Return the context, and the log-sum-exp in base 2, or None if no kernel of PyTorch computes both for a call."""
+    """Return the context and log₂ Σ 2^score of a call, or None if no kernel of PyTorch computes both.
+
+    Scores are in base 2: multiplied by log₂ e.
+    """
     formula, grid = call.softmax, call.grid
     plain = formula.softcap is None and formula.bias is None and formula.sinks is None
     square = isinstance(call.mask, Causal) and call.mask.is_lower_triangle(grid) and grid.queries == grid.keys
@@ -31,33 +33,33 @@ def context_and_log_sum(
     if not plain or not (call.mask is None or square) or d_key != d_value or d_key % 8:
         return None
     scale = formula.scale / formula.temperature
-    if scale <= 0:  # masked keys have score -∞ before the scale is applied
+    if scale <= 0:  # these kernels set masked products to -∞ before they multiply by the scale
         return None
     query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (call.query, call.key, call.value))
     for kernel in KERNELS[call.device.type]:
-        kind = call.device, call.value.dtype, grid.heads // call.key.shape[1], d_key, square
-        if trusted(kernel, *kind):
+        options = call.device, call.value.dtype, grid.heads // call.key.shape[1], d_key, square
+        if trusted(kernel, *options):
             context, log_sum = kernel(query, key, value, square, scale)
             return context, (log_sum.reshape(grid.shape[:3]) * math.log2(math.e)).contiguous()
     return None
 
 
 def cudnn(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
-    """Return context and log-sum-exp by cuDNN, the fastest on Hopper and later."""
+    """Return context and log-sum-exp from cuDNN's kernel, the fastest on Hopper GPUs and later."""
     run = torch.ops.aten._scaled_dot_product_cudnn_attention
     context, log_sum, *_ = run(query, key, value, None, True, 0.0, causal, False, scale=scale)
     return context, log_sum
 
 
 def flash(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
-    """Return context and log-sum-exp by FlashAttention."""
+    """Return context and log-sum-exp from PyTorch's FlashAttention kernel."""
     run = torch.ops.aten._scaled_dot_product_flash_attention
     context, log_sum, *_ = run(query, key, value, 0.0, causal, False, scale=scale)
     return context, log_sum
 
 
 def flash_for_cpu(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
-    """Return context and log-sum-exp on a CPU, for Triton's interpreter."""
+    """Return context and log-sum-exp from PyTorch's CPU kernel, for tests in Triton's interpreter."""
     run = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     return run(query, key, value, 0.0, causal, scale=scale)
 
@@ -69,7 +71,13 @@ KERNELS: dict[str, tuple[Kernel, ...]] = {"cuda": (cudnn, flash), "cpu": (flash_
 def trusted(
     kernel: Kernel, device: torch.device, dtype: torch.dtype, group: int, width: int, causal: bool, tokens: int = 137
 ) -> bool:
-    """Return whether a kernel supports a kind of call and computes what the formula says."""
+    """Return whether a kernel runs on a random call with these options, with context and log-sum-exp close to exact.
+
+    Args:
+        group: the number of query heads for each key head.
+        width: the width of queries, keys and values.
+        tokens: the number of queries and keys of the test.
+    """
     random = torch.Generator().manual_seed(0)
     drawn = [torch.randn(2, heads, tokens, width, generator=random, device="cpu") for heads in (2 * group, 2, 2)]
     query, key, value = (part.to(device, dtype) for part in drawn)

@@ -1,11 +1,11 @@
-"""The Triton kernel of the queries: their contexts and the statistics of their rows of weights, in one pass.
+"""The Triton kernel that computes the context and the statistics of each query.
 
-A program takes a tile of queries and reads their keys tile by tile. It keeps for each query the largest score so far,
-and sums over weights that are relative to that score:
+Each program takes a tile of queries and reads their keys tile by tile. For each query it keeps the largest score, and
+sums over the unnormalised weights e = 2^(s - largest) of the scores s so far:
 
-    total = Σ e,  product = Σ e (s - largest),  far = Σ e · distance,  context = Σ e · value         e = 2^(s - largest)
+    total = Σ e,  product = Σ e (s - largest),  far = Σ e · distance,  context = Σ e · value
 
-When a larger score comes, each sum is brought down to it (Milakov & Gimelshein 2018, algorithm 3).
+When a larger score is found, the sums are rescaled to it (Milakov & Gimelshein 2018, algorithm 3).
 """
 
 from typing import Any, NamedTuple, no_type_check
@@ -15,14 +15,14 @@ import triton.language as tl
 
 from regard.attention.statistics.gpu.arguments import KernelArguments
 from regard.attention.statistics.gpu.schedule import along_keys
-from regard.attention.statistics.gpu.scores import border, limits_of, place, scored, vectors
+from regard.attention.statistics.gpu.scores import border, limits_of, scores_of, tile_of_program, vectors
 
 
 class RowResults(NamedTuple):
-    """Tensors for the results, each [batch heads queries], the context [batch heads queries d_value]; None = not asked.
+    """Tensors that the kernel writes to: context [batch heads queries d_value], others [batch heads queries].
 
-    `log_sum` is the base-2 logarithm of each row's sum of 2^score; +∞ for a row that sees no key, so that its weights
-    2^(score - ∞) are 0.
+    None = not computed. `log_sum` is the base-2 logarithm of each query's sum of 2^score; +∞ for a query that sees no
+    key, so that its weights 2^(score - log_sum) are 0.
     """
 
     log_sum: Any
@@ -35,7 +35,7 @@ class RowResults(NamedTuple):
 
 
 def read_rows(arguments: KernelArguments, found: RowResults, items: range) -> None:
-    """Run the kernel over some heads, which are numbered through all batch items, and write their rows."""
+    """Run the kernel over some heads, and write their results into `found`; item n is head n % heads of n // heads."""
     n_queries, n_keys = arguments.tiles
     programs = triton.cdiv(arguments.grid.queries, n_queries) * len(items)
     rows[(programs,)](
@@ -77,8 +77,8 @@ def rows(
     n_queries: tl.constexpr,
     n_keys: tl.constexpr,
 ):
-    """Compute the rows of one tile of queries: a program of the kernel."""
-    tile, item, batch, head = place(first_item, tl.cdiv(sizes.queries, n_queries), sizes.heads)
+    """The kernel: one program computes the results of one tile of queries."""
+    tile, item, batch, head = tile_of_program(first_item, tl.cdiv(sizes.queries, n_queries), sizes.heads)
     number = tl.arange(0, n_queries)
     i = tile * n_queries + number
     there = i < sizes.queries
@@ -109,16 +109,15 @@ def rows(
     if found.distance is not None:
         tl.store(found.distance + at, far * inverse, mask=there)
     if found.first is not None:
-        tl.store(
-            found.first + at, on(queries, key, mask_ranges, rule, sizes, where, i * 0, log_sum, ranges), mask=there
-        )
+        weight = weight_on_key(queries, key, mask_ranges, rule, sizes, where, i * 0, log_sum, ranges)
+        tl.store(found.first + at, weight, mask=there)
     own = i + sizes.offset
     if found.own is not None:
-        tl.store(found.own + at, on(queries, key, mask_ranges, rule, sizes, where, own, log_sum, ranges), mask=there)
+        weight = weight_on_key(queries, key, mask_ranges, rule, sizes, where, own, log_sum, ranges)
+        tl.store(found.own + at, weight, mask=there)
     if found.previous is not None:
-        tl.store(
-            found.previous + at, on(queries, key, mask_ranges, rule, sizes, where, own - 1, log_sum, ranges), mask=there
-        )
+        weight = weight_on_key(queries, key, mask_ranges, rule, sizes, where, own - 1, log_sum, ranges)
+        tl.store(found.previous + at, weight, mask=there)
     if found.context is not None:
         column = tl.arange(0, d_value)
         to = found.context + at[:, None] * sizes.d_value + column[None, :]
@@ -142,7 +141,7 @@ def read_keys(
     masked: tl.constexpr,
     n_keys: tl.constexpr,
 ):
-    """Return the sums of a tile of queries after it has read the keys of a range."""
+    """Return the running sums of a tile of queries, updated by the keys between the two positions in `stretch`."""
     batch, head, i = where
     start, stop = limits
     begin, end = stretch
@@ -154,41 +153,41 @@ def read_keys(
         keys = vectors(key, batch, head // sizes.group, first, number, there, sizes.width, queries.shape[1])
         products = tl.dot(queries, tl.trans(keys), input_precision="tf32x3")
         inside = (i < sizes.queries)[:, None] & there[None, :]
-        scores = scored(products, i[:, None], j[None, :], inside, batch, head, rule, queries.dtype)
+        scores = scores_of(products, i[:, None], j[None, :], inside, batch, head, rule, queries.dtype)
         if masked:
             seen = (j[None, :] >= start[:, None]) & (j[None, :] < stop[:, None])
             scores = tl.where(seen, scores, -float("inf"))
         larger = tl.maximum(largest, tl.max(scores, axis=1))
         shift = tl.where(larger == -float("inf"), 0.0, larger)
         down = tl.where(largest == -float("inf"), 0.0, largest - shift)
-        shrink = tl.exp2(down)
+        rescale = tl.exp2(down)
         relative = scores - shift[:, None]
         weights = tl.exp2(relative)
         if found.entropy is not None:
             if masked or rule.biases is not None:
                 relative = tl.maximum(relative, -1e30)  # 0 · -∞ would be NaN; a NaN stays one through its weight
-            product = shrink * (product + total * down) + tl.sum(weights * relative, axis=1)
+            product = rescale * (product + total * down) + tl.sum(weights * relative, axis=1)
         if found.distance is not None:
             away = tl.abs(j[None, :] - i[:, None] - sizes.offset).to(tl.float32)
-            far = shrink * far + tl.sum(weights * away, axis=1)
+            far = rescale * far + tl.sum(weights * away, axis=1)
         if found.context is not None:
             values = vectors(value, batch, head // sizes.group, first, number, there, sizes.d_value, context.shape[1])
-            context = tl.dot(weights.to(values.dtype), values, context * shrink[:, None], input_precision="tf32x3")
-        total = shrink * total + tl.sum(weights, axis=1)
+            context = tl.dot(weights.to(values.dtype), values, context * rescale[:, None], input_precision="tf32x3")
+        total = rescale * total + tl.sum(weights, axis=1)
         largest = larger
     return largest, total, product, far, context
 
 
 @no_type_check
 @triton.jit
-def on(queries, key, mask_ranges, rule, sizes, where, j, log_sum, ranges):
-    """Return the weight of each query on its key j; 0 if there is no such key."""
+def weight_on_key(queries, key, mask_ranges, rule, sizes, where, j, log_sum, ranges):
+    """Return the weight of each query on one key, with index j for that query; 0 if it is masked or does not exist."""
     batch, head, i = where
     inside = (i < sizes.queries) & (j >= 0) & (j < sizes.keys)
     keys = vectors(key, batch, head // sizes.group, 0, j.to(tl.int64), inside, sizes.width, queries.shape[1])
     products = tl.sum(queries.to(tl.float32) * keys.to(tl.float32), axis=1)
-    scores = scored(products, i, j, inside, batch, head, rule, queries.dtype)
-    seen = log_sum != log_sum  # a row of NaN shows everywhere
+    scores = scores_of(products, i, j, inside, batch, head, rule, queries.dtype)
+    seen = log_sum != log_sum  # a query whose log_sum is NaN has NaN weights on every key
     for n in range(ranges):
         start, stop = limits_of(mask_ranges, n, batch, head, i, inside)
         seen = seen | ((j >= start) & (j < stop))

@@ -1,10 +1,13 @@
-"""The tiles that a kernel computes, and the tiles in which it need not apply the mask.
+"""The keys that a kernel reads for a tile of queries, and those among them for which it need not apply the mask.
 
-For a tile of queries, the mask bars all keys outside of one range for every query, and keeps all keys inside of a
-smaller range for every query. These two ranges have four borders: between the first two the mask is applied, between
-the middle two every weight is kept, between the last two the mask is applied again. For a tile of keys there are four
-such borders among the queries. Computing the borders takes time that grows with the length, and reads nothing back
-from the GPU.
+A tile of queries has four borders, positions of keys in ascending order:
+
+    before border 0 and from border 3 on      no query may attend to these keys, and they are not read
+    border 0 to 1, and border 2 to 3          the mask is applied to each weight
+    border 1 to 2                             every query may attend to every key, and no mask is applied
+
+A tile of keys has four such borders among the queries. The borders are computed on the GPU, in time that grows linearly
+with the length.
 """
 
 import torch
@@ -20,13 +23,18 @@ Borders = Int[Tensor, "ranges #batch #heads tiles 4"]
 
 
 def limits_of(ranges: Ranges, grid: Grid) -> Limits:
-    """Return start and stop of every query's key ranges, side by side."""
+    """Return a mask's ranges as one tensor, whose last axis has the start and the stop of each query's key range."""
     limits = torch.stack([ranges.starts, ranges.stops], dim=-1).int()
     return limits.expand(-1, -1, -1, grid.queries, -1)
 
 
 def along_keys(limits: Limits, tile: int, step: int) -> Borders:
-    """Return the borders of each tile of queries, as keys; they are whole multiples of `step`, but for the last."""
+    """Return the four borders among the keys for each tile of queries; all but the last are multiples of `step`.
+
+    Args:
+        tile: the number of queries in a tile.
+        step: the number of keys that the kernel reads at a time.
+    """
     n_queries = limits.shape[3]
     last = torch.arange(n_queries + -n_queries % tile, device=limits.device).clamp(max=n_queries - 1)
     starts, stops = limits[:, :, :, last].reshape(*limits.shape[:3], -1, tile, 2).unbind(-1)
@@ -36,13 +44,19 @@ def along_keys(limits: Limits, tile: int, step: int) -> Borders:
 
 
 def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
-    """Return the borders of each tile of keys, as queries; they are exact if limits never fall, else too wide."""
+    """Return the four borders among the queries for each tile of keys.
+
+    If the range of a query starts or stops before the range of an earlier query, the borders are wider than needed.
+
+    Args:
+        tile: the number of keys in a tile.
+    """
     first = torch.arange(0, n_keys, tile, device=limits.device, dtype=torch.int32)
     last = (first + tile).clamp(max=n_keys) - 1
     starts, stops = limits.unbind(-1)
 
     def queries_before(ascending: Tensor, key: Tensor) -> Tensor:
-        """Return how many queries come before the first query whose key range starts, or stops, after a key."""
+        """Return, for each tile, the number of entries of `ascending`, one per query, that are at most `key`."""
         keys = key.expand(*ascending.shape[:3], -1).contiguous()
         return torch.searchsorted(ascending.contiguous(), keys, right=True, out_int32=True)
 
@@ -53,17 +67,17 @@ def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
 
 
 def running_maximum(limits: OneSide) -> OneSide:
-    """Return the largest limit of the queries up to each query."""
+    """Return, for each query, the largest limit of this query and all queries before it."""
     return limits.cummax(dim=-1).values
 
 
 def remaining_minimum(limits: OneSide) -> OneSide:
-    """Return the least limit of the queries from each query on."""
+    """Return, for each query, the smallest limit of this query and all queries after it."""
     return limits.flip(-1).cummin(dim=-1).values.flip(-1)
 
 
 def borders(begin: Tensor, whole_from: Tensor, whole_to: Tensor, end: Tensor) -> Borders:
-    """Return four borders in ascending order; the two in the middle are equal if no part is free of the mask."""
+    """Return the four borders, made ascending; the middle two are equal if the mask must be applied everywhere."""
     end = torch.maximum(begin, end)
     whole_from = torch.minimum(torch.maximum(whole_from, begin), end)
     whole_to = torch.minimum(torch.maximum(whole_to, whole_from), end)

@@ -1,9 +1,9 @@
-"""Functions of both Triton kernels: the tile of a program, the scores of a tile, and the mask of a tile.
+"""Functions shared by the two Triton kernels: which tile a program computes, and the scores and mask of a tile.
 
     scores = (softcap(scale · query · key) + bias) / temperature · log₂ e
 
-Scores are in base 2, since a GPU computes 2^x faster than e^x; multiplied by ln 2 they are in nats. Everything after
-the products is in float32.
+Scores are multiplied by log₂ e, because a GPU computes 2^x faster than e^x. After the dot products, everything is
+computed in float32.
 """
 
 from typing import no_type_check
@@ -14,8 +14,11 @@ import triton.language as tl
 
 @no_type_check
 @triton.jit
-def place(first_item, tiles, heads):
-    """Return tile, item, batch and head of this program; the last tile comes first: under a causal mask it is long."""
+def tile_of_program(first_item, tiles, heads):
+    """Return the tile, item, batch item and head that this program computes; an item is a head of a batch item.
+
+    The last tiles come first, because under a causal mask they take longest.
+    """
     number = tl.program_id(0)
     item = first_item + number // tiles
     return tiles - 1 - number % tiles, item.to(tl.int64), (item // heads).to(tl.int64), (item % heads).to(tl.int64)
@@ -24,7 +27,10 @@ def place(first_item, tiles, heads):
 @no_type_check
 @triton.jit
 def vectors(rows, batch, head, first, tokens, there, width, padded: tl.constexpr):
-    """Return consecutive vectors from `first` on, as a tile [tokens padded]; 0 for tokens that are not `there`."""
+    """Load the vectors of tokens `first` + `tokens` as a tile [tokens padded], with 0 for tokens that are not `there`.
+
+    `width` is the number of numbers in a vector, `padded` the power of 2 that it is rounded up to.
+    """
     start = rows.numbers + batch * rows.batch + head * rows.head + tl.cast(first, tl.int64) * rows.token
     column = tl.arange(0, padded)
     places = tokens[:, None] * rows.token + column[None, :]
@@ -33,8 +39,11 @@ def vectors(rows, batch, head, first, tokens, there, width, padded: tl.constexpr
 
 @no_type_check
 @triton.jit
-def scored(products, i, j, there, batch, head, rule, dtype: tl.constexpr):
-    """Return the scores of queries i and keys j that are `there`, from products; a bias is rounded to `dtype`."""
+def scores_of(products, i, j, there, batch, head, rule, dtype: tl.constexpr):
+    """Return the scores of queries i and keys j from their dot products.
+
+    A bias is rounded to `dtype`, and taken as 0 where `there` is False.
+    """
     scores = products * rule.inner
     if rule.outer is not None:
         scores = rule.outer * tanh(scores)
@@ -54,7 +63,7 @@ def scored(products, i, j, there, batch, head, rule, dtype: tl.constexpr):
 @no_type_check
 @triton.jit
 def tanh(doubled):
-    """Return the hyperbolic tangent of half a number in base 2; near 0 by its series, which keeps more digits."""
+    """Return tanh(x) for x = doubled · ln 2 / 2; a Taylor series near 0 keeps more digits than the formula by 2^x."""
     x = doubled * 0.34657359  # ln 2 / 2
     squared = x * x
     near = x * (1 - squared * (1 / 3 - squared * (2 / 15 - squared * (17 / 315))))
@@ -64,7 +73,7 @@ def tanh(doubled):
 @no_type_check
 @triton.jit
 def limits_of(mask_ranges, n, batch, head, i, there):
-    """Return start and stop of the n-th key range of each query; 0 and 0 for a query that is not `there`."""
+    """Return start and stop of the n-th key range of each query i; 0 and 0 for a query that is not `there`."""
     at = start_of(mask_ranges.limits, n, batch, head) + i.to(tl.int64) * mask_ranges.limits.place
     return tl.load(at, mask=there, other=0), tl.load(at + 1, mask=there, other=0)
 
@@ -72,12 +81,12 @@ def limits_of(mask_ranges, n, batch, head, i, there):
 @no_type_check
 @triton.jit
 def border(mask_ranges, n, batch, head, tile, which: tl.constexpr):
-    """Return one of the four borders of a tile (see `schedule.py`)."""
+    """Return border number `which`, 0 to 3, of a tile (see `schedule.py`)."""
     return tl.load(start_of(mask_ranges.borders, n, batch, head) + tile * mask_ranges.borders.place + which)
 
 
 @no_type_check
 @triton.jit
 def start_of(table, n, batch, head):
-    """Return a pointer to the first number of a head's n-th range."""
+    """Return a pointer to the first number in a table for the n-th key range of a head."""
     return table.numbers + tl.cast(n, tl.int64) * table.part + batch * table.batch + head * table.head

@@ -1,7 +1,7 @@
 """The statistics of a pattern, gathered with torch operations from one block of queries after the other.
 
-One pass, from the first query to the last, serves every statistic that is asked for. Sums over queries are kept in
-float64, if the device has it, and added in a fixed order.
+One pass over the weights, from the first query to the last, gathers all statistics. Sums over queries are accumulated
+in float64 (float32 on devices without float64) in a fixed order.
 """
 
 from collections.abc import Iterable
@@ -23,14 +23,14 @@ class Statistic(Protocol):
     """A statistic that is gathered from a pattern, one block of queries after the other."""
 
     def add(self, block: Block) -> None:
-        """Add the next block of queries."""
+        """Include the next block of queries, with its weights, in the statistic."""
 
     def value(self) -> Tensor | Top:
         """Return the statistic of all blocks added so far."""
 
 
 def gather(blocks: Iterable[Block], statistics: Iterable[Statistic]) -> None:
-    """Add every block to every statistic, in one pass."""
+    """Add every block to every statistic, in one pass over the blocks."""
     statistics = list(statistics)
     for block in blocks:
         for statistic in statistics:
@@ -45,11 +45,9 @@ class Received:
         self._sum = like.new_zeros(grid.batch, grid.heads, grid.keys, dtype=widest_type(like.device))
 
     def add(self, block: Block) -> None:
-        """Add the weights of the next queries to the sums."""
         self._sum = self._sum + block.weights.sum(dim=2, dtype=self._sum.dtype)
 
     def value(self) -> Float[Tensor, "batch heads keys"]:
-        """Return the sums."""
         return self._sum.to(self._like.dtype)
 
 
@@ -60,7 +58,6 @@ class Entropy:
         self._values = [like.new_zeros(*grid.shape[:2], 0)]
 
     def add(self, block: Block) -> None:
-        """Append the entropies of the next queries."""
         self._values.append(-torch.xlogy(block.weights, block.weights).sum(dim=-1))
 
     def value(self) -> Float[Tensor, "batch heads queries"]:
@@ -69,31 +66,31 @@ class Entropy:
 
 
 class Distance:
-    """The mean distance of each query's keys from its own position, in tokens."""
+    """For each query, the mean distance of its keys, weighted by their weights, in tokens."""
 
     def __init__(self, grid: Grid, like: Tensor) -> None:
         self._values = [like.new_zeros(*grid.shape[:2], 0)]
 
     def add(self, block: Block) -> None:
-        """Append the mean distances of the next queries."""
         device = block.weights.device
         own = block.tile.along(2, device) + block.tile.grid.offset
         far = (block.tile.along(3, device) - own).abs().to(block.weights)
         self._values.append((block.weights * far).sum(dim=-1))
 
     def value(self) -> Float[Tensor, "batch heads queries"]:
-        """Return the mean distances."""
         return torch.cat(self._values, dim=2)
 
 
 class WeightOnKey:
-    """Each query's weight on one key: the key `after` positions after its own, or key number `key`."""
+    """Each query's weight on one key: the key with index `key`, or the key `after` positions after the query.
+
+    The weight is 0 where that key does not exist.
+    """
 
     def __init__(self, grid: Grid, like: Tensor, *, after: int = 0, key: int | None = None) -> None:
         self._values, self._after, self._key = [like.new_zeros(*grid.shape[:2], 0)], after, key
 
     def add(self, block: Block) -> None:
-        """Append the weights of the next queries."""
         queries, n_keys = as_indices(block.tile.queries, block.weights.device), block.weights.shape[-1]
         keys = queries + block.tile.grid.offset + self._after if self._key is None else queries * 0 + self._key
         exists = (keys >= 0) & (keys < n_keys)
@@ -102,28 +99,25 @@ class WeightOnKey:
         self._values.append(picked[..., 0].where(exists, 0.0))
 
     def value(self) -> Float[Tensor, "batch heads queries"]:
-        """Return the weights; 0 for a query whose key does not exist."""
         return torch.cat(self._values, dim=2)
 
 
 class WeightOnGroups:
-    """Each query's weight on groups of keys."""
+    """Each query's weight on each group of keys; True in `groups` = the key belongs to the group."""
 
     def __init__(self, grid: Grid, like: Tensor, groups: Bool[Tensor, "groups keys"]) -> None:
         self._groups = groups.to(like).mT
         self._values = [like.new_zeros(*grid.shape[:2], 0, len(groups))]
 
     def add(self, block: Block) -> None:
-        """Append the weights of the next queries."""
         self._values.append(block.weights @ self._groups.to(block.weights))
 
     def value(self) -> Float[Tensor, "batch heads queries groups"]:
-        """Return the weights on each group."""
         return torch.cat(self._values, dim=2)
 
 
 class TopKeys:
-    """The strongest keys of each query."""
+    """The n keys with the largest weights of each query; weight 0 and key -1 where a query sees fewer keys."""
 
     def __init__(self, grid: Grid, like: Tensor, n: int) -> None:
         self._weights = [like.new_zeros(*grid.shape[:2], 0, n)]
@@ -131,7 +125,6 @@ class TopKeys:
         self._n = n
 
     def add(self, block: Block) -> None:
-        """Append the strongest keys of the next queries."""
         weights = block.weights if block.keep is None else block.weights.masked_fill(~block.keep, -torch.inf)
         strongest, keys = weights.topk(self._n, dim=-1)
         barred = strongest == -torch.inf
@@ -139,7 +132,6 @@ class TopKeys:
         self._keys.append(keys.masked_fill(barred, -1))
 
     def value(self) -> Top:
-        """Return the weights and the keys."""
         return Top(torch.cat(self._weights, dim=2), torch.cat(self._keys, dim=2))
 
 
@@ -156,7 +148,6 @@ class Pooled:
         self._dtype = like.dtype
 
     def add(self, block: Block) -> None:
-        """Add the weights of the next queries to the cells of the map."""
         rows = self._row[as_indices(block.tile.queries, self._row.device)]
         weights = block.weights.to(self._map.dtype)
         narrow = weights.new_full((*weights.shape[:3], self._map.shape[3]), self._least)
@@ -167,7 +158,6 @@ class Pooled:
             self._map = self._map.index_add(2, rows, narrow.index_add(3, self._column, weights))
 
     def value(self) -> Float[Tensor, "batch heads rows columns"]:
-        """Return the map."""
         if self._reduce == "mean":
             cells = self._row.bincount()[:, None] * self._column.bincount()[None, :]
             return (self._map / cells).to(self._dtype)
@@ -175,7 +165,13 @@ class Pooled:
 
 
 def gather_statistics(blocks: Iterable[Block], grid: Grid, like: Tensor, ask: Ask) -> Summary:
-    """Return the statistics that are asked for, in one pass over the blocks; `like` has their data type and device."""
+    """Return the statistics that `ask` names, from one pass over all blocks of weights.
+
+    Args:
+        blocks: the weights of all queries, in order, each block over all keys.
+        grid: the numbers of batch items, heads, queries and keys.
+        like: any tensor with the data type and device of the weights.
+    """
     optional: dict[str, Statistic | None] = {
         "received": Received(grid, like) if ask.received else None,
         "entropy": Entropy(grid, like) if ask.entropy else None,

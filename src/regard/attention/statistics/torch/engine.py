@@ -1,4 +1,4 @@
-"""Statistics with torch operations, block of queries by block of queries: any normaliser, data type and device."""
+"""The engine that computes statistics with torch operations, for any normaliser, data type and device."""
 
 from regard.attention.ask import Ask, Summary
 from regard.attention.call import Call
@@ -8,10 +8,10 @@ from regard.attention.weights import blocks_of
 
 
 def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
-    """Return why the engine cannot compute the contexts of a call; it computes the statistics of every call."""
-    return "it computes statistics alone" if contexts else None
+    """Return why the engine cannot compute the context of a call; it computes the statistics of every call."""
+    return "it computes statistics but no context" if contexts else None
 
 
 def read(call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None) -> tuple[None, Summary]:
-    """Return None for the context, and the statistics of a call."""
+    """Return None instead of a context, and the statistics that `ask` names."""
     return None, gather_statistics(blocks_of(call, report), call.grid, call.empty(), ask)
