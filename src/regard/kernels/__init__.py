@@ -1,1 +1,1 @@
-"""C kernels for a CPU, and what compiles, loads and calls them."""
+"""C kernels for CPUs, and the Python code that compiles, loads and calls them."""

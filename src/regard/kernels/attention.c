@@ -4,7 +4,7 @@
        weights   = softmax(s), in parts: statistics.c computes e = exp(s - m) and the statistics
        sums      = weights @ value, and in the same way the weight on each group of keys
 
-   The weighted sums need no weights, only e: each part multiplies the sums so far by exp(m before - m) and adds its own
+   The weighted sums are computed from e: each part multiplies the sums so far by exp(m before - m) and adds its own
    e @ value; the last part divides by the sum of e (Milakov & Gimelshein 2018).
 
    Every thread runs regard_attention with the same arguments and takes the next block as soon as it is free. */
@@ -28,7 +28,7 @@ typedef struct {
   int start, stop;
 } KeyRange;
 
-/* Return the smallest range that holds every key of a part which the rows from i on may see. */
+/* Return the smallest range that contains every key of a part which one of the rows i to i + rows - 1 may see. */
 static inline KeyRange key_range(const QueryBlock *b, int part, int i, int rows) {
   int keys = keys_of(b, part);
   if (!b->starts) return (KeyRange){0, keys};
@@ -43,7 +43,7 @@ static inline KeyRange key_range(const QueryBlock *b, int part, int i, int rows)
   return range.stop ? range : (KeyRange){0, 0};
 }
 
-/* Write scale * query @ key^T for a part; a tile whose rows may see none of its keys is left unwritten. */
+/* Write scale * query @ key^T for a part; a tile in which no row may see a key is skipped. */
 static void compute_products(const Arguments *p, BlockBounds at, const QueryBlock *b, int part, float *panel) {
   int keys = keys_of(b, part);
   const float *query = vector(p->query, at.batch, at.head, at.query);
@@ -88,7 +88,7 @@ static void finish_scores(const Arguments *p, BlockBounds at, Row row, int i) {
   }
 }
 
-/* Call add_product with constant sizes, for which the compiler keeps all sums in registers. */
+/* Call add_product with constants for rows and registers, so that the compiler keeps all sums in registers. */
 #define ADD(rows, registers)                                                                                         \
   add_product(rows, registers, left, keys, right, step, range.stop - range.start, rescale, inverse, out,             \
               sum->queries.token, n)

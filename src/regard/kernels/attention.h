@@ -18,7 +18,7 @@ typedef struct {
 typedef struct {
   int64_t queries, keys_of_head; /* the number of queries and of keys of one head */
   int64_t offset;                /* the position of the first query among the keys */
-  float *inverse;                /* 1 / sum of e, or 0 for a query that sees no key; always computed */
+  float *inverse; /* 1 / sum of exp(score - maximum), sink included; 0 for a query without keys and sink; always computed */
   float *entropy, *distance, *first, *own, *previous;
   int32_t top;        /* how many of the strongest keys to find for each query */
   float *top_weights; /* [batch heads queries top] */
@@ -32,19 +32,20 @@ typedef struct {
   char *lock;              /* a spin lock: 1 while a thread adds to received and pooled */
 } Statistics;
 
-/* Vectors in memory: the strides of the batch item, head and token axes, in numbers; a vector's own numbers are adjacent. */
+/* Vectors in memory, and the strides of the batch, head and token axes, in numbers. The numbers of a vector are adjacent. */
 typedef struct {
   float *numbers;
   int64_t batch, head, token;
 } Vectors;
 
-/* A mask in memory, one byte for each query and key: the strides in bytes; the bytes of a query's keys are adjacent. */
+/* A mask in memory, one byte for each query and key, and the strides of the batch, head and query axes, in bytes. The bytes
+   of a query's keys are adjacent. */
 typedef struct {
   const uint8_t *bytes;
   int64_t batch, head, query;
 } ByteMask;
 
-/* A weighted sum: for each query, the sum over the keys of weight * vector of the key. */
+/* A weighted sum to compute: for each query, the sum over all keys of weight * vector of the key. */
 typedef struct {
   Vectors keys, queries; /* the vectors of the keys, and the sums to write */
   int32_t width;         /* the numbers in a vector */
@@ -62,22 +63,22 @@ typedef struct {
   const BlockBounds *bounds; /* [n_blocks] */
   int64_t n_blocks;
   Vectors query, key;
-  float *scores;                 /* scores that torch has computed, which weights overwrite; null: compute them here */
-  const uint8_t *computed_masks; /* masks that torch has computed, one byte for each score of a block, or null */
+  float *scores;                 /* scores from torch, overwritten by weights; null: the kernel computes the scores */
+  const uint8_t *computed_masks; /* masks of the blocks from torch, one byte for each score; null: no such mask */
   float scale, softcap;          /* softcap below 0: no softcap */
   Vectors bias;                  /* added to the scores: for each query a number for each key; null: no bias */
   float bias_factor;             /* multiplies the bias */
   ByteMask mask;                 /* nonzero where a query may see a key; null: no such mask */
   int32_t d_key, n_weighted_sums;
   WeightedSum weighted_sums[2];
-  int64_t heads, group; /* the number of query heads, and how many of them share one key head */
+  int64_t heads, group; /* the number of query heads, and the number of query heads for each key head */
   const float *sinks;   /* [heads]: a score that takes weight and belongs to no key; null: no sinks */
   const int32_t *starts, *stops; /* [batch heads queries]: the range of keys that each query may see; null: all keys */
   int64_t limits_batch, limits_head; /* the strides of starts and stops */
   float *scratch;                    /* scratch memory: scratch_size numbers for each thread */
   int64_t scratch_size;
-  double seconds; /* after this time a thread begins no further block */
-  int64_t threads, next, done; /* counters: threads begun, the next block to compute, weights computed */
+  double seconds; /* after this time no thread begins another block */
+  int64_t threads, next, done; /* counters: threads that have begun, the next block to compute, weights computed */
 } Arguments;
 
 /* A block while a thread computes it. The arrays lie in scratch memory one after the other, in this order (scores that torch
@@ -107,7 +108,7 @@ typedef struct {
   int64_t first_key;
 } Row;
 
-/* Turn the scores of a part into e and compute the statistics; the parts of a block must come in order. */
+/* Replace the scores of a part by e and compute the statistics. Must be called for the parts of a block in order. */
 __attribute__((visibility("hidden"))) void compute_statistics(const QueryBlock *b, int part);
 
 /* Return the number of keys in a part. */

@@ -1,4 +1,4 @@
-"""The C function `regard_attention` of `attention.c`, and the structs that it takes, field by field."""
+"""The C function `regard_attention` of `attention.c`, and its argument structs of `attention.h`, field by field."""
 
 import ctypes
 from ctypes import c_double, c_float, c_int32, c_int64
@@ -51,7 +51,13 @@ class Vectors(ctypes.Structure):
 
     @classmethod
     def of(cls, tensor: Float[Tensor, "_batch _heads tokens d"], batch: int = 0, head: int = 0) -> "Vectors":
-        """Return a tensor's vectors; its first item and head are those numbered `batch` and `head` of the call."""
+        """Return the address and strides of a tensor.
+
+        Args:
+            tensor: vectors whose numbers are adjacent in memory.
+            batch, head: the indices in the call of the tensor's first batch item and head. The address is moved so that
+                the kernel can use the indices of the call.
+        """
         batch_stride, head_stride, token_stride = strides(tensor)
         first = tensor.data_ptr() - tensor.itemsize * (batch * batch_stride + head * head_stride)
         return cls(first, batch_stride, head_stride, token_stride)
@@ -64,18 +70,18 @@ class ByteMask(ctypes.Structure):
 
     @classmethod
     def of(cls, tensor: Bool[Tensor, "_batch _heads _queries keys"]) -> "ByteMask":
-        """Return a boolean tensor as a mask; an axis of size 1 is broadcast."""
+        """Return the address and strides of a boolean tensor; an axis of size 1 gets stride 0 and so broadcasts."""
         return cls(tensor.data_ptr(), *strides(tensor))
 
 
 class WeightedSum(ctypes.Structure):
-    """The C struct `WeightedSum`: vectors of the keys, and the queries' weighted sums of them."""
+    """The C struct `WeightedSum`: one vector for each key, and memory for each query's weighted sum of the vectors."""
 
     _fields_ = (("keys", Vectors), ("queries", Vectors), ("width", c_int32))
 
 
 class Arguments(ctypes.Structure):
-    """The C struct `Arguments`: everything that `regard_attention` takes."""
+    """The C struct `Arguments`: the arguments of `regard_attention`."""
 
     _fields_ = (
         ("statistics", Statistics),
@@ -120,5 +126,5 @@ def strides(tensor: Tensor) -> list[int]:
 
 @cache
 def attention_function() -> Any | None:
-    """Return the compiled function, which takes `Arguments` by reference, or None where no kernels were built."""
+    """Return the compiled `regard_attention`, which takes `Arguments` by reference; None if no kernels were built."""
     return function("regard_attention", ctypes.c_void_p)

@@ -1,10 +1,10 @@
 """Build the C kernels: `python -m regard.kernels.build` compiles them into this folder, as installing regard does.
 
-The kernels are compiled once for each level of x86-64 processors, and once for any other architecture. Which library is
-loaded is decided where it runs (`library.py`). `built.json` has the checksums of the libraries and of the C sources, so
-that a damaged library, or one of other sources, is never loaded.
+On x86-64, the kernels are compiled into one library for each level of the architecture, and elsewhere into one library.
+When regard runs, `library.py` loads the best library for the processor. `built.json` has the checksums of the libraries
+and of the C sources, so that a damaged library, or one built from other sources, is never loaded.
 
-This file imports nothing but the standard library: the build of a wheel runs it before regard's dependencies exist.
+This file imports only the standard library, because building a wheel runs it before regard's dependencies exist.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-"""The folder of the C files, and of the libraries built from them."""
+"""The folder with the C files and the libraries built from them."""
 
 MANIFEST = "built.json"
 
@@ -36,7 +36,7 @@ LEVELS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """For each architecture with levels, the instruction sets that the kernels use at each level, lowest level first.
 
-`processor.c` asks the processor for the same sets. Every other architecture has one level, its compiler's default.
+`processor.c` tests the processor for the same sets. Any other architecture has one level: the compiler's default.
 """
 
 COMPILE_SECONDS = 120
@@ -51,7 +51,7 @@ class BuildError(Exception):
 
 
 def build(folder: Path = FOLDER) -> list[str]:
-    """Compile the C files of a folder, for every level of this machine's architecture; return the libraries' names.
+    """Compile the C files of a folder for every level of this machine's architecture; return the library file names.
 
     Raises:
         BuildError: no C compiler is installed, or each of them failed.
@@ -76,7 +76,7 @@ def build(folder: Path = FOLDER) -> list[str]:
 
 
 def compilers() -> list[list[str]]:
-    """Return the commands of the C compilers to try: CC of the environment, cc, gcc and clang, as far as they exist."""
+    """Return the commands of the installed C compilers, in the order to try: $CC, cc, gcc, clang."""
     commands = [shlex.split(os.environ.get("CC", "")), ["cc"], ["gcc"], ["clang"]]
     return [command for command in commands if command and shutil.which(command[0])]
 
@@ -88,12 +88,11 @@ def levels() -> dict[str, tuple[str, ...]]:
 
 
 def library_name(level: str) -> str:
-    """Return the file name of the library for a level."""
     return f"kernels-{level}.so"
 
 
 def compile_levels(compiler: list[str], folder: Path, into: Path) -> list[str]:
-    """Compile one library for each level, side by side; return their file names."""
+    """Compile one library for each level, in parallel; return their file names in the folder `into`."""
     sources = [str(path) for path in sorted(folder.glob("*.c"))]
     extra = shlex.split(os.environ.get("CFLAGS", ""))
 
@@ -108,10 +107,10 @@ def compile_levels(compiler: list[str], folder: Path, into: Path) -> list[str]:
 
 
 def run(command: list[str]) -> None:
-    """Run a compiler; stop it and the processes that it started if it takes too long.
+    """Run a compiler; kill it, with the processes that it started, after `COMPILE_SECONDS`.
 
     Raises:
-        BuildError: the compiler failed, or took too long.
+        BuildError: the compiler failed or was killed.
     """
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
@@ -130,13 +129,12 @@ def run(command: list[str]) -> None:
 
 
 def sources_checksum(folder: Path) -> str:
-    """Return one checksum of all C files of a folder."""
+    """Return one SHA-256 checksum of the names and contents of all .c and .h files in a folder."""
     files = sorted([*folder.glob("*.c"), *folder.glob("*.h")])
     return hashlib.sha256(b"\0".join(file.name.encode() + b"\0" + file.read_bytes() for file in files)).hexdigest()
 
 
 def checksum(file: Path) -> str:
-    """Return the checksum of a file's bytes."""
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 

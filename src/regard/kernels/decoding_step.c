@@ -1,12 +1,13 @@
-/* One incremental decoding step: the newest token of each row through all blocks of a decoder that reads a source.
+/* One incremental decoding step: computes the newest token of each row through all blocks of a decoder with
+   cross-attention. A row is one sequence of the batch.
 
-   The vector of a row's newest token depends on no other row, only on cached keys and values. So each thread takes some
-   rows through the whole decoder: no thread waits for another, and intermediate vectors stay in its processor's cache.
-   Weights are read in the order in which PyTorch stores them, each once for all rows that a thread takes together. */
+   The computation of one row does not depend on other rows, only on cached keys and values. So each thread takes some rows
+   through the whole decoder: no thread waits for another, and intermediate vectors stay in its processor's cache. Weights
+   are read in the order in which PyTorch stores them, each once for all rows that a thread takes together. */
 
 #include "lanes.h"
 
-/* The numbers of `ACTIVATIONS` in transformer/feed_forward.py. */
+/* Activations, numbered as in `ACTIVATIONS` of transformer/feed_forward.py. */
 enum { RELU, GELU, GELU_TANH, SWISH, MISH, SQUARED_RELU, TANH, SIGMOID, IDENTITY };
 
 typedef struct {
@@ -26,7 +27,7 @@ typedef struct {
   Norm self_attention_norm, cross_attention_norm, feed_forward_norm;
 } Block;
 
-/* Keys or values of a source: the vector of a row, head and token begins at row * row_stride + head * head_stride +
+/* Keys or values: the vector of a row, head and token begins at vectors + row * row_stride + head * head_stride +
    token * token_stride. */
 typedef struct {
   const float *vectors;
@@ -37,32 +38,32 @@ typedef struct {
   const Block *decoder;
   int64_t blocks, d_model, heads, key_heads, d_head;
   int64_t activation, gated, norm_first;
-  Norm norm; /* after the last block; weight is null if there is none */
+  Norm norm; /* after the last block; weight null: no norm */
 
-  int64_t rows, tokens; /* tokens of each row, the newest counted */
+  int64_t rows, tokens; /* the number of rows, and of tokens in each row, including the newest */
   float *buffer;        /* [rows, blocks, 2, key_heads, buffer_tokens, d_head] */
   int64_t buffer_tokens;
-  const int64_t *buffer_rows; /* [rows, tokens]: the row of the buffer in which each token is written */
+  const int64_t *buffer_rows; /* [rows, tokens]: the row of the buffer that has the keys and values of each token */
   int64_t row_stride, token_stride;           /* of buffer_rows */
   const Vectors *source_keys, *source_values; /* [blocks] */
-  int64_t source_tokens;                      /* of the longest source */
-  const int64_t *source_of_row, *lengths;     /* [rows]: the source of each row and its tokens; lengths may be null */
-  const float *cosines, *sines;               /* of the newest token's rotary position; null if there is none */
-  int64_t pairs, pair_stride, pair_distance;  /* how many, between two pairs, and within one */
+  int64_t source_tokens;                      /* the number of tokens in the longest source */
+  const int64_t *source_of_row, *lengths;     /* [rows]: each row's source, and its length; lengths null: source_tokens */
+  const float *cosines, *sines;               /* [pairs]: rotary angles of the newest token; null: no rotation */
+  int64_t pairs, pair_stride, pair_distance;  /* pairs in a head, from a pair to the next, between numbers of a pair */
 
-  float *x;       /* [rows, d_model]: the newest tokens' vectors before the blocks, and after them */
-  float *queries; /* [blocks, rows, heads, d_head]: the queries to the source */
+  float *x;       /* [rows, d_model]: input, the newest tokens' embeddings; overwritten by the decoder's output */
+  float *queries; /* [blocks, rows, heads, d_head]: output, the queries of cross-attention */
   float *scratch; /* [threads, scratch_numbers] */
   int64_t scratch_numbers;
-  int64_t rows_at_once; /* rows that a thread takes together */
-  int64_t next_row;     /* the first row that no thread has taken */
-  int64_t threads;      /* threads that have begun */
+  int64_t rows_at_once; /* the number of rows that a thread takes together */
+  int64_t next_row;     /* counter: the first row that no thread has taken */
+  int64_t threads;      /* counter: the threads that have begun */
 } StepArguments;
 
-/* Rows that are multiplied by the weights of 4 outputs at once: as many as there are registers for. */
+/* The number of rows that are multiplied by the weights of 4 outputs at once, as the number of registers allows. */
 #define TILE (WIDE == 16 ? 4 : WIDE == 8 ? 2 : 1)
 
-/* 4 outputs of at most 4 rows. */
+/* Compute 4 outputs of a linear layer for 1 to 4 rows. */
 static inline __attribute__((always_inline)) void linear_tile(int rows, const float *x, int64_t n,
                                                               const float *weight, four bias, float *out,
                                                               int64_t n_out) {
@@ -90,8 +91,8 @@ static inline float dot(const float *a, const float *b, int64_t n) {
   return sum_of(sum);
 }
 
-/* out = x W^T + b. Each row and output is summed in the same order whatever the number of rows, so that a row's output
-   does not depend on the rows beside it. */
+/* Write out = x W^T + b. The order of each sum does not depend on the number of rows, so that a row's output does not
+   change with the rows computed together with it. */
 static void linear(const Linear *layer, const float *x, int64_t rows, float *out) {
   int64_t n = layer->n_in, n_out = layer->n_out;
   for (int64_t o = 0; o < n_out; o += 4) {
@@ -126,14 +127,14 @@ static void layer_norm(Norm by, const float *x, int64_t d, int64_t rows, float *
   }
 }
 
-/* The input of a sublayer: norm(x) if pre-norm, x if post-norm. */
+/* Return the input of a sublayer: norm(x) if pre-norm, x if post-norm. */
 static const float *sublayer_input(const StepArguments *c, Norm by, const float *x, int64_t rows, float *normed) {
   if (!c->norm_first) return x;
   layer_norm(by, x, c->d_model, rows, normed);
   return normed;
 }
 
-/* The residual connection: x + output if pre-norm, norm(x + output) if post-norm. */
+/* Replace x by x + output if pre-norm, by norm(x + output) if post-norm. */
 static void add_residual(const StepArguments *c, Norm by, float *x, const float *output, int64_t rows) {
   for (int64_t i = 0; i < rows * c->d_model; i += WIDE) store(x + i, load(x + i) + load(output + i));
   if (!c->norm_first) layer_norm(by, x, c->d_model, rows, x);
@@ -153,7 +154,7 @@ static float activate(int64_t activation, float x) {
   }
 }
 
-/* Apply the activation in place. A gated row has its gates behind its hidden numbers, which they multiply. */
+/* Apply the activation in place. If gated, a row has d_ff hidden numbers and then d_ff gates: hidden * activation(gate). */
 static void activate_rows(const StepArguments *c, float *hidden, int64_t rows, int64_t d_hidden, int64_t d_ff) {
   if (!c->gated && c->activation == RELU)
     for (int64_t i = 0; i < rows * d_hidden; i++) hidden[i] = activate(RELU, hidden[i]);
@@ -165,7 +166,7 @@ static void activate_rows(const StepArguments *c, float *hidden, int64_t rows, i
         hidden[r * d_ff + i] = hidden[r * d_hidden + i] * activate(c->activation, hidden[r * d_hidden + d_ff + i]);
 }
 
-/* Rotate each head's pairs of numbers to the newest token's position. */
+/* Apply the rotary position of the newest token: rotate each pair of numbers of each head, in place. */
 static void rotate(const StepArguments *c, float *vectors, int64_t heads) {
   for (int64_t h = 0; h < heads; h++)
     for (int64_t p = 0; p < c->pairs; p++) {
@@ -193,12 +194,12 @@ static float exp_scores(float *scores, int64_t tokens) {
   return tokens ? 1 / sum_of(total) : 0.0f;
 }
 
-/* The vector of a token, of a head whose vectors begin at `head`. */
+/* Return the vector of a token of a head whose vectors begin at `head`; the token is in row rows[token * stride]. */
 static inline const float *vector(const float *head, Vectors of, const int64_t *rows, int64_t stride, int64_t token) {
   return head + rows[token * stride] * of.row_stride + token * of.token_stride;
 }
 
-/* Attention of one query and head to tokens, each of which may be in another row.
+/* Write the context of one query in one head. Token t is in row rows[t * stride], which may differ by token.
 
        scores   s_t = query . key_t / sqrt(d_head)
        weights  e_t = exp(s_t - max s)
@@ -230,7 +231,7 @@ static void attend(const StepArguments *c, const float *query, Vectors key, Vect
   }
 }
 
-/* Write the newest token's key and value into the buffer. */
+/* Write the key and value of a row's newest token into the buffer. */
 static void append(const StepArguments *c, int64_t row, int64_t block, const float *key, const float *value) {
   int64_t head = c->buffer_tokens * c->d_head;
   float *keys = c->buffer + ((row * c->blocks + block) * 2 * c->key_heads) * head + (c->tokens - 1) * c->d_head;
@@ -293,8 +294,8 @@ static void decode(const StepArguments *c, int64_t start, int64_t rows, Scratch 
   if (c->norm.weight) layer_norm(c->norm, x, c->d_model, rows, x);
 }
 
-/* Take rows until none is left. Several threads may run this with the same arguments; the numbers do not depend on
-   which thread takes which rows. */
+/* Decode rows that no other thread has taken, until none is left. Several threads may call this with the same arguments;
+   the results do not depend on which thread takes which rows. */
 void regard_decoding_step(StepArguments *c) {
   int64_t d = c->d_model, d_key = c->key_heads * c->d_head, n = c->rows_at_once;
   float *free = c->scratch + __atomic_fetch_add(&c->threads, 1, __ATOMIC_RELAXED) * c->scratch_numbers;

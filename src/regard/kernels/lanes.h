@@ -1,4 +1,4 @@
-/* Vector registers of WIDE float32 numbers: wider types than the registers of the processor compile to very slow code. */
+/* Vector registers of WIDE float32 numbers. WIDE is not larger than a register: wider types compile to very slow code. */
 
 #pragma once
 
@@ -26,12 +26,14 @@ typedef float any_four __attribute__((vector_size(16), aligned(4), may_alias));
 
 static inline wide load(const float *from) { return *(const unaligned *)from; }
 static inline void store(float *to, wide numbers) { *(unaligned *)to = numbers; }
+/* Return a register with the same number in all lanes. */
 static inline wide all(float number) { return (wide){} + number; }
+/* Return `yes` in the lanes where all bits of `where` are set, and `no` where none is. */
 static inline wide choose(lanes where, wide yes, wide no) {
   return (wide)(((lanes)yes & where) | ((lanes)no & ~where));
 }
 
-/* Keep numbers in their register, where compilers would load them again for every product. */
+/* Keep numbers in a register; without it, compilers load them from memory again for every product. */
 #if defined(__AVX512F__)
 #define KEEP_IN_REGISTER(numbers) __asm__("" : "+v"(numbers))
 #elif defined(__AVX__) && WIDE <= 8
@@ -40,8 +42,8 @@ static inline wide choose(lanes where, wide yes, wide no) {
 #define KEEP_IN_REGISTER(numbers)
 #endif
 
-/* Return all bits set for the first n lanes. At the end of a row a whole register is loaded and stored, and the numbers past
-   the end are stored unchanged: there must be memory after a row, and no other thread may write to it at the same time. */
+/* Return lanes of which the first n have all bits set. At the end of a row a whole register is loaded and stored, and the
+   numbers past the end are stored unchanged: there must be memory after a row that no other thread writes to. */
 static inline lanes first(int n) {
   static const int32_t counted[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return *(const unaligned_lanes *)counted < n;
@@ -53,7 +55,7 @@ static inline lanes first(int n) {
 #define SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, (four_lanes){i, j, k, l})
 #endif
 
-/* Add up the quarters of a register into four sums, by halving it. */
+/* Return four partial sums of a register: sum i is of the numbers i, i + 4, i + 8, ... */
 static inline four folded(wide numbers) {
 #if WIDE == 4
   return numbers;
@@ -107,7 +109,7 @@ static inline float largest_of(wide numbers) {
   return larger(larger(found[0], found[1]), larger(found[2], found[3]));
 }
 
-/* Return exp for numbers in [LEAST, 88]: 2^k times a polynomial (Cephes' expf), within 2 units in the last place. */
+/* Return exp(x) for x in [LEAST, 88]: 2^k times a polynomial (Cephes' expf), within 2 units in the last place. */
 static inline wide exp_of(wide x) {
   const wide shifter = all(12582912.0f); /* 1.5 * 2^23: adding it leaves the nearest whole number in the low bits */
   wide shifted = x * 1.44269504f + shifter, k = shifted - shifter;
@@ -122,13 +124,13 @@ static inline wide exp_of(wide x) {
   return p * (wide)(((lanes)shifted << 23) + 0x3f800000);
 }
 
-/* Return exp for numbers up to 88: 0 for numbers below LEAST. */
+/* Return exp(x) for x up to 88, and 0 for x below LEAST. */
 static inline wide exp_or_0_of(wide x) {
   lanes none = x < LEAST;
   return (wide)((lanes)exp_of(choose(none, all(LEAST), x)) & ~none);
 }
 
-/* Return tanh, within 2 units in the last place (Cephes' tanhf). */
+/* Return tanh(x), within 2 units in the last place (Cephes' tanhf). */
 static inline wide tanh_of(wide x) {
   wide size = choose(x < 0.0f, -x, x), square = x * x;
   wide p = all(-5.70498872745e-3f);

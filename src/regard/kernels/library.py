@@ -1,8 +1,8 @@
-"""The library of compiled C functions that this processor can run, called without Python's lock.
+"""Loading the compiled C functions that this processor can run.
 
-The libraries were built from the C files of this folder when regard was installed (`build.py`). Nothing is compiled
+The libraries were built from the C files in this folder when regard was installed (`build.py`). Nothing is compiled
 when regard runs, and nothing is loaded from another folder. Where no library was built, callers compute the same
-numbers with torch operations, more slowly.
+numbers with torch operations, more slowly. ctypes releases Python's global interpreter lock during each call.
 """
 
 import ctypes
@@ -14,18 +14,14 @@ from regard.errors import InputError, reason
 from regard.kernels.build import FOLDER, MANIFEST, WITHOUT, checksum, levels, library_name, sources_checksum
 
 FLOATS, INTEGERS = ctypes.c_void_p, ctypes.c_void_p
-"""Pointers to the numbers of floating-point tensors, and of integer tensors."""
+"""The ctypes of pointers to floating-point numbers and to integers; both accept `tensor.data_ptr()`."""
 
 BUILD = "python -m regard.kernels.build"
-"""The command that builds the libraries again."""
+"""The command that rebuilds the libraries."""
 
 
 def function(name: str, *arguments: Any) -> Any | None:
-    """Return a C function that returns nothing, or None if no library was built for this processor.
-
-    Args:
-        name: the function's name.
-        arguments: the types of its arguments.
+    """Return the C function `void name(arguments)`, or None if no library was built for this processor.
 
     Raises:
         InputError: the library is damaged, or was built from other sources.
@@ -51,7 +47,7 @@ def loaded_library() -> ctypes.CDLL | None:
 
 @cache
 def processor_level() -> str | None:
-    """Return the highest level whose library this processor can run, or None if it can run none, or none was built."""
+    """Return the highest level whose library this processor can run; None if there is none or no library was built."""
     lowest, *higher = levels()
     if not (FOLDER / MANIFEST).exists():
         return None
@@ -63,7 +59,7 @@ def processor_level() -> str | None:
 
 
 def load(name: str) -> ctypes.CDLL:
-    """Load a library of this folder, after its bytes and the sources have been compared with the manifest.
+    """Load a library of this folder if its checksum and the checksum of the C sources are those in `built.json`.
 
     Raises:
         InputError: the checksums differ, or the system cannot load the library.
@@ -84,12 +80,12 @@ def load(name: str) -> ctypes.CDLL:
 
 
 def unusable(why: str) -> InputError:
-    """Return the error for kernels that must not be loaded."""
+    """Return the error to raise for libraries that must not be loaded."""
     return InputError(f"the compiled kernels in {FOLDER} cannot be used: {why}; build them again with {BUILD}.")
 
 
 def description() -> str:
-    """Return which compiled kernels are in use, in one line.
+    """Return one line that says which compiled kernels are in use, or why none are.
 
     >>> description().startswith("kernels: ")
     True

@@ -1,4 +1,4 @@
-/* Products of matrices in the cache; each tile of the result is summed in vector registers. */
+/* Products of small matrices that fit into the cache. Each tile of the result is summed in vector registers. */
 
 #pragma once
 
@@ -6,12 +6,13 @@
 
 #include "lanes.h"
 
-/* The rows and the registers of columns of a tile; one row and LANES registers more hold the factors. */
+/* A tile of the result has ROWS rows and LANES registers of columns. LANES + 1 more registers hold the factors: a row of the
+   right matrix, and one number of the left matrix. */
 #define ROWS 6
 #define LANES (WIDE == 16 ? 4 : 2)
 #define PANEL (LANES * WIDE)
 
-/* Load the first n numbers of a register, 0 for the others. */
+/* Load n numbers into a register, with 0 in the other lanes. */
 static inline wide load_first(const float *from, int n) {
   wide numbers = all(0);
   if (n >= WIDE) return load(from);
@@ -27,7 +28,7 @@ static inline void store_first(float *to, wide numbers, int n) {
     memcpy(to, &numbers, n * sizeof(float));
 }
 
-/* Return all bits set for each of the first n bytes that is not 0. */
+/* Return lanes that have all bits set where one of the first n bytes is not 0. */
 static inline lanes nonzero_bytes(const uint8_t *from, int n) {
   typedef uint8_t bytes __attribute__((vector_size(WIDE)));
   bytes some = {0};

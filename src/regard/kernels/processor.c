@@ -1,8 +1,8 @@
-/* Which of the libraries this processor can run. The function is in every library, and is called in the lowest one. */
+/* Which of the libraries this processor can run. Every library has this function; it is called in the lowest level's. */
 
-/* Return the highest level of x86-64 whose instruction sets the processor and the system have: 2, 3 or 4; 0 for a processor
-   below level 2, and for another architecture, of which there is one library alone. The sets are those of `LEVELS` in
-   build.py. */
+/* Return the highest level of x86-64 whose instruction sets the processor and the system support: 2, 3 or 4; or 0 for a
+   processor below level 2, and for another architecture, which has only one library. The instruction sets are those of
+   `LEVELS` in build.py. */
 int regard_processor_level(void) {
 #if defined(__x86_64__)
   __builtin_cpu_init();

@@ -1,4 +1,4 @@
-/* From rows of scores to unnormalised softmax weights and their statistics, while the rows are in the cache.
+/* Compute unnormalised softmax weights and statistics from rows of scores, while the rows are in the cache.
 
    Each row is read a few times, many numbers at once in vector registers:
 
@@ -11,8 +11,8 @@
    from one part to the next, the sums so far are multiplied by exp(m before - m). After the last part, the total of the row
    is known, and the earlier parts are read once more for the columns (Milakov & Gimelshein 2018).
 
-   A score of -infinity is a key that is masked, and so is a key outside of the row's key range: neither has a weight. A
-   row that sees no key has weights 0. One NaN makes its whole row NaN. */
+   A key with score -infinity is masked, and so is a key outside of the row's key range: their weights are 0. A row that
+   sees no key has weights 0. One NaN makes its whole row NaN. */
 
 #include "attention.h"
 
@@ -22,7 +22,7 @@
 
 #include "lanes.h"
 
-/* Write the maximum of each class of a row's numbers; key j is in class j modulo 2 WIDE. */
+/* Write the maximum of each class of scores of a row, where the score of key j is in class j modulo 2 WIDE. */
 static void class_maxima(const float *row, int keys, wide *evens, wide *odds) {
   wide a = all(-INFINITY), b = a;
   int j = 0;
@@ -43,7 +43,7 @@ static float row_maximum(const float *row, int keys) {
   return largest_of(choose(b > a, b, a));
 }
 
-/* Return a score that at least `top` scores of a row reach, found from the class maxima; -infinity if there is none. */
+/* Return a number that the `top` largest scores of a row are not below, from the class maxima; -infinity if unknown. */
 static float score_reached_by(const float *row, int keys, int top) {
   wide a, b, least = all(INFINITY);
   if (top > 2 * WIDE) return -INFINITY;
@@ -58,7 +58,8 @@ static float score_reached_by(const float *row, int keys, int top) {
   return -largest_of(-least);
 }
 
-/* Update the strongest keys of a row by the scores of a part, strongest first; -1 where the row has fewer keys. */
+/* Update the scores and numbers of a row's `top` strongest keys, strongest first, by the scores of one part. Number -1
+   stands for no key. */
 static void update_top_keys(Row row, int top, int is_first_part, float *scores, int64_t *numbers) {
   if (is_first_part) {
     float reached = score_reached_by(row.weights, row.keys, top);
@@ -87,7 +88,7 @@ static void update_top_keys(Row row, int top, int is_first_part, float *scores, 
   }
 }
 
-/* Replace WIDE scores by e = exp(s - m); add e to total, and e (s - m) to exponent_sum. */
+/* Replace the scores that are inside by e = exp(s - m); add e to total, and e (s - m) to exponent_sum. */
 static inline void exponential(float *at, lanes inside, float m, wide *total, wide *exponent_sum) {
   wide scores = load(at), x = scores - m;
   lanes none = (x < LEAST) | ~inside;
@@ -108,7 +109,7 @@ static float exponentials(float *row, int keys, float m, float *exponent_sum) {
   return sum_of(total);
 }
 
-/* Return the sum over a row of e times the distance of the key from a query's position. */
+/* Return the sum over a row of e times the distance between the key and the query's position. */
 static float distance_sum(Row row, int64_t query_position) {
   float position = (float)(query_position - row.first_key);
   wide sum = all(0), at = all(-position);
@@ -159,7 +160,7 @@ static void add_columns_to_cells(const QueryBlock *b, int part, int map_row) {
 /* Return the larger of two numbers, or NaN if the first is NaN. */
 static inline double larger_or_nan(double a, double b) { return a > b || isnan(a) ? a : b; }
 
-/* Raise each cell of one row of the map to the largest weight of a row in that cell. */
+/* Raise each cell in one row of the map to the largest weight that `row` has in the cell: e times factor. */
 static void raise_cells(const QueryBlock *b, int map_row, Row row, float factor) {
   const Statistics *s = b->statistics;
   float *cells = b->cells + (int64_t)map_row * s->map_columns;
@@ -172,7 +173,8 @@ static void raise_cells(const QueryBlock *b, int map_row, Row row, float factor)
   }
 }
 
-/* Add n numbers to compensated sums (Knuth 1997, section 4.2.2, theorem B): the order of additions does not matter. */
+/* Add n numbers to compensated sums (Knuth 1997, section 4.2.2, theorem B), so that the order of additions does not
+   matter. */
 static void add_to_sum(CompensatedSum sum, int64_t at, const float *numbers, int64_t n) {
   double *rounded = sum.rounded + at, *error = sum.error + at;
   for (int64_t j = 0; j < n; j++) {
@@ -182,7 +184,7 @@ static void add_to_sum(CompensatedSum sum, int64_t at, const float *numbers, int
   }
 }
 
-/* Raise n sums to at least these numbers: for maps of the largest weight. */
+/* Raise n sums to at least the numbers in `least`, for a map of maximum weights. */
 static void raise_sum(CompensatedSum sum, int64_t at, const float *least, int64_t n) {
   for (int64_t j = 0; j < n; j++) sum.rounded[at + j] = larger_or_nan(least[j], sum.rounded[at + j]);
 }
@@ -205,7 +207,7 @@ static void add_block_to_sums(const QueryBlock *b, int part, int has_cells) {
 /* Return the index of a row among the queries of all heads. */
 static inline int64_t index_of(const QueryBlock *b, int i) { return b->head * b->statistics->queries + b->query + i; }
 
-/* Return the factor from e of a part to softmax weights, once the whole row is known. */
+/* Return the factor that turns e of a part into softmax weights, once the whole row is known. */
 static inline float factor_of(const QueryBlock *b, int part, int i) {
   float m = b->maximum[part * b->rows + i], of_row = b->maximum[(b->parts - 1) * b->rows + i];
   float inverse = b->statistics->inverse[index_of(b, i)];
@@ -243,7 +245,7 @@ static inline void softmax(const QueryBlock *b, int part, int i, Row row) {
   b->maximum[part * b->rows + i] = m, b->total[i] = total, b->exponent_sum[i] = exponent_sum;
 }
 
-/* Write the statistics of row i that follow from the whole row: inverse, entropy, strongest keys, weights on single keys. */
+/* Write the statistics of row i that need the whole row: inverse, entropy, strongest keys, weights on single keys. */
 static inline void finish_row(const QueryBlock *b, int i) {
   const Statistics *s = b->statistics;
   int64_t at = index_of(b, i), position = s->offset + b->query + i; /* the query's position among the keys */

@@ -7,15 +7,16 @@ from functools import cache
 from typing import Any
 
 IMPORTING_PROCESS = os.getpid()
-"""The process that imported this module; a process forked from it has none of torch's threads."""
+"""The id of the process that imported this module; a process forked from it does not have torch's threads."""
 
 
 def run_on_threads(function: Any, arguments: ctypes.Structure, threads: int) -> None:
-    """Run a C function on several of torch's own threads at once, which are awake already.
+    """Run a C function on several of torch's own threads at once, which need not be started first.
 
     Args:
-        function: takes the arguments by reference, and shares out the work among the threads itself.
-        threads: the largest number of threads; one thread is used where torch's cannot be had, as in a forked process.
+        function: called once by each thread, with the arguments by reference; it must divide the work among the calls.
+        arguments: the struct that the function takes.
+        threads: the number of threads; 1 where torch's threads are not available, as in a forked process.
     """
     if threads > 1 and os.getpid() == IMPORTING_PROCESS and (run_parallel := gnu_openmp_parallel()) is not None:
         run_parallel(function, ctypes.byref(arguments), threads, 0)
@@ -25,9 +26,9 @@ def run_on_threads(function: Any, arguments: ctypes.Structure, threads: int) -> 
 
 @cache
 def gnu_openmp_parallel() -> Callable[..., None] | None:
-    """Return the function that runs another one on torch's threads, or None where these are not GNU OpenMP's.
+    """Return GNU OpenMP's `GOMP_parallel(function, data, threads, flags)`, or None if torch does not use GNU OpenMP.
 
-    Source: libgomp's entry point of a parallel region, `GOMP_parallel(function, data, threads, flags)`.
+    `GOMP_parallel` calls function(data) on each thread, and returns when all calls have returned.
     """
     try:
         function = ctypes.CDLL(None).GOMP_parallel
