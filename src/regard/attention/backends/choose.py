@@ -91,7 +91,7 @@ FASTEST = Choice("fused", "the fastest, and exact for this call", fused.fused)
 
 @dataclass(slots=True)
 class Preferred:
-    """The backend that `use_backend` names; no ContextVar, because torch.compile guards on attributes alone."""
+    """The backend that `use_backend` names; no ContextVar, because torch.compile does not guard on a ContextVar."""
 
     name: Name | None = None
 
@@ -164,7 +164,7 @@ def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> C
 def engine_with_context(call: Call, dropout: float) -> Engine | None:
     """Return the engine that computes context and statistics of a call in one pass, or None if there is none.
 
-    No engine has dropout or gradients.
+    No engine supports dropout or gradients.
     """
     return None if dropout > 0 or call.needs_gradients else fused_engine(call, contexts=True)
 

@@ -137,9 +137,9 @@ def rounds_in_half_type(call: Call) -> bool:
 
 
 def in_float32(backend: Run, call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context that `backend` computes from inputs converted to float32, so that no weight is rounded.
+    """Return the context that `backend` computes after query, key and value are converted to float32.
 
-    float64 inputs stay float64.
+    float64 inputs stay float64. The context is returned in the data type of the value.
     """
     with without_autocast(call.device):
         query, key, value = (part.to(call.dtype) for part in (call.query, call.key, call.value))
@@ -225,7 +225,9 @@ def kernel_of_block(
 def added_to_scores(
     mask: Mask | None, bias: Callable[[Tile], Biased] | None, tile: Tile, query: Tensor
 ) -> Float[Tensor, "#batch #heads #queries #keys"] | None:
-    """Return mask and bias of a tile as one tensor to be added to the scores, -∞ for a masked key; None if it has none.
+    """Return mask and bias of a tile as one tensor to be added to the scores, -∞ for a masked key.
+
+    It is None if there is neither a mask nor a bias.
 
     The tensor is never boolean: cuDNN adds -65504 where a boolean mask is False, so that a query whose keys are all
     masked would attend to every key.

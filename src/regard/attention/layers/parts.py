@@ -13,13 +13,19 @@ from regard.attention.stages import modules_in, parameters_in, replace_parameter
 
 
 def held_modules(*parts: Score | Normaliser) -> nn.ModuleList | None:
-    """Return the modules inside parts, such as a RelativeBias; a part that is a module itself is left out."""
+    """Return the modules inside scores and normalisers, such as the RelativeBias of a ScaledDot, or None if none.
+
+    A score or normaliser that is a module itself is left out: the layer registers it when it becomes an attribute.
+    """
     modules = [module for part in parts if not isinstance(part, nn.Module) for module in modules_in(part)]
     return nn.ModuleList(modules) if modules else None
 
 
 def held_parameters(*parts: Score | Normaliser) -> nn.ParameterList | None:
-    """Return the parameters inside parts, such as sinks; the parameters of modules are left out."""
+    """Return the parameters in fields of scores and normalisers, such as the sinks of a Softmax, or None if none.
+
+    The parameters of modules are left out.
+    """
     parameters = [parameter for part in parts for parameter in parameters_in(part)]
     return nn.ParameterList(parameters) if parameters else None
 

@@ -91,7 +91,7 @@ class ScaledDot(Score):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key, bias included; the bias is taken at `tile`."""
+        """Return the score of every query with every key, softcap and bias included; `tile` gives their positions."""
         bias = None if self.bias is None else self.biases(tile, query.device, query.dtype).to(query)
         return scaled_dot_scores(query, key, self.factor(query.shape[-1]), self.softcap, bias)
 

@@ -41,7 +41,10 @@ class Rounded(Bias):
     device: torch.device
 
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """Return the bias, computed in float32 at least and then rounded to `self.dtype`; `dtype` is ignored."""
+        """Return the bias on `self.device`, computed in float32 at least and then rounded to `self.dtype`.
+
+        The arguments `device` and `dtype` are ignored.
+        """
         wide = torch.promote_types(self.dtype, torch.float32)
         return self.bias(tile, self.device, wide).to(self.dtype)
 

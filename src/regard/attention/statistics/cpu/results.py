@@ -32,7 +32,7 @@ class CompensatedSum:
         return cls(rounded, error)
 
     def add(self, numbers: Float[Tensor, "..."]) -> None:
-        """Add a number to each sum, in place.
+        """Add `numbers` to the sums, element by element, in place.
 
         Source: Knuth 1997, section 4.2.2, theorem B.
 

@@ -107,9 +107,9 @@ class Run:
                 report(arguments.done, plan.size)
 
     def weighted_sums(self, part: Part) -> Iterator[kernel.WeightedSum]:
-        """Yield the sums Σ weight · vector that the kernel computes.
+        """Yield the sums Σ weight · vector that the kernel computes: the context, and the weights on groups of keys.
 
-        With the values as vectors it is the context; with the group memberships of keys, the weight on each group.
+        The vectors are the values for the context, and the rows of `self.groups` for the groups.
         """
         if part.value is not None and self.results.context is not None:
             values = Vectors.of(part.value, part.batch, part.key_head)

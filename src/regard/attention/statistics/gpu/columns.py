@@ -46,7 +46,10 @@ def read_columns(
     cells: Float[Tensor, "batch heads rows tiles cells"] | None,
     items: range,
 ) -> None:
-    """Run the kernel over some heads, and write into `received` and `cells`; item n is head n % heads of n // heads."""
+    """Run the kernel over the heads `items`, and write their results into `received` and `cells`.
+
+    Item n is head n % heads of batch item n // heads.
+    """
     n_keys, n_queries = arguments.tiles
     programs = triton.cdiv(arguments.grid.keys, n_keys) * len(items)
     columns[(programs,)](

@@ -35,7 +35,10 @@ class RowResults(NamedTuple):
 
 
 def read_rows(arguments: KernelArguments, found: RowResults, items: range) -> None:
-    """Run the kernel over some heads, and write their results into `found`; item n is head n % heads of n // heads."""
+    """Run the kernel over the heads `items`, and write their results into `found`.
+
+    Item n is head n % heads of batch item n // heads.
+    """
     n_queries, n_keys = arguments.tiles
     programs = triton.cdiv(arguments.grid.queries, n_queries) * len(items)
     rows[(programs,)](
