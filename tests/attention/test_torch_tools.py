@@ -20,7 +20,7 @@ from safetensors.torch import load, save
 from torch import nn
 from torch.testing import assert_close
 
-from regard import Ask, Causal, Global, Keep, Mask, Padding, ScaledDot, Sparsemax, Window, attend, use_backend
+from regard import Alibi, Ask, Causal, Global, Keep, Mask, Padding, ScaledDot, Sparsemax, Window, attend, use_backend
 from regard.attention.stages import modules_in
 
 PLAIN = {"score": "ScaledDot", "mask": "none", "normalise": "Softmax", "positions": "none"}
@@ -124,6 +124,21 @@ def compiled_without_a_backward_pass() -> None:
         with mode():
             assert_close(program(x, mask=Causal()).output, module(x, mask=Causal()).output)
             assert_close(tiled_program(tokens(300)[None]), tiled(tokens(300)[None]))
+
+
+def compiled_in_grad_mode(requires_grad: str) -> None:
+    """Compile calls that go by blocks by inductor, in grad mode, where gradients are needed and where none are."""
+    x = normal(1, 2, 600, 8).float().requires_grad_(requires_grad == "True")
+    for score in (ScaledDot(bias=Alibi()), ScaledDot(softcap=5.0)):
+
+        def context(x, score=score):
+            return attend(x, x, x, score=score, mask=Causal()).context
+
+        expected, found = context(x), torch.compile(context, fullgraph=True)(x)
+        assert_close(found, expected, rtol=1e-4, atol=1e-4)
+        if x.requires_grad:
+            gradient, expected_gradient = (torch.autograd.grad(one.sum(), x)[0] for one in (found, expected))
+            assert_close(gradient, expected_gradient, rtol=1e-4, atol=1e-3)
 
 
 def compiled_for_any_length() -> None:
@@ -257,6 +272,7 @@ def exported_where_gradients_are_on() -> None:
 TRACED: dict[str, tuple[Callable[..., None], list[tuple[str, ...]]]] = {
     "compiled_module": (compiled_module, [(name,) for name in MODULES]),
     "compiled_without_a_backward_pass": (compiled_without_a_backward_pass, [()]),
+    "compiled_in_grad_mode": (compiled_in_grad_mode, [("False",), ("True",)]),
     "compiled_for_any_length": (compiled_for_any_length, [()]),
     "compiled_to_machine_code": (compiled_to_machine_code, [()]),
     "compiled_backend_by_name": (compiled_backend_by_name, [()]),

@@ -76,3 +76,20 @@ def test_projections_start_as_small_as_torchs():
     joined = torch.cat([own.to_query.weight, own.to_key.weight, own.to_value.weight]).detach()
     expected = torch.nn.MultiheadAttention(128, 8).in_proj_weight.detach()
     assert_close(joined.std(), expected.std(), rtol=0.02, atol=0.0)
+
+
+def test_a_block_with_a_source_takes_no_target_for_it(normal):
+    block, alone = DecoderBlock(small()), DecoderBlock(small(n_source_tokens=0))
+    x = normal(2, 5, 24)
+    with pytest.raises(ValueError) as refusal:
+        block(x, mask=Causal())
+    assert str(refusal.value) == (
+        "this block was built with cross-attention to a source and got no memory; give the source's keys and values, "
+        "block.prepare(source)."
+    )
+    with pytest.raises(ValueError) as refusal:
+        alone(x, block.prepare(x), mask=Causal())
+    assert str(refusal.value) == (
+        "this block was built without a source (n_source_tokens=0) and got a memory; leave the memory out."
+    )
+    assert alone(x, mask=Causal()).cross_attention is None

@@ -34,7 +34,8 @@ class Ask:
     Attributes:
         received: the sum of each key's weights over all queries.
         entropy: of each query's weights, in nats.
-        distance: the mean distance of each query to the keys it reads, in tokens.
+        distance: the mean distance of each query to its keys, in tokens, weighted by the weights; 0 where all weights
+            are 0.
         first: each query's weight on key 0.
         own: each query's weight on the key at its own position: the diagonal.
         previous: each query's weight on the key just before its own position.

@@ -14,8 +14,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.ask import Ask
-from regard.attention.backends.choose import Choice, choose
+from regard.attention.backends.choose import TILED, Choice, choose
 from regard.attention.call import Call
+from regard.attention.finite import may_hold_nan, may_hold_nan_statistics, without_overflow
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
@@ -80,7 +81,10 @@ def attend(
     choice = checked_choice(call, dropout, ask)
     with without_autocast(call.device):
         context, summary = choice.compute(call, dropout, ask)
-    if ask is not None and summary is None:
+        if may_hold_nan(context):
+            call, choice, summary = without_overflow(call), TILED, None
+            context = choice.run(call, dropout).to(value.dtype)
+    if ask is not None and (summary is None or may_hold_nan_statistics(summary)):
         summary = Pattern(call).answer(ask)
     return Attended(context=context, pattern=Pattern(call, summary), backend=choice.name)
 

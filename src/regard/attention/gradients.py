@@ -23,31 +23,30 @@ def need_gradients(tensors: Iterable[Tensor]) -> bool:
     return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])  # noqa: C419 (a generator takes three times as long)
 
 
-def checkpointed(function: Callable[..., Result], *arguments: object, draws: bool = False) -> Result:
-    """Return a function's result; its intermediate tensors are not kept, a backward pass computes them again.
+def checkpointed(
+    function: Callable[..., Result], *arguments: object, reads: Iterable[Tensor] = (), draws: bool = False
+) -> Result:
+    """Return function(*arguments), without storing its intermediate tensors: a backward pass computes them again.
 
-    They are kept within torch.func and in an exported program, neither of which can compute them again. Tensors of
-    inference mode have no backward pass.
+    They are stored within torch.func and in an exported program, neither of which can compute them again. Where nothing
+    requires gradients, there is no backward pass.
 
     Args:
+        reads: tensors that the function reads besides its arguments.
         draws: whether the function draws random numbers, which must be the same in the backward pass: the generators
             of the CPU, and of the devices of the tensors among the arguments, are restored for it.
     """
-    if torch.is_grad_enabled() and can_checkpoint(arguments):
+    tensors = [*reads, *(argument for argument in arguments if isinstance(argument, Tensor))]
+    if need_gradients(tensors) and can_checkpoint(tensors):
         return cast(Result, checkpoint(function, *arguments, use_reentrant=False, preserve_rng_state=draws))
     return function(*arguments)
 
 
-def can_checkpoint(arguments: Iterable[object]) -> bool:
-    """Return whether a backward pass can compute a function of these arguments again."""
+def can_checkpoint(tensors: Iterable[Tensor]) -> bool:
+    """Return whether a backward pass can compute a function of these tensors again."""
     if torch.compiler.is_compiling():
         return not torch.compiler.is_exporting()
-    return not (in_torch_func() or any_inference_tensor(arguments))
-
-
-def any_inference_tensor(arguments: Iterable[object]) -> bool:
-    """Return whether an argument is a tensor of inference mode."""
-    return any(isinstance(argument, Tensor) and argument.is_inference() for argument in arguments)
+    return not (in_torch_func() or any(tensor.is_inference() for tensor in tensors))
 
 
 def in_torch_func() -> bool:
@@ -61,7 +60,10 @@ def in_forward_mode() -> bool:
 
 
 def are_plain(tensors: Iterable[Tensor]) -> bool:
-    """Return whether tensors are plain numbers in memory, which a C function may read by their addresses."""
+    """Return whether tensors are plain numbers in memory, which a C function may read by their addresses.
+
+    The imaginary part of a conjugate is not: its numbers in memory have the other sign, and a bit says so.
+    """
     if torch.compiler.is_compiling() or in_torch_func():
         return False
-    return all([type(tensor).__torch_dispatch__ is PLAIN_DISPATCH for tensor in tensors])  # noqa: C419
+    return all([type(x).__torch_dispatch__ is PLAIN_DISPATCH and not x.is_neg() for x in tensors])  # noqa: C419

@@ -26,7 +26,15 @@ from regard.attention.scores.score import Score
 from regard.attention.statistics.choose import summary_of
 from regard.attention.steps import Steps
 from regard.attention.tensor_protocol import ThroughDense
-from regard.attention.weights import context_of, rows_of, scores_of, sum_over_queries, weights_and_keep, weights_of
+from regard.attention.weights import (
+    context_of,
+    rows_of,
+    scores_of,
+    sum_over_queries,
+    weighted_sum,
+    weights_and_keep,
+    weights_of,
+)
 
 Answer = TypeVar("Answer")
 
@@ -165,7 +173,8 @@ class Pattern(ThroughDense):
         scores, (weights, keep) = scores_of(call, tile), weights_and_keep(call, tile)
         with without_autocast(call.device):
             products = queries @ keys.mT if isinstance(self.score, ScaledDot) else scores
-            context = weights @ values
+            context = weighted_sum(weights, keep, values)
+            weighted_values = weights[..., None] * values[:, :, None]
         return Steps(
             query=selection.squeezed(queries),
             key=keys[0, 0],
@@ -174,7 +183,9 @@ class Pattern(ThroughDense):
             scores=selection.squeezed(scores),
             masked=selection.squeezed(scores if keep is None else scores.masked_fill(~keep, -torch.inf)),
             weights=selection.squeezed(weights),
-            weighted_values=selection.squeezed(weights[..., None] * values[:, :, None]),
+            weighted_values=selection.squeezed(
+                weighted_values if keep is None else weighted_values.masked_fill(~keep[..., None], 0)
+            ),
             context=selection.squeezed(context),
         )
 
@@ -201,7 +212,10 @@ class Pattern(ThroughDense):
         return present(self.answer(replace(NOTHING, entropy=True)).entropy)
 
     def top(self, n: int) -> Top:
-        """Return the `n` strongest keys of every query, strongest first; key -1 with weight 0 if it sees fewer keys."""
+        """Return the `n` strongest keys of every query, strongest first, and of equal weights the lowest key first.
+
+        A query that sees fewer keys has key -1 with weight 0 in the places left.
+        """
         if self.known is not None and self.known.top is not None and n in range(1, self.known.top.keys.shape[-1] + 1):
             return Top(self.known.top.weights[..., :n], self.known.top.keys[..., :n])
         return present(self.answer(replace(NOTHING, top=n)).top)

@@ -3,6 +3,7 @@
 A backward pass computes each block again instead of keeping it.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.call import Call
+from regard.attention.finite import may_be_infinite
 from regard.attention.gradients import checkpointed
 from regard.attention.grid.grid import (
     Positions,
@@ -66,7 +68,7 @@ def weights_of(call: Call, tile: Tile) -> Weights:
     def block_weights(block: Tile) -> Float[Tensor, "batch heads block keys"]:
         return select_positions(weights_and_keep(call, block)[0], 3, tile.keys)
 
-    rows = [checkpointed(block_weights, block) for block in block_tiles(call, tile)]
+    rows = [checkpointed(block_weights, block, reads=call.tensors) for block in block_tiles(call, tile)]
     return torch.cat(rows, dim=2) if rows else call.empty().new_zeros(tile.shape)
 
 
@@ -75,14 +77,29 @@ def context_of(
 ) -> Float[Tensor, "batch heads queries d"]:
     """Return weights @ value, for any values at the keys of the call; dropout is the probability to drop a weight."""
 
+    infinite = may_be_infinite(value)
+
     def block_context(tile: Tile, value: Tensor) -> Float[Tensor, "batch heads block d"]:
-        weights = F.dropout(weights_and_keep(call, tile)[0], dropout)
+        weights, keep = weights_and_keep(call, tile)
+        weights, values = F.dropout(weights, dropout), rows_of(call, value, tile, tile.keys).to(weights)
         with without_autocast(call.device):
-            return (weights @ rows_of(call, value, tile, tile.keys).to(weights)).to(value.dtype)
+            return weighted_sum(weights, keep if infinite else None, values).to(value.dtype)
 
     tiles = block_tiles(call, call.grid.whole())
-    blocks = [checkpointed(block_context, tile, value, draws=dropout > 0) for tile in tiles]
+    blocks = [checkpointed(block_context, tile, value, reads=call.tensors, draws=dropout > 0) for tile in tiles]
     return torch.cat(blocks, dim=2) if blocks else value.new_zeros(*call.grid.shape[:3], value.shape[-1])
+
+
+def weighted_sum(
+    weights: Weights, keep: Keep, value: Float[Tensor, "batch heads keys d"]
+) -> Float[Tensor, "batch heads queries d"]:
+    """Return weights @ value, without the values of keys that `keep` bars, which may be NaN or infinite."""
+    if keep is None:
+        return weights @ value
+    kept, context = keep.to(weights).expand_as(weights), weights @ value.where(value.isfinite(), 0)
+    for number, holds in ((math.nan, value.isnan()), (math.inf, value == math.inf), (-math.inf, value == -math.inf)):
+        context = torch.where(kept @ holds.to(weights) > 0, context + number, context)
+    return context
 
 
 def sum_over_queries(call: Call, vector: Float[Tensor, "#batch #heads queries"]) -> Float[Tensor, "batch heads keys"]:
@@ -97,7 +114,7 @@ def sum_over_queries(call: Call, vector: Float[Tensor, "#batch #heads queries"])
     grid = call.grid
     total = call.empty().new_zeros(grid.batch, grid.heads, grid.keys, dtype=widest_type(call.device))
     for tile in block_tiles(call, grid.whole()):
-        total = total + checkpointed(block_sum, tile, vector)
+        total = total + checkpointed(block_sum, tile, vector, reads=call.tensors)
     return total.to(call.dtype)
 
 

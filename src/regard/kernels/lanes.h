@@ -14,6 +14,8 @@
 #define WIDE 4
 #endif
 
+#define TERMS 256 /* the most numbers that are added up one by one: a longer sum is a sum of such sums */
+
 #define LEAST -87.0f /* exp of smaller numbers is below the smallest normal float32 */
 
 typedef float wide __attribute__((vector_size(4 * WIDE)));

@@ -71,20 +71,27 @@ static inline __attribute__((always_inline)) void scaled_product(int rows, const
 }
 
 /* Write out = (rescale * out + left @ right) * factor, with one rescale and one factor for each row; without rescale, the
-   numbers in out are not read. */
+   numbers in out are not read. At most TERMS products are added up before their sum is added to out: a sum of thousands of
+   like numbers, taken one by one, drifts away from the exact one. */
 static inline __attribute__((always_inline)) void add_product(int rows, int lanes, const float *left, int64_t left_step,
                                                               const float *right, int64_t right_step, int64_t depth,
                                                               const float *rescale, const float *factor, float *out,
                                                               int64_t out_step, int columns) {
   wide sums[ROWS][LANES];
-  multiply(rows, lanes, left, left_step, right, right_step, depth, sums);
-  for (int r = 0; r < rows; r++)
-    for (int c = 0; c < lanes; c++) {
-      float *to = out + r * out_step + c * WIDE;
-      int n = columns - c * WIDE;
-      if (rescale) sums[r][c] += load_first(to, n) * rescale[r];
-      store_first(to, factor ? sums[r][c] * factor[r] : sums[r][c], n);
-    }
+  int64_t start = 0;
+  do {
+    int64_t left_over = depth - start, n_terms = left_over < TERMS ? left_over : TERMS;
+    multiply(rows, lanes, left + start, left_step, right + start * right_step, right_step, n_terms, sums);
+    for (int r = 0; r < rows; r++)
+      for (int c = 0; c < lanes; c++) {
+        float *to = out + r * out_step + c * WIDE;
+        int n = columns - c * WIDE;
+        if (start) sums[r][c] += load_first(to, n);
+        if (!start && rescale) sums[r][c] += load_first(to, n) * rescale[r];
+        store_first(to, factor && n_terms == left_over ? sums[r][c] * factor[r] : sums[r][c], n);
+      }
+    start += n_terms;
+  } while (start < depth);
 }
 
 /* Transpose n vectors into a panel: row i has number i of every vector, and 0 up to PANEL columns. */

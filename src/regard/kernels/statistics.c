@@ -102,9 +102,13 @@ static inline void exponential(float *at, lanes inside, float m, wide *total, wi
 /* Replace a row of scores by e; return the sum of e, and write the sum of e (s - m). */
 static float exponentials(float *row, int keys, float m, float *exponent_sum) {
   wide total = all(0), sum = total;
-  int j = 0;
-  for (; j + WIDE <= keys; j += WIDE) exponential(row + j, first(WIDE), m, &total, &sum);
-  if (j < keys) exponential(row + j, first(keys - j), m, &total, &sum);
+  for (int j = 0; j < keys;) {
+    wide some = all(0), some_sum = some;
+    int end = keys - j < TERMS ? keys : j + TERMS;
+    for (; j + WIDE <= end; j += WIDE) exponential(row + j, first(WIDE), m, &some, &some_sum);
+    if (j < end) exponential(row + j, first(end - j), m, &some, &some_sum), j = end;
+    total += some, sum += some_sum;
+  }
   *exponent_sum = sum_of(sum);
   return sum_of(total);
 }
@@ -275,7 +279,12 @@ static inline void add_row_to_columns(const QueryBlock *b, int part, int i, Row 
   int map_row = s->map_columns ? map_row_of[i] - map_row_of[0] : 0;
   float factor = factor_of(b, part, i);
   int64_t start = row.first_key - first_key_of(b, part);
-  if (s->distance) s->distance[index_of(b, i)] += distance_sum(row, s->offset + b->query + i) * factor;
+  if (s->distance) {
+    int64_t at = index_of(b, i);
+    float weights = b->sink == -INFINITY ? 1.0f : b->total[i] * s->inverse[at]; /* the sum of the row's weights */
+    float sum = distance_sum(row, s->offset + b->query + i) * factor;
+    s->distance[at] += weights == 0.0f ? 0.0f : sum / weights;
+  }
   if (s->map_columns && !s->reduce_max) {
     add_row(b->column_sums + start, row.weights, row.keys, factor);
     if (i + 1 == b->rows || map_row_of[i + 1] != map_row_of[i]) add_columns_to_cells(b, part, map_row);

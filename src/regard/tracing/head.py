@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.pattern import Pattern
+from regard.attention.strongest import strongest_first
 from regard.errors import InputError, nearest
 from regard.tracing.tokens import Token
 
@@ -60,8 +61,8 @@ class Head:
         return self.pattern[0, self.head, token_position(query, self.queries)].detach()
 
     def top(self, query: TokenReference, n: int = 5) -> list[KeyWeight]:
-        """Return the n keys with the largest weights of one query, largest first; keys of weight 0 are left out."""
-        weights, keys = self.row(query).topk(min(n, len(self.keys)))
+        """Return the n keys with the largest weights of one query, largest first, without keys of weight 0."""
+        weights, keys = strongest_first(self.row(query), min(n, len(self.keys)))
         return [KeyWeight(w, k, self.keys[k]) for w, k in zip(weights.tolist(), keys.tolist(), strict=True) if w > 0]
 
     def __repr__(self) -> str:

@@ -99,7 +99,17 @@ class DecoderBlock(nn.Module):
             mask: which tokens of the target may be attended to, the tokens of the cache included; None = all.
             memory_mask: which tokens of the source may be attended to; None = all.
             cache: keys and values of the earlier tokens, `self_attention.cache` of an earlier `BlockOutput`.
+
+        Raises:
+            ValueError: a block with cross-attention got no memory, or one without cross-attention got a memory.
         """
+        if (memory is None) != (self.cross_attention is None):
+            raise ValueError(
+                "this block was built with cross-attention to a source and got no memory; give the source's keys and "
+                "values, block.prepare(source)."
+                if memory is None
+                else "this block was built without a source (n_source_tokens=0) and got a memory; leave the memory out."
+            )
         cross = None
         if self.norm_first:
             attention = self.self_attention(self.self_attention_norm(x), mask=mask, cache=cache)

@@ -6,9 +6,11 @@ import pytest
 import torch
 from entmax import entmax15, entmax_bisect
 from oracle import near, row
+from torch.testing import assert_close
 
 from regard import Entmax, Sparsemax
 from regard.attention.grid.grid import Grid
+from regard.attention.normalise.entmax import by_sorting
 
 WHOLE = Grid(1, 2, 3, 7).whole()
 ALPHAS = [1.001, 1.25, 1.5, 1.75, 2.0, 2.5, 4.0]
@@ -114,3 +116,14 @@ def test_an_alpha_that_is_none_is_refused(alpha):
 def test_it_introduces_itself():
     assert repr(Entmax()) == "Entmax()"
     assert repr(Entmax(alpha=1.25)) == "Entmax(alpha=1.25)"
+
+
+@pytest.mark.parametrize("keys", [10_000, 100_000])
+@pytest.mark.parametrize("largest", [1.5, 1.9, 1.99])
+def test_rows_of_many_keys_near_the_threshold_sum_to_1(keys, largest):
+    scores = torch.zeros(1, 1, 1, keys)
+    scores[..., 0] = largest
+    weights = by_sorting(scores)
+    assert weights.dtype == torch.float32
+    assert weights.double().sum().item() == pytest.approx(1.0, abs=1e-6)
+    assert_close(weights.double(), by_sorting(scores.double()), rtol=0, atol=1e-6)

@@ -60,14 +60,22 @@ def test_moving_everything_changes_nothing(normal, far, mask):
     assert_close(there.pattern.scores(), here.pattern.scores(), **tolerance)
 
 
-@pytest.mark.parametrize("odd", [torch.nan, torch.inf])
-def test_keys_that_are_no_numbers_do_not_move_the_origin(normal, odd):
-    query, key = normal(1, 1, 3, 5) + 1e3, normal(1, 1, 7, 5) + 1e3
-    scores = attend(query, key, key, score=Distance()).pattern.scores(0, 0)
-    key[0, 0, 6] = odd
-    with_odd = attend(query, key, key, score=Distance()).pattern.scores(0, 0)
-    assert_close(with_odd[:, :6], scores[:, :6], rtol=1e-5, atol=1e-3)
-    assert not with_odd[:, 6].isfinite().any()
+@pytest.mark.parametrize("far", [1e2, 1e3, 1e6])
+def test_keys_in_two_clusters_far_apart_keep_their_digits(normal, far):
+    side = far * torch.tensor([-1.0, 1.0]).repeat(12)[:23, None]
+    query, key, value = normal(1, 2, 23, 5) + side, normal(1, 2, 23, 5) + side, normal(1, 2, 23, 3)
+    seen = attend(query, key, value, score=Distance())
+    exact = attend(query.double(), key.double(), value.double(), score=Distance())
+    assert_close(seen.pattern.dense().double(), exact.pattern.dense(), rtol=0, atol=1e-5)
+    assert_close(seen.context.double(), exact.context, rtol=0, atol=1e-5)
+
+
+def test_a_masked_key_of_any_size_changes_nothing(normal):
+    query, key = normal(1, 1, 3, 5), normal(1, 1, 7, 5)
+    keep = torch.arange(7) < 6
+    before = attend(query, key, key, score=Distance(), mask=keep).context
+    key[0, 0, 6] = 1e18
+    assert torch.equal(attend(query, key, key, score=Distance(), mask=keep).context, before)
 
 
 def test_a_larger_scale_looks_nearer(normal):

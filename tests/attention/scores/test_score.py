@@ -33,7 +33,7 @@ BUILD = {
     "Distance": lambda: Distance(scale=0.2),
     "Location": lambda: Location(5, 29),
 }
-FUSED = ["ScaledDot", "General", "Cosine", "Distance", "Location"]
+FUSED = ["ScaledDot", "General", "Cosine", "Location"]
 LEARNED = ["General", "Additive", "Concat", "Cosine", "Location"]
 BY_CONTENT = [name for name in BUILD if name != "Location"]
 
@@ -224,7 +224,7 @@ def test_widths_it_was_not_built_for_are_refused(normal, name):
     )
 
 
-@pytest.mark.parametrize("name", ["ScaledDot", "Cosine", "Distance"])
+@pytest.mark.parametrize("name", ["ScaledDot", "Cosine"])
 def test_products_of_unlike_widths_are_refused(normal, name):
     with pytest.raises(ValueError) as raised:
         attend(normal(1, 6, 3, 11), normal(1, 1, 7, 5), normal(1, 1, 7, 2), score=built(name))

@@ -53,13 +53,15 @@ def by_definition(pattern: Pattern, reduce: str) -> dict[str, torch.Tensor]:
     """The statistics of all weights of a pattern, built."""
     weights, query, key = pattern.dense(), torch.arange(Q), torch.arange(K)
     own = query + K - Q
+    by_weight = weights.where(weights > torch.finfo(torch.float32).tiny, 0.0)  # beside a large sink float32 has 0
     row, column = query * ROWS // Q, key * COLUMNS // K
     cells = [[weights[:, :, row == r][..., column == c].flatten(2) for c in range(COLUMNS)] for r in range(ROWS)]
     reduced = {"mean": lambda cell: cell.mean(-1), "sum": lambda cell: cell.sum(-1), "max": lambda cell: cell.amax(-1)}
     return {
         "received": weights.sum(dim=2),
         "entropy": torch.special.entr(weights).sum(dim=3),
-        "distance": (weights * (own[:, None] - key).abs()).sum(dim=3),
+        "distance": (by_weight * (own[:, None] - key).abs()).sum(dim=3)
+        / by_weight.sum(dim=3).where(by_weight.any(dim=3), 1),
         "first": weights[..., 0],
         "own": weights[:, :, query, own],
         "previous": weights[:, :, query, own - 1],

@@ -99,8 +99,8 @@ def fused(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_va
         context = kernel_of_block(query, key, value, mask, bias, grid, range(grid.queries), scale, dropout)
     else:
         parts, run = list(spans(grid.queries, BLOCK_QUERIES)), kernel_of_block
-        if torch.is_grad_enabled() and rebuilds_in_backward(mask, bias, grid, parts):
-            run = partial(checkpointed, kernel_of_block, draws=dropout > 0)
+        if call.needs_gradients and rebuilds_in_backward(mask, bias, grid, parts):
+            run = partial(checkpointed, kernel_of_block, reads=call.tensors, draws=dropout > 0)
         blocks = [run(query, key, value, mask, bias, grid, queries, scale, dropout) for queries in parts]
         context = torch.cat(blocks, dim=2) if len(blocks) > 1 else blocks[0]
     d_value = call.value.shape[-1]

@@ -75,7 +75,10 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
         # a query that sees no key drew none: probability 1, set before the logarithm so that its gradient is 0
         return weights.gather(3, chosen.clamp_min(0)).masked_fill(chosen < 0, 1.0).log()
 
-    blocks = [checkpointed(read, queries) for queries in spans(pattern.grid.queries, queries_at_once(pattern.grid))]
+    blocks = [
+        checkpointed(read, queries, reads=pattern.call.tensors)
+        for queries in spans(pattern.grid.queries, queries_at_once(pattern.grid))
+    ]
     if not blocks:
         return torch.zeros(pattern.shape[:3], dtype=pattern.dtype, device=pattern.device)
     return torch.cat(blocks, dim=2)[..., 0]

@@ -86,13 +86,14 @@ def by_sorting(scores: Rows) -> Rows:
     # halves of the scores; more than 1 below the largest there is no weight, so -∞ need not enter the sums
     half = ((scores - scores.amax(dim=-1, keepdim=True)) / 2).clamp_min(-2.0)
     strongest = half.sort(dim=-1, descending=True).values
+    wide = strongest.to(widest_type(scores.device))  # float32 would lose digits of sums over thousands of keys
     count = torch.arange(1, scores.shape[-1] + 1, device=scores.device)
-    mean = strongest.cumsum(dim=-1) / count
-    spread = (strongest**2).cumsum(dim=-1) - count * mean**2
+    mean = wide.cumsum(dim=-1) / count
+    spread = (wide**2).cumsum(dim=-1) - count * mean**2
     thresholds = mean - ((1 - spread) / count).clamp_min(0.0).sqrt()
     size = (thresholds <= strongest).sum(dim=-1, keepdim=True)
     threshold = thresholds.gather(-1, size.clamp_min(1) - 1)
-    return (half - threshold).clamp_min(0.0) ** 2
+    return ((half - threshold).clamp_min(0.0) ** 2).to(scores)
 
 
 def by_bisection(scores: Rows, alpha: float) -> Rows:

@@ -5,24 +5,23 @@ scores = -scale · ‖query - key‖²
 
 from dataclasses import dataclass
 
-import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.attention.grid.grid import Tile
 from regard.attention.representation import describe
-from regard.attention.scores.score import DotScore
+from regard.attention.scores.score import Score
+from regard.attention.scores.tiling import in_tiles
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Distance(DotScore):
+class Distance(Score):
     """The negative squared distance between query and key.
 
-        scores = -scale · ‖query - key‖² = scale · (2 query · key - ‖query‖² - ‖key‖²)
+        scores = -scale · ‖query - key‖²
 
-    The median of at most 256 sampled keys is subtracted from queries and keys first. This does not change distances;
-    it makes the squares small, so that their differences lose few digits. Outliers, such as masked keys, do not
-    change the median much.
+    The differences are computed number by number. As dot products, scale · (2 query · key - ‖query‖² - ‖key‖²), the
+    scores would be computed faster, but would lose their digits where keys lie far from one another.
 
     >>> import torch
     >>> from regard import Distance, attend
@@ -35,24 +34,22 @@ class Distance(DotScore):
 
     scale: float = 1.0
 
-    def as_dot(
+    def __call__(
         self,
-        query: Float[Tensor, "query_batch heads queries d_key"],
-        key: Float[Tensor, "key_batch key_heads keys d_key"],
-    ) -> tuple[Float[Tensor, "_ heads queries width"], Float[Tensor, "key_batch key_heads keys width"]]:
-        """Return scale · [2 query ; ‖query‖² ; 1] and [key ; -1 ; -‖key‖²], whose dot products are the scores.
-
-        The median of the keys is subtracted from queries and keys first.
-        """
-        positions = torch.linspace(0, key.shape[2] - 1, 256, dtype=torch.float32, device=key.device)
-        positions = positions.round().long().clamp_min(0)
-        sample = F.pad(key.detach(), (0, 0, 0, 1), value=torch.inf).index_select(2, positions)
-        sample = sample.where(sample.isfinite(), torch.inf).sort(dim=2).values
-        median = sample[:, :, 127, None].nan_to_num(posinf=0.0)  # where few keys are finite, any origin will do
-        query, key = query - median.repeat_interleave(query.shape[1] // key.shape[1], dim=1), key - median
-        query_square, key_square = (x.square().sum(dim=-1, keepdim=True) for x in (query, key))
-        query = self.scale * torch.cat([2 * query, query_square, torch.ones_like(query_square)], dim=-1)
-        return query, torch.cat([key, -torch.ones_like(key_square), -key_square], dim=-1)
+        query: Float[Tensor, "batch heads queries d_key"],
+        key: Float[Tensor, "batch heads keys d_key"],
+        tile: Tile,
+    ) -> Float[Tensor, "batch heads queries keys"]:
+        """Return the scores of a tile."""
+        return -self.scale * in_tiles(squared_distances, query, key)
 
     def __repr__(self) -> str:
         return describe(self)
+
+
+def squared_distances(
+    query: Float[Tensor, "batch heads queries d_key"], key: Float[Tensor, "batch heads keys d_key"]
+) -> Float[Tensor, "batch heads queries keys"]:
+    """Return the squared distance of every query to every key; NaN where it overflows, as -∞ would bar the key."""
+    squares = (query[..., :, None, :] - key[..., None, :, :]).square().sum(dim=-1)
+    return squares + 0 * squares

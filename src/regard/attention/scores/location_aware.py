@@ -195,8 +195,11 @@ class LocationAwareAfter(Preparable):
             return self.network.of_tile(query, key, previous, tile)
         numbers = len(tile.batch) * len(tile.heads) * tile.grid.keys * self.d_hidden
         rows = max(1, TILE_NUMBERS // max(1, numbers))
+        parameters = list(self.network.parameters())
         parts = zip(torch.split(query, rows, dim=2), torch.split(previous, rows, dim=2), strict=True)
-        return torch.cat([checkpointed(self.network.of_tile, q, key, p, tile) for q, p in parts], dim=2)
+        return torch.cat(
+            [checkpointed(self.network.of_tile, q, key, p, tile, reads=parameters) for q, p in parts], dim=2
+        )
 
     def check(self, grid: Grid) -> None:
         """Raise ValueError unless the previous weights have all keys of `grid` and broadcast to its shape."""

@@ -19,16 +19,16 @@ TILE_NUMBERS = 2**18
 
 
 def in_tiles(
-    scores_of: Callable[[Tensor, Tensor, Tensor], Tensor],
+    scores_of: Callable[..., Tensor],
     query: Float[Tensor, "batch heads queries d_hidden"],
     key: Float[Tensor, "batch heads keys d_hidden"],
-    vector: Float[Tensor, " d_hidden"],
+    *parameters: Tensor,
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """Return scores_of(query, key, vector), computed tile by tile; a score may depend on its query and key alone."""
+    """Return scores_of(query, key, *parameters), computed tile by tile; a score depends on one query and one key."""
     if is_symbolic(query.shape[2]) or query.shape[2] == 1:
-        return scores_of(query, key, vector)
+        return scores_of(query, key, *parameters)
     scores_at_once = TILE_NUMBERS // max(1, query.shape[0] * query.shape[1] * query.shape[3])
     side = max(1, math.isqrt(scores_at_once))  # in square tiles the backward pass adds up the fewest gradients
     queries, keys = torch.split(query, side, dim=2), torch.split(key, side, dim=2)
-    rows = [torch.cat([checkpointed(scores_of, q, k, vector) for k in keys], dim=3) for q in queries]
+    rows = [torch.cat([checkpointed(scores_of, q, k, *parameters) for k in keys], dim=3) for q in queries]
     return torch.cat(rows, dim=2)

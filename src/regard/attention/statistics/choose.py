@@ -4,6 +4,7 @@ import torch
 
 from regard.attention.ask import Ask, Summary
 from regard.attention.call import Call
+from regard.attention.finite import may_hold_nan_statistics, without_overflow
 from regard.attention.gradients import are_plain
 from regard.attention.progress import ProgressCallback
 from regard.attention.statistics.cpu import engine as cpu_engine
@@ -29,8 +30,13 @@ def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
             f"weights by {call.normalise!r} may be negative, so they have no entropy; ask with entropy=False."
         )
     call.check_unchanged()
-    engine = fused_engine(call) or torch_engine
-    return engine.read(call, ask, contexts=False, report=report)[1]
+    engine = fused_engine(call)
+    if engine is not None:
+        summary = engine.read(call, ask, contexts=False, report=report)[1]
+        if not may_hold_nan_statistics(summary):
+            return summary
+        call = without_overflow(call)
+    return torch_engine.read(call, ask, contexts=False, report=report)[1]
 
 
 def fused_engine(call: Call, *, contexts: bool = False) -> Engine | None:

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
+from regard.attention.strongest import strongest_first
 from regard.by_hand.worked_attention import Stage, WorkedAttention
 from regard.views.terminal.number_text import (
     GAP,
@@ -114,8 +115,8 @@ def strongest_keys(worked: WorkedAttention) -> Iterator[Text]:
     token = printable(worked.numbers.queries[worked.query].text)
     yield Text()
     for head, weights in enumerate(worked.weights[:, worked.query], 1):
-        strongest = weights.topk(min(3, len(weights)))
-        pairs = zip(strongest.values.tolist(), strongest.indices.tolist(), strict=True)
+        strongest, numbers = strongest_first(weights, min(3, len(weights)))
+        pairs = zip(strongest.tolist(), numbers.tolist(), strict=True)
         keys = [(printable(worked.numbers.keys[key].text), weight) for weight, key in pairs if weight > 0]
         listing = ", ".join(f"{key} {weight:.3f}" for key, weight in keys)
         within = f", in head {head}," if worked.numbers.n_heads > 1 else ""

@@ -110,7 +110,7 @@ def rows(
         entropy = tl.where(blind, 0.0, (tl.log2(with_sink) * total - product) * inverse) * 0.6931471805599453
         tl.store(found.entropy + at, tl.where(entropy < 0, 0.0, entropy), mask=there)
     if found.distance is not None:
-        tl.store(found.distance + at, far * inverse, mask=there)
+        tl.store(found.distance + at, far * tl.where(total == 0, inverse, 1 / total), mask=there)
     if found.first is not None:
         weight = weight_on_key(queries, key, mask_ranges, rule, sizes, where, i * 0, log_sum, ranges)
         tl.store(found.first + at, weight, mask=there)

@@ -15,6 +15,7 @@ from torch import Tensor
 from regard.attention.ask import Ask, Reduce, Summary, Top
 from regard.attention.grid.grid import Grid, as_indices
 from regard.attention.precision import widest_type
+from regard.attention.strongest import strongest_first
 from regard.attention.weights import Block
 
 
@@ -75,7 +76,8 @@ class Distance:
         device = block.weights.device
         own = block.tile.along(2, device) + block.tile.grid.offset
         far = (block.tile.along(3, device) - own).abs().to(block.weights)
-        self._values.append((block.weights * far).sum(dim=-1))
+        total = block.weights.sum(dim=-1)
+        self._values.append((block.weights * far).sum(dim=-1) / total.masked_fill(total == 0, 1.0))
 
     def value(self) -> Float[Tensor, "batch heads queries"]:
         return torch.cat(self._values, dim=2)
@@ -126,7 +128,7 @@ class TopKeys:
 
     def add(self, block: Block) -> None:
         weights = block.weights if block.keep is None else block.weights.masked_fill(~block.keep, -torch.inf)
-        strongest, keys = weights.topk(self._n, dim=-1)
+        strongest, keys = strongest_first(weights, self._n)
         barred = strongest == -torch.inf
         self._weights.append(strongest.masked_fill(barred, 0.0))
         self._keys.append(keys.masked_fill(barred, -1))
