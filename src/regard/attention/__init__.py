@@ -1,4 +1,4 @@
-"""The attention mechanism: score, mask, normalise, read; and the pattern of who looks at whom.
+"""The attention mechanism: scores, masks, normalisers, the context, and the pattern of attention weights.
 
-Start with `attend.py`. This room imports torch and nothing of regard's other rooms.
+Start with `attend.py`. Of regard's other packages, this one imports only `kernels`.
 """

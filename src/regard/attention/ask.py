@@ -1,13 +1,16 @@
-"""Statistics of a whole pattern: `Ask` says which to compute, `Summary` has the results.
+"""Statistics of all attention weights: `Ask` says which statistics to compute, `Summary` stores the results.
 
     received    Σ over queries of the weights: how much attention each key gets
     entropy     -Σ weights · log(weights): 0 for a query that looks at one key, log(keys) for one that looks at all
     distance    Σ weights · |position of the query - position of the key|, in tokens
-    first       the weight on the first key, where much attention is parked (Xiao et al. 2024, section 3.1)
-    top         the strongest keys of each query
-    pooled      the pattern as a small map: mean, largest or sum over blocks of queries × keys
+    first       the weight on the first key, which is an attention sink in many models (Xiao et al. 2024, section 3.1)
+    own         the weight on the key at the query's own position: the diagonal of the weights
+    previous    the weight on the key just before the query's own position
+    groups      the sum of the weights on each of several sets of keys
+    top         the keys with the largest weights, for each query
+    pooled      the weights as a small map: mean, maximum or sum over blocks of queries × keys
 
-One pass computes every statistic that is asked for, in memory that grows with the length.
+One pass over the weights computes all requested statistics, in memory that grows linearly with the number of tokens.
 """
 
 from dataclasses import dataclass
@@ -22,31 +25,31 @@ from regard.attention.grid.grid import Grid, is_whole
 Reduce = Literal["mean", "max", "sum"]
 
 PER_QUERY = "entropy", "distance", "first", "own", "previous"
-"""The statistics with one number for each query, each asked for by a flag."""
+"""Names of the statistics that give one number for each query; each is a boolean field of `Ask`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ask:
-    """The statistics to compute, with the attention itself or after it.
+    """Which statistics of the attention weights to compute: an argument of `attend` and of `Pattern.answer`.
 
-    Queries are taken to be the last tokens, as for `Causal`: query i stands at position i + keys - queries.
+    The queries are taken to be the last tokens: query i is at key position i + keys - queries.
 
     Attributes:
-        received: the sum of each key's weights over all queries.
-        entropy: of each query's weights, in nats.
-        distance: the mean distance of each query to its keys, in tokens, weighted by the weights; 0 where all weights
-            are 0.
-        first: each query's weight on key 0.
-        own: each query's weight on the key at its own position: the diagonal.
-        previous: each query's weight on the key just before its own position.
-        groups: each query's weight on groups of keys; True = in the group.
-        top: the number of strongest keys of each query.
-        pooled: the numbers of rows and columns of a map.
-        reduce: how the weights of a cell of the map become one number.
+        received: compute, for each key, the sum of its weights over all queries.
+        entropy: compute the entropy of each query's weights, in nats.
+        distance: compute each query's mean distance to the keys, in tokens, weighted by its weights; 0 where all
+            weights are 0.
+        first: compute each query's weight on key 0.
+        own: compute each query's weight on the key at its own position, the diagonal.
+        previous: compute each query's weight on the key just before its own position.
+        groups: sets of keys, True = in the set; each query's weights are summed over each set. None = no sets.
+        top: how many keys with the largest weights to find for each query; None = none.
+        pooled: (rows, columns) of a small map of the weights; None = no map.
+        reduce: how all weights in one cell of this map become one number.
 
     Raises:
         ValueError: an unknown `reduce`.
-        TypeError: `top` or `pooled` are not integers.
+        TypeError: `top` is not an integer, or `pooled` is not two integers.
     """
 
     received: bool = True
@@ -74,7 +77,7 @@ class Ask:
             object.__setattr__(self, "pooled", tuple(self.pooled))
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError, naming what would fit, unless a pattern of this size has these statistics."""
+        """Raise ValueError unless `top`, `pooled` and `groups` fit the numbers of queries and keys in the grid."""
         if self.top is not None and not 1 <= self.top <= grid.keys:
             raise ValueError(f"top={self.top} of {grid.keys} keys; ask for 1 to {grid.keys}.")
         if self.pooled is not None:
@@ -92,12 +95,15 @@ class Ask:
 
 
 NOTHING = Ask(received=False, entropy=False, distance=False, first=False)
-"""No statistics; dataclasses.replace(NOTHING, …) asks for the statistics that it names."""
+"""An `Ask` for no statistics; dataclasses.replace(NOTHING, entropy=True) asks for the entropy alone."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Top:
-    """The strongest keys of each query, strongest first; weight 0 and key -1 if the query sees fewer keys."""
+    """The n keys with the largest weights of each query, largest first, and these weights.
+
+    Where the mask lets a query attend to fewer than n keys, its last entries are key -1 with weight 0.
+    """
 
     weights: Float[Tensor, "batch heads queries n"]
     keys: Int[Tensor, "batch heads queries n"]
@@ -105,7 +111,7 @@ class Top:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Summary:
-    """The statistics that `ask` asked for; None for the others."""
+    """The results of the statistics that `ask` requests; statistics that it does not request are None."""
 
     ask: Ask
     received: Float[Tensor, "batch heads keys"] | None = None

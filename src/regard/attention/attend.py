@@ -1,9 +1,10 @@
-"""The attention function: every query reads the values, each in proportion to how well its key matches.
+"""The attention function: each query reads the values, each value in proportion to how well its key matches the query.
 
     context = normalise(mask(score(query, key))) value          softmax(Q Kᵀ / √d_key) V by default
 
-The three stages are objects, so another mechanism is another object and never another flag. A fused kernel computes the
-context wherever one supports the call; the `Pattern` returned with it computes the weights when you look at them.
+Score, mask and normaliser are objects, so another mechanism is another object and never another flag. A fused kernel
+computes the context wherever one supports the arguments; the `Pattern` returned with the context computes the weights
+when they are read.
 
 Source: Vaswani et al. 2017, equation 1.
 """
@@ -29,11 +30,11 @@ from regard.attention.scores.score import Score
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Attended:
-    """The result of one attention step: the context, and the pattern that it was read with.
+    """The result of one call of `attend`: the context, and the pattern of the attention weights.
 
     Attributes:
         context: the weighted sum of the values for each query, in the data type of the input.
-        pattern: the attention weights, computed when you look at them.
+        pattern: the attention weights, computed when they are read.
         backend: the name of the backend that computed the context, such as "fused"; `explain_backend` says why.
     """
 
@@ -53,22 +54,25 @@ def attend(
     dropout: float = 0.0,
     ask: Ask | None = None,
 ) -> Attended:
-    """Return the context of each query, and the pattern of its weights.
+    """Return the context of each query (the weighted sum of the values), and the pattern of the attention weights.
 
-    key and value may have fewer heads than query (each serves a group of them), and a batch of 1 serves every item.
-    A query that sees no key has context 0 and weights 0. A NaN in the input comes out as NaN.
+    key and value may have fewer heads than query: each of their heads is then shared by a group of query heads, as in
+    grouped-query attention. A batch of 1 is broadcast. A query that may attend to no key has weights 0 and context 0.
+    A NaN in the input gives NaN in the output.
 
     Args:
-        mask: which keys a query may attend to, as a rule (`Causal()`, joined with & | ~) or a boolean tensor that
-            broadcasts to [batch heads queries keys], True = may attend. None = all.
-        dropout: the probability that a weight is dropped; for training only. The pattern shows the weights before it.
-        ask: statistics of the pattern to compute with the context, in one pass if that is faster; the pattern then
-            returns them at once.
+        mask: which keys a query may attend to: a `Mask` such as `Causal()`, or several joined with & | ~, or a boolean
+            tensor that broadcasts to [batch heads queries keys], True = may attend. None = all keys.
+        dropout: the probability with which a weight is set to 0, for training; the others are divided by 1 - dropout.
+            The pattern shows the weights before dropout.
+        ask: statistics of the weights to compute during this call, in the same pass as the context where that is
+            faster; the methods of the pattern then return them without another pass.
 
     Raises:
-        ValueError: shapes, types or devices that do not fit together; a backend asked for that cannot do the call.
-        TypeError: a query, key or value that is no tensor; a mask that is not boolean; an object that is no score or
-            no normaliser.
+        ValueError: shapes, types or devices do not fit together, or `use_backend` names a backend that does not
+            support these arguments.
+        TypeError: query, key or value is not a tensor, mask is not boolean, or score, normalise or ask has another
+            type.
 
     >>> import torch
     >>> from regard import attend, Causal
@@ -100,7 +104,7 @@ def explain_backend(
     dropout: float = 0.0,
     ask: Ask | None = None,
 ) -> str:
-    """Return which backend computes the call of `attend` with the same arguments, and why no faster one does.
+    """Return the name of the backend that `attend` uses for the same arguments, and why no faster one is used.
 
     >>> import torch
     >>> from regard import ScaledDot, explain_backend
@@ -115,7 +119,7 @@ def explain_backend(
 
 
 def checked_choice(call: Call, dropout: float, ask: Ask | None) -> Choice:
-    """Return the backend for a call; raise unless dropout is a probability and `ask` fits the call."""
+    """Return the backend that computes a call; raise unless 0 <= dropout < 1 and `ask` fits the call."""
     if not 0 <= dropout < 1:
         raise ValueError(
             f"dropout={dropout} is the probability that a weight is dropped; it must be at least 0 and below 1."

@@ -1,7 +1,7 @@
-"""A call of attention: queries, keys and values, and how they become scores, masked scores and weights.
+"""The arguments of one call of `attend`, checked: query, key, value, score, mask and normaliser.
 
-`attend` makes one `Call` of its arguments. A backend computes the context from it; a `Pattern` keeps it and computes
-weights and statistics from it when somebody looks.
+`attend` makes one `Call` of its arguments. A backend computes the context from the `Call`. A `Pattern` stores the
+`Call`, and computes weights and statistics from it when they are read.
 """
 
 from dataclasses import dataclass, field, fields
@@ -24,12 +24,15 @@ from regard.attention.stages import tensors_in
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """The arguments of one call of attention, known to fit together.
+    """The arguments of one call of `attend`, checked to fit together.
 
     Attributes:
-        eager_formula: the formula, computed once; None within torch.compile, and for a normaliser other than softmax.
-        tensors: every tensor that the weights and the context follow from.
-        versions: how often each tensor had been changed in place when the call was made; None within torch.compile.
+        grid: the numbers of batch items, heads, queries and keys.
+        eager_formula: the property `formula`, computed once; None under torch.compile, and if the normaliser is not
+            softmax.
+        tensors: every tensor that the weights or the context depend on.
+        versions: the in-place version counter of each of these tensors when the call was made; None under
+            torch.compile.
     """
 
     query: Float[Tensor, "query_batch heads queries d_query"]
@@ -48,18 +51,18 @@ class Call:
         held = tensors_in(self.score) + tensors_in(self.normalise)
         if self.mask is not None:
             held += tensors_in(self.mask)
-        # torch.compile cannot return an object that holds another one made after it.
+        # torch.compile cannot return an object that stores an object created after it.
         formula = None if compiling else Formula.of(self.score, self.normalise, self.key.shape[-1])
         object.__setattr__(self, "eager_formula", formula)
         object.__setattr__(self, "tensors", (self.query, self.key, self.value, *held))
-        # A compiled program has no versions to read; changes that it makes itself are not noticed.
+        # Under torch.compile there are no version counters: in-place changes in the compiled program go unnoticed.
         object.__setattr__(self, "versions", None if compiling else self.current_versions())
 
     def __getstate__(self) -> tuple[object, ...]:
         return tuple(getattr(self, part.name) for part in fields(self) if part.init)
 
     def __setstate__(self, state: tuple[object, ...]) -> None:
-        self.__init__(*state)  # type: ignore[misc]  # a copied tensor counts its changes anew
+        self.__init__(*state)  # type: ignore[misc]  # reads the version counters anew: a copied tensor has its own
 
     @classmethod
     def of(
@@ -71,11 +74,11 @@ class Call:
         mask: Mask | Tensor | None,
         normalise: Normaliser,
     ) -> "Call":
-        """Return the call with these arguments; nothing is computed.
+        """Check the arguments of `attend` and return them as a `Call`; no scores are computed.
 
         Raises:
-            ValueError: shapes, types or devices that do not fit together.
-            TypeError: a query, key or value that is no tensor; a score, mask or normaliser of another type.
+            ValueError: shapes, types or devices do not fit together.
+            TypeError: query, key or value is not a tensor, or score, mask or normaliser has another type.
         """
         if not isinstance(score, Score):
             raise stage_error("score", score, ScaledDot())
@@ -91,7 +94,7 @@ class Call:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The data type of the weights: float32, or float64 where the input is."""
+        """The data type of the weights: float64 if the input is float64, else float32."""
         return torch.promote_types(self.query.dtype, torch.float32)
 
     @property
@@ -101,39 +104,41 @@ class Call:
 
     @property
     def needs_gradients(self) -> bool:
-        """Whether a backward pass would reach a tensor of this call."""
+        """Whether autograd is enabled and a tensor of this call requires a gradient."""
         return need_gradients(self.tensors)
 
     @property
     def formula(self) -> Formula | None:
-        """Scale, softcap, bias, temperature and sinks of softmax attention; None for another normaliser."""
+        """The scale, bias, temperature, … of softmax attention; None if the normaliser is not softmax."""
         if self.eager_formula is not None:
             return self.eager_formula
         return Formula.of(self.score, self.normalise, self.key.shape[-1])
 
     @property
     def softmax(self) -> Formula:
-        """The formula of a call whose normaliser is known to be softmax."""
+        """The property `formula` of a call whose normaliser is known to be softmax, so that it is never None."""
         formula = self.formula
         assert formula is not None
         return formula
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return True where a query of the tile may attend to a key of it, or None if every query may attend to all."""
+        """Return True where mask and score both let a query of the tile attend to a key; None = True everywhere."""
         by_mask = None if self.mask is None else self.mask.keep(tile, self.device)
         by_score = self.score.keep(tile)
-        return by_mask if by_score is None else by_score if by_mask is None else by_mask & by_score
+        if by_mask is None:
+            return by_score
+        return by_mask if by_score is None else by_mask & by_score
 
     def empty(self) -> Float[Tensor, ""]:
-        """Return an empty tensor with the data type and device of the weights."""
+        """Return an uninitialised scalar with the data type and device of the weights, to call `new_zeros` on."""
         return torch.empty((), dtype=self.dtype, device=self.device)
 
     def current_versions(self) -> tuple[int, ...]:
-        """Return how often each tensor has been changed in place; tensors of inference mode do not count changes."""
+        """Return the in-place version counter of each tensor; 0 for inference-mode tensors, which have no counter."""
         return tuple([0 if tensor.is_inference() else tensor._version for tensor in self.tensors])
 
     def check_unchanged(self) -> None:
-        """Raise ValueError if a tensor has been changed in place since the call: the weights would be others."""
+        """Raise ValueError if a tensor was changed in place after the call: weights computed now would be wrong."""
         if self.versions is not None and not torch.compiler.is_compiling() and self.current_versions() != self.versions:
             raise ValueError(
                 "a tensor that was given to attend() has been changed in place since, so this pattern would not be the "
@@ -142,7 +147,7 @@ class Call:
 
 
 def grid_of(query: Tensor, key: Tensor, value: Tensor, score: Score) -> Grid:
-    """Return the grid of a call; raise unless query, key and value fit together."""
+    """Return the numbers of batch items, heads, queries and keys; raise unless query, key and value fit together."""
     check_tensors(query, key, value)
     (query_batch, heads, queries, d_query), (key_batch, key_heads, keys, d_key) = query.shape, key.shape
     value_batch, value_heads, values, _ = value.shape
@@ -178,7 +183,7 @@ def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
         if query.ndim == key.ndim == value.ndim == 4 and query.is_floating_point() and one_device and one_dtype:
             return
     except AttributeError:
-        one_device = True  # one of the three is no tensor
+        one_device = True  # at least one of the three is not a tensor: the loop below raises TypeError
     tensors = {"query": query, "key": key, "value": value}
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
@@ -199,5 +204,5 @@ def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
 
 
 def stage_error(name: str, stage: object, example: Score | Normaliser) -> TypeError:
-    """Return the error for a score or normaliser that is none."""
+    """Return the TypeError for a `score` or `normalise` argument of another type."""
     return TypeError(f"{name} is {stage!r}; it takes an object such as {example!r}.")

@@ -1,7 +1,7 @@
-"""Softmax attention as kernels compute it: one formula of numbers and tensors, whatever objects the call was made of.
+"""Softmax attention as kernels compute it: the numbers and tensors of one formula, read from score and normaliser.
 
 scores  = softcap · tanh(scale · query · key / softcap) + bias
-weights = softmax(scores / temperature)          with one sink for each head, where there are sinks
+weights = softmax(scores / temperature)          with the head's sink as one more score, if there are sinks
 """
 
 from dataclasses import dataclass
@@ -20,17 +20,18 @@ from regard.attention.scores.score import DotScore, Score
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Formula:
-    """The numbers and tensors of softmax attention.
+    """The numbers and tensors that define softmax attention.
 
     Attributes:
-        scale: multiplies the products of queries and keys.
-        softcap: bounds the scaled products; None = no bound.
+        scale: multiplies the dot products of queries and keys.
+        softcap: bounds the scaled dot products to ±softcap; None = no bound.
         bias: is added to the scores, before they are divided by the temperature; None = no bias.
         temperature: divides the scores; 0 = all weight on the largest score.
         sinks: one extra score for each head; None = no sinks.
-        projection: turns queries and keys into vectors whose products are the scores; None = they are such vectors.
-        other_score: computes the scores where they are no products at all; the attributes above then have no effect,
-            but for temperature and sinks. None = the scores are products.
+        projection: maps queries and keys to vectors whose dot products are the scores; None = queries and keys are
+            used as they are.
+        other_score: computes scores that are not dot products; of the other attributes, only temperature and sinks
+            then have an effect. None = the scores are dot products.
     """
 
     scale: float
@@ -56,7 +57,7 @@ class Formula:
     def bias_numbers(
         self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32
     ) -> Float[Tensor, "#batch #heads #queries #keys"]:
-        """Return the bias of a tile; a rule computes it in `dtype`."""
+        """Return the bias on a tile of the grid: a `Bias` computes it in `dtype`, a tensor keeps its own type."""
         assert self.bias is not None
         return self.bias(tile, device, dtype) if isinstance(self.bias, Bias) else tile.select(self.bias)
 
@@ -65,5 +66,5 @@ class Formula:
         query: Float[Tensor, "query_batch heads queries d_query"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "_ heads queries width"], Float[Tensor, "_ key_heads keys width"]]:
-        """Return the vectors whose products are scaled to scores."""
+        """Return the projected queries and keys, whose dot products times `scale` are the scores."""
         return (query, key) if self.projection is None else self.projection.as_dot(query, key)

@@ -1,4 +1,4 @@
-"""Whether gradients are needed, and blocks that a backward pass computes again, to save memory."""
+"""Tests of whether autograd or torch.func is active, and gradient checkpointing of functions, to save memory."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar, cast
@@ -11,11 +11,11 @@ from torch.utils.checkpoint import checkpoint
 Result = TypeVar("Result")
 
 PLAIN_DISPATCH = Tensor.__torch_dispatch__
-"""The dispatch of a plain tensor; a subclass that does operations in its own way has another."""
+"""`__torch_dispatch__` of a plain tensor; tensor subclasses that redefine operations override it."""
 
 
 def need_gradients(tensors: Iterable[Tensor]) -> bool:
-    """Return whether a backward pass would reach one of these tensors.
+    """Return whether autograd is enabled and one of these tensors requires a gradient.
 
     >>> need_gradients([torch.ones(2), torch.ones(2, requires_grad=True)])
     True
@@ -26,15 +26,15 @@ def need_gradients(tensors: Iterable[Tensor]) -> bool:
 def checkpointed(
     function: Callable[..., Result], *arguments: object, reads: Iterable[Tensor] = (), draws: bool = False
 ) -> Result:
-    """Return function(*arguments), without storing its intermediate tensors: a backward pass computes them again.
+    """Call a function under gradient checkpointing: the backward pass recomputes its intermediate tensors.
 
-    They are stored within torch.func and in an exported program, neither of which can compute them again. Where nothing
-    requires gradients, there is no backward pass.
+    Where checkpointing is not supported (torch.func, exported programs, tensors of inference mode), and where nothing
+    requires gradients, the function is called without it.
 
     Args:
         reads: tensors that the function reads besides its arguments.
-        draws: whether the function draws random numbers, which must be the same in the backward pass: the generators
-            of the CPU, and of the devices of the tensors among the arguments, are restored for it.
+        draws: whether the function draws random numbers. The backward pass then restores the states of the random
+            generators of the CPU and of the arguments' devices, so that it draws the same numbers.
     """
     tensors = [*reads, *(argument for argument in arguments if isinstance(argument, Tensor))]
     if need_gradients(tensors) and can_checkpoint(tensors):
@@ -43,26 +43,25 @@ def checkpointed(
 
 
 def can_checkpoint(tensors: Iterable[Tensor]) -> bool:
-    """Return whether a backward pass can compute a function of these tensors again."""
+    """Return whether a backward pass can recompute a function of these tensors."""
     if torch.compiler.is_compiling():
         return not torch.compiler.is_exporting()
     return not (in_torch_func() or any(tensor.is_inference() for tensor in tensors))
 
 
 def in_torch_func() -> bool:
-    """Return whether torch.func or forward-mode differentiation is active; both know torch's own operations alone."""
+    """Return whether a transform of torch.func, such as vmap, or forward-mode differentiation is active."""
     return torch._C._functorch.peek_interpreter_stack() is not None or in_forward_mode()
 
 
 def in_forward_mode() -> bool:
-    """Return whether derivatives are computed in forward mode."""
     return forward_ad._current_level >= 0 and not torch.compiler.is_compiling()
 
 
 def are_plain(tensors: Iterable[Tensor]) -> bool:
-    """Return whether tensors are plain numbers in memory, which a C function may read by their addresses.
+    """Return whether a C function may read these tensors by address: no subclasses, torch.compile or torch.func.
 
-    The imaginary part of a conjugate is not: its numbers in memory have the other sign, and a bit says so.
+    Nor may it read the imaginary part of a conjugate, whose numbers in memory have the other sign, as a bit says.
     """
     if torch.compiler.is_compiling() or in_torch_func():
         return False

@@ -1,9 +1,9 @@
-"""The attention pattern: every weight of every head, computed when you look at it.
+"""The attention pattern: the attention weights of all heads, computed only when they are read.
 
-A `Pattern` has the shape of the attention weights but holds only the call that they follow from: query, key, value,
-score, mask and normaliser. Index it, and that part is computed, exactly, block of queries by block of queries, so that
-memory grows with the length and not with its square. Weights are those before dropout, in float32, or in float64 where
-the input is.
+A `Pattern` has the shape of the attention weights but stores only the arguments of `attend` that determine them: query,
+key, value, score, mask and normaliser. Indexing it computes that part of the weights exactly, one block of queries at a
+time, so that memory grows linearly with the number of tokens. The weights are those before dropout, in float64 if the
+input is float64, else in float32.
 """
 
 from dataclasses import dataclass, replace
@@ -39,19 +39,19 @@ from regard.attention.weights import (
 Answer = TypeVar("Answer")
 
 DENSE_BYTES = 2**32
-"""The largest pattern that `dense()` builds unless told otherwise: 4 GiB."""
+"""The default limit of `dense()`, in bytes: 4 GiB."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pattern(ThroughDense):
-    """The weights [batch heads queries keys] of one attention step, computed when and where they are asked for.
+    """The attention weights [batch heads queries keys] of one call of `attend`, computed when they are read.
 
-    Indexing takes what indexing a tensor takes: ints, slices, `...` and one list of positions. The result
-    carries gradients where query and key do. numpy.asarray(pattern), torch functions, operators and the methods of a
-    tensor work too, through `dense()`.
+    Index it like a tensor, by ints, forward slices, `...` and at most one list of positions. The result is
+    differentiable if query or key require gradients. numpy.asarray(pattern), torch functions, operators and tensor
+    methods work too; they compute all weights, by `dense()`.
 
     Attributes:
-        call: the queries, keys, values and stages that the weights follow from.
+        call: the arguments of `attend`, from which the weights are computed.
         known: statistics that are computed already; None = no statistics.
 
     >>> import torch
@@ -66,7 +66,7 @@ class Pattern(ThroughDense):
     call: Call
     known: Summary | None = None
 
-    # What the pattern is made of
+    # The arguments of attend, and the shape of the weights
 
     @property
     def query(self) -> Float[Tensor, "query_batch heads queries d_query"]:
@@ -90,7 +90,7 @@ class Pattern(ThroughDense):
 
     @property
     def score(self) -> Score:
-        """The score."""
+        """The score function."""
         return self.call.score
 
     @property
@@ -105,7 +105,7 @@ class Pattern(ThroughDense):
 
     @property
     def shape(self) -> torch.Size:
-        """[batch heads queries keys]."""
+        """The shape of the weights: [batch heads queries keys]."""
         return self.grid.shape
 
     @property
@@ -120,7 +120,7 @@ class Pattern(ThroughDense):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The data type of the weights: float32, or float64 where the input is."""
+        """The data type of the weights: float64 if the input is float64, else float32."""
         return self.call.dtype
 
     @property
@@ -137,17 +137,17 @@ class Pattern(ThroughDense):
         named = [f"{name}={stage!r}" for name, stage in stages.items() if repr(stage) not in defaults]
         return f"Pattern({', '.join([str(self.grid), *named])})"
 
-    # A part of the weights, all weights, and the stages before them
+    # The weights, and the scores and products that they are computed from
 
     def __getitem__(self, index: Index) -> Float[Tensor, "..."]:
         selection = Selection.of(index, self.grid)
         return selection.squeezed(weights_of(self.call, selection.tile))
 
     def dense(self, max_bytes: int = DENSE_BYTES) -> Float[Tensor, "batch heads queries keys"]:
-        """Return all weights.
+        """Return all weights as one tensor.
 
         Raises:
-            ValueError: the matrix would take more than `max_bytes`; ask for a part, or for a statistic.
+            ValueError: the tensor would take more than `max_bytes`; index the pattern or compute a statistic instead.
         """
         size = self.shape.numel() * self.dtype.itemsize
         if size > max_bytes:
@@ -160,12 +160,12 @@ class Pattern(ThroughDense):
         return weights_of(self.call, self.grid.whole())
 
     def scores(self, *index: Index) -> Float[Tensor, "..."]:
-        """Return the scores, scaled and biased, before the mask, of the part that the index names; no index = all."""
+        """Return the scores (scaled and biased, before the mask) at an index as in `pattern[index]`; no index = all."""
         selection = Selection.of(index or (...,), self.grid)
         return selection.squeezed(scores_of(self.call, selection.tile))
 
     def steps(self, batch: int, head: int, query: int | slice = slice(None)) -> Steps:
-        """Return every stage of one head, from the products to the context, for one query or several."""
+        """Return the products, scores, weights and context of one head, for one query or a slice of queries."""
         selection = Selection.of((batch, head, query), self.grid)
         call, tile = self.call, selection.tile
         queries, keys = rows_of(call, call.query, tile, tile.queries), rows_of(call, call.key, tile, tile.keys)
@@ -190,14 +190,17 @@ class Pattern(ThroughDense):
         )
 
     def weights(self, tile: Tile) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the weights of a tile, each row computed over all keys; a backward pass computes each block again."""
+        """Return the weights of the queries and keys in a tile of the grid, normalised over all keys.
+
+        A backward pass recomputes the weights, one block of queries at a time.
+        """
         return weights_of(self.call, tile)
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return True where a query of a tile may attend to a key, or None if every query may attend to every key."""
+        """Return True where a query of a tile may attend to a key; None = every query may attend to every key."""
         return self.call.keep(tile)
 
-    # Statistics, in memory that grows with the length
+    # Statistics, in memory that grows linearly with the number of tokens
 
     def received(self) -> Float[Tensor, "batch heads keys"]:
         """Return how much attention each key receives: the sum of its weights over all queries."""
@@ -206,22 +209,22 @@ class Pattern(ThroughDense):
         return present(self.answer(replace(NOTHING, received=True)).received)
 
     def entropy(self) -> Float[Tensor, "batch heads queries"]:
-        """Return the entropy of each query's weights, in nats: 0 on one key, log(keys) if equal over all keys."""
+        """Return the entropy of each query's weights, in nats: 0 = all on one key, log(keys) = equal on all keys."""
         if self.known is not None and self.known.entropy is not None:
             return self.known.entropy
         return present(self.answer(replace(NOTHING, entropy=True)).entropy)
 
     def top(self, n: int) -> Top:
-        """Return the `n` strongest keys of every query, strongest first, and of equal weights the lowest key first.
+        """Return the `n` keys with the largest weights of each query, largest first; of equal weights, the lowest key first.
 
-        A query that sees fewer keys has key -1 with weight 0 in the places left.
+        Where the mask lets a query attend to fewer than `n` keys, its last entries are key -1 with weight 0.
         """
         if self.known is not None and self.known.top is not None and n in range(1, self.known.top.keys.shape[-1] + 1):
             return Top(self.known.top.weights[..., :n], self.known.top.keys[..., :n])
         return present(self.answer(replace(NOTHING, top=n)).top)
 
     def pooled(self, rows: int, columns: int, reduce: Reduce = "mean") -> Float[Tensor, "batch heads rows columns"]:
-        """Return the pattern as a map of rows × columns cells: mean, maximum or sum of the weights in each cell."""
+        """Return the weights as a map of rows × columns cells: the mean, maximum or sum of the weights in each cell."""
         if self.known is not None and (self.known.ask.pooled, self.known.ask.reduce) == ((rows, columns), reduce):
             return present(self.known.pooled)
         return present(self.answer(replace(NOTHING, pooled=(rows, columns), reduce=reduce)).pooled)
@@ -240,10 +243,10 @@ class Pattern(ThroughDense):
         pooled: tuple[int, int] | None = None,
         reduce: Reduce = "mean",
     ) -> Summary:
-        """Return several statistics, computed in one pass; the keywords are those of `Ask`.
+        """Return several statistics, computed in one pass; the arguments are the fields of `Ask`.
 
         Raises:
-            ValueError: more strongest keys, or a finer map, than there are keys.
+            ValueError: `top` or `pooled` is larger than the pattern, or weights that may be negative have no entropy.
 
         >>> import torch
         >>> from regard import attend, Causal
@@ -270,33 +273,33 @@ class Pattern(ThroughDense):
         )
 
     def answer(self, ask: Ask, report: ProgressCallback | None = None) -> Summary:
-        """Return the statistics that `ask` asks for, computed in one pass.
+        """Return the statistics that `ask` requests, computed in one pass.
 
         Args:
-            report: is called with how many weights are done, and of how many; None = a progress bar on the terminal
-                once the pass has taken two seconds.
+            report: is called as report(done, total) with the amount of work done and the total; None = the callback of
+                `report_to`, or else a progress bar on the terminal once the pass has taken two seconds.
 
         Raises:
-            ValueError: more strongest keys, or a finer map, than there are keys.
+            ValueError: `top` or `pooled` is larger than the pattern, or weights that may be negative have no entropy.
         """
         with progress_callback(report) as callback:
             return summary_of(self.call, ask, callback)
 
-    # What the weights do
+    # Products of the weights with values and with vectors
 
     def apply(
         self, value: Float[Tensor, "value_batch value_heads keys d"], dropout: float = 0.0
     ) -> Float[Tensor, "batch heads queries d"]:
-        """Return weights @ value: the context of each query, for any values at these keys.
+        """Return weights @ value: the context of each query, for any values of these keys.
 
-        A backward pass computes each block of weights again, so that training takes no more memory than inference.
+        A backward pass recomputes the weights, one block of queries at a time, instead of storing them.
 
         Args:
-            value: a batch of 1 serves every item; each value head serves a group of query heads.
-            dropout: the probability that a weight is dropped; the others are divided by 1 - dropout.
+            value: a batch of 1 is broadcast; fewer heads than the pattern's are each shared by a group of query heads.
+            dropout: the probability with which a weight is set to 0; the others are divided by 1 - dropout.
 
         Raises:
-            ValueError: values for another number of keys, or whose batch or heads do not fit the pattern.
+            ValueError: the keys, batch or heads of `value` do not fit the pattern.
         """
         batch, heads, n_keys = value.shape[:3]
         if n_keys != self.grid.keys or batch not in (1, self.grid.batch) or heads < 1 or self.grid.heads % heads:
@@ -307,9 +310,10 @@ class Pattern(ThroughDense):
         return context_of(self.call, value, dropout)
 
     def back(self, vector: Float[Tensor, "#batch #heads queries"]) -> Float[Tensor, "batch heads keys"]:
-        """Return vector @ weights: the share of the queries' numbers that comes from each key (one step of rollout).
+        """Return vector @ weights: for each key, the sum of its weights times each query's number in `vector`.
 
-        A backward pass computes each block of weights again, as for `apply`.
+        This is one step of attention rollout, which goes from the last layer to the first. A backward pass recomputes
+        the weights, one block of queries at a time.
 
         Raises:
             ValueError: a vector that does not broadcast to [batch heads queries].
@@ -325,6 +329,6 @@ class Pattern(ThroughDense):
 
 
 def present(answer: Answer | None) -> Answer:
-    """Return a statistic that was asked for, and so is not None."""
+    """Return a field of a `Summary` that was requested and so is not None, as the type checker cannot know."""
     assert answer is not None
     return answer

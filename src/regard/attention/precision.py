@@ -1,8 +1,7 @@
-"""Data types of computations: the widest type of a device, and types that autocast does not change.
+"""Data types of computations: the widest type of a device, and computations that autocast does not round.
 
-Under `torch.autocast` a product of two float32 matrices is computed in a half type. The projections of a model are, so
-that queries, keys and values come in that type. Were scores and weights rounded to it too, a pattern would show others
-than those that the context was read with, and of three digits.
+Under `torch.autocast`, products of float32 matrices are computed in a half type, which has two or three digits. The
+scores and weights of a pattern are computed outside autocast, so that they are exact in float32.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -10,11 +9,11 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 
 UNCHANGED = nullcontext()
-"""The context that changes nothing, made once."""
+"""A context manager that does nothing, created once to save time."""
 
 
 def widest_type(device: torch.device) -> torch.dtype:
-    """The floating-point type with the most digits that a device has; Apple's GPUs (mps) have no float64.
+    """Return the floating-point type with the most digits on a device; Apple's GPUs (mps) have no float64.
 
     >>> widest_type(torch.device("cpu")), widest_type(torch.device("mps"))
     (torch.float64, torch.float32)
@@ -23,7 +22,7 @@ def widest_type(device: torch.device) -> torch.dtype:
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
-    """Within this, numbers are computed in the types that they have, whatever autocast is on.
+    """Return a context in which operations keep the types of their inputs, even within torch.autocast.
 
     >>> x = torch.ones(2, 2)
     >>> with torch.autocast("cpu", torch.bfloat16):
@@ -40,5 +39,5 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
 
 
 def may_autocast(kind: str) -> bool:
-    """Return whether a device type has autocast; the compiler of torch 2.11 cannot trace torch's own function."""
+    """Return whether a device type supports autocast; torch.compile of 2.11 cannot trace is_autocast_available."""
     return kind != "meta" if torch.compiler.is_compiling() else torch.amp.is_autocast_available(kind)

@@ -1,7 +1,7 @@
-"""Progress of a long computation: reported to a callback, or drawn as a bar on the terminal with the time left.
+"""Progress of a long computation: reported to a callback, or shown as a progress bar with the time left.
 
-Whatever takes longer than two seconds shows a bar on the error stream, if that is a terminal or a notebook, and removes
-the bar at the end.
+A computation that takes longer than two seconds shows the bar on stderr, if that is a terminal or a notebook, and
+removes it at the end.
 """
 
 import time
@@ -15,22 +15,24 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 ProgressCallback = Callable[[int, int], None]
-"""Is called with how much is done, and of how much."""
+"""A function called as callback(done, total) with the amount of work done and the total amount."""
 
 PATIENCE_SECONDS = 2.0
-"""Seconds before a bar is drawn."""
+"""The duration of a computation after which its progress bar appears."""
 
 CALLBACK: ContextVar[ProgressCallback | None] = ContextVar("CALLBACK", default=None)
-"""The callback that `report_to` has set; None = draw a bar."""
+"""The callback set by `report_to`; None = show a progress bar."""
 
 
 def ignore_progress(done: int, total: int) -> None:
-    """Do nothing: the callback of a computation whose progress nobody follows."""
+    """Ignore the progress: a callback that does nothing."""
 
 
 @contextmanager
 def report_to(report: ProgressCallback | None) -> Iterator[None]:
-    """Within this context, patterns report their progress to `report` and draw no bar; None = report to nobody.
+    """Within this context, statistics of patterns call report(done, total) and show no progress bar.
+
+    None = neither a callback nor a bar.
 
     >>> import torch
     >>> from regard import attend
@@ -58,7 +60,7 @@ def progress_callback(report: ProgressCallback | None = None) -> Iterator[Progre
 
 
 class ProgressBar:
-    """A bar on the error stream, drawn once the work has taken `PATIENCE_SECONDS`."""
+    """A progress callback that shows a bar on stderr once the work has taken `PATIENCE_SECONDS`."""
 
     def __init__(self) -> None:
         self.started = time.monotonic()
@@ -72,7 +74,6 @@ class ProgressBar:
             self.bar[0].stop()
 
     def __call__(self, done: int, total: int) -> None:
-        """Draw the bar, or update it."""
         if self.bar is None and time.monotonic() - self.started > PATIENCE_SECONDS:
             self.bar = start_bar(done, total)
         if self.bar is not None:
@@ -81,7 +82,7 @@ class ProgressBar:
 
 
 def start_bar(done: int, total: int) -> "tuple[Progress, TaskID]":
-    """Start a bar of rich; outside of a terminal or a notebook it draws nothing."""
+    """Start a progress bar; it stays hidden unless stderr is a terminal, or a notebook that has ipywidgets."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 

@@ -1,4 +1,4 @@
-"""The reprs of the parts of attention: masks, scores and normalisers."""
+"""The reprs of masks, scores and normalisers, and how error messages name a value or its type."""
 
 from dataclasses import MISSING, Field, fields
 from typing import Any
@@ -18,19 +18,19 @@ def describe(part: Any) -> str:
 
 
 def is_default_value(field: Field[Any], value: object) -> bool:
-    """Whether a value is the default of a dataclass field."""
+    """Return whether a value is the default of a dataclass field; a tensor never is."""
     return not isinstance(value, Tensor) and field.default is not MISSING and bool(value == field.default)
 
 
 def short_repr(value: object) -> str:
-    """Return the repr of a value, and of a tensor its dtype and shape."""
+    """Return the repr of a value; of a tensor, only its dtype and shape."""
     if isinstance(value, Tensor):
         return f"<{str(value.dtype).removeprefix('torch.')} {list(value.shape)}>"
     return repr(value)
 
 
 def type_name(part: object) -> str:
-    """Return the type of an argument in words, for a message that refuses it.
+    """Return the type of an argument in words, for an error message.
 
     >>> type_name(3.0), type_name(float)
     ('a float', 'the class float')

@@ -1,4 +1,7 @@
-"""The tensors, modules and parameters inside the parts of attention: masks, scores and normalisers."""
+"""The tensors, modules and parameters that scores, biases, masks and normalisers contain.
+
+These are called parts here: each is a frozen dataclass or an `nn.Module`, and may contain other parts.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,11 +13,11 @@ from torch import Tensor, nn
 Part = TypeVar("Part")
 
 NUMBER = (int, float, NoneType)
-"""Types of most fields of a part; they contain no tensor."""
+"""Types of fields that are skipped in the search for tensors; most fields of a part have one of them."""
 
 
 def tensors_in(part: object) -> tuple[Tensor, ...]:
-    """Return every tensor in a part and in the parts inside it."""
+    """Return every tensor that a mask, score or normaliser contains, directly or in parts and modules inside it."""
     if isinstance(part, Tensor):
         return (part,)
     if isinstance(part, nn.Module):
@@ -26,13 +29,13 @@ def tensors_in(part: object) -> tuple[Tensor, ...]:
     tensors: tuple[Tensor, ...] = ()
     for name in getattr(part, "__dataclass_fields__", ()):
         value = getattr(part, name)
-        if not isinstance(value, NUMBER):  # saves time in every call of attend, as most parts have no tensor
+        if not isinstance(value, NUMBER):  # saves time in every call of attend
             tensors += tensors_in(value)
     return tensors
 
 
 def modules_in(part: object) -> tuple[nn.Module, ...]:
-    """Return every module that a part is or contains, such as a `RelativeBias` inside a `ScaledDot`."""
+    """Return the part itself if it is a module, else the modules it contains, e.g. a `RelativeBias` in `ScaledDot`."""
     if isinstance(part, nn.Module):
         return (part,)
     names = getattr(part, "__dataclass_fields__", ())
@@ -40,13 +43,13 @@ def modules_in(part: object) -> tuple[nn.Module, ...]:
 
 
 def parts_of_module(module: nn.Module) -> list[object]:
-    """Return the dataclass parts among the attributes of a module and of the modules inside it."""
+    """Return the dataclass instances among the attributes of a module and of its submodules."""
     values = [value for inner in module.modules() for value in vars(inner).values()]
     return [value for value in values if not isinstance(value, dict) and hasattr(value, "__dataclass_fields__")]
 
 
 def parameters_in(part: object) -> tuple[nn.Parameter, ...]:
-    """Return every parameter in a part and in the parts inside it, but for the parameters of modules."""
+    """Return every parameter in the dataclass fields of a score or normaliser; modules inside it are left out."""
     if isinstance(part, nn.Parameter):
         return (part,)
     if isinstance(part, nn.Module):
@@ -56,10 +59,10 @@ def parameters_in(part: object) -> tuple[nn.Parameter, ...]:
 
 
 def replace_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
-    """Return a copy of a part in which the next of `parameters` replaces each parameter that `parameters_in` returns.
+    """Return a copy of a score or normaliser with new parameters, in the order in which `parameters_in` returns them.
 
-    A part is frozen, but the module that it belongs to may get new parameters: from load_state_dict with assign=True,
-    to_empty or torch.func.functional_call.
+    Scores and normalisers are frozen, but the layer that trains them may get new parameters: from load_state_dict with
+    assign=True, from to_empty or from torch.func.functional_call.
 
     >>> import torch
     >>> from regard import Softmax
@@ -68,7 +71,7 @@ def replace_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
     tensor([1., 1.])
     """
     if isinstance(part, nn.Parameter):
-        return next(parameters)  # type: ignore[return-value]  # a parameter for a parameter
+        return next(parameters)  # type: ignore[return-value]  # a tensor in place of a parameter
     if isinstance(part, nn.Module):
         return part
     values = {name: getattr(part, name) for name in getattr(part, "__dataclass_fields__", ())}
@@ -76,4 +79,4 @@ def replace_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
         name: replace_parameters(value, parameters) for name, value in values.items() if not isinstance(value, NUMBER)
     }
     changed = {name: value for name, value in new.items() if value is not values[name]}
-    return replace(part, **changed) if changed else part  # type: ignore[type-var]  # of what has fields
+    return replace(part, **changed) if changed else part  # type: ignore[type-var]  # it has fields, so it is a dataclass

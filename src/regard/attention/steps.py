@@ -1,13 +1,4 @@
-"""The stages of one head's attention, each a matrix to look at.
-
-    products   Q Kᵀ; for scores that are no products, the scores
-    scores     products · scale, then softcap and bias if they are given
-    masked     scores, with -∞ where the mask forbids
-    weights    softmax(masked / temperature), row by row
-    context    weights V, the sum of the weighted values
-
-`Pattern.steps` computes them for one head.
-"""
+"""`Steps`: every intermediate result of one head's attention, as `Pattern.steps` returns them."""
 
 from dataclasses import dataclass
 
@@ -17,7 +8,16 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Steps:
-    """Every stage of one head, for one query (no queries axis) or for several.
+    """Every intermediate result of one head's attention, for one query (without a queries axis) or several.
+
+    With the default score and normaliser:
+
+        products           Q Kᵀ; for scores that are not `ScaledDot`, the scores
+        scores             products · scale, then softcap and bias if they are given
+        masked             scores, with -∞ where the mask is False
+        weights            softmax(masked / temperature), row by row
+        weighted_values    each value times its weight
+        context            weights V, the sum of the weighted values
 
     Source: Vaswani et al. 2017, figure 2 (left) and equation 1.
     """

@@ -1,4 +1,4 @@
-"""A lazy object in place of a tensor: numpy, torch functions and operators work on the tensor that it computes."""
+"""`ThroughDense`: a base class of objects that numpy and torch take for a tensor, which `dense()` computes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,16 +10,16 @@ from torch import Tensor
 OPERATORS = (
     "add radd sub rsub mul rmul truediv rtruediv matmul rmatmul pow rpow neg pos abs invert lt le gt ge and rand or ror"
 )
-"""The operators that work on the tensor; `==` compares the objects themselves."""
+"""Names of the operators (`__add__`, …) that act on the tensor of `dense()`; `==` still compares identities."""
 
 
 class ThroughDense:
-    """An object whose numpy.asarray, torch functions, operators and tensor methods use the tensor of `dense()`."""
+    """A base class: numpy.asarray, torch functions, operators and tensor methods act on the tensor of `dense()`."""
 
     __slots__ = ()
 
     def dense(self) -> Tensor:
-        """Return the tensor; each subclass has its own."""
+        """Return the tensor that this object stands for; each subclass implements it."""
         raise AssertionError(f"{type(self).__name__} has no dense() of its own")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -40,7 +40,7 @@ class ThroughDense:
 
 
 def densified(value: Any) -> Any:
-    """Return the arguments of a torch function with every lazy object replaced by its tensor."""
+    """Return arguments with each `ThroughDense` object, also in tuples, lists and dicts, replaced by its tensor."""
     if isinstance(value, ThroughDense):
         return value.dense()
     if isinstance(value, tuple | list):
@@ -49,7 +49,7 @@ def densified(value: Any) -> Any:
 
 
 def through_dense(operator: str) -> Callable[..., Any]:
-    """Return a method that applies one operator to the tensor."""
+    """Return a method that applies an operator of Tensor, such as "__add__", to the tensor of `dense()`."""
 
     def apply(self: ThroughDense, *others: Any) -> Any:
         return getattr(torch.Tensor, operator)(self.dense(), *densified(others))

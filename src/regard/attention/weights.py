@@ -1,6 +1,6 @@
-"""The weights of a call, computed block of queries by block of queries, so that memory grows with the length.
+"""The attention weights of a `Call`, and products with them, computed for one block of queries at a time.
 
-A backward pass computes each block again instead of keeping it.
+Memory therefore grows linearly with the number of tokens. A backward pass recomputes each block instead of storing it.
 """
 
 import math
@@ -28,7 +28,7 @@ from regard.attention.precision import widest_type, without_autocast
 from regard.attention.progress import ProgressCallback
 
 BLOCK_WEIGHTS = 2**22
-"""Weights held at one time: 16 MiB of float32."""
+"""The most weights in a block of several queries: 16 MiB of float32."""
 
 Weights = Float[Tensor, "batch heads queries keys"]
 Keep = Bool[Tensor, "#batch #heads #queries #keys"] | None
@@ -36,7 +36,7 @@ Keep = Bool[Tensor, "#batch #heads #queries #keys"] | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """The weights of some queries over all keys, and the keys that their mask keeps; keep None = all keys."""
+    """The weights of some queries over all keys; keep is True where the mask allows a key, None = everywhere."""
 
     tile: Tile
     weights: Weights
@@ -44,7 +44,7 @@ class Block:
 
 
 def scores_of(call: Call, tile: Tile) -> Weights:
-    """Return the scores of a tile, scaled and biased, before the mask."""
+    """Return the scores of the queries and keys in a tile, scaled and biased, before the mask."""
     call.check_unchanged()
     query, key = rows_of(call, call.query, tile, tile.queries), rows_of(call, call.key, tile, tile.keys)
     with without_autocast(call.device):
@@ -52,7 +52,7 @@ def scores_of(call: Call, tile: Tile) -> Weights:
 
 
 def weights_and_keep(call: Call, tile: Tile) -> tuple[Weights, Keep]:
-    """Return the weights of a tile that spans all keys, and which keys the mask keeps."""
+    """Return the weights of a tile that spans all keys, and True where the mask allows a key (None = everywhere)."""
     keep = call.keep(tile)
     with without_autocast(call.device):
         if not call.normalise.across_heads:
@@ -63,7 +63,7 @@ def weights_and_keep(call: Call, tile: Tile) -> tuple[Weights, Keep]:
 
 
 def weights_of(call: Call, tile: Tile) -> Weights:
-    """Return the weights of a tile; each row is computed over all keys."""
+    """Return the weights of the queries and keys in a tile, normalised over all keys, also those outside the tile."""
 
     def block_weights(block: Tile) -> Float[Tensor, "batch heads block keys"]:
         return select_positions(weights_and_keep(call, block)[0], 3, tile.keys)
@@ -75,7 +75,7 @@ def weights_of(call: Call, tile: Tile) -> Weights:
 def context_of(
     call: Call, value: Float[Tensor, "value_batch value_heads keys d"], dropout: float = 0.0
 ) -> Float[Tensor, "batch heads queries d"]:
-    """Return weights @ value, for any values at the keys of the call; dropout is the probability to drop a weight."""
+    """Return weights @ value, for any values of the keys; dropout is the probability with which a weight is zeroed."""
 
     infinite = may_be_infinite(value)
 
@@ -103,7 +103,7 @@ def weighted_sum(
 
 
 def sum_over_queries(call: Call, vector: Float[Tensor, "#batch #heads queries"]) -> Float[Tensor, "batch heads keys"]:
-    """Return vector @ weights: the weights of each key, summed over the queries, each query times its number."""
+    """Return vector @ weights: for each key, the sum of its weights times each query's number in `vector`."""
 
     def block_sum(tile: Tile, vector: Tensor) -> Float[Tensor, "batch heads keys"]:
         weights = weights_and_keep(call, tile)[0]
@@ -119,7 +119,7 @@ def sum_over_queries(call: Call, vector: Float[Tensor, "#batch #heads queries"])
 
 
 def blocks_of(call: Call, report: ProgressCallback | None = None) -> Iterator[Block]:
-    """Yield all weights as consecutive blocks of queries, each over all keys."""
+    """Yield all weights as consecutive blocks of queries, each over all keys; `report` counts the weights done."""
     n_done = 0
     for tile in block_tiles(call, call.grid.whole()):
         yield Block(tile, *weights_and_keep(call, tile))
@@ -129,7 +129,10 @@ def blocks_of(call: Call, report: ProgressCallback | None = None) -> Iterator[Bl
 
 
 def block_tiles(call: Call, tile: Tile) -> Iterator[Tile]:
-    """Yield the queries of a tile in blocks of at most `BLOCK_WEIGHTS` weights, each over all keys."""
+    """Split a tile into blocks of queries over all keys, each of one query or at most `BLOCK_WEIGHTS` weights.
+
+    A length that is symbolic, as in an exported program, gives one block of all queries.
+    """
     keys = all_positions(call.grid.keys)
     if any(map(is_symbolic, (*tile.shape[:3], call.grid.keys))):
         yield tile.part(keys=keys)
@@ -142,7 +145,10 @@ def block_tiles(call: Call, tile: Tile) -> Iterator[Tile]:
 def rows_of(
     call: Call, tensor: Float[Tensor, "any_batch any_heads any d"], tile: Tile, positions: Positions
 ) -> Float[Tensor, "batch heads positions d"]:
-    """Return the rows of a query, key or value at some positions, for each batch item and head of a tile."""
+    """Return the vectors of a query, key or value tensor at these positions, for the batch items and heads of a tile.
+
+    A batch of 1 is broadcast, and heads that a group of query heads shares are repeated.
+    """
     group = call.grid.heads // tensor.shape[1]
     heads = tile.heads if group == 1 else as_indices(tile.heads, tensor.device) // group
     rows = select_positions(select_positions(tensor, 2, positions), 1, heads)
