@@ -1,1 +1,1 @@
-"""The grid batch × heads × queries × keys, its tiles, and the selections that an index names."""
+"""The grid batch × heads × queries × keys of the attention weights, its tiles, and indexing by ints and slices."""

@@ -1,6 +1,6 @@
 """The grid batch × heads × queries × keys of the attention weights, and its tiles.
 
-Scores, masks and biases are computed for one `Tile` at a time, so that none of them ever has to exist as a whole.
+Scores, masks and biases are computed for one `Tile` at a time, so that the whole matrix never has to be stored.
 """
 
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 Positions = range | Int[Tensor, " _"]
-"""Positions along one axis: a range if they are evenly spaced (selecting them copies nothing), else a tensor."""
+"""Indices along one axis: a range if they are evenly spaced (selecting them copies nothing), else a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The numbers of batch items, heads, queries and keys."""
+    """The shape of the attention weights: the numbers of batch items, heads, queries and keys."""
 
     batch: int
     heads: int
@@ -31,7 +31,7 @@ class Grid:
 
     @property
     def offset(self) -> int:
-        """The position of the first query among the keys when the queries are the last tokens, as with a cache."""
+        """The key position of query 0 if the queries are the last tokens, as when decoding with a cache of keys."""
         return self.keys - self.queries
 
     def admits(self, tensor: Tensor) -> bool:
@@ -49,7 +49,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tile:
-    """A part of a grid: its batch items, heads, queries and keys, each counted from 0 in the whole grid.
+    """A part of a grid: the indices of its batch items, heads, queries and keys in the whole grid.
 
     >>> import torch
     >>> Grid(2, 3, 5, 7).whole().part(queries=range(1, 3)).shape
@@ -64,7 +64,7 @@ class Tile:
 
     @property
     def axes(self) -> tuple[Positions, Positions, Positions, Positions]:
-        """The positions along batch, heads, queries and keys."""
+        """The indices along the four axes: batch, heads, queries and keys."""
         return self.batch, self.heads, self.queries, self.keys
 
     @property
@@ -79,17 +79,19 @@ class Tile:
         queries: Positions | None = None,
         keys: Positions | None = None,
     ) -> "Tile":
-        """Return this tile with other positions along the axes that are given."""
+        """Return a tile of the same grid with the given indices; an axis given as None keeps this tile's indices."""
         given = (batch, heads, queries, keys)
         return Tile(self.grid, *(old if new is None else new for old, new in zip(self.axes, given, strict=True)))
 
     def along(self, axis: int, device: torch.device) -> Int[Tensor, "#batch #heads #queries #keys"]:
-        """Return the positions along one axis (0 batch … 3 keys), shaped so that they broadcast over the tile."""
+        """Return the indices along one axis (0 batch, 1 heads, 2 queries, 3 keys), broadcastable over the tile."""
         positions = as_indices(self.axes[axis], device)
-        return positions.reshape([-1 if other == axis else 1 for other in range(4)])
+        shape = [1, 1, 1, 1]
+        shape[axis] = -1
+        return positions.reshape(shape)
 
     def select(self, tensor: Tensor) -> Tensor:
-        """Return this tile's part of a tensor that broadcasts over the grid; axes of size 1 stay."""
+        """Return the part of a tensor, which broadcasts over the grid, that lies in this tile; axes of size 1 stay."""
         tensor = tensor[(None,) * (4 - tensor.ndim)]
         for axis, positions in enumerate(self.axes):
             if tensor.shape[axis] != 1:
@@ -99,7 +101,7 @@ class Tile:
     def at_queries(self, tensor: Float[Tensor, "_ _ keys"]) -> Float[Tensor, "#batch #heads queries 1"]:
         """Return, for each query of this tile, the entry of a [batch heads keys] tensor at the query's own position.
 
-        The queries are the last tokens: query i stands at position i + keys - queries. Before the first key, 0 is read.
+        The queries are the last tokens: query i is at position i + keys - queries. Below position 0, the entry is 0.
 
         >>> import torch
         >>> Grid(1, 1, 2, 3).whole().at_queries(torch.tensor([[[5.0, 6.0, 7.0]]])).flatten()
@@ -111,7 +113,7 @@ class Tile:
 
 
 def is_whole(number: object) -> bool:
-    """Return whether a number is an integer: an int, an integer of numpy, or an integer tensor without axes.
+    """Return whether an object is an integer: an int but not a bool, a numpy integer, or a 0-dim integer tensor.
 
     >>> is_whole(3), is_whole(3.0), is_whole(True), is_whole(torch.tensor(3))
     (True, False, False, True)
@@ -124,25 +126,24 @@ def is_whole(number: object) -> bool:
 
 
 def is_symbolic(length: int) -> bool:
-    """Return whether a length is a symbol of a program exported for any length, over which no loop can run."""
+    """Return whether a length is symbolic, as in a program exported for any length; no Python loop can run over it."""
     return isinstance(length, torch.SymInt)
 
 
 def all_positions(length: int) -> Positions:
-    """Return all positions of an axis."""
+    """Return all indices of an axis of this length: a range, or a tensor if the length is symbolic."""
     return torch.arange(length) if is_symbolic(length) else range(length)
 
 
 def as_indices(positions: Positions, device: torch.device) -> Int[Tensor, " positions"]:
-    """Return positions as a tensor of integers."""
     if isinstance(positions, range):
-        stop = max(positions.start, positions.stop)  # an empty range may stop before it starts
+        stop = max(positions.start, positions.stop)  # torch.arange refuses a stop below the start
         return torch.arange(positions.start, stop, positions.step, device=device)
     return positions.to(device)
 
 
 def select_positions(tensor: Tensor, axis: int, positions: Positions) -> Tensor:
-    """Return some positions of one axis of a tensor: a view if they are a range, else a copy."""
+    """Index one axis of a tensor: a view if the positions are a range, else a copy."""
     if isinstance(positions, range):
         index = (slice(None),) * (axis % tensor.ndim) + (slice(positions.start, positions.stop, positions.step),)
         return tensor[index]
@@ -150,12 +151,12 @@ def select_positions(tensor: Tensor, axis: int, positions: Positions) -> Tensor:
 
 
 def varies_by_query(tensor: Tensor) -> bool:
-    """Return whether a tensor that broadcasts over the grid has a row for each query."""
+    """Return whether a tensor that broadcasts to [batch heads queries keys] has a queries axis larger than 1."""
     return tensor.ndim >= 2 and tensor.shape[-2] != 1
 
 
 def contiguous_rows(tensor: Tensor) -> Tensor:
-    """Return a tensor with the numbers of its last axis side by side in memory, as kernels read it."""
+    """Return the tensor with stride 1 along its last axis, as kernels require; a copy only if the stride is not 1."""
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
