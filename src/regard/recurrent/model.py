@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.masks.lengths import refuse_lengths
+from regard.attention.masks.lengths import check_source_lengths
 from regard.attention.pattern import Pattern
 from regard.recurrent.config import RecurrentConfig
 from regard.recurrent.decoder import Decoder, State
@@ -103,7 +103,7 @@ class Recurrent(nn.Module):
 
     def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> State:
         """Encode the sources and return the state before the first target token."""
-        refuse_lengths(lengths, source.shape[1])
+        check_source_lengths(lengths, source.shape[1])
         return self.decoder.start(self.encoder(source, lengths), lengths)
 
     def step(self, tokens: Int[Tensor, "batch new"], state: State) -> Step:

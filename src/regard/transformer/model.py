@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regard.attention.call import Call
 from regard.attention.masks import Padding
-from regard.attention.masks.lengths import refuse_lengths
+from regard.attention.masks.lengths import check_source_lengths
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
@@ -113,7 +113,7 @@ class Transformer(nn.Module):
         Raises:
             ValueError: a length below 1, or beyond the source; on an accelerator, lengths are not checked.
         """
-        refuse_lengths(lengths, source.shape[1])
+        check_source_lengths(lengths, source.shape[1])
         encoded = self.encoder(source, lengths)
         decoded = self.decoder(target, self.decoder.start(encoded.output, lengths))
         return TransformerOutput(
@@ -132,12 +132,12 @@ class Transformer(nn.Module):
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
         """Return the vectors that the output projection takes, for a loss that never holds all logits at once."""
-        refuse_lengths(lengths, source.shape[1])
+        check_source_lengths(lengths, source.shape[1])
         return self.decoder.read(target, self.decoder.start(self.encoder(source, lengths).output, lengths))[0]
 
     def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> DecodingState:
         """Encode the sources, and return the state before the first token of each target."""
-        refuse_lengths(lengths, source.shape[1])
+        check_source_lengths(lengths, source.shape[1])
         state = self.decoder.start(self.encoder(source, lengths).output, lengths)
         if type(self.decoder) is not Decoder or not only_numbers_wanted(source.device):
             return state

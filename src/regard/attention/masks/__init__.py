@@ -1,14 +1,14 @@
 """Masks: which keys each query may attend to. True = may attend.
 
 A mask is a rule over positions, not a matrix: attention computes it for one tile of the grid at a time, so a causal
-mask over a million tokens takes no memory. Masks join with `&` (both must allow), `|` (one must allow) and `~` (the
-opposite):
+mask over a million tokens takes no memory. Masks are joined with `&` (both masks allow the key), `|` (at least one mask
+allows it) and `~` (the mask does not allow it):
 
     Causal() & Documents(ids)                       several texts in one sequence of a language model
     Window(256, 256) | Global([0])                  Longformer
 
-The queries are the *last* tokens, as they are with a cache of earlier keys: query i stands at position
-i + keys - queries. Masks that count positions take another `offset` for other cases.
+The queries are taken to be the *last* tokens, as when decoding with a cache of keys: query i is at key position
+i + keys - queries. Masks that depend on positions take an `offset`, the position of query 0, for other cases.
 
     python -m regard.attention.masks        draws each mask
 """

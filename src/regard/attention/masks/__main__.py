@@ -1,4 +1,4 @@
-"""Draws each mask over eight queries and keys: python -m regard.attention.masks."""
+"""Print each mask over eight queries and keys: python -m regard.attention.masks."""
 
 import torch
 

@@ -12,15 +12,15 @@ from regard.attention.masks.range_mask import Number, RangeMask, first_position
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Causal(RangeMask):
-    """A query attends to its own position and to those before it: key j when j <= i + offset.
+    """A query attends to the key at its own position and to the keys before it: query i to key j if j <= i + offset.
 
     Args:
-        offset: position of the first query among the keys. None = keys - queries (the queries are the last tokens);
-            0 = queries and keys start together.
-        own: whether a query sees its own position; False: only the keys before it.
+        offset: the key position of query 0. None = keys - queries (the queries are the last tokens); 0 = query 0 and
+            key 0 are the same token.
+        own: whether a query may attend to its own position; False = only to the keys before it.
 
     Raises:
-        TypeError: an offset that is no whole number.
+        TypeError: an offset that is not an integer.
 
     Source: Vaswani et al. 2017, section 3.2.3.
     """
@@ -33,11 +33,11 @@ class Causal(RangeMask):
             check_whole("Causal", offset=self.offset)
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[None, Number]:
-        """Return the range that ends at the query's own position."""
+        """Return the range of keys up to the query's position, including it if `own`."""
         return None, position + 1 if self.own else position
 
     def is_lower_triangle(self, grid: Grid) -> bool:
-        """Return whether query i sees the keys 0 … i, the one causal mask that PyTorch's kernels have built in."""
+        """Return whether query i may attend to keys 0 … i, the only causal mask built into PyTorch's kernels."""
         return self.own and first_position(self.offset, grid) == 0
 
 
@@ -45,15 +45,16 @@ class Causal(RangeMask):
 class Prefix(RangeMask):
     """Every query attends to the first `length` keys, and causally to the keys after them.
 
-    A prompt is read in both directions and its continuation in one: key j when j < length or j <= i + offset.
+    A prompt is read in both directions and its continuation in one: query i attends to key j if j < length or
+    j <= i + offset.
 
     Args:
-        length: how many keys are the prefix, or how many are in each item of the batch.
-        offset: position of the first query among the keys; None = keys - queries, as for `Causal`.
+        length: the number of keys in the prefix: one for all batch items, or one for each.
+        offset: the key position of query 0; None = keys - queries (the queries are the last tokens).
 
     Raises:
-        TypeError: an offset that is no whole number, or a length that is neither one nor a tensor of them.
-        ValueError: a negative length; at the call, lengths that do not fit the batch.
+        TypeError: an offset that is not an integer, or a length that is not an integer or a tensor of integers.
+        ValueError: a negative length; when used in attention, a number of lengths that does not fit the batch.
 
     Source: prefix language model, Raffel et al. 2020, section 3.2.1.
     """
@@ -74,6 +75,6 @@ class Prefix(RangeMask):
         return self.length
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[None, Number]:
-        """Return the range that ends with the prefix, or at the query's own position if that is later."""
+        """Return the range of keys up to the end of the prefix or the query's own position, whichever is later."""
         stop = position + 1
         return None, stop.clamp(min=length) if isinstance(stop, Tensor) else max(stop, length)

@@ -1,4 +1,4 @@
-"""Refusals of what masks cannot be made of."""
+"""Checks of the arguments of masks."""
 
 from torch import Tensor
 
@@ -7,7 +7,7 @@ from regard.attention.representation import short_repr
 
 
 def check_whole(mask: str, **numbers: object) -> None:
-    """Raise TypeError unless the arguments of a mask are whole numbers; an offset may be None.
+    """Raise TypeError unless these arguments of a mask are integers; only an argument named "offset" may be None.
 
     >>> check_whole("Window", before=1.5, after=0, offset=None)
     Traceback (most recent call last):
@@ -23,7 +23,7 @@ def check_whole(mask: str, **numbers: object) -> None:
 
 
 def check_whole_tensor(mask: str, name: str, argument: object) -> None:
-    """Raise TypeError unless an argument of a mask is a tensor of whole numbers.
+    """Raise TypeError unless an argument of a mask is a tensor of integers.
 
     >>> check_whole_tensor("Padding", "lengths", [5, 3])
     Traceback (most recent call last):
@@ -40,7 +40,7 @@ def check_whole_tensor(mask: str, name: str, argument: object) -> None:
 
 
 def check_not_negative(mask: str, **counts: int) -> None:
-    """Raise ValueError if a window has a negative number of tokens on one of its sides."""
+    """Raise ValueError if the number of tokens before or after the query, in a window, is negative."""
     if min(counts.values()) < 0:
         given = ", ".join(f"{name}={count}" for name, count in counts.items())
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Attention inside chunks of the sequence."""
+"""Masks that restrict attention to chunks of the sequence."""
 
 from dataclasses import dataclass
 
@@ -13,14 +13,14 @@ class Chunked(RangeMask):
     Llama 4's chunked attention, which is causal too, is `Causal() & Chunked(8192)`.
 
     Args:
-        size: tokens in a chunk; the last one may be shorter.
-        offset: position of the first query among the keys; None = keys - queries, as for `Causal`.
+        size: the number of tokens in a chunk; the last chunk may be shorter.
+        offset: the key position of query 0; None = keys - queries (the queries are the last tokens).
 
     Raises:
         ValueError: a size below 1.
-        TypeError: a number that is not whole.
+        TypeError: a size or offset that is not an integer.
 
-    Source: blockwise attention, Qiu et al. 2020, section 3, each block with itself.
+    Source: blockwise attention, Qiu et al. 2020, section 3, where each block attends to itself.
     """
 
     size: int
@@ -32,6 +32,6 @@ class Chunked(RangeMask):
             raise ValueError(f"Chunked(size={self.size}) cuts the tokens into chunks, so a chunk takes at least 1.")
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number, Number]:
-        """Return the chunk that the query's position lies in."""
+        """Return the range of keys in the chunk that contains the query's position."""
         start = position // self.size * self.size
         return start, start + self.size

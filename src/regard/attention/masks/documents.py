@@ -1,4 +1,4 @@
-"""Several documents packed into one sequence."""
+"""A mask for several documents packed into one sequence."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,12 @@ class Documents(Mask):
     """Several documents packed into one sequence: a query attends to the keys of its own document.
 
     Args:
-        ids: the document that each key belongs to; any whole numbers.
+        ids: for each key, the number of its document; any integers, equal for keys of one document. With a batch axis,
+            each batch item has its own.
+
+    Raises:
+        TypeError: ids that are not a tensor of integers.
+        ValueError: when used in attention, ids for another number of keys, or more queries than keys.
     """
 
     ids: Int[Tensor, "*batch tokens"]
@@ -28,26 +33,26 @@ class Documents(Mask):
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
         """Return True where query and key belong to the same document."""
-        of_keys = self.ids.to(device)
-        of_keys = of_keys[None, None, None] if of_keys.ndim == 1 else of_keys[:, None, None]
-        of_queries = of_keys[..., tile.grid.offset :].mT
-        return tile.select(of_queries) == tile.select(of_keys)
+        ids = self.ids.to(device)
+        key_ids = ids[None, None, None] if ids.ndim == 1 else ids[:, None, None]
+        query_ids = key_ids[..., tile.grid.offset :].mT
+        return tile.select(query_ids) == tile.select(key_ids)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
-        """Return the keys of each query's document, or None if a document is in several pieces."""
+        """Return one range of keys for each query, its document, or None if a document's keys are not consecutive."""
         ids, position = self.ids.to(device).reshape(-1, grid.keys), torch.arange(grid.keys, device=device)
-        begins = (ids != F.pad(ids, (1, -1))).index_fill(1, position[:1], True)
-        in_order = ids.sort(dim=1).values
-        n_pieces, n_documents = begins.sum(dim=1), 1 + (in_order[:, 1:] != in_order[:, :-1]).sum(dim=1)
-        if bool((n_pieces > n_documents).any()):
+        is_start = (ids != F.pad(ids, (1, -1))).index_fill(1, position[:1], True)  # of a run of equal ids
+        sorted_ids = ids.sort(dim=1).values
+        n_runs, n_documents = is_start.sum(dim=1), 1 + (sorted_ids[:, 1:] != sorted_ids[:, :-1]).sum(dim=1)
+        if bool((n_runs > n_documents).any()):
             return None
-        start = (position * begins).cummax(dim=1).values
+        start = (position * is_start).cummax(dim=1).values
         stop = torch.searchsorted(start, start, right=True)
         queries = slice(grid.offset, None)
         return Ranges.of(start[:, None, queries], stop[:, None, queries], grid, device)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless every key has a document and every query is one of the tokens."""
+        """Raise ValueError unless there is an id for every key and there are at most as many queries as keys."""
         fits = self.ids.ndim == 1 or (self.ids.ndim == 2 and len(self.ids) in (1, grid.batch))
         if not fits or self.ids.shape[-1] != grid.keys:
             raise ValueError(

@@ -1,10 +1,10 @@
-"""Masks for FlexAttention, PyTorch's compiler of attention: the same rules, called with one place at a time.
+"""Masks for FlexAttention, PyTorch's compiler of attention, which calls a mask for one query and one key at a time.
 
     allows = mask_mod(Causal() & Documents(ids), Grid(batch=2, heads=8, queries=4096, keys=4096))
     block_mask = create_block_mask(allows, 2, 8, 4096, 4096, device="cpu")
 
-The rule of a mask is written once, in its `keep`. `attend` calls `keep` with the positions of a whole tile,
-FlexAttention with the four indices of one place.
+The rule of a mask is written once, in its method `keep`. `attend` calls `keep` with a whole tile of the grid;
+FlexAttention calls it with the indices of one batch item, head, query and key.
 
 Source: Dong et al. 2024, "Flex Attention: a programming model for generating optimized attention kernels", section 3.
 """
@@ -27,16 +27,16 @@ MaskMod = Callable[[Index, Index, Index, Index], Bool[Tensor, ""]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place(Tile):
-    """One place of a grid: the indices of a batch item, a head, a query and a key, as FlexAttention's tensors."""
+    """A tile of one batch item, one head, one query and one key, whose indices are FlexAttention's scalar tensors."""
 
     at: tuple[Index, Index, Index, Index]
 
     def along(self, axis: int, device: torch.device) -> Index:
-        """Return the index of this place along one axis."""
+        """Return the index along one axis (0 batch, 1 heads, 2 queries, 3 keys); the device is ignored."""
         return self.at[axis]
 
     def select(self, tensor: Tensor) -> Tensor:
-        """Return the element of a tensor that broadcasts over the grid."""
+        """Return the element, at these indices, of a tensor that broadcasts over the grid."""
         sized = zip(reversed(self.at), reversed(tensor.shape), strict=False)
         indices = [index for index, size in sized if size != 1][::-1]
         return tensor.squeeze()[indices] if indices else tensor.squeeze()
@@ -45,11 +45,11 @@ class Place(Tile):
 def mask_mod(mask: Mask | Tensor, grid: Grid, device: torch.device | str = "cpu") -> MaskMod:
     """Return a mask as the function (b, h, q_idx, kv_idx) -> bool that `create_block_mask` and `create_mask` take.
 
-    The function holds for this grid only: the positions of the queries depend on how many there are.
+    The function is valid for this grid only: the positions of the queries depend on the numbers of queries and keys.
 
     Raises:
         ValueError: a mask that does not fit the grid.
-        TypeError: an object that is no mask.
+        TypeError: mask is None, or neither a mask nor a boolean tensor.
 
     >>> from torch.nn.attention.flex_attention import create_mask
     >>> from regard.attention.masks import Window
@@ -67,13 +67,14 @@ def mask_mod(mask: Mask | Tensor, grid: Grid, device: torch.device | str = "cpu"
 
 
 def moved_to(mask: Mask, device: torch.device) -> Mask:
-    """Return the mask with its tensors on a device, so that the compiled function has none to move."""
+    """Return a copy of a mask, and of the masks inside it, with all tensors on a device."""
     if not is_dataclass(mask):
         return mask
-    parts = {field.name: getattr(mask, field.name) for field in fields(mask)}
-    moved = {
-        name: part.to(device) if isinstance(part, Tensor) else moved_to(part, device)
-        for name, part in parts.items()
-        if isinstance(part, Tensor | Mask)
-    }
+    moved: dict[str, Tensor | Mask] = {}
+    for field in fields(mask):
+        value = getattr(mask, field.name)
+        if isinstance(value, Tensor):
+            moved[field.name] = value.to(device)
+        elif isinstance(value, Mask):
+            moved[field.name] = moved_to(value, device)
     return replace(mask, **moved)

@@ -1,4 +1,4 @@
-"""Global tokens, which see all keys and are seen by all queries; to be joined with a mask that is local."""
+"""A mask of global tokens, which attend to all keys and which all queries attend to; to be joined with a `Window`."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -19,17 +19,17 @@ from regard.attention.masks.ranges import Ranges
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Global(Mask):
-    """Tokens at these positions attend to every key, and every query attends to them; nobody to anything else.
+    """Global tokens attend to every key, and every query attends to the global tokens, but to no other keys.
 
     `Window(256, 256) | Global([0])` is Longformer with its first token global.
 
     Args:
-        positions: the positions of the tokens among the keys, from 0; a few, since each is compared with every key.
-        offset: position of the first query among the keys; None = keys - queries, as for `Causal`.
+        positions: the key positions of the global tokens, counted from 0. Time grows with their number.
+        offset: the key position of query 0; None = keys - queries (the queries are the last tokens).
 
     Raises:
-        ValueError: no position or a negative one; at the call, one past the last key.
-        TypeError: one position instead of several, or one that is no whole number.
+        ValueError: no positions or a negative position; when used in attention, a position after the last key.
+        TypeError: positions is a single number, or a position or the offset is not an integer.
 
     Source: global attention, Beltagy et al. 2020, section 3.1.
     """
@@ -58,17 +58,14 @@ class Global(Mask):
         return self._are_global(position) | self._are_global(tile.along(3, device))
 
     def reach(self, grid: Grid, queries: range) -> range:
-        """Return all keys if one of the queries is a global token, else the keys from the first such token to the last.
-
-        No `RangeMask` has this rule: the limits fall again after a query that is a global token.
-        """
+        """Return all keys if one of these queries is a global token, else the range that spans the global tokens."""
         first = first_position(self.offset, grid)
         if any(position - first in queries for position in self.positions):
             return range(grid.keys)
         return range(min(self.positions), max(self.positions) + 1)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
-        """Return all keys for a global token; for any other query, one range for each run of global tokens."""
+        """Return all keys for a query that is a global token, else one range for each run of adjacent global tokens."""
         is_global = self._are_global(torch.arange(grid.queries, device=device) + first_position(self.offset, grid))
         ranges = Ranges.of(0, is_global * grid.keys, grid, device)
         for first, last in runs(self.positions):
@@ -76,7 +73,7 @@ class Global(Mask):
         return ranges
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless every position is that of a key."""
+        """Raise ValueError unless every position is below the number of keys."""
         if max(self.positions) >= grid.keys:
             raise ValueError(
                 f"Global was given position {max(self.positions)}, but there are {grid.keys} keys; "
@@ -88,7 +85,7 @@ class Global(Mask):
 
 
 def runs(positions: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last of each run of consecutive positions.
+    """Yield the first and the last position of each run of consecutive positions.
 
     >>> list(runs([5, 0, 6, 1, 9]))
     [(0, 1), (5, 6), (9, 9)]

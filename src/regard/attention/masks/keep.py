@@ -16,7 +16,7 @@ class Keep(Mask):
     """A mask given as a boolean tensor that broadcasts to [batch heads queries keys]; True = may attend.
 
     Raises:
-        TypeError: a tensor that is not boolean, or an object that is no tensor.
+        TypeError: the argument is not a boolean tensor.
     """
 
     tensor: Bool[Tensor, "*shape"]
@@ -35,7 +35,7 @@ class Keep(Mask):
 
     @property
     def per_query(self) -> bool:  # type: ignore[override]
-        """Whether the tensor has a row for each query."""
+        """Whether the queries axis of the tensor is larger than 1."""
         return varies_by_query(self.tensor)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
@@ -43,7 +43,7 @@ class Keep(Mask):
         return tile.select(self.tensor.to(device))
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless the tensor broadcasts to the grid."""
+        """Raise ValueError unless the tensor broadcasts to [batch heads queries keys]."""
         if not grid.admits(self.tensor):
             by_item = self.tensor.shape == (grid.batch, grid.keys)
             raise ValueError(
@@ -54,9 +54,9 @@ class Keep(Mask):
 
 
 def as_mask(mask: Mask | Tensor | None) -> Mask | None:
-    """Return the mask argument of `attend` as a Mask: a boolean tensor becomes `Keep`.
+    """Convert the mask argument of `attend`: a boolean tensor becomes a `Keep`; a `Mask` or None is returned as it is.
 
     Raises:
-        TypeError: a tensor that is not boolean, or an object that is no mask.
+        TypeError: an object that is not a mask, a boolean tensor or None.
     """
     return mask if mask is None or isinstance(mask, Mask) else Keep(mask)

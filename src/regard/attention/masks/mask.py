@@ -1,6 +1,10 @@
-"""The interface of masks, and masks joined from others:
+"""`Mask`, the base class of masks, and masks joined from other masks.
 
-(a & b) keeps a key that a and b keep        (a | b) a key that a or b keeps        ~a a key that a does not keep
+A mask keeps a key for a query if the query may attend to that key.
+
+    a & b    keeps the keys that both a and b keep
+    a | b    keeps the keys that a or b keeps
+    ~a       keeps the keys that a does not keep
 """
 
 from abc import ABC, abstractmethod
@@ -15,13 +19,14 @@ from regard.attention.masks.ranges import Ranges
 from regard.attention.representation import describe, type_name
 
 Kept = Bool[Tensor, "#batch #heads #queries #keys"] | Bool[Tensor, ""]
-"""The booleans of a tile; of a single place (see `flex.py`), one boolean."""
+"""Booleans that broadcast over a tile; FlexAttention, which asks for one query and one key, gets one boolean."""
 
 
 class Mask(ABC):
-    """A rule that says for every query and key whether the query may attend to the key. A new mask states `keep` alone.
+    """The base class of masks: a rule that says for each query and key whether the query may attend to the key.
 
-    A mask that keeps one range of keys for each query is a `RangeMask` and states the limits of the range instead.
+    A new mask only has to define `keep`. A mask that allows each query one range of consecutive keys is better derived
+    from `RangeMask`, and only has to define `limits`.
     """
 
     per_query = True
@@ -29,26 +34,32 @@ class Mask(ABC):
 
     @abstractmethod
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return True where a query of this tile may attend to a key of it, broadcastable over the tile.
+        """Return True where a query of the tile may attend to a key of the tile, broadcastable over the tile.
 
-        Write it with `tile.along` (positions), `tile.select` (tensors that broadcast over the grid) and elementwise
-        operations alone: then FlexAttention can compile the rule too.
+        Implementations use only `tile.along` (indices along an axis), `tile.select` (the tile's part of a tensor that
+        broadcasts over the grid) and elementwise operations, so that FlexAttention can compile them too.
         """
 
     def reach(self, grid: Grid, queries: range) -> range:
-        """Return a range that holds every key to which one of these queries may attend, and perhaps other keys."""
+        """Return a range that contains every key to which at least one of these queries may attend.
+
+        The range may contain other keys too.
+        """
         return range(grid.keys)
 
     def fills_reach(self, grid: Grid, queries: range) -> bool:
-        """Return True only if each of these queries may attend to every key in their reach: no mask is needed."""
+        """Return True only if each of these queries may attend to every key in `reach(grid, queries)`.
+
+        False is always correct; True saves building the mask.
+        """
         return False
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
-        """Return the mask as a few ranges of keys for each query, or None if the mask is not made of ranges."""
+        """Return the mask as ranges of keys for each query, or None if it has no such form."""
         return None
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (most masks fit every grid)
-        """Raise ValueError, naming what would fit, if this mask does not fit the grid."""
+        """Raise ValueError, saying what would fit, if this mask does not fit the batch, heads, queries or keys."""
 
     def __and__(self, other: "Mask") -> "Mask":
         return Both(self, require_mask(other))
@@ -70,7 +81,7 @@ class Mask(ABC):
 
 
 def require_mask(other: object) -> Mask:
-    """Raise TypeError unless the other operand of `&` or `|` is a mask; return it."""
+    """Return the other operand of `&` or `|`; raise TypeError unless it is a mask."""
     if not isinstance(other, Mask):
         raise TypeError(
             f"a mask joins with another mask, and this is {type_name(other)}; a boolean tensor is one as Keep(tensor)."
@@ -80,42 +91,36 @@ def require_mask(other: object) -> Mask:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Joined(Mask):
-    """A mask joined from two masks."""
+    """The base class of `left & right` and `left | right`."""
 
     left: Mask
     right: Mask
 
     @property
     def per_query(self) -> bool:  # type: ignore[override]
-        """Whether the left or the right mask depends on the query."""
         return self.left.per_query or self.right.per_query
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if one of the two masks does not fit the grid."""
         self.left.check(grid)
         self.right.check(grid)
 
 
 class Both(Joined):
-    """Keys that two masks both keep: `left & right`."""
+    """`left & right`: keeps the keys that both masks keep."""
 
     __slots__ = ()
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return True where both masks are True."""
         return self.left.keep(tile, device) & self.right.keep(tile, device)
 
     def reach(self, grid: Grid, queries: range) -> range:
-        """Return the overlap of the two reaches."""
         left, right = self.left.reach(grid, queries), self.right.reach(grid, queries)
         return range(max(left.start, right.start), min(left.stop, right.stop))
 
     def fills_reach(self, grid: Grid, queries: range) -> bool:
-        """Return whether both masks keep every key in their own reach."""
         return self.left.fills_reach(grid, queries) and self.right.fills_reach(grid, queries)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
-        """Return the overlaps of the ranges of the two masks."""
         left, right = self.left.ranges(grid, device), self.right.ranges(grid, device)
         return None if left is None or right is None else left & right
 
@@ -124,21 +129,20 @@ class Both(Joined):
 
 
 class Either(Joined):
-    """Keys that at least one of two masks keeps: `left | right`."""
+    """`left | right`: keeps the keys that at least one of the two masks keeps."""
 
     __slots__ = ()
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return True where one of the masks is True."""
         return self.left.keep(tile, device) | self.right.keep(tile, device)
 
     def reach(self, grid: Grid, queries: range) -> range:
-        """Return the keys from the start of the first reach to the end of the last."""
-        reaches = [r for r in (self.left.reach(grid, queries), self.right.reach(grid, queries)) if len(r)]
-        return range(min([r.start for r in reaches]), max([r.stop for r in reaches])) if reaches else range(0)
+        reaches = [mask.reach(grid, queries) for mask in (self.left, self.right)]
+        starts = [reach.start for reach in reaches if len(reach)]
+        stops = [reach.stop for reach in reaches if len(reach)]
+        return range(min(starts), max(stops)) if starts else range(0)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
-        """Return the ranges of the left mask, and those of the right mask outside them."""
         left, right = self.left.ranges(grid, device), self.right.ranges(grid, device)
         return None if left is None or right is None else left | right
 
@@ -148,26 +152,22 @@ class Either(Joined):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Opposite(Mask):
-    """Keys that a mask does not keep: `~mask`."""
+    """`~mask`: keeps the keys that the mask does not keep."""
 
     mask: Mask
 
     @property
     def per_query(self) -> bool:  # type: ignore[override]
-        """Whether the mask depends on the query."""
         return self.mask.per_query
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return True where the mask is False."""
         return ~self.mask.keep(tile, device)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
-        """Return the ranges between those of the mask."""
         ranges = self.mask.ranges(grid, device)
         return None if ranges is None else ~ranges
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if the mask does not fit the grid."""
         self.mask.check(grid)
 
     def __invert__(self) -> Mask:

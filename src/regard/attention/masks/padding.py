@@ -1,4 +1,4 @@
-"""Padding: the keys that make all items of a batch equally long and are no tokens."""
+"""A mask of padding: of the keys that are not tokens but make all items of a batch equally long."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -14,11 +14,15 @@ Side = Literal["right", "left"]
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Padding(RangeMask):
-    """Of each batch item, `lengths[item]` keys are tokens and the rest is padding that nobody attends to.
+    """No query attends to padding: batch item b has `lengths[b]` keys that are tokens, and its other keys are padding.
 
     Args:
-        lengths: how many tokens each item of the batch has.
-        side: where the padding is. "right": the first keys are tokens; "left": the last ones are.
+        lengths: the number of tokens of each batch item.
+        side: where the padding is. "right" = the first keys are tokens; "left" = the last keys are tokens.
+
+    Raises:
+        TypeError: lengths that are not a tensor of integers.
+        ValueError: an unknown side; when used in attention, a number of lengths that does not fit the batch.
     """
 
     lengths: Integer[Tensor, " batch"]
@@ -35,9 +39,9 @@ class Padding(RangeMask):
 
     @property
     def item_lengths(self) -> Integer[Tensor, " batch"]:  # type: ignore[override]
-        """How many tokens each item has."""
+        """The number of tokens of each batch item."""
         return self.lengths
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number | None, Number | None]:
-        """Return the tokens of the item: the first `length` keys, or the last."""
+        """Return the range of the keys that are tokens: the first or the last `length` keys."""
         return (None, length) if self.side == "right" else (keys - length, None)

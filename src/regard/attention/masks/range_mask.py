@@ -1,9 +1,9 @@
-"""Masks that keep one range of keys for each query. Such a mask states the limits of the range, and nothing else:
+"""The base class of masks that allow each query one range of consecutive keys.
 
-    a query at position p may attend to key j    when    start(p) <= j < stop(p)
+    a query at position p may attend to key j    if    start(p) <= j < stop(p)
 
-The boolean tile (`keep`), the ranges that kernels compare with (`ranges`) and the keys that a block of queries needs
-(`reach`, `fills_reach`) follow from the limits.
+Such a mask defines only the limits of the range, start and stop. The boolean mask of a tile (`keep`), the ranges for
+kernels (`ranges`) and the keys that a block of queries needs (`reach`, `fills_reach`) are computed from the limits.
 """
 
 from abc import abstractmethod
@@ -18,34 +18,33 @@ from regard.attention.masks.mask import Kept, Mask
 from regard.attention.masks.ranges import Ranges
 
 Number = int | Integer[Tensor, "..."]
-"""A position, a length or a limit: an int, or one for each query or item, in a tensor that broadcasts over a tile."""
+"""A position, length or limit: an int, or a tensor of one for each query or batch item that broadcasts over a tile."""
 
 
 class RangeMask(Mask):
-    """A mask that keeps one range of keys for each query."""
+    """The base class of masks that allow each query one range of keys; a subclass only has to define `limits`."""
 
     offset: int | None = None
-    """The position of the first query among the keys; None = keys - queries: the queries are the last tokens."""
+    """The key position of query 0; None = keys - queries (the queries are the last tokens)."""
 
     item_lengths: int | Integer[Tensor, " batch"] = 0
-    """The lengths of the batch items, for a mask whose limits depend on the item."""
+    """The lengths of the batch items, which `limits` gets one by one; 0 if the limits do not depend on the item."""
 
     @abstractmethod
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number | None, Number | None]:
-        """Return the first key of a query's range and the key after its last one; None for a side without a limit.
+        """Return (start, stop): the query may attend to the keys from start to stop - 1; None = no limit on that side.
 
-        Each query of a tile has its own limits, so `position` and `length` are tensors there. For the keys that a block
-        of queries needs, both are ints. Hence: elementwise operators alone. Neither limit falls as the position rises;
-        each of them only rises, or only falls, as the length does.
+        Implementations use only elementwise operators, since position and length may be ints or tensors. Both limits
+        must be non-decreasing in the position, and monotonic (in either direction) in the length.
 
         Args:
-            position: the position of the query among the keys; a mask that is not `per_query` does not read it.
+            position: the key position of the query; a mask whose `per_query` is False must not depend on it.
             length: the length of the query's batch item, from `item_lengths`.
-            keys: how many keys there are.
+            keys: the number of keys.
         """
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return True where a key of the tile lies within the limits of the query."""
+        """Return True where a key of the tile is within the limits of the query."""
         start, stop = self._limits_of_tile(tile, device)
         key = tile.along(3, device)
         if start is None:
@@ -53,7 +52,7 @@ class RangeMask(Mask):
         return key >= start if stop is None else (key >= start) & (key < stop)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
-        """Return the limits of all queries."""
+        """Return the limits of all queries in the grid, as one range of keys for each query."""
         position: Number = 0
         length: Number = self.item_lengths
         if self.per_query:
@@ -64,7 +63,7 @@ class RangeMask(Mask):
         return Ranges.of(0 if start is None else start, grid.keys if stop is None else stop, grid, device)
 
     def reach(self, grid: Grid, queries: range) -> range:
-        """Return the keys from the first that one of these queries may attend to up to the last."""
+        """Return a range that contains every key to which at least one of these queries may attend."""
         bounds = self._bounds(grid, queries)
         start, stop = bounds[0]
         for other_start, other_stop in bounds[1:]:
@@ -72,14 +71,14 @@ class RangeMask(Mask):
         return range(start, stop)
 
     def fills_reach(self, grid: Grid, queries: range) -> bool:
-        """Return whether all of these queries may attend to the same range."""
+        """Return True only if all of these queries may attend to the same range of keys."""
         if len(queries) == 1 and isinstance(self.item_lengths, int):
             return True
         bounds = self._bounds(grid, queries)
         return all(bound == bounds[0] for bound in bounds)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless there is one length for all batch items or one for each."""
+        """Raise ValueError unless `item_lengths` is one length for all batch items or one for each."""
         check_lengths(self, self.item_lengths, grid)
 
     def _limits_of_tile(self, tile: Tile, device: torch.device) -> tuple[Number | None, Number | None]:
@@ -92,16 +91,16 @@ class RangeMask(Mask):
         return self.limits(position, length, tile.grid.keys)
 
     def _bounds(self, grid: Grid, queries: range) -> list[tuple[int, int]]:
-        """Return the limits of the first and the last of some queries, for the shortest and the longest batch item.
+        """Return (start, stop) of the first and the last of these queries, in the shortest and the longest batch item.
 
-        The limits of all others lie between these, as limits rise with the position and rise or fall with the length.
+        The limits of all other queries are between these, as limits are monotonic in position and length.
         """
-        first, lengths, keys = first_position(self.offset, grid), self.item_lengths, grid.keys
+        offset, lengths, keys = first_position(self.offset, grid), self.item_lengths, grid.keys
         ends = (queries.start, queries.stop - 1) if self.per_query and len(queries) > 1 else (queries.start,)
         bounds = []
         for length in (lengths,) if isinstance(lengths, int) else shortest_and_longest(lengths, keys):
             for query in ends:
-                start, stop = self.limits(query + first, length, keys)
+                start, stop = self.limits(query + offset, length, keys)
                 within = (
                     0 if start is None else max(0, min(start, keys)),
                     keys if stop is None else max(0, min(stop, keys)),
@@ -111,7 +110,7 @@ class RangeMask(Mask):
 
 
 def first_position(offset: int | None, grid: Grid) -> int:
-    """Return the position of the first query among the keys; offset None = the queries are the last tokens.
+    """Return the key position of query 0: the offset, or keys - queries if the offset is None.
 
     >>> first_position(None, Grid(batch=1, heads=1, queries=3, keys=11))
     8

@@ -1,6 +1,6 @@
-"""Masks as ranges of keys, which a kernel can compare with: no matrix, two numbers for each query and range.
+"""Masks as ranges of keys for kernels: instead of a boolean matrix, two numbers (start and stop) per query and range.
 
-Causal masks, windows, chunks, padding and documents keep one range of keys for each query. Joined masks keep several:
+Causal masks, windows, chunks, padding and documents allow each query one range of keys. Joined masks allow several:
 
     (a & b)    the overlap of each range of a with each range of b
     ~a         the keys before a range and the keys after it, for all ranges of a at once
@@ -16,11 +16,15 @@ from torch import Tensor
 from regard.attention.grid.grid import Grid
 
 Limits = Int[Tensor, "_ranges #batch #heads #queries"]
+"""The starts, or the stops, of all ranges."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranges:
-    """The keys that each query may attend to, as ranges from a start up to a stop; no two of a query overlap."""
+    """The keys that each query may attend to: range r has the keys from starts[r] to stops[r] - 1.
+
+    The ranges of one query do not overlap; some may be empty.
+    """
 
     starts: Limits
     stops: Limits
@@ -28,7 +32,10 @@ class Ranges:
 
     @classmethod
     def of(cls, start: int | Tensor, stop: int | Tensor, grid: Grid, device: torch.device) -> "Ranges":
-        """Return one range for each query; limits broadcast to [batch heads queries] and may lie beyond the keys."""
+        """Make one range for each query from limits that broadcast to [batch heads queries].
+
+        Limits below 0 or above the number of keys are clamped, and a stop below its start gives an empty range.
+        """
         limits = (torch.as_tensor(limit, device=device).long().clamp(0, grid.keys) for limit in (start, stop))
         starts, stops = (limit[(None,) * (4 - limit.ndim)] for limit in limits)
         stops = torch.maximum(starts, stops)
@@ -49,27 +56,28 @@ class Ranges:
         return complement
 
     def with_disjoint(self, other: "Ranges") -> "Ranges":
-        """Return these ranges and other ranges, none of which overlaps with one of these."""
+        """Return these ranges and the other ranges together; the caller ensures that they do not overlap."""
         return Ranges(concatenated(self.starts, other.starts), concatenated(self.stops, other.stops), self.n_keys)
 
     def without_empty(self) -> "Ranges":
-        """Return the ranges that are not empty for every query, at least one."""
+        """Drop the ranges that are empty for all queries, but keep at least one range."""
         filled: Bool[Tensor, " ranges"] = (self.starts < self.stops).flatten(1).any(dim=1)
         numbers = filled.nonzero().flatten() if bool(filled.any()) else torch.zeros_like(filled[:1], dtype=torch.int64)
         return Ranges(self.starts[numbers], self.stops[numbers], self.n_keys)
 
     def keep(self) -> Bool[Tensor, "#batch #heads #queries keys"]:
-        """Return the mask as a matrix: True where a query may attend to a key."""
+        """Return the ranges as a boolean mask: True where a query may attend to a key."""
         key = torch.arange(self.n_keys, device=self.starts.device)
         return ((key >= self.starts[..., None]) & (key < self.stops[..., None])).any(dim=0)
 
     def _complement(self, n: int) -> "Ranges":
+        """Return two ranges for each query: the keys before its range n, and the keys after it."""
         start, stop = self.starts[n], self.stops[n]
         starts = torch.stack([torch.zeros_like(start), stop])
         return Ranges(starts, torch.stack([start, torch.full_like(stop, self.n_keys)]), self.n_keys)
 
 
 def concatenated(first: Limits, second: Limits) -> Limits:
-    """Return limits of two numbers of ranges, concatenated over the grid that both broadcast to."""
+    """Concatenate the limits of two lists of ranges, after broadcasting their batch, heads and queries axes."""
     shape = (first[0] + second[0]).shape
     return torch.cat([first.expand(-1, *shape), second.expand(-1, *shape)])

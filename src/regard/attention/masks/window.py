@@ -1,4 +1,4 @@
-"""Masks of the neighbourhood: all keys near the query, or every few of them."""
+"""Masks that allow the keys near the query: all of them (`Window`), or every n-th (`Dilated`)."""
 
 from dataclasses import dataclass
 
@@ -15,12 +15,12 @@ class Window(RangeMask):
     """A query attends to keys from `before` positions before its own to `after` positions after it.
 
     Args:
-        before, after: how many tokens on each side, besides the query's own.
-        offset: position of the first query among the keys; None = keys - queries, as for `Causal`.
+        before, after: how many keys before and after the query's own position are allowed, besides the key at it.
+        offset: the key position of query 0; None = keys - queries (the queries are the last tokens).
 
     Raises:
-        ValueError: a negative count.
-        TypeError: a number that is not whole.
+        ValueError: a negative before or after.
+        TypeError: an argument that is not an integer.
 
     Source: local attention, Luong, Pham & Manning 2015, section 3.2; sliding window, Beltagy et al. 2020, section 3.1.
     """
@@ -34,25 +34,25 @@ class Window(RangeMask):
         check_not_negative("Window", before=self.before, after=self.after)
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number, Number]:
-        """Return the window around the query's position."""
+        """Return the range of the keys from `before` positions before the query to `after` positions after it."""
         return position - self.before, position + (self.after + 1)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Dilated(Mask):
-    """A window with gaps: of the keys in `Window(before, after)`, every `step`-th, counted from the query's own.
+    """A window with gaps: every `step`-th key of `Window(before, after)`, counted from the query's own position.
 
-    `Dilated(6, 0, step=2)` sees the query's own position and those 2, 4 and 6 before it. Made wide enough for the
-    whole sequence and joined with `Causal()`, it is the strided half of the sparse Transformer.
+    With `Dilated(6, 0, step=2)`, a query attends to its own position and the positions 2, 4 and 6 before it. A window
+    as wide as the whole sequence, joined with `Causal()`, is the strided attention of the sparse Transformer.
 
     Args:
-        before, after: how far the window goes on each side, in tokens, those in the gaps included.
-        step: how far apart the keys are; 1 = a `Window`.
-        offset: position of the first query among the keys; None = keys - queries, as for `Causal`.
+        before, after: the size of the window before and after the query, in tokens, including the tokens in the gaps.
+        step: the distance between allowed keys; 1 = the same as `Window`.
+        offset: the key position of query 0; None = keys - queries (the queries are the last tokens).
 
     Raises:
-        ValueError: a negative count, or a step below 1.
-        TypeError: a number that is not whole.
+        ValueError: a negative before or after, or a step below 1.
+        TypeError: an argument that is not an integer.
 
     Source: dilated sliding window, Beltagy et al. 2020, section 3.1; strided attention, Child et al. 2019, section 4.3.
     """
@@ -70,7 +70,7 @@ class Dilated(Mask):
 
     @property
     def window(self) -> Window:
-        """The window from the first key that a query may see to the last, gaps included."""
+        """The smallest window that contains every key to which a query may attend."""
         return Window(self.before - self.before % self.step, self.after - self.after % self.step, self.offset)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
@@ -79,5 +79,5 @@ class Dilated(Mask):
         return self.window.keep(tile, device) & (tile.along(3, device) % self.step == position % self.step)
 
     def reach(self, grid: Grid, queries: range) -> range:
-        """Return the reach of the window."""
+        """Return a range that contains the windows of all these queries."""
         return self.window.reach(grid, queries)
