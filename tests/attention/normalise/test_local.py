@@ -115,7 +115,7 @@ def test_centres_that_do_not_fit_are_refused(normal, shape):
         attend(x, x, x, normalise=Local(torch.zeros(shape), 2.0))
     assert str(raised.value) == (
         f"centre of shape {list(shape)} for batch=2, heads=3, queries=5, keys=5; "
-        "give one for each query, [2, 3, 5]; axes of size 1 serve all."
+        "give one for each query, [2, 3, 5]; axes of size 1 are broadcast."
     )
 
 

@@ -1,1 +1,1 @@
-"""Normalisers: turn the scores of a query into the weights of the values. Each normaliser has a file of its own."""
+"""Normalisers, which turn the scores of each query over all keys into its attention weights, such as softmax."""

@@ -1,9 +1,10 @@
-"""Entmax: the family between softmax (alpha 1) and sparsemax (alpha 2) and beyond.
+"""Entmax: a family of normalisers that contains softmax (alpha 1) and sparsemax (alpha 2).
 
-    weights = [1 + (α - 1)(scores - threshold)]₊ ^ (1 / (α - 1))
+    weights = max(1 + (α - 1)(scores - threshold), 0) ^ (1 / (α - 1))
 
-with the one threshold for which they sum to 1. As α → 1 this is exp(scores - threshold), and the threshold the
-log-sum-exp. For α = 3/2 sorting gives the threshold exactly; for others bisection does, to the last digit of the type.
+with the threshold for which the weights sum to 1. As α → 1, the weights approach exp(scores - threshold), which is
+softmax, as the threshold approaches the log-sum-exp of the scores. For α = 3/2 the threshold is computed exactly by
+sorting; for other values by bisection, to the precision of the data type.
 """
 
 import math
@@ -21,10 +22,10 @@ from regard.attention.precision import widest_type
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Entmax(Normaliser):
-    """Weights that sum to 1, of which the smallest are exactly 0; the larger alpha is, the more weights are 0.
+    """Weights that sum to 1 and are exactly 0 for keys with low scores; the larger alpha is, the more weights are 0.
 
     Args:
-        alpha: at least 1. 1 is softmax, 2 is sparsemax.
+        alpha: at least 1. 1 = softmax, which has no weights of 0; 2 = sparsemax.
 
     Raises:
         ValueError: an alpha below 1, infinite or NaN.
@@ -59,7 +60,7 @@ class Entmax(Normaliser):
 
 
 class _Entmax(torch.autograd.Function):
-    """Entmax with the gradient of the equation that its weights solve, whichever algorithm found them."""
+    """Entmax with its analytic gradient, so that autograd need not differentiate the search for the threshold."""
 
     generate_vmap_rule = True
 
@@ -76,40 +77,45 @@ class _Entmax(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (weights,), (gradient,) = ctx.saved_tensors, gradients
         has_weight = weights > 0
-        slope = weights.masked_fill(~has_weight, 1.0) ** (2 - ctx.alpha) * has_weight
+        slope = weights.masked_fill(~has_weight, 1.0) ** (2 - ctx.alpha) * has_weight  # d weight / d score
         mean = (slope * gradient).sum(dim=-1, keepdim=True) / slope.sum(dim=-1, keepdim=True)
         return slope * (gradient - mean), None
 
 
 def by_sorting(scores: Rows) -> Rows:
-    """Return entmax of alpha 3/2; its threshold solves a quadratic equation of the largest scores' mean and spread."""
-    # halves of the scores; more than 1 below the largest there is no weight, so -∞ need not enter the sums
+    """Return entmax of each row for alpha 3/2.
+
+    The threshold solves a quadratic equation in the mean and spread of the k largest scores, where k is the number of
+    keys with weight above 0.
+    """
+    # Half scores of 1 or more below the largest get weight 0. Clamping them at -2 keeps -∞ out of the sums.
     half = ((scores - scores.amax(dim=-1, keepdim=True)) / 2).clamp_min(-2.0)
-    strongest = half.sort(dim=-1, descending=True).values
-    wide = strongest.to(widest_type(scores.device))  # float32 would lose digits of sums over thousands of keys
+    ordered = half.sort(dim=-1, descending=True).values
+    wide = ordered.to(widest_type(scores.device))  # float32 would lose digits of sums over thousands of keys
     count = torch.arange(1, scores.shape[-1] + 1, device=scores.device)
     mean = wide.cumsum(dim=-1) / count
     spread = (wide**2).cumsum(dim=-1) - count * mean**2
     thresholds = mean - ((1 - spread) / count).clamp_min(0.0).sqrt()
-    size = (thresholds <= strongest).sum(dim=-1, keepdim=True)
-    threshold = thresholds.gather(-1, size.clamp_min(1) - 1)
+    n_weights = (thresholds <= ordered).sum(dim=-1, keepdim=True)
+    threshold = thresholds.gather(-1, n_weights.clamp_min(1) - 1)
     return ((half - threshold).clamp_min(0.0) ** 2).to(scores)
 
 
 def by_bisection(scores: Rows, alpha: float) -> Rows:
-    """Return entmax of any alpha above 1; its threshold is found by bisection to the last digit of the type.
+    """Return entmax of each row for any alpha above 1, with the threshold found by bisection.
 
-    Above alpha 2 the weights rise from 0 with infinite slope, so that an error in the last digit of the threshold is
-    a large error in a small weight; there the threshold is computed in float64 if the device has float64.
+    For alpha above 2, the slope of the weights is infinite where they reach 0, so that a rounding error in the
+    threshold is a large error in a small weight. The threshold is then computed in float64 if the device supports it.
     """
     gain = alpha - 1
     wide = scores.to(widest_type(scores.device)) if alpha > 2 else scores
-    below = wide - wide.amax(dim=-1, keepdim=True)
+    below = wide - wide.amax(dim=-1, keepdim=True)  # at most 0
 
     def weights(threshold: Tensor) -> Tensor:
         return (((below - threshold) * gain).clamp_min(-1.0).log1p() / gain).exp()
 
-    widest = (1 - scores.shape[-1] ** -gain) / gain  # the largest weight is then 1 / keys, as for equal scores
+    # The largest weight is 1 at threshold 0, and 1 / keys at this threshold: the one with sum 1 lies between.
+    widest = (1 - scores.shape[-1] ** -gain) / gain
     low = torch.zeros_like(below[..., :1])
     high = low + widest
     precision = torch.finfo(below.dtype).eps

@@ -1,6 +1,6 @@
-"""Gumbel-softmax: a nearly hard, random choice that gradients pass through.
+"""Gumbel-softmax: a random choice of nearly one key, with gradients.
 
-weights = softmax((scores + g) / temperature)         g from the standard Gumbel distribution, one for each weight
+weights = softmax((scores + g) / temperature)         g: one sample of the standard Gumbel distribution for each weight
 """
 
 import math
@@ -15,18 +15,20 @@ from regard.attention.normalise.normaliser import Normaliser, Rows
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GumbelSoftmax(Normaliser):
-    """Random weights that sum to 1; the largest falls on each key with the probability that softmax gives it.
+    """Random weights that sum to 1; each key has the largest weight with the probability softmax(scores) of the key.
 
-    The noise is a function of the seed and of each weight's place in the grid, so that the pattern shows exactly the
-    weights that the context was computed with. For fresh noise give another seed: one for each step of training or
-    decoding and for each layer. The hard form is `Hard(StraightThrough(GumbelSoftmax(…)))`.
+    The noise depends only on the seed and on the indices of batch item, head, query and key, so that the pattern shows
+    exactly the weights that the context was computed with. The same seed always gives the same noise: use a new seed in
+    each training or decoding step and in each layer. For weights of exactly 0 and 1, use
+    `Hard(StraightThrough(GumbelSoftmax(…)))`.
 
     Args:
         seed: from 0 to 2⁶³ - 1.
-        temperature: above 0. Small = nearly one key, and gradients of high variance; large = nearly uniform.
+        temperature: above 0. Small = nearly all weight on one key, but gradients of high variance; large = nearly
+            uniform weights.
 
     Raises:
-        ValueError: another seed or temperature.
+        ValueError: a seed or temperature outside these ranges.
 
     >>> import torch
     >>> from regard import GumbelSoftmax, attend
@@ -50,5 +52,5 @@ class GumbelSoftmax(Normaliser):
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return softmax of the scores plus noise."""
+        """Return softmax((scores + noise) / temperature) of each row."""
         return torch.softmax((masked + gumbel(self.seed, tile, masked)) / self.temperature, dim=-1)

@@ -1,12 +1,12 @@
-"""Hard attention: each query takes the value of one key, and of no other.
+"""Hard attention: the weight of each query is 1 on one key and 0 on all others.
 
     weights = 1 at argmax(preference), 0 elsewhere
 
-A `Choice` decides which key is chosen, and whether a gradient passes:
+A `Choice` computes the preference, and so decides which key is chosen and whether query and key get a gradient:
 
-    Largest()                the largest score; no gradient reaches query and key
-    Sampled(seed)            drawn with the probabilities of softmax; no gradient either: train with `reinforce`
-    StraightThrough(soft)    the largest weight of another normaliser, with that normaliser's gradient
+    Largest()                the key with the largest score; no gradient
+    Sampled(seed)            a key sampled with the probabilities of softmax; no gradient: train with `reinforce`
+    StraightThrough(soft)    the key with the largest weight of the normaliser `soft`, with the gradient of `soft`
 
 Source: Xu et al. 2015, section 4.1.
 """
@@ -27,14 +27,17 @@ from regard.attention.representation import describe
 
 
 class Choice(ABC):
-    """A rule that chooses one key for each query."""
+    """The base class of rules that choose one key for each query."""
 
     @abstractmethod
     def preference(self, masked: Rows, tile: Tile) -> Rows:
-        """Return numbers of which the largest is chosen; the gradient of the weights is passed to them unchanged."""
+        """Return a number for each key; the key with the largest is chosen.
+
+        In the backward pass, the gradient of the weights becomes the gradient of these numbers (straight-through).
+        """
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (most choices fit every grid)
-        """Raise ValueError, naming what would fit, if this choice does not fit the grid."""
+        """Raise ValueError, saying what would fit, if this choice does not fit the batch, heads, queries or keys."""
 
     def __repr__(self) -> str:
         return describe(self)
@@ -42,30 +45,30 @@ class Choice(ABC):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Largest(Choice):
-    """The key with the largest score. No gradient reaches query and key."""
+    """Choose the key with the largest score; query and key get no gradient."""
 
     def preference(self, masked: Rows, tile: Tile) -> Rows:
-        """Return the scores."""
+        """Return the scores, detached from the graph."""
         return masked.detach()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sampled(Choice):
-    """A key drawn with the probabilities softmax(scores / temperature). No gradient reaches query and key.
+    """Sample a key with the probabilities softmax(scores / temperature); query and key get no gradient.
 
-    The draw is a function of the seed and of the places in the grid, so that the pattern shows exactly the choices
-    that the context was computed with. For fresh draws give another seed: one for each step of training or decoding
-    and for each layer.
+    The sample depends only on the seed and on the indices of batch item, head and query, so that the pattern shows
+    exactly the choices that the context was computed with. The same seed always gives the same choices: use a new seed
+    in each training or decoding step and in each layer.
 
     Args:
         seed: from 0 to 2⁶³ - 1.
-        temperature: above 0; large = nearly any key.
+        temperature: above 0. Small = nearly always the largest score; large = nearly any key.
 
     Raises:
-        ValueError: another seed or temperature.
+        ValueError: a seed or temperature outside these ranges.
 
-    Source: Xu et al. 2015, equations 8 and 9; drawn by the largest of noisy scores: Maddison, Tarlow & Minka 2014,
-    section 2.
+    Source: Xu et al. 2015, equations 8 and 9; sampling by the argmax of scores plus Gumbel noise: Maddison, Tarlow &
+    Minka 2014, section 2.
     """
 
     seed: int
@@ -80,16 +83,19 @@ class Sampled(Choice):
             )
 
     def preference(self, masked: Rows, tile: Tile) -> Rows:
-        """Return scores plus noise; the largest falls on each key with the key's softmax probability."""
+        """Return scores / temperature plus Gumbel noise, whose argmax is a sample of softmax(scores / temperature)."""
         return masked.detach() / self.temperature + gumbel(self.seed, tile, masked)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StraightThrough(Choice):
-    """The key with the largest weight of another normaliser; the backward pass uses that normaliser's gradient.
+    """Choose the key with the largest weight of another normaliser, whose gradient the backward pass uses.
 
     Args:
-        soft: e.g. `GumbelSoftmax(seed)`, with which the key is drawn instead of being the largest.
+        soft: the other normaliser. With `GumbelSoftmax(seed)`, the choice is a random sample.
+
+    Raises:
+        ValueError: a normaliser that mixes heads, such as `TalkingHeads`.
 
     Source: Bengio, Léonard & Courville 2013, section 4; with Gumbel-softmax: Jang, Gu & Poole 2017, section 2.2.
     """
@@ -104,19 +110,25 @@ class StraightThrough(Choice):
             )
 
     def preference(self, masked: Rows, tile: Tile) -> Rows:
-        """Return the weights of the other normaliser."""
+        """Return the weights of the normaliser `soft`."""
         return self.soft.weights(masked, tile)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if the other normaliser does not fit the grid."""
+        """Raise ValueError if the normaliser `soft` does not fit the grid."""
         self.soft.check(grid)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Hard(Normaliser):
-    """All weight on one key for each query: by default the largest score; of equal scores, the first.
+    """All weight on one key for each query: by default the first of the keys with the largest score.
 
-    Of scores that differ only by rounding, either may be the largest.
+    If the two largest scores differ only by rounding, either key may be chosen.
+
+    Args:
+        choose: the rule that chooses the key: `Largest`, `Sampled` or `StraightThrough`.
+
+    Raises:
+        TypeError: choose is not a `Choice`.
 
     >>> import torch
     >>> from regard import Hard, Sampled, attend
@@ -147,19 +159,19 @@ class Hard(Normaliser):
 
 
 class _Chosen(torch.autograd.Function):
-    """1 at the largest number of each row, 0 elsewhere; the backward pass passes the gradient on unchanged."""
+    """1 at the largest number of each row, 0 elsewhere; the backward pass returns the gradient unchanged."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(preference: Tensor) -> Tensor:
-        key = preference.argmax(dim=-1, keepdim=True)  # the first of equals; a NaN where there is one
+        key = preference.argmax(dim=-1, keepdim=True)  # the first of equal numbers; a NaN if there is one
         chosen = torch.zeros_like(preference).scatter_(-1, key, 1.0)
         return chosen.masked_fill_(preference.gather(-1, key).isnan(), math.nan)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        """Save nothing for the backward pass."""
+        """Save nothing: the backward pass needs no tensors, but vmap requires this method."""
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:

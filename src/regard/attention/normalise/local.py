@@ -1,10 +1,10 @@
-"""Local attention around a predicted position: each query predicts one position and reads the keys near it.
+"""Local attention around a predicted position: each query predicts one position and attends to the keys near it.
 
     centre  = length · sigmoid(v · tanh(W query))                                        PredictedCentre
     weights = softmax(scores) · exp(-(key's position - centre)² / (2 (reach / 2)²))      Local
 
-The softmax goes over the keys that are at most `reach` from the centre. Local attention around the query's own
-position (local-m) is a mask, `Window`.
+The softmax is over the keys at a distance of at most `reach` from the centre. Local attention around the query's own
+position (local-m in the paper) is the mask `Window`.
 
 Source: Luong, Pham & Manning 2015, section 3.2, equations 9 and 10.
 """
@@ -23,17 +23,17 @@ from regard.attention.normalise.softmax import Softmax
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Local(Normaliser):
-    """Softmax over the keys near a centre, times a Gaussian around it; a row sums to 1 or less.
+    """Softmax over the keys near a centre, times a Gaussian around the centre; the weights of a query sum to at most 1.
 
-    A query that sees no key near its centre has weights 0.
+    A query that may attend to no key near its centre has weights 0.
 
     Args:
-        centre: the position of each query's centre among the keys, counted from 0; fractions are allowed.
-        reach: D in the paper, the largest distance from the centre at which keys are read; the Gaussian has half of it
-            as standard deviation.
+        centre: for each query, the key position of its centre, counted from 0; fractions are allowed.
+        reach: D in the paper: the largest distance between the centre and a key with weight; half of it is the standard
+            deviation of the Gaussian.
 
     Raises:
-        ValueError: a reach that is not above 0 and finite.
+        ValueError: a reach that is not above 0 and finite; in attention, centres that do not fit the queries.
 
     >>> import torch
     >>> from regard import Local, attend
@@ -54,22 +54,22 @@ class Local(Normaliser):
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return softmax over the keys near each row's centre, times the Gaussian."""
+        """Return, for each row, the softmax over the keys near its centre times the Gaussian."""
         distance = tile.along(3, masked.device) - tile.select(self.centre[..., None]).to(masked)
-        near = (distance.abs() <= self.reach) & (masked != -math.inf)  # and not (>), so that a NaN stays one
+        near = (distance.abs() <= self.reach) & (masked != -math.inf)
         return Softmax()(masked, near, tile) * torch.exp(-2 * (distance / self.reach) ** 2)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless there is one centre for each query."""
+        """Raise ValueError unless the centres broadcast to [batch heads queries]."""
         if self.centre.ndim != 3 or not grid.admits(self.centre[..., None]):
             raise ValueError(
                 f"centre of shape {list(self.centre.shape)} for {grid}; "
-                f"give one for each query, {list(grid.shape[:3])}; axes of size 1 serve all."
+                f"give one for each query, {list(grid.shape[:3])}; axes of size 1 are broadcast."
             )
 
 
 class PredictedCentre(nn.Module):
-    """A small network that predicts, from each query, the position it reads around.
+    """A small network that predicts, from each query, the key position around which it attends (see `Local`).
 
     >>> import torch
     >>> from regard import Local, PredictedCentre, attend
@@ -82,7 +82,7 @@ class PredictedCentre(nn.Module):
     """
 
     def __init__(self, d_query: int, d_hidden: int | None = None) -> None:
-        """d_hidden None = d_query."""
+        """Build the network; d_hidden is the width of its hidden layer, None = d_query."""
         super().__init__()
         self.hidden = nn.Linear(d_query, d_query if d_hidden is None else d_hidden, bias=False)
         self.place = nn.Linear(self.hidden.out_features, 1, bias=False)
@@ -90,6 +90,10 @@ class PredictedCentre(nn.Module):
     def forward(
         self, query: Float[Tensor, "batch heads queries d_query"], length: int | Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch heads queries"]:
-        """Return the centre of each query, between 0 and the number of keys, which may differ between batch items."""
+        """Return a centre between 0 and `length` for each query.
+
+        Args:
+            length: the number of keys: one for all batch items, or one for each.
+        """
         lengths = length[:, None, None] if isinstance(length, Tensor) else length
         return lengths * torch.sigmoid(self.place(torch.tanh(self.hidden(query)))[..., 0])

@@ -1,16 +1,17 @@
-"""Random numbers by position: each weight of the grid has its own number, whichever part of the grid is computed.
+"""Reproducible noise: each weight's random number depends only on the seed and the weight's indices.
 
-A pattern is computed again whenever it is read, block by block, so its noise must not depend on earlier draws. Here a
-number is a hash of the seed and of (batch, head, query, key):
+Weights are computed again whenever a pattern is read, in blocks of any size, so their noise must not depend on earlier
+random numbers. Here each number is a hash of the seed and of (batch, head, query, key):
 
     state = mix(mix(mix(mix(seed) + batch·γ) + head·γ) + query·γ)         one for each query
-    bits  = mix(state + key·γ)                                            the query's own SplitMix64 generator
-    g     = -log(-log(u)),  u = (the first 52 bits + 1/2) / 2⁵²           the standard Gumbel distribution
+    bits  = mix(state + key·γ)                                            SplitMix64 with this state
+    g     = -log(-log(u)),  u = (the first 52 bits + 1/2) / 2⁵²           standard Gumbel distribution
 
-No u is 0 or 1, as float64 holds the 53 bits of the sum. A device without float64 uses 23 bits in float32.
+u is never 0 or 1, as float64 represents the 53 bits of the sum exactly. A device without float64 uses float32 and the
+first 23 bits.
 
-Source: Salmon et al. 2011 (Parallel random numbers: as easy as 1, 2, 3), section 2, for generators that count
-instead of stepping; Steele, Lea & Flood 2014 (Fast splittable pseudorandom number generators), for mix and γ.
+Source: Salmon et al. 2011 (Parallel random numbers: as easy as 1, 2, 3), section 2, for counter-based generators;
+Steele, Lea & Flood 2014 (Fast splittable pseudorandom number generators), for mix and γ.
 """
 
 import math
@@ -28,7 +29,7 @@ GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 
 
 def gumbel(seed: int, tile: Tile, like: Rows) -> Rows:
-    """Return standard Gumbel noise for each place of a tile, in the type and on the device of `like`."""
+    """Return a sample of the standard Gumbel distribution for each weight of a tile, with type and device of `like`."""
     state = mix(torch.full((1, 1, 1, 1), seed, dtype=torch.int64, device=like.device))
     for axis in range(4):
         state = mix(state + tile.along(axis, like.device) * GOLDEN)
@@ -39,18 +40,18 @@ def gumbel(seed: int, tile: Tile, like: Rows) -> Rows:
 
 
 def mix(state: Int[Tensor, "*places"]) -> Int[Tensor, "*places"]:
-    """Return SplitMix64's finaliser of each number: a change of one bit changes about half of all bits."""
+    """Hash each number by the last step of SplitMix64: a change of one bit changes about half of all bits."""
     state = (state ^ shifted_right(state, 30)) * (0xBF58476D1CE4E5B9 - 2**64)
     state = (state ^ shifted_right(state, 27)) * (0x94D049BB133111EB - 2**64)
     return state ^ shifted_right(state, 31)
 
 
 def shifted_right(state: Int[Tensor, "*places"], by: int) -> Int[Tensor, "*places"]:
-    """Return the bits shifted to the right as those of an unsigned number, with zeros in front."""
+    """Shift the bits of int64 numbers to the right as if they were unsigned, filling with zeros."""
     return (state >> by) & (2 ** (64 - by) - 1)
 
 
 def check_seed(seed: int) -> None:
-    """Raise ValueError unless a seed is a whole number from 0 to 2⁶³ - 1."""
+    """Raise ValueError unless a seed is an integer from 0 to 2⁶³ - 1."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise ValueError(f"seed={seed!r} must be a whole number from 0 to 2**63 - 1, such as the training step.")

@@ -1,7 +1,7 @@
-"""The base class of normalisers: a normaliser turns whole rows of scores into weights.
+"""The base class of normalisers, which turn the scores of each query over all keys into attention weights.
 
-A query that sees no key has weights 0. Its row is replaced before it is normalised, and no NaN is ever replaced, so
-that a NaN in the input shows in the output.
+A query that may attend to no key has weights 0. Its scores are replaced before they are normalised, instead of
+replacing NaN in the weights, so that a NaN in the input is never hidden.
 """
 
 import math
@@ -14,20 +14,29 @@ from regard.attention.grid.grid import Grid, Tile
 from regard.attention.representation import describe
 
 Rows = Float[Tensor, "batch heads queries keys"]
-"""Numbers of each query of a tile for all keys of the grid."""
+"""A number for each query of a tile and each key of the whole grid."""
 
 
 class Normaliser(ABC):
-    """A rule that turns the scores of a query over all keys into its weights."""
+    """The base class of normalisers: a rule that turns the scores of a query over all keys into its weights.
+
+    A new normaliser only has to define `weights`.
+    """
 
     across_heads = False
-    """Whether the weights of one head depend on the scores of all heads, which are then computed together."""
+    """Whether the weights of one head depend on the scores of all heads; then all heads are computed together."""
 
     signed = False
     """Whether weights may be negative, so that a row is not a distribution and has no entropy."""
 
     def __call__(self, scores: Rows, keep: Bool[Tensor, "#batch #heads #queries #keys"] | None, tile: Tile) -> Rows:
-        """Return the weights of whole rows: 0 where keep is False, and 0 in the rows of queries that see no key."""
+        """Return the weights of the queries of a tile over all keys.
+
+        Weights are 0 where keep is False, and therefore 0 for all keys if a query may attend to no key.
+
+        Args:
+            keep: True where a query may attend to a key; None = True everywhere.
+        """
         if scores.shape[-1] == 0:
             return scores
         if keep is None:
@@ -38,10 +47,13 @@ class Normaliser(ABC):
 
     @abstractmethod
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return the weights of rows in which at least one score is above -∞; a score of -∞ gives weight 0."""
+        """Return the weights, given scores in which a key that the mask forbids has -∞, and must get weight 0.
+
+        Every row has at least one score above -∞.
+        """
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (most normalisers fit every grid)
-        """Raise ValueError, naming what would fit, if this normaliser does not fit the grid."""
+        """Raise ValueError, saying what would fit, if this normaliser does not fit the size of the grid."""
 
     def __repr__(self) -> str:
         return describe(self)

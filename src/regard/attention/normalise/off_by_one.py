@@ -14,9 +14,9 @@ from regard.attention.normalise.normaliser import Normaliser, Rows
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SoftmaxPlusOne(Normaliser):
-    """Softmax with 1 added to the sum of exponentials; a row of low scores sums to nearly 0.
+    """Softmax with 1 added to the sum of exponentials: if all scores of a query are low, its weights sum to nearly 0.
 
-    Equals `Softmax(sinks=torch.zeros(heads))`, for any number of heads.
+    It equals `Softmax(sinks=torch.zeros(n_heads))`.
 
     >>> import torch
     >>> from regard import SoftmaxPlusOne, attend
@@ -28,5 +28,5 @@ class SoftmaxPlusOne(Normaliser):
     """
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return softmax over the keys and one further score of 0, whose weight is dropped."""
+        """Return softmax over the scores and one more score of 0, without the weight of the latter."""
         return torch.softmax(F.pad(masked, (0, 1)), dim=-1)[..., :-1]

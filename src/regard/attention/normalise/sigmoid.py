@@ -14,18 +14,18 @@ from regard.attention.normalise.normaliser import Normaliser, Rows
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sigmoid(Normaliser):
-    """A weight between 0 and 1 for each key by itself; a row sums to anything from 0 to the number of its keys.
+    """A weight between 0 and 1 for each key, computed from its score alone; the weights of a query need not sum to 1.
 
     Args:
-        bias: added to all scores. None = -log(number of keys that the query sees), so that a row of scores 0 sums to
-            nearly 1, whatever its length.
+        bias: added to all scores. None = -log(n), where n is the number of keys to which the query may attend, so that
+            the weights sum to nearly 1 if all scores are 0, whatever n is.
 
     Raises:
         ValueError: a bias that is not finite.
 
-    Departure: the paper's bias is -log(length) for every query. The number of keys that a query sees is the same
-    without a mask, and a masked key then changes nothing; for the paper's bias under a mask give
-    bias=-math.log(length).
+    Departure: the paper's bias is -log(length) for every query, where length also counts masked keys. The default here
+    does not count them, so that masking a key is the same as removing it; without a mask the two are equal. For the
+    paper's bias under a mask give bias=-math.log(length).
 
     >>> import torch
     >>> from regard import Sigmoid, attend
@@ -46,7 +46,7 @@ class Sigmoid(Normaliser):
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return the sigmoid of each score plus the bias."""
+        """Return sigmoid(score + bias) for each score."""
         if self.bias is not None:
             return torch.sigmoid(masked + self.bias)
         seen = (masked != -math.inf).sum(dim=-1, keepdim=True)

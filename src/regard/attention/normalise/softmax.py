@@ -1,6 +1,6 @@
 """Softmax: weights in proportion to the exponential of the scores.
 
-weights = softmax(scores / temperature)         over the keys that the mask keeps
+weights = softmax(scores / temperature)         over the keys to which the query may attend
 """
 
 import math
@@ -16,15 +16,17 @@ from regard.attention.normalise.normaliser import Normaliser, Rows
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Softmax(Normaliser):
-    """Weights in proportion to the exponential of the scores; they sum to 1 for each query.
+    """Weights in proportion to the exponential of the scores; they sum to 1 for each query, or less with sinks.
 
     Args:
-        temperature: scores are divided by it. 0 = all weight on the largest score, ties share; large = nearly uniform.
-        sinks: one extra score for each head that takes weight and has no value, so that the rows sum to less than 1;
-            trained if it is a parameter.
+        temperature: the scores are divided by it. 0 = all weight on the largest score, in equal shares if several are
+            the largest; large = nearly uniform weights.
+        sinks: one extra score for each head, which takes part in the softmax but has no value, so that the weights of a
+            query sum to less than 1; trained if it is a parameter. None = no sinks, a sum of 1.
 
     Raises:
-        ValueError: a negative temperature, or one so small that scores become infinite.
+        ValueError: a temperature that is negative, infinite, or so small that scores divided by it overflow float32;
+            when used in attention, sinks for another number of heads.
 
     Source: Vaswani et al. 2017, equation 1; temperature: Hinton, Vinyals & Dean 2015, equation 1; sinks: gpt-oss model
     card 2025, section 2.3.
@@ -46,7 +48,7 @@ class Softmax(Normaliser):
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return softmax over the keys and the sink, without the weight of the sink."""
+        """Return softmax over the keys and the head's sink, without the weight of the sink."""
         if self.sinks is None:
             return self._softmax(masked)
         sinks = tile.select(self.sinks[:, None, None]).to(masked).expand(*masked.shape[:-1], 1)
@@ -59,7 +61,7 @@ class Softmax(Normaliser):
         return torch.softmax(scores / self.temperature if self.temperature != 1 else scores, dim=-1)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless there is one sink for each head."""
+        """Raise ValueError if there are sinks, but not one for each head."""
         if self.sinks is not None and self.sinks.shape != (grid.heads,):
             raise ValueError(
                 f"sinks of shape {list(self.sinks.shape)} with {grid.heads} heads; give one number for each head."

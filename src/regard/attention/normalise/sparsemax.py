@@ -1,11 +1,12 @@
-"""Sparsemax: the point of the simplex that is nearest to the scores; keys with low scores get exactly 0.
+"""Sparsemax: the Euclidean projection of the scores onto the probability simplex; low scores get weight exactly 0.
 
-weights = max(scores - threshold, 0)         with the one threshold for which they sum to 1
+weights = max(scores - threshold, 0)         with the threshold for which the weights sum to 1
 """
 
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Bool
 
 from regard.attention.grid.grid import Tile
 from regard.attention.normalise.normaliser import Normaliser, Rows
@@ -13,9 +14,9 @@ from regard.attention.normalise.normaliser import Normaliser, Rows
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sparsemax(Normaliser):
-    """Weights by Euclidean projection onto the simplex: they sum to 1, and keys with low scores get exactly 0.
+    """The Euclidean projection of the scores onto the simplex: weights sum to 1 and are exactly 0 for low scores.
 
-    A key whose score is 1 or more below the largest never gets weight. Equals `Entmax(alpha=2.0)`.
+    A key whose score is 1 or more below the largest always has weight 0. Sparsemax is `Entmax(alpha=2.0)`.
 
     >>> import torch
     >>> from regard import Sparsemax, attend
@@ -33,22 +34,21 @@ class Sparsemax(Normaliser):
 
 
 def sparsemax(scores: Rows) -> Rows:
-    """Return the projection of each row onto the simplex.
+    """Return the projection of each row onto the probability simplex.
 
-    Sorting finds the support, the keys with weight. On the support the weights are linear in the scores, so that
-    autograd computes the exact gradient.
+    Sorting finds the support, which is the set of keys with weight above 0. On the support the weights are linear in
+    the scores, so that autograd computes the exact gradient.
     """
     below = scores - scores.amax(dim=-1, keepdim=True).detach()
     support = support_of(below.detach())
     threshold = (below.masked_fill(~support, 0.0).sum(dim=-1, keepdim=True) - 1) / support.sum(dim=-1, keepdim=True)
-    # ~(<) and not (>=), so that a NaN stays one
     return (below - threshold).masked_fill(~support, 0.0).clamp_min(0.0)
 
 
-def support_of(below: Rows) -> torch.Tensor:
-    """Return True for the keys with weight, given scores whose largest is 0."""
-    strongest = below.clamp_min(-2.0).sort(dim=-1, descending=True).values  # below -1 there is no weight
+def support_of(below: Rows) -> Bool[torch.Tensor, "batch heads queries keys"]:
+    """Return True for the keys with weight above 0, given scores from which the largest of the row was subtracted."""
+    ordered = below.clamp_min(-2.0).sort(dim=-1, descending=True).values  # scores of -1 or less get weight 0
     count = torch.arange(1, below.shape[-1] + 1, device=below.device)
-    size = (1 + count * strongest > strongest.cumsum(dim=-1)).sum(dim=-1, keepdim=True)
-    weakest = strongest.gather(-1, size.clamp_min(1) - 1)
-    return ~(below < weakest)
+    size = (1 + count * ordered > ordered.cumsum(dim=-1)).sum(dim=-1, keepdim=True)
+    smallest = ordered.gather(-1, size.clamp_min(1) - 1)
+    return ~(below < smallest)  # unlike (>=), this is True for a NaN, which then shows in the weights

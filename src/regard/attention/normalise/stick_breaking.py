@@ -1,6 +1,6 @@
-"""Stick-breaking weights: the nearest key takes its share first, and each key before it takes a share of what is left.
+"""Stick-breaking weights: from the last key to the first, each takes a share of the weight that is left.
 
-    weight_j = sigmoid(scores_j) · Π_{k after j} (1 - sigmoid(scores_k))         over the keys that the mask keeps
+    weight_j = sigmoid(scores_j) · Π_{k > j} (1 - sigmoid(scores_k))         over the keys to which the query may attend
 
 Source: Tan, Yang, Courville, Panda & Shen 2024.
 """
@@ -17,27 +17,27 @@ from regard.attention.normalise.normaliser import Normaliser, Rows
 
 
 def stick_breaking(scores: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows keys"]:
-    """Return the stick-breaking weights of each row, the stick being broken from the last key to the first.
+    """Return the stick-breaking weights of each row: from the last key to the first, each takes a share of the rest.
 
-    The products are sums of logarithms, so that neither a long row nor a large score overflows.
+    Products are computed as sums of logarithms, so that very small factors are not rounded to 0.
     """
-    log_left = F.logsigmoid(-scores)  # of the share of the stick that each key leaves to the keys before it
+    log_left = F.logsigmoid(-scores)  # log(1 - share): what each key leaves to the keys before it
     log_left_by_later = F.pad(log_left[..., 1:], (0, 1)).flip(-1).cumsum(dim=-1).flip(-1)
     return torch.exp(F.logsigmoid(scores) + log_left_by_later)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StickBreaking(Normaliser):
-    """Weights by breaking a stick of length 1: the last key a query sees breaks off its share, then the key before.
+    """Weights by breaking a stick of length 1: from the last key to the first, each key takes a share of what is left.
 
-        weight_j = sigmoid(scores_j) · Π_{j < k} (1 - sigmoid(scores_k))         over the keys k that the query sees
+        weight_j = sigmoid(scores_j) · Π_{k > j} (1 - sigmoid(scores_k))   over the keys k to which the query may attend
 
-    The share of a key is the sigmoid of its score. Of two keys with the same score the nearer one weighs more, so that
-    no positions are needed; a row sums to 1 or less. Under `Causal()` the stick is broken from the query's own position
-    backwards.
+    The share of a key is the sigmoid of its score. Of two keys with the same score, the later one has the larger
+    weight, so that no positional encoding is needed. The weights of a query sum to at most 1. Under `Causal()` the last
+    key is the one at the query's own position.
 
-    Departure: in the paper no query sees its own position; here the mask decides, and `Causal(own=False)` is the
-    paper's.
+    Departure: in the paper a query does not attend to its own position. Here the mask decides; `Causal(own=False)` is
+    the mask of the paper.
 
     >>> import torch
     >>> from regard import Causal, StickBreaking, attend
@@ -49,5 +49,5 @@ class StickBreaking(Normaliser):
     """
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return the stick-breaking weights of each row; a masked key takes no share and leaves all of the stick."""
+        """Return the stick-breaking weights of each row; a masked key takes nothing of the stick."""
         return stick_breaking(masked)

@@ -1,7 +1,7 @@
-"""Talking heads: the scores of each head, and then its weights, are mixtures of those of all heads.
+"""Talking heads: learned linear combinations mix the scores of all heads, and then the weights of all heads.
 
-scores_h  = Σ_g before_hg · scores_g
-weights_h = Σ_g after_hg · normalise(scores)_g
+mixed_h   = Σ_g before_hg · scores_g
+weights_h = Σ_g after_hg · normalise(mixed)_g
 """
 
 from itertools import count
@@ -17,20 +17,20 @@ from regard.attention.stages import parameters_in, replace_parameters
 
 
 class TalkingHeads(nn.Module, Normaliser):
-    """A normaliser between two learned mixtures over heads: of the scores before it, of the weights after it.
+    """Mix the scores of all heads by a learned matrix, normalise them, and mix the weights by another matrix.
 
-    The weights of a head may be negative, and a row sums to the sum of the head's row of `after`. Both mixtures start
-    as the identity, so that heads do not mix. A key that the mask bars in a head stays barred in that head; its score
-    counts as 0 in the mixtures of the other heads.
+    Both matrices (`before` and `after`, [heads heads]) start as the identity, which mixes nothing. Where the mask
+    forbids a key in a head, the weight of that head is 0, and its score counts as 0 in the mixed scores of the other
+    heads.
 
-    The weights of one head depend on the scores of all heads, so computing one head costs as much as computing all.
-    Mixed weights are not a distribution, so their pattern has no entropy. For one key a head, normalise by `Hard(…)`.
+    Mixed weights may be negative and need not sum to 1, so that their pattern has no entropy. The weights of one head
+    depend on the scores of all heads, so that computing one head costs as much as computing all.
 
     Args:
         normalise: the normaliser that turns the mixed scores into weights.
 
     Raises:
-        ValueError: n_heads below 1.
+        ValueError: n_heads below 1; when used in attention, n_heads that are not the heads of the query.
 
     >>> from regard import TalkingHeads, attend
     >>> talking = TalkingHeads(n_heads=2)
@@ -59,12 +59,16 @@ class TalkingHeads(nn.Module, Normaliser):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set both mixtures to the identity."""
+        """Set both matrices to the identity."""
         nn.init.eye_(self.before)
         nn.init.eye_(self.after)
 
     def forward(self, scores: Rows, keep: Bool[Tensor, "#batch #heads #queries #keys"] | None, tile: Tile) -> Rows:
-        """Return the mixed weights of whole rows of all heads."""
+        """Return the mixed weights of all heads for the queries of a tile over all keys.
+
+        Args:
+            keep: True where a query may attend to a key; None = True everywhere.
+        """
         assert scores.shape[1] == self.n_heads, "the weights of one head need the scores of all"
         visible = scores if keep is None else scores.masked_fill(~keep, 0.0)
         normalise = replace_parameters(self.normalise, (getattr(self, f"held_{number}") for number in count()))
@@ -72,11 +76,11 @@ class TalkingHeads(nn.Module, Normaliser):
         return weights if keep is None else weights.masked_fill(~keep, 0.0)
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return the weights of scores that are mixed already."""
+        """Normalise scores that are already mixed; the weights are not mixed."""
         return self.normalise.weights(masked, tile)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless the grid has as many heads as the mixtures."""
+        """Raise ValueError unless the query has `n_heads` heads and the inner normaliser fits the grid."""
         if self.n_heads != grid.heads:
             raise ValueError(
                 f"TalkingHeads mixes {self.n_heads} heads and query has {grid.heads} heads; "
@@ -85,11 +89,11 @@ class TalkingHeads(nn.Module, Normaliser):
         self.normalise.check(grid)
 
     def extra_repr(self) -> str:
-        """Return the arguments that repr shows."""
+        """Return the arguments of the constructor, for the repr; a default normaliser is left out."""
         inner = "" if repr(self.normalise) == "Softmax()" else f", normalise={self.normalise!r}"
         return f"n_heads={self.n_heads}{inner}"
 
 
-def mixed(rows: Rows, mixture: Float[Tensor, "heads heads"]) -> Rows:
-    """Return each head's mixture of the rows of all heads."""
-    return torch.einsum("bgqk,hg->bhqk", rows, mixture.to(rows))
+def mixed(rows: Rows, matrix: Float[Tensor, "heads heads"]) -> Rows:
+    """Return the linear combination of the rows of all heads for each head h, with the coefficients matrix[h]."""
+    return torch.einsum("bgqk,hg->bhqk", rows, matrix.to(rows))

@@ -1,4 +1,4 @@
-"""Top-k: softmax over the largest scores of each query; the other keys get exactly 0.
+"""Top-k: softmax over the n largest scores of each query; all other keys get weight exactly 0.
 
 weights = softmax(scores)         over the keys whose score is at least the n-th largest
 """
@@ -14,14 +14,14 @@ from regard.attention.normalise.normaliser import Normaliser, Rows
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TopK(Normaliser):
-    """Softmax over the `n` largest scores of each query; over all scores if the query sees fewer keys.
+    """Softmax over the `n` largest scores of each query, or over all scores if the query may attend to fewer keys.
 
-    Scores that tie with the n-th largest are all kept, so that the order of the keys never matters. The gradient is the
-    softmax's over the kept keys. Of two scores that differ only by rounding, either may be the n-th largest when
-    another part of the pattern is computed.
+    All scores equal to the n-th largest are kept, so that the order of the keys never matters. The gradient is that of
+    a softmax over the kept keys. If two scores differ only by rounding, which of them is the n-th largest may depend on
+    the part of the pattern that is computed.
 
     Args:
-        n: at least 1.
+        n: the number of largest scores that get weight; at least 1.
 
     Raises:
         ValueError: an n below 1.
@@ -43,6 +43,6 @@ class TopK(Normaliser):
             raise ValueError(f"n={self.n} is how many of the largest scores get weight, so it must be at least 1.")
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return softmax over the largest scores of each row."""
+        """Return softmax over the `n` largest scores of each row."""
         smallest = masked.detach().topk(min(self.n, masked.shape[-1]), dim=-1).values[..., -1:]
         return torch.softmax(masked.masked_fill(masked < smallest, -math.inf), dim=-1)

@@ -1,8 +1,8 @@
 """Positions of tokens, as vectors added to the tokens or as rotations of queries and keys.
 
-    sinusoidal          a wave for each number of a token's vector       Vaswani et al. 2017, section 3.5
+    sinusoidal          a vector of sines and cosines                    Vaswani et al. 2017, section 3.5
     LearnedPositions    a learned vector for each position               Gehring et al. 2017, section 3.1
     Rotary              queries and keys rotated by their positions      Su et al. 2021, equation 34
 
-Positions that enter through the scores are biases: see `scores/biases/` and `scores/shaw.py`.
+For positions that change the scores, see `scores/biases/` and `scores/shaw.py`.
 """

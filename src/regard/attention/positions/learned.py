@@ -1,4 +1,4 @@
-"""Learned positions: a trained vector for each position, which is added to the token there.
+"""Learned positions: a trained vector for each position, which is added to the embedding of the token there.
 
 Source: Gehring et al. 2017, section 3.1.
 """
@@ -9,13 +9,13 @@ from torch import Tensor, nn
 
 
 class LearnedPositions(nn.Module):
-    """A learned vector for each position, which is added to the token there.
+    """A learned vector for each position, to be added to the embedding of the token there.
 
     Args:
-        max_tokens: the longest text; positions beyond it have no vector.
+        max_tokens: the number of positions, and so the longest text in tokens.
 
     Raises:
-        ValueError: a max_tokens or d_model below 1; a text that is longer than max_tokens.
+        ValueError: a max_tokens or d_model below 1; in the call, a text longer than max_tokens.
 
     >>> LearnedPositions(max_tokens=7, d_model=4)(5).shape
     torch.Size([5, 4])
@@ -34,14 +34,17 @@ class LearnedPositions(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw small vectors as BERT and GPT-2 do (code of Devlin et al. 2019: standard deviation 0.02)."""
+        """Draw the vectors from a normal distribution of standard deviation 0.02, as in the code of BERT."""
         nn.init.normal_(self.by_position, std=0.02)
 
     def forward(self, n_tokens: int, first: int = 0) -> Float[Tensor, "tokens d_model"]:
-        """Return the vectors of consecutive positions.
+        """Return the vectors of `n_tokens` consecutive positions.
 
         Args:
-            first: the position of the first token, as after a cache of earlier ones.
+            first: the position of the first token; above 0 when decoding with a cache of earlier tokens.
+
+        Raises:
+            ValueError: a negative argument, or first + n_tokens above max_tokens.
         """
         if n_tokens < 0 or first < 0:
             raise ValueError(f"n_tokens={n_tokens} and first={first} count tokens, so neither may be negative.")
@@ -53,5 +56,5 @@ class LearnedPositions(nn.Module):
         return self.by_position[first : first + n_tokens]
 
     def extra_repr(self) -> str:
-        """Return the sizes."""
+        """Return the arguments of the constructor, for the repr."""
         return f"max_tokens={self.max_tokens}, d_model={self.d_model}"

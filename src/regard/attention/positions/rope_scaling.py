@@ -1,11 +1,11 @@
-"""RoPE scaling: lower frequencies let rotary positions that were trained on short texts read longer ones.
+"""RoPE scaling: lowering the frequencies of rotary positions lets a model read longer texts than it was trained on.
 
-    Interpolate     all frequencies divided by the factor                          Chen et al. 2023, equation 4
-    LargerBase      the highest frequency kept, the lowest divided by the factor   "NTK-aware": Peng et al. 2024, 3.1
-    Yarn            high ones kept, low ones divided, a ramp over the pairs        Peng et al. 2024, sections 3.2 to 3.4
-    LlamaStretch    high ones kept, low ones divided, a ramp over the frequency    Llama 3.1's code
+    Interpolate     divides all frequencies by the factor                               Chen et al. 2023, equation 4
+    LargerBase      keeps the highest frequency, divides the lowest by the factor       Peng et al. 2024, section 3.1
+    Yarn            keeps high frequencies, divides low ones, linear in the pair        Peng et al. 2024, 3.2 to 3.4
+    LlamaStretch    keeps high frequencies, divides low ones, linear in the frequency   Llama 3.1's code
 
-A frequency is the angle in radians by which a pair of numbers is rotated from one position to the next.
+A frequency is the angle, in radians, by which a pair of numbers is rotated from one position to the next.
 
 Source: Chen et al. 2023, "Extending Context Window of Large Language Models via Positional Interpolation"; Peng et al.
 2024, "YaRN".
@@ -26,13 +26,13 @@ Frequencies = Float[Tensor, " pairs"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Stretch(ABC):
-    """A scaling of the frequencies of rotary positions.
+    """The base class of RoPE scalings: a rule that lowers the frequencies of rotary positions.
 
     Args:
-        factor: how many times longer than in training the texts may be.
+        factor: how many times longer than in training the texts may be; at least 1.
 
     Raises:
-        ValueError: a factor below 1.
+        ValueError: a factor below 1, infinite or NaN.
     """
 
     factor: float
@@ -45,11 +45,14 @@ class Stretch(ABC):
 
     @abstractmethod
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return the scaled frequencies, the highest first."""
+        """Return the scaled frequencies, given the frequencies base^(-2p / d_rotary) of all pairs p.
+
+        A frequency is the angle, in radians, by which a pair is rotated from one position to the next.
+        """
 
     @property
     def size(self) -> float:
-        """The factor that rotated vectors are multiplied by."""
+        """The number by which rotated queries and keys are multiplied."""
         return 1.0
 
     def __repr__(self) -> str:
@@ -58,7 +61,7 @@ class Stretch(ABC):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Interpolate(Stretch):
-    """Linear interpolation: positions are divided by the factor, so that a longer text has the angles of a shorter one.
+    """Linear interpolation: positions are divided by the factor, which gives a longer text the angles of a shorter one.
 
         angle of pair p at position m = m / factor · base^(-2p / d_rotary)
 
@@ -72,7 +75,7 @@ class Interpolate(Stretch):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LargerBase(Stretch):
-    """NTK-aware interpolation: a larger base, which divides the lowest frequency by the factor and keeps the highest.
+    """NTK-aware interpolation: a larger base, which keeps the highest frequency and divides the lowest by the factor.
 
         base' = base · factor^(d_rotary / (d_rotary - 2))
 
@@ -80,27 +83,30 @@ class LargerBase(Stretch):
     """
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return the frequency of pair p divided by factor^(p / (pairs - 1))."""
+        """Return the frequency of each pair p, divided by factor^(p / (pairs - 1))."""
         pairs = torch.arange(len(frequencies)).to(frequencies)
         return frequencies * self.factor ** -(pairs / max(1, len(pairs) - 1))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Yarn(Stretch):
-    """NTK-by-parts: pairs with many rotations within a text keep their frequency, pairs with few have it divided.
+    """YaRN: keep high frequencies, divide low frequencies by the factor, and mix both for the frequencies between.
 
         frequency' = share · frequency + (1 - share) · frequency / factor
-        share      = 1 for pairs with over `fast` rotations in max_tokens, 0 below `slow`, linear in the pair between
-        vectors are multiplied by 0.1 · log(factor) + 1
+
+    A pair of numbers rotates max_tokens · frequency / 2π times within max_tokens. The share of a pair is 1 if it
+    rotates at least `fast` times and 0 if it rotates at most `slow` times; between, it is linear in the index of the
+    pair. Queries and keys are multiplied by 0.1 · log(factor) + 1.
 
     Args:
-        max_tokens: the longest text in training.
-        fast, slow: rotations within max_tokens from which a pair keeps its frequency, and to which it is divided.
+        max_tokens: the longest text in training, in tokens.
+        fast: the number of rotations from which a pair keeps its frequency.
+        slow: the number of rotations up to which the frequency of a pair is divided by the factor.
 
     Raises:
-        ValueError: a factor below 1; bounds that leave no ramp.
+        ValueError: a factor or max_tokens below 1, or not 0 < slow < fast.
 
-    Source: Peng et al. 2024, sections 3.2 and 3.4; the ramp over whole pairs is that of its code.
+    Source: Peng et al. 2024, sections 3.2 and 3.4; rounding the bounds to whole pairs follows the paper's code.
     """
 
     max_tokens: int
@@ -112,33 +118,40 @@ class Yarn(Stretch):
         check_ramp(self, self.max_tokens, self.fast, self.slow)
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return each frequency, weighted with itself divided by the factor."""
+        """Return share · frequency + (1 - share) · frequency / factor for each pair."""
         d_rotary = 2 * len(frequencies)
         bounds = [
             d_rotary * math.log(self.max_tokens / (2 * math.pi * rotations)) / (2 * math.log(base))
             for rotations in (self.fast, self.slow)
         ]
         low, high = max(math.floor(bounds[0]), 0), min(math.ceil(bounds[1]), d_rotary - 1)
-        high_above = high if high > low else low + 0.001  # a ramp without width is a step
-        share = 1 - ((torch.arange(len(frequencies)).to(frequencies) - low) / (high_above - low)).clamp(0, 1)
+        width = high - low if high > low else 0.001  # nearly a step, without division by 0
+        share = 1 - ((torch.arange(len(frequencies)).to(frequencies) - low) / width).clamp(0, 1)
         return frequencies * share + frequencies / self.factor * (1 - share)
 
     @property
     def size(self) -> float:
-        """The factor of the vectors: larger scores keep attention as sharp as it was over shorter texts."""
+        """The number by which rotated queries and keys are multiplied, to keep attention sharp over more keys."""
         return 0.1 * math.log(self.factor) + 1
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LlamaStretch(Stretch):
-    """Llama 3.1's scaling: as `Yarn`, but the ramp is linear in the rotations of a pair, and vectors keep their length.
+    """Llama 3.1's scaling: keep high frequencies, divide low frequencies, and mix both for the frequencies between.
+
+        frequency' = share · frequency + (1 - share) · frequency / factor
+
+    A pair of numbers rotates max_tokens · frequency / 2π times within max_tokens. The share of a pair is 1 if it
+    rotates at least `fast` times and 0 if it rotates at most `slow` times; between, it is linear in the number of
+    rotations.
 
     Args:
-        max_tokens: the longest text in training.
-        fast, slow: rotations within max_tokens from which a pair keeps its frequency, and to which it is divided.
+        max_tokens: the longest text in training, in tokens.
+        fast: the number of rotations from which a pair keeps its frequency.
+        slow: the number of rotations up to which the frequency of a pair is divided by the factor.
 
     Raises:
-        ValueError: a factor below 1; bounds that leave no ramp.
+        ValueError: a factor or max_tokens below 1, or not 0 < slow < fast.
 
     Source: Grattafiori et al. 2024, section 3.4.2; the code of Llama 3.1.
     """
@@ -152,14 +165,14 @@ class LlamaStretch(Stretch):
         check_ramp(self, self.max_tokens, self.fast, self.slow)
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return each frequency, weighted with itself divided by the factor."""
+        """Return share · frequency + (1 - share) · frequency / factor for each pair."""
         rotations = self.max_tokens * frequencies / (2 * math.pi)
         share = ((rotations - self.slow) / (self.fast - self.slow)).clamp(0, 1)
         return frequencies * share + frequencies / self.factor * (1 - share)
 
 
 def check_ramp(scaling: Stretch, max_tokens: int, fast: float, slow: float) -> None:
-    """Raise ValueError unless there is a ramp between fast and slow pairs."""
+    """Raise ValueError unless max_tokens is at least 1 and 0 < slow < fast."""
     if max_tokens < 1 or not 0 < slow < fast:
         raise ValueError(
             f"{type(scaling).__name__} was given max_tokens={max_tokens}, fast={fast}, slow={slow}; "

@@ -15,28 +15,29 @@ from regard.attention.positions.rope_scaling import Stretch
 from regard.attention.representation import describe
 
 Pairing = Literal["halves", "neighbours"]
-"""Which numbers of a vector form a pair: p with p + d_rotary / 2, or 2p with 2p + 1."""
+"""Which two numbers of a vector form pair p: numbers p and p + d_rotary / 2, or numbers 2p and 2p + 1."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rotary:
-    """Rotate each pair of a vector's numbers by an angle that grows with the vector's position.
+    """Rotary positions: rotate each pair of numbers in queries and keys by an angle that grows with the position.
 
-    The product of a rotated query and a rotated key then depends on their distance, not on their positions.
+    The dot product of a rotated query and a rotated key depends on the difference of their positions only.
 
         angle of pair p at position m = m · base^(-2p / d_rotary)
 
-    Angles are computed in float32 or better, and a vector of a half type is rounded once, after the rotation.
+    Rotations are computed in float32 or float64; a half type is rounded once, after the rotation.
 
     Args:
-        base: a larger one makes the last pairs rotate more slowly.
-        pairing: "halves" pairs number p with number p + d_rotary / 2, as the checkpoints of Llama and GPT-NeoX;
-            "neighbours" pairs 2p with 2p + 1, as the paper and GPT-J.
-        d_rotary: how many of the first numbers are rotated, the others staying as they are; None = all.
-        stretch: RoPE scaling for texts longer than in training, such as `Interpolate` or `Yarn`; None = none.
+        base: the larger the base, the more slowly the last pairs rotate.
+        pairing: "halves" pairs number p with number p + d_rotary / 2, as in the checkpoints of Llama and GPT-NeoX;
+            "neighbours" pairs number 2p with number 2p + 1, as in the paper and GPT-J.
+        d_rotary: how many numbers of each vector are rotated, from the first on; the others are unchanged. None = all.
+        stretch: RoPE scaling for texts longer than in training, such as `Interpolate` or `Yarn`; None = no scaling.
 
     Raises:
-        ValueError: an unknown pairing; an odd width, which has no pairs; a d_rotary wider than the vectors.
+        ValueError: an unknown pairing; a d_rotary that is odd, below 2 or larger than the width of the vectors; in the
+            call, vectors of odd width if d_rotary is None.
 
     >>> from regard import Rotary
     >>> Rotary()(torch.tensor([1.0, 0.0]).expand(1, 1, 3, 2), torch.arange(3))[0, 0]
@@ -44,7 +45,7 @@ class Rotary:
             [ 0.5403,  0.8415],
             [-0.4161,  0.9093]])
 
-    Source: Su et al. 2021, equation 34; a part of the width: Black et al. 2022 (GPT-NeoX), section 2.1.
+    Source: Su et al. 2021, equation 34; d_rotary: Black et al. 2022 (GPT-NeoX), section 2.1.
     """
 
     base: float = 10_000.0
@@ -63,7 +64,7 @@ class Rotary:
     def __call__(
         self, vectors: Float[Tensor, "batch heads tokens d_head"], positions: Int[Tensor, " tokens"]
     ) -> Float[Tensor, "batch heads tokens d_head"]:
-        """Return the vectors, each rotated by its position."""
+        """Return the queries or keys, each rotated by the angles of its position."""
         d_head = vectors.shape[-1]
         d_rotary = d_head if self.d_rotary is None else self.d_rotary
         if d_rotary > d_head:
@@ -80,13 +81,16 @@ class Rotary:
     def cos_and_sin(
         self, positions: Int[Tensor, " tokens"], d_rotary: int, like: Tensor
     ) -> tuple[Float[Tensor, "tokens pairs"], Float[Tensor, "tokens pairs"]]:
-        """Return cosine and sine of the angle of each pair, times the factor of the scaling."""
+        """Return cosine and sine of the angle of each pair at each position, times `stretch.size`.
+
+        The angles are computed in the type and on the device of `like`.
+        """
         angles = positions[:, None].to(like) * self.frequencies(d_rotary).to(like)
         size = 1.0 if self.stretch is None else self.stretch.size
         return angles.cos() * size, angles.sin() * size
 
     def frequencies(self, d_rotary: int) -> Float[Tensor, " pairs"]:
-        """Return the angle of each pair from one position to the next, in float64."""
+        """Return the angle, in radians, by which each pair is rotated from one position to the next, in float64."""
         frequencies = self.base ** -(torch.arange(0, d_rotary, 2, dtype=torch.float64) / d_rotary)
         return frequencies if self.stretch is None else self.stretch(frequencies, self.base)
 
@@ -100,7 +104,7 @@ def rotate(
     sin: Float[Tensor, "tokens pairs"],
     pairing: Pairing,
 ) -> Float[Tensor, "batch heads tokens d"]:
-    """Return every pair (a, b) as (a cos - b sin, b cos + a sin)."""
+    """Rotate the vectors: each pair (a, b) becomes (a cos - b sin, b cos + a sin)."""
     axes = "(pair p)" if pairing == "halves" else "(p pair)"
     first, second = rearrange(vectors, f"batch heads tokens {axes} -> pair batch heads tokens p", pair=2)
     rotated = torch.stack([first * cos - second * sin, second * cos + first * sin])

@@ -1,4 +1,4 @@
-"""Sinusoidal positions: a vector of sines and cosines for each position, which is added to the token there.
+"""Sinusoidal positions: a vector of sines and cosines for each position, added to the embedding of the token there.
 
 Source: Vaswani et al. 2017, section 3.5.
 """
@@ -10,20 +10,20 @@ from jaxtyping import Float
 from torch import Tensor
 
 WaveOrder = Literal["interleaved", "sines first"]
-"""The order of the numbers of a vector: sine and cosine in turns, or all sines before all cosines."""
+"""The order of the numbers in a vector: sine, cosine, sine, cosine, … or all sines before all cosines."""
 
 
 def sinusoidal(
     n_tokens: int, d_model: int, *, first: int = 0, order: WaveOrder = "interleaved"
 ) -> Float[Tensor, "tokens d_model"]:
-    """Return a vector of sines and cosines of falling frequency for each position, to be added to the token there.
+    """Return a vector of sines and cosines for each position, to be added to the embedding of the token there.
 
         vector[2p]     = sin(position / 10000^(2p / d_model))
         vector[2p + 1] = cos(position / 10000^(2p / d_model))
 
     Args:
         first: the position of the first token.
-        order: "interleaved" as above; "sines first", as in Marian, has all sines before all cosines.
+        order: "interleaved" as in the equations; "sines first", as in Marian, has all sines before all cosines.
 
     Raises:
         ValueError: a negative n_tokens, a d_model below 1, an unknown order.
