@@ -215,9 +215,10 @@ class Pattern(ThroughDense):
         return present(self.answer(replace(NOTHING, entropy=True)).entropy)
 
     def top(self, n: int) -> Top:
-        """Return the `n` keys with the largest weights of each query, largest first; of equal weights, the lowest key first.
+        """Return the `n` keys with the largest weights of each query, largest first.
 
-        Where the mask lets a query attend to fewer than `n` keys, its last entries are key -1 with weight 0.
+        Of equal weights, the lowest key comes first. Where the mask lets a query attend to fewer than `n` keys, its
+        last entries are key -1 with weight 0.
         """
         if self.known is not None and self.known.top is not None and n in range(1, self.known.top.keys.shape[-1] + 1):
             return Top(self.known.top.weights[..., :n], self.known.top.keys[..., :n])
