@@ -43,6 +43,7 @@ from regard import (
 )
 from regard.attention.masks.mask import Mask
 from regard.errors import InputError
+from regard.tensor_file import write_tensors
 from regard.tracing.tokens import Token
 from regard.tracing.trace_file import FORMAT, rule_classes
 
@@ -178,24 +179,37 @@ def refused(path):
     return str(refusal.value).replace(str(path), "FILE")
 
 
-NO_TRACE = "FILE holds no trace, or a damaged one; give a file that trace.save wrote."
+NO_TRACE = "FILE holds no trace; give a file that trace.save wrote."
+NO_FILE = "FILE is damaged, or is no safetensors file; copy it again."
 
 
 def test_other_files_are_refused(tmp_path):
     path = tmp_path / "other"
     assert refused(path) == "cannot read FILE: no such file or directory."
     path.write_bytes(b"something else")
-    assert refused(path) == NO_TRACE
+    assert refused(path) == NO_FILE
     save_file({"a": torch.ones(2)}, path)
-    assert refused(path) == NO_TRACE
-    save_file({"a": torch.ones(2)}, path, metadata={FORMAT: "{"})
-    assert refused(path) == NO_TRACE
+    assert refused(path) == (
+        "FILE has no checksum: regard did not write it, or an earlier version did; give a file that this regard wrote."
+    )
+    for metadata in ({}, {FORMAT: "{"}, {FORMAT: "[]"}, {FORMAT: "[" * 100_000}):
+        write_tensors(path, {"a": torch.ones(2)}, metadata)
+        assert refused(path) == NO_TRACE
+
+
+@pytest.mark.parametrize("place", [0.5, 0.9, 0.999])
+def test_one_changed_byte_is_found(normal, tmp_path, place):
+    path = traced(normal).save(tmp_path / "trace.safetensors")
+    content = bytearray(path.read_bytes())
+    content[int(place * len(content))] ^= 4
+    path.write_bytes(content)
+    assert refused(path) == "FILE is damaged: it is not what was written (its SHA-256 differs); copy it again."
 
 
 def test_a_file_that_was_cut_off_is_refused(normal, tmp_path):
     path = traced(normal).save(tmp_path / "trace.safetensors")
     path.write_bytes(path.read_bytes()[:-7])
-    assert refused(path) == NO_TRACE
+    assert refused(path) == NO_FILE
 
 
 def changed(path, change):
@@ -205,23 +219,23 @@ def changed(path, change):
     with safe_open(path, "pt") as file:
         about = json.loads(file.metadata()[FORMAT])
     change(about)
-    save_file(load_file(path), path, metadata={FORMAT: json.dumps(about)})
+    write_tensors(path, load_file(path), {FORMAT: json.dumps(about)})
 
 
 def test_a_newer_version_is_refused(normal, tmp_path):
     path = traced(normal).save(tmp_path / "trace.safetensors")
-    changed(path, lambda about: about.update(version=2))
+    changed(path, lambda about: about.update(version=3))
     assert refused(path) == (
-        "FILE is a trace of version 2 and this regard reads version 1; read it with the regard that wrote it."
+        "FILE is a trace of version 3 and this regard reads version 2; read it with the regard that wrote it."
     )
 
 
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        (lambda about: about.pop("model"), "KeyError('model')"),
-        (lambda about: about["attended"]["encoder"]["0"].update(mask={"rule": "os.system"}), "KeyError('os.system')"),
-        (lambda about: about["attended"]["encoder"]["0"].update(query="99"), "KeyError('99')"),
+        (lambda about: about.pop("model"), "KeyError 'model'"),
+        (lambda about: about["attended"]["encoder"]["0"].update(mask={"rule": "os.system"}), "KeyError 'os.system'"),
+        (lambda about: about["attended"]["encoder"]["0"].update(query="99"), "KeyError '99'"),
     ],
 )
 def test_a_damaged_file_is_refused(normal, tmp_path, change, what):

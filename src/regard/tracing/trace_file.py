@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import cache
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any
@@ -21,19 +22,23 @@ from torch import Tensor, nn
 from regard.attention import masks, normalise, scores
 from regard.attention.attend import Attended
 from regard.attention.call import Call
-from regard.attention.grid.grid import Grid
 from regard.attention.masks import Mask
 from regard.attention.normalise.hard import Choice
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.pattern import Pattern
 from regard.attention.scores.biases.bias import Bias
 from regard.attention.scores.score import Score
-from regard.errors import InputError, needs, reason
-from regard.tensor_file import write_tensors
+from regard.attention.weights import weights_of
+from regard.errors import InputError, first_words
+from regard.tensor_file import read_tensors, write_tensors
 from regard.tracing.tokens import Token
+from regard.typed_fields import check_fields
 
 FORMAT = "regard trace"
-VERSION = 1
+VERSION = 2
+
+SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}
+"""For each kind of attention, the texts whose tokens are its queries and its keys."""
 
 BASE_CLASSES = (Score, Mask, Normaliser, Bias, Choice)
 """A file may name the subclasses of these classes: the rules that turn queries and keys into weights."""
@@ -89,46 +94,52 @@ def write_record(path: Path, record: Mapping[str, Any]) -> Path:
 def read_record(path: Path) -> dict[str, Any]:
     """Read the fields of a trace from a file that `write_record` wrote.
 
+    Whatever the file holds, the trace is one that can be shown: its sizes are those of its tensors, and every rule is
+    built by its own class, which checks it.
+
     Raises:
-        InputError: the file holds no trace, is damaged, or was written by a newer version of regard.
+        InputError: the file holds no trace, is damaged, or was written by another version of regard.
     """
-    document, tensors = read_document(path)
-    if document.get("version") != VERSION:
+    tensors, metadata = read_tensors(path)
+    try:
+        document = json.loads(metadata[FORMAT])
+        version = document["version"]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} holds no trace; give a file that trace.save wrote.") from error
+    if type(version) is not int or version != VERSION:
         raise InputError(
-            f"{path} is a trace of version {document.get('version')} and this regard reads version {VERSION}; "
+            f"{path} is a trace of version {version!r:.40} and this regard reads version {VERSION}; "
             "read it with the regard that wrote it."
         )
     try:
-        return {
-            **{name: document[name] for name in ("model", "text", "target_text")},
-            **{side: tuple(Token(**token) for token in document[side]) for side in ("source", "target")},
-            "attended": {
-                kind: {int(layer): step_from_json(step, tensors) for layer, step in layers.items()}
-                for kind, layers in document["attended"].items()
-            },
-        }
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path} is damaged: {error!r}; save the trace again.") from error
+        return record_from_json(document, tensors)
+    except Exception as error:  # whatever a rule says of parts that no trace has
+        raise InputError(f"{path} is damaged: {first_words(error)}; save the trace again.") from error
 
 
-def read_document(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return the JSON document in a file's metadata, and the file's tensors.
-
-    Raises:
-        InputError: the file cannot be read, or is not a trace.
-    """
-    needs("safetensors.torch", "huggingface")
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        path.open("rb").close()  # raises an OSError with the reason if the file cannot be read
-        with safe_open(path, "pt") as file:
-            document = json.loads((file.metadata() or {})[FORMAT])
-            return document, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {reason(error)}.") from error
-    except (KeyError, SafetensorError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} holds no trace, or a damaged one; give a file that trace.save wrote.") from error
+def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Return the fields of a trace; raise some exception if the document describes none."""
+    texts = {name: document[name] for name in ("model", "text", "target_text")}
+    tokens: dict[str, tuple[Token, ...]] = {}
+    for side in ("source", "target"):
+        for token in document[side]:
+            check_fields(Token, token)
+        tokens[side] = tuple(Token(**token) for token in document[side])
+    if not all(isinstance(text, str) for text in texts.values()):
+        raise TypeError("the model's name and the texts must be strings.")
+    attended = {
+        kind: {int(layer): step_from_json(step, tensors) for layer, step in layers.items()}
+        for kind, layers in document["attended"].items()
+    }
+    for kind, layers in attended.items():
+        queries, keys = (tokens[side] for side in SIDES[kind])
+        for layer, step in layers.items():
+            if step.pattern.shape[2:] != (len(queries), len(keys)):
+                raise ValueError(
+                    f"layer {layer} has {step.pattern.shape[2]} queries and {step.pattern.shape[3]} keys, and the "
+                    f"texts have {len(queries)} and {len(keys)} tokens."
+                )
+    return {**texts, **tokens, "attended": attended}
 
 
 def step_to_json(step: Attended, table: TensorTable) -> Json:
@@ -136,7 +147,6 @@ def step_to_json(step: Attended, table: TensorTable) -> Json:
     pattern = step.pattern
     return {
         "backend": step.backend,
-        "grid": asdict(pattern.grid),
         **{name: table.add(getattr(pattern, name)) for name in ("query", "key", "value")},
         "context": table.add(step.context),
         **{name: to_json(getattr(pattern, name), table) for name in ("score", "mask", "normalise")},
@@ -144,11 +154,16 @@ def step_to_json(step: Attended, table: TensorTable) -> Json:
 
 
 def step_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
-    """Return the attention step that `step_to_json` described."""
-    query, key, value = (tensors[document[name]] for name in ("query", "key", "value"))
+    """Return the attention step that `step_to_json` described; raise some exception unless its parts fit together."""
+    query, key, value, context = (tensors[document[name]] for name in ("query", "key", "value", "context"))
     stages = (from_json(document[name], tensors) for name in ("score", "mask", "normalise"))
-    pattern = Pattern(Call(query, key, value, Grid(**document["grid"]), *stages))
-    return Attended(context=tensors[document["context"]], pattern=pattern, backend=document["backend"])
+    call = Call.of(query, key, value, *stages)
+    if context.shape != (*call.grid.shape[:3], value.shape[3]) or call.grid.batch == 0:
+        raise ValueError(f"a context of shape {list(context.shape)} does not belong to {call.grid}.")
+    if not isinstance(document["backend"], str):
+        raise TypeError("the backend's name must be a string.")
+    weights_of(call, call.grid.whole().part(queries=range(1)))  # rules that fail only when they are used fail here
+    return Attended(context=context, pattern=Pattern(call), backend=document["backend"])
 
 
 def to_json(value: object, table: TensorTable) -> Json:
@@ -200,15 +215,16 @@ def from_json(document: Json, tensors: Mapping[str, Tensor]) -> Any:
     rule_class = rule_classes()[document["rule"]]
     parts = {name: from_json(part, tensors) for name, part in document["parts"].items()}
     if not issubclass(rule_class, nn.Module):
+        check_fields(rule_class, parts)
         return rule_class(**parts)
-    module = rule_class.__new__(rule_class)
-    nn.Module.__init__(module)
-    vars(module).update(parts)
-    for name, number in document["_parameters"].items():
-        module.register_parameter(name, nn.Parameter(tensors[number], requires_grad=False))
-    for name, number in document["_buffers"].items():
-        module.register_buffer(name, tensors[number])
-    return module.eval()
+    parameters = {
+        name: tensors[number] for kind in ("_parameters", "_buffers") for name, number in document[kind].items()
+    }
+    names = list(signature(rule_class).parameters)
+    with torch.device("meta"):  # built without memory: the sizes may be of any number
+        module = rule_class(**{name: parts.get(name, parameters.get(name)) for name in names})
+    module.load_state_dict(parameters, assign=True)  # raises an error unless names and shapes are the module's own
+    return module.requires_grad_(False).eval()
 
 
 @cache

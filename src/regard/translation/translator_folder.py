@@ -9,6 +9,7 @@ translator. Nothing in the folder is code: no pickle is written or read.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -18,13 +19,17 @@ import torch
 from torch import Tensor, nn
 
 from regard.atomic_files import write_whole
-from regard.errors import InputError, nearest, needs, reason
-from regard.tensor_file import write_tensors
+from regard.errors import InputError, first_words, nearest, reason
+from regard.tensor_file import read_tensors, tensor_shapes_in, write_tensors
 from regard.text.vocabulary import Vocabulary
 from regard.translation.model_protocol import TranslatingModel
+from regard.typed_fields import check_fields
 
 FORMAT = "regard translator"
 VERSION = 2
+LARGEST_TABLE = 2**24
+"""The most numbers that a table of positions may have beyond those of all parameters: 64 MiB."""
+
 DESCRIPTION_FILE, PARAMETERS_FILE, JOINT_VOCABULARY, SOURCE_VOCABULARY, TARGET_VOCABULARY = (
     "translator.json",
     "model.safetensors",
@@ -124,9 +129,7 @@ def read_translator(folder: Path, device: torch.device | str = "cpu") -> Transla
     about = read_description(folder)
     kind = model_kinds()[about["kind"]]
     config = config_from(folder, kind.config, about["config"])
-    with torch.random.fork_rng(devices=[]):  # the first parameters are drawn only to be replaced
-        model = kind.model(config)
-    load_parameters(model, folder / PARAMETERS_FILE)
+    model = read_model(kind.model, config, folder / PARAMETERS_FILE)
     names = (JOINT_VOCABULARY, JOINT_VOCABULARY) if about["joint"] else (SOURCE_VOCABULARY, TARGET_VOCABULARY)
     loaded = {name: read_vocabulary(folder / name) for name in dict.fromkeys(names)}
     source, target = (loaded[name] for name in names)
@@ -199,19 +202,19 @@ def read_description(folder: Path) -> dict[str, Any]:
         raise missing_translator_error(folder) from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}; make it readable, or copy the folder again.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is damaged: it is not JSON; copy the folder again, or train once more.") from error
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise InputError(f"{path} was not written by regard; give the folder that regard train wrote with --out.")
     if about.get("version") != VERSION:
         raise InputError(
-            f"{path} is of version {about.get('version')} (written by regard {about.get('regard', '?')}) and this "
-            f"regard reads version {VERSION}; use the regard that wrote it, or train the translator again."
+            f"{path} is of version {about.get('version')!r:.40} and this regard reads version {VERSION}; use the "
+            "regard that wrote it, or train the translator again."
         )
-    if about.get("kind") not in model_kinds():
-        names = list(model_kinds())
+    names = list(model_kinds())
+    if about.get("kind") not in names:
         close = nearest(str(about.get("kind")), names, n=1)[0]
-        raise InputError(f"{path} names the unknown kind {about.get('kind')!r}; nearest: {close}.")
+        raise InputError(f"{path} names the unknown kind {about.get('kind')!r:.40}; nearest: {close}.")
     expected = {"joint": bool, "config": dict, "extra": dict}
     for name, type_ in expected.items():
         if not isinstance(about.get(name), type_):
@@ -244,8 +247,9 @@ def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
                 "If a newer regard wrote it, install that with pip install -U regard."
             )
     try:
+        check_fields(kind, values)
         return kind(**values)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise InputError(f"{path} has an invalid config: {error}") from error
 
 
@@ -254,24 +258,63 @@ def vocabulary_sizes(config: Any) -> tuple[int, int]:
     return config.n_source_tokens, config.n_target_tokens
 
 
+def read_model(kind: Any, config: Any, path: Path) -> Any:
+    """Build a model and load the parameters of a file into it.
+
+    The shapes in the file are compared with those of a model without memory first, so that a description of another
+    model, or of an impossibly large one, costs neither time nor memory.
+
+    Raises:
+        InputError: the file is missing or damaged, or holds the parameters of another model.
+    """
+    if not path.is_file():
+        raise InputError(f"{path.parent} is not whole: {path.name} is missing; copy the folder again.")
+    found = tensor_shapes_in(path)
+    check_size(path, config, found)
+    try:
+        with torch.device("meta"):
+            shapes = tensor_shapes(kind(config))
+    except (ValueError, TypeError, OverflowError, RuntimeError) as error:
+        raise InputError(
+            f"{path.parent / DESCRIPTION_FILE} describes a model that cannot be built: {first_words(error)}."
+        ) from error
+    check_parameters(path, found, shapes)
+    with torch.random.fork_rng(devices=[]):  # the first parameters are drawn only to be replaced
+        model = kind(config)
+    load_parameters(model, path)
+    return model
+
+
 def load_parameters(model: nn.Module, path: Path) -> None:
     """Load the parameters of a file into a model.
 
     Raises:
         InputError: the file is missing or damaged, or holds the parameters of another model.
     """
-    needs("safetensors.torch", "translation")
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    if not path.is_file():
-        raise InputError(f"{path.parent} is not whole: {path.name} is missing; copy the folder again.")
-    try:
-        tensors = load_file(path)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise InputError(f"{path} is damaged ({error}); copy the folder again, or train once more.") from error
+    tensors, _ = read_tensors(path)
     check_parameters(path, {name: tuple(t.shape) for name, t in tensors.items()}, tensor_shapes(model))
     model.load_state_dict(tensors, strict=False)
+
+
+def check_size(path: Path, config: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise InputError if a config has more layers or longer texts than the parameters of a file can be for.
+
+    Raises:
+        InputError: the config has more layers than the file has tensors, or a table of positions larger than the model.
+    """
+    for name in ("n_layers", "n_decoder_layers"):
+        if (getattr(config, name, None) or 0) > len(shapes):
+            raise InputError(
+                f"{path} does not fit {DESCRIPTION_FILE} beside it: {name}={getattr(config, name)}, and the file has "
+                f"{len(shapes)} tensors; copy the whole folder again."
+            )
+    if getattr(config, "positions", None) == "sinusoidal":
+        n_numbers = config.max_tokens * config.d_model
+        if n_numbers > LARGEST_TABLE + sum(map(math.prod, shapes.values())):
+            raise InputError(
+                f"{path.parent / DESCRIPTION_FILE} has max_tokens={config.max_tokens}, whose table of positions would "
+                f"have {n_numbers:,} numbers, more than the model itself; copy the whole folder again."
+            )
 
 
 def tensor_shapes(model: Any) -> dict[str, tuple[int, ...]]:

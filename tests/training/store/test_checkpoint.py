@@ -128,7 +128,7 @@ def cut(path):
 @pytest.mark.parametrize(
     ("name", "harm", "words"),
     [
-        ("model.safetensors", cut, "is damaged: model.safetensors has 131 bytes, and 132 were written."),
+        ("model.safetensors", cut, "is damaged: model.safetensors has 219 bytes, and 220 were written."),
         ("model.safetensors", spoil, "is damaged: model.safetensors is not what was written (its SHA-256 differs)."),
         ("optimiser.safetensors", os.unlink, "is not whole: optimiser.safetensors is missing."),
         ("state.json", spoil, "is damaged: state.json is not what was written (its SHA-256 differs)."),

@@ -38,6 +38,7 @@ class General(nn.Module, DotScore):
     def __init__(self, d_query: int, d_key: int) -> None:
         check_sizes(d_query=d_query, d_key=d_key)
         super().__init__()
+        self.d_query, self.d_key = d_query, d_key
         self.weight = nn.Parameter(torch.empty(d_query, d_key))
         self.reset_parameters()
 

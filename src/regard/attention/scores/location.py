@@ -39,6 +39,7 @@ class Location(nn.Module, DotScore):
     def __init__(self, d_query: int, max_keys: int) -> None:
         check_sizes(d_query=d_query, max_keys=max_keys)
         super().__init__()
+        self.d_query, self.max_keys = d_query, max_keys
         self.weight = nn.Parameter(torch.empty(max_keys, d_query))
         self.reset_parameters()
 

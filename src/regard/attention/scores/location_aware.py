@@ -86,7 +86,7 @@ class LocationAware(nn.Module, Preparable):
         if width % 2 == 0:
             raise ValueError(f"width={width} is even, so a filter has no middle key; take {width - 1} or {width + 1}.")
         super().__init__()
-        self.d_query, self.d_key, self.d_hidden = d_query, d_key, d_hidden
+        self.d_query, self.d_key, self.d_hidden, self.n_filters, self.width = d_query, d_key, d_hidden, n_filters, width
         self.vector = nn.Parameter(torch.empty(d_hidden))
         self.query_weight = nn.Parameter(torch.empty(d_hidden, d_query))
         self.key_weight = nn.Parameter(torch.empty(d_hidden, d_key))

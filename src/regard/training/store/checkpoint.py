@@ -11,6 +11,7 @@ is found and reported, and training resumes from the checkpoint before.
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -18,13 +19,13 @@ from typing import Any
 from torch import Tensor
 
 from regard.atomic_files import sync_folder, write_whole
-from regard.errors import InputError, needs
-from regard.tensor_file import write_tensors
-from regard.training.store.checksums import checksum, remove_folder
+from regard.errors import InputError, first_words
+from regard.tensor_file import read_tensors, write_tensors
+from regard.training.store.checksums import checksum, remove_folder, replace_folder, restore_folders
 
 FORMAT = "regard checkpoint"
 VERSION = 1
-PREFIX = "step-"
+PREFIX, SUFFIX = "step-", ".safetensors"
 
 
 class DamagedError(InputError):
@@ -67,8 +68,7 @@ def save_checkpoint(
     manifest = {"format": FORMAT, "version": VERSION, "files": files, "beside": files_beside}
     write_whole(writing / "manifest.json", json.dumps(manifest, indent=1))
     sync_folder(writing)
-    remove_folder(place)
-    writing.replace(place)
+    replace_folder(place, writing)
     sync_folder(folder)
     return place
 
@@ -83,6 +83,7 @@ def latest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | 
     Raises:
         DamagedError: all checkpoints are damaged.
     """
+    restore_folders(folder)
     reasons = []
     for step in sorted(saved_steps(folder), reverse=True):
         try:
@@ -129,12 +130,16 @@ def read_checkpoint(place: Path) -> Checkpoint:
         refuse_damage(place, place / name, written)
     for name, written in manifest["beside"].items():
         refuse_change(place, name, written)
-    from_file = needs("safetensors.torch", "translation").load_file
-    return Checkpoint(
-        folder=place,
-        tensors={path.stem: from_file(path) for path in sorted(place.glob("*.safetensors"))},
-        state=json.loads((place / "state.json").read_bytes()),
-    )
+    try:
+        return Checkpoint(
+            folder=place,
+            tensors={
+                Path(name).stem: read_tensors(place / name)[0] for name in manifest["files"] if name.endswith(SUFFIX)
+            },
+            state=json.loads((place / "state.json").read_bytes()),
+        )
+    except (OSError, ValueError, RecursionError) as error:
+        raise DamagedError(f"{place} is damaged: {first_words(error)}.") from error
 
 
 def read_manifest(place: Path) -> dict[str, Any]:
@@ -146,20 +151,38 @@ def read_manifest(place: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((place / "manifest.json").read_bytes())
         kind, version = manifest["format"], manifest["version"]
+        whole = are_checksums(manifest["files"]) and are_checksums(manifest["beside"])
     except OSError as error:
         raise DamagedError(f"{place} is not whole: its manifest.json is missing or cannot be read.") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedError(f"{place} is damaged: its manifest.json is not what regard writes.") from error
     if (kind, version) != (FORMAT, VERSION):
-        raise DamagedError(f"{place} is a {kind} of version {version}, and this regard reads version {VERSION}.")
+        raise DamagedError(
+            f"{place} is a {kind!s:.40} of version {version!r:.40}, and this regard reads version {VERSION}."
+        )
+    if not whole:
+        raise DamagedError(f"{place} is damaged: its manifest.json is not what regard writes.")
     return dict(manifest)
+
+
+def are_checksums(files: object) -> bool:
+    """Return whether an object is a table of files with their checksums, each file within the folder."""
+    return isinstance(files, dict) and all(
+        isinstance(written, dict)
+        and type(written.get("size")) is int
+        and isinstance(written.get("sha256"), str)
+        and ".." not in PurePosixPath(name).parts
+        and not PurePosixPath(name).is_absolute()
+        for name, written in files.items()
+    )
 
 
 def files_needed(folder: Path) -> set[Path]:
     """Return the files next to a folder of checkpoints that any of them needs."""
     names: set[str] = set()
     for step in saved_steps(folder):
-        names |= read_manifest(folder / f"{PREFIX}{step}")["beside"].keys()
+        with suppress(DamagedError):  # a damaged checkpoint is never read again
+            names |= read_manifest(folder / f"{PREFIX}{step}")["beside"].keys()
     return {folder.parent / name for name in names}
 
 
