@@ -40,6 +40,17 @@ LONGEST = (
 """Files whose tests take longest, in that order."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the number of hostile files of each kind that `test_hostile_files.py` tries: 300 in CI, fewer elsewhere."""
+    parser.addoption("--cases", type=int, default=300 if "CI" in os.environ else 30, help="hostile files of each kind")
+
+
+@pytest.fixture
+def cases(request: pytest.FixtureRequest) -> int:
+    """How many hostile files of each kind to try."""
+    return int(request.config.getoption("--cases"))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take longest, so that no worker still has a long one when the others are done.
 

@@ -23,7 +23,7 @@ def check_fields(kind: Any, values: Mapping[str, object]) -> None:
             raise TypeError(f"{kind.__name__} has no {name!r}.")
         if not matches(value, hints[name]):
             words = getattr(hints[name], "__name__", str(hints[name]))
-            raise TypeError(f"{name}={str(value)[:50]} must be {words}.")
+            raise TypeError(f"{name}={value!r:.50} must be {words}.")
 
 
 def matches(value: object, hint: Any) -> bool:
