@@ -41,8 +41,8 @@ LONGEST = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the number of hostile files of each kind that `test_hostile_files.py` tries: 300 in CI, fewer elsewhere."""
-    parser.addoption("--cases", type=int, default=300 if "CI" in os.environ else 30, help="hostile files of each kind")
+    """Add `--cases`: how many hostile files each test of `test_hostile_files.py` tries; 100 in CI, fewer elsewhere."""
+    parser.addoption("--cases", type=int, default=100 if "CI" in os.environ else 30, help="hostile files of each kind")
 
 
 @pytest.fixture

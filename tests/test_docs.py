@@ -129,9 +129,9 @@ def test_an_equation_is_drawn_in_the_colour_of_the_text():
 def test_a_reference_by_hand():
     assert reference("Stretch") == (
         "### `Stretch` { #reference-stretch }\n\n```python\nclass Stretch\n```\n\n"
-        "A scaling of the frequencies of rotary positions.\n\n"
-        "**Args**\n\n- `factor`: how many times longer than in training the texts may be.\n\n"
-        "**Raises**\n\n- `ValueError`: a factor below 1."
+        "The base class of RoPE scalings: a rule that lowers the frequencies of rotary positions.\n\n"
+        "**Args**\n\n- `factor`: how many times longer than in training the texts may be; at least 1.\n\n"
+        "**Raises**\n\n- `ValueError`: a factor below 1, infinite or NaN."
     )
     assert "```python\nWindow(before: int, after: int, offset: int | None = None)\n```" in reference("Window")
     assert "\n```pycon\n>>> sinusoidal(2, 4)\n" in reference("sinusoidal")
