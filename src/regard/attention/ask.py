@@ -100,7 +100,7 @@ NOTHING = Ask(received=False, entropy=False, distance=False, first=False)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Top:
-    """The n keys with the largest weights of each query, largest first, and these weights.
+    """The n keys with the largest weights of each query, and these weights; largest first, then lowest key first.
 
     Where the mask lets a query attend to fewer than n keys, its last entries are key -1 with weight 0.
     """

@@ -58,7 +58,8 @@ def attend(
 
     key and value may have fewer heads than query: each of their heads is then shared by a group of query heads, as in
     grouped-query attention. A batch of 1 is broadcast. A query that may attend to no key has weights 0 and context 0.
-    A NaN in the input gives NaN in the output.
+    A NaN in a query, or in a key or value that it may attend to, gives NaN in its context. On a CPU, scores of finite
+    input that overflow float32 are computed again in float64.
 
     Args:
         mask: which keys a query may attend to: a `Mask` such as `Causal()`, or several joined with & | ~, or a boolean

@@ -1,8 +1,8 @@
-"""NaN and infinities among the numbers of a call, which a barred key must not bring into the results.
+"""Tests for NaN and infinity, so that neither masked keys nor overflow of float32 put NaN into the results.
 
-A kernel gives a barred key the weight 0, and 0 · NaN = NaN. Products of queries and keys that overflow float32 end as
-NaN too. So a context that holds NaN is computed again by tiles, which leave barred values out, and in float64 if the
-input holds finite numbers alone: then only overflow can have made the NaN.
+A kernel multiplies the value of a masked key by weight 0, and 0 · NaN = NaN. Scores that overflow float32 give NaN too.
+A context that contains NaN is therefore computed again by the backend `tiled`, which leaves masked values out. If all
+input is finite, so that only overflow can be the cause, it is computed in float64.
 """
 
 import math
@@ -18,31 +18,31 @@ from regard.attention.stages import tensors_in
 
 
 def total(tensor: Float[Tensor, "*shape"]) -> float:
-    """Return the sum of a tensor's numbers: NaN if one is NaN, not finite if one is not.
+    """Return the sum of all elements of a tensor on a CPU, which is NaN or infinite if an element is.
 
-    The sum is taken on a CPU alone, since on a GPU the program would have to wait for it: elsewhere, and within
-    torch.compile and torch.func, it counts as 0.
+    Return 0 on other devices, where reading the sum would wait for all queued kernels, and under torch.compile and
+    torch.func.
     """
     return float(tensor.detach().sum()) if tensor.is_cpu and are_plain((tensor,)) else 0.0
 
 
 def may_hold_nan(tensor: Float[Tensor, "*shape"]) -> bool:
-    """Return whether a tensor on a CPU holds NaN, or infinities of both signs."""
+    """Return whether a tensor contains NaN, or infinities of both signs; always False if it is not on a CPU."""
     return math.isnan(total(tensor))
 
 
 def may_be_infinite(tensor: Float[Tensor, "*shape"]) -> bool:
-    """Return whether a tensor on a CPU holds NaN, an infinity, or numbers whose sum overflows."""
+    """Return whether a tensor contains NaN or infinity, or its sum overflows; always False if it is not on a CPU."""
     return not math.isfinite(total(tensor))
 
 
 def may_hold_nan_statistics(summary: Summary) -> bool:
-    """Return whether a statistic on a CPU holds NaN."""
+    """Return whether a statistic contains NaN; always False if it is not on a CPU."""
     return any(may_hold_nan(numbers) for numbers in tensors_in(summary) if numbers.is_floating_point())
 
 
 def without_overflow(call: Call) -> Call:
-    """Return the call in float64 if its tensors hold finite numbers alone, else the call itself."""
+    """Return the call with query, key and value in float64, or the call itself if any of its tensors is not finite."""
     if call.dtype == torch.float64 or not all(bool(tensor.isfinite().all()) for tensor in call.tensors):
         return call
     query, key, value = call.query.double(), call.key.double(), call.value.double()

@@ -61,7 +61,7 @@ def in_forward_mode() -> bool:
 def are_plain(tensors: Iterable[Tensor]) -> bool:
     """Return whether a C function may read these tensors by address: no subclasses, torch.compile or torch.func.
 
-    Nor may it read the imaginary part of a conjugate, whose numbers in memory have the other sign, as a bit says.
+    A tensor with the negative bit (the imaginary part of a conjugate) is refused too: memory has the opposite sign.
     """
     if torch.compiler.is_compiling() or in_torch_func():
         return False

@@ -2,8 +2,8 @@
 
 A `Pattern` has the shape of the attention weights but stores only the arguments of `attend` that determine them: query,
 key, value, score, mask and normaliser. Indexing it computes that part of the weights exactly, one block of queries at a
-time, so that memory grows linearly with the number of tokens. The weights are those before dropout, in float64 if the
-input is float64, else in float32.
+time, so that memory grows linearly with the number of tokens. The weights are those before dropout, in float32, or in
+float64 if the input is float64 or its scores overflow float32.
 """
 
 from dataclasses import dataclass, replace
@@ -120,7 +120,7 @@ class Pattern(ThroughDense):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The data type of the weights: float64 if the input is float64, else float32."""
+        """The data type of the weights: float32, or float64 if the input is or its scores overflow float32."""
         return self.call.dtype
 
     @property

@@ -1,4 +1,4 @@
-"""The largest weights of each row, in an order that equal weights do not leave open."""
+"""The largest weights of each row, in a deterministic order even if weights are equal."""
 
 import torch
 from jaxtyping import Float, Int
@@ -10,13 +10,13 @@ def strongest_first(
 ) -> tuple[Float[Tensor, "*rows n"], Int[Tensor, "*rows n"]]:
     """Return the n largest weights of each row and their keys, largest first; of equal weights, the lowest key first.
 
-    `torch.topk` returns equal numbers in any order. So the bits of a float32, which are in the order of the numbers
-    once those of negative numbers are inverted, are joined with the key to one integer, which no other key has.
+    `torch.topk` returns equal numbers in any order. So each weight and its key are combined into one integer that no
+    other key has: the bits of the float32 weight, as an integer that sorts like the weight, shifted left, minus the key.
     """
     if weights.dtype == torch.float64:
         ordered = weights.sort(dim=-1, descending=True, stable=True)
         return ordered.values[..., :n], ordered.indices[..., :n]
-    bits = (weights + 0.0).view(torch.int32).long()  # + 0.0 makes 0.0 of -0.0
-    in_order = bits ^ ((bits >> 63) & 0x7FFFFFFF)
+    bits = (weights + 0.0).view(torch.int32).long()  # + 0.0 turns -0.0 into 0.0
+    in_order = bits ^ ((bits >> 63) & 0x7FFFFFFF)  # the bits of negative numbers sort backwards, so they are inverted
     keys = (in_order * 2**32 - torch.arange(weights.shape[-1], device=weights.device)).topk(n, dim=-1).indices
     return weights.gather(-1, keys), keys

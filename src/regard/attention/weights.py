@@ -93,7 +93,7 @@ def context_of(
 def weighted_sum(
     weights: Weights, keep: Keep, value: Float[Tensor, "batch heads keys d"]
 ) -> Float[Tensor, "batch heads queries d"]:
-    """Return weights @ value, without the values of keys that `keep` bars, which may be NaN or infinite."""
+    """Return weights @ value, without NaN or infinity from the values of masked keys (those where keep is False)."""
     if keep is None:
         return weights @ value
     kept, context = keep.to(weights).expand_as(weights), weights @ value.where(value.isfinite(), 0)
