@@ -11,7 +11,7 @@ def strongest_first(
     """Return the n largest weights of each row and their keys, largest first; of equal weights, the lowest key first.
 
     `torch.topk` returns equal numbers in any order. So each weight and its key are combined into one integer that no
-    other key has: the bits of the float32 weight, as an integer that sorts like the weight, shifted left, minus the key.
+    other key has: the bits of the float32 weight, as an integer sorted like the weight, shifted left, minus the key.
     """
     if weights.dtype == torch.float64:
         ordered = weights.sort(dim=-1, descending=True, stable=True)
