@@ -5,12 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from regard.atomic_files import whole, write_whole
+from regard.atomic_files import atomic_replace, write_atomically
 
 
 def test_text_and_bytes(tmp_path):
     for content, stored in (("뱀\n", "뱀\n".encode()), (b"\x00\xff", b"\x00\xff")):
-        write_whole(tmp_path / "a", content)
+        write_atomically(tmp_path / "a", content)
         assert (tmp_path / "a").read_bytes() == stored
         assert list(tmp_path.iterdir()) == [tmp_path / "a"]
 
@@ -18,7 +18,7 @@ def test_text_and_bytes(tmp_path):
 def test_a_reader_sees_the_old_file_until_the_new_one_is_whole(tmp_path):
     path = tmp_path / "a"
     path.write_text("old")
-    with whole(path) as beside:
+    with atomic_replace(path) as beside:
         beside.write_text("ne")
         assert path.read_text() == "old"
         assert beside.parent == path.parent
@@ -34,7 +34,7 @@ def test_what_fails_half_way_leaves_everything_as_it_was(tmp_path, there):
         path.write_text("old")
 
     def fail():
-        with whole(path) as beside:
+        with atomic_replace(path) as beside:
             beside.write_text("ne")
             raise KeyboardInterrupt
 
@@ -47,10 +47,10 @@ def test_an_existing_file_keeps_its_permissions_and_a_new_one_gets_the_usual_one
     path, usual, new = tmp_path / "a", tmp_path / "usual", tmp_path / "new"
     path.write_text("old")
     path.chmod(0o640)
-    write_whole(path, "new")
+    write_atomically(path, "new")
     assert path.stat().st_mode & 0o777 == 0o640
     usual.touch()
-    with whole(new) as beside:
+    with atomic_replace(new) as beside:
         beside.unlink()
         beside.touch(mode=0o600)  # as safetensors does
     assert new.stat().st_mode == usual.stat().st_mode
@@ -59,7 +59,7 @@ def test_an_existing_file_keeps_its_permissions_and_a_new_one_gets_the_usual_one
 def test_a_folder_is_in_the_way(tmp_path):
     (tmp_path / "a").mkdir()
     with pytest.raises(IsADirectoryError):
-        write_whole(tmp_path / "a", "new")
+        write_atomically(tmp_path / "a", "new")
     assert list(tmp_path.iterdir()) == [tmp_path / "a"]
 
 
@@ -67,7 +67,7 @@ def test_what_a_link_leads_to_is_written_and_the_link_stays(tmp_path):
     (tmp_path / "far").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "far" / "file")
     for content in ("one", "two"):
-        write_whole(tmp_path / "link", content)
+        write_atomically(tmp_path / "link", content)
         assert (tmp_path / "link").is_symlink()
         assert (tmp_path / "far" / "file").read_text() == content
 
@@ -76,18 +76,18 @@ def test_a_pipe_is_written_to_and_stays_one(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with ThreadPoolExecutor(1) as threads:
         read = threads.submit((tmp_path / "pipe").read_text)
-        write_whole(tmp_path / "pipe", "new")
+        write_atomically(tmp_path / "pipe", "new")
         assert read.result() == "new"
     assert (tmp_path / "pipe").is_fifo()
 
 
 def test_a_name_as_long_as_names_may_be(tmp_path):
-    write_whole(tmp_path / ("a" * 255), "long")
+    write_atomically(tmp_path / ("a" * 255), "long")
     assert (tmp_path / ("a" * 255)).read_text() == "long"
 
 
 def test_several_threads_write_the_same_file(tmp_path):
     with ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda n: write_whole(tmp_path / "a", str(n)), range(200)))
+        list(threads.map(lambda n: write_atomically(tmp_path / "a", str(n)), range(200)))
     assert (tmp_path / "a").read_text() in map(str, range(200))
     assert list(tmp_path.iterdir()) == [tmp_path / "a"]

@@ -25,7 +25,7 @@ from safetensors.torch import load_file
 from regard import Causal, InputError, RelativeBias, ScaledDot, Softmax, Trace, attend
 from regard.by_hand.numbers_file import read_numbers
 from regard.tensor_file import write_tensors
-from regard.tracing.tokens import Token
+from regard.tracing.readable_tokens import Token
 from regard.tracing.trace_file import FORMAT, VERSION
 from regard.training.settings.settings_file import read_config
 from regard.training.store.checkpoint import latest_checkpoint, save_checkpoint

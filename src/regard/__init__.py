@@ -4,8 +4,8 @@
     regard.install(model)                   any Hugging Face model: fused speed, patterns in outputs.attentions
     regard.trace(model, text)               who looks at whom, in every layer and head
 
-Every public name, and the file it lives in, stands in `__init__.pyi`. A name is imported when it is first used, so that
-`import regard` brings neither torch nor transformers.
+`__init__.pyi` lists every public name with its module. A name is imported when it is first used, so `import regard`
+imports neither torch nor transformers.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""`python -m regard VERB`: the command line, where the command itself is not on the path."""
+"""Run the command line as `python -m regard VERB`, for instance where the command `regard` is not on the PATH."""
 
 from regard.cli.main import main
 

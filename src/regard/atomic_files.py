@@ -1,4 +1,4 @@
-"""Atomic files: a reader, or the next run after a power cut, finds the old file or the new one, never a part."""
+"""Replace files atomically: after a crash or power cut, a reader finds the complete old or the complete new file."""
 
 import os
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ from secrets import token_hex
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """Yield the name of a temporary file, which replaces the file at `path` once the block has written it to the disk.
+def atomic_replace(path: Path) -> Iterator[Path]:
+    """Yield the path of a temporary file, which replaces the file at `path` when the `with` block ends.
 
-    If anything fails, the file stays as it was and the temporary file is removed. A path that is not a regular file (a
-    pipe, a terminal, /dev/null) is yielded itself.
+    If the block raises, the file at `path` is unchanged and the temporary file is deleted. If `path` exists and is not
+    a regular file (a pipe, a terminal, /dev/null), `path` itself is yielded.
 
     Raises:
         OSError: the file cannot be written.
@@ -20,33 +20,34 @@ def whole(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         yield path
         return
-    path = Path(os.path.realpath(path))  # the target of a link is replaced, and not the link
-    beside = path.with_name(f".{token_hex(8)}.writing")
-    beside.touch(exist_ok=False)
-    usual = beside.stat().st_mode
+    path = Path(os.path.realpath(path))  # replace the target of a symbolic link, not the link
+    temporary = path.with_name(f".{token_hex(8)}.writing")
+    temporary.touch(exist_ok=False)
+    default_mode = temporary.stat().st_mode
     try:
-        yield beside
-        with beside.open("rb+") as file:
+        yield temporary
+        with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        beside.chmod(path.stat().st_mode if path.exists() else usual)  # the block may have replaced the temporary file
-        beside.replace(path)
+        # The mode is set after the block, which may have put another file at the temporary path.
+        temporary.chmod(path.stat().st_mode if path.exists() else default_mode)
+        temporary.replace(path)
         sync_folder(path.parent)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a text (as UTF-8) or bytes to a file, completely or not at all.
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a text (as UTF-8) or bytes to a file with `atomic_replace`.
 
     Raises:
-        OSError: the file cannot be written.
+        OSError: the file cannot be written; an existing file is unchanged.
     """
-    with whole(path) as beside:
-        beside.write_bytes(content.encode() if isinstance(content, str) else content)
+    with atomic_replace(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def sync_folder(folder: Path) -> None:
-    """Force the names in a folder to the disk, on systems that can."""
+    """Write a folder's list of file names to the disk, on operating systems that support this."""
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -1,4 +1,4 @@
-"""Checks of the fields of a config."""
+"""Checks of the values in a configuration."""
 
 from regard.errors import nearest
 

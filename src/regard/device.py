@@ -1,4 +1,4 @@
-"""The device that a model runs on."""
+"""Find the torch device that the user names."""
 
 import torch
 
@@ -6,10 +6,13 @@ from regard.errors import InputError, nearest
 
 
 def device_named(name: str | torch.device | None) -> torch.device:
-    """Return the device of a name; None = the fastest on this machine.
+    """Return the torch device with a name such as "cpu" or "cuda:1".
+
+    Args:
+        name: None = CUDA if PyTorch finds it on this machine, else MPS, else the CPU.
 
     Raises:
-        InputError: the name is not a device's, or the machine does not have this device.
+        InputError: there is no device with this name, or PyTorch does not find it on this machine.
 
     >>> device_named("cpu")
     device(type='cpu')

@@ -1,4 +1,4 @@
-"""The exception for input that cannot be used, and words for its messages."""
+"""The exception for unusable input, and functions that word error messages."""
 
 from importlib import import_module
 from typing import Any
@@ -12,7 +12,7 @@ class InputError(ValueError):
 
 
 def nearest(name: str, valid: list[str], n: int = 3) -> list[str]:
-    """Return the n valid names most similar to a name, best first; the first valid names if none is similar.
+    """Return up to `n` valid names, the most similar to `name` first; the first `n` valid names if none is similar.
 
     >>> nearest("L3H12", ["L3H0", "L3H1", "L4H9"], n=1)
     ['L3H1']
@@ -33,32 +33,36 @@ def counted(count: int, noun: str) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Return why a file could not be read or written, in the system's words if there are any.
+    """Return the operating system's message for a file error, in lower case; without one, the exception's own message.
 
     >>> reason(FileNotFoundError(2, "No such file or directory")), reason(EOFError("it ends too early"))
     ('no such file or directory', 'it ends too early')
     """
-    words = getattr(error, "strerror", None)
-    return words.lower() if words else str(error)
+    message = getattr(error, "strerror", None)
+    return message.lower() if message else str(error)
 
 
-def first_words(error: Exception) -> str:
-    """Return the first paragraph of an error's message, on one line.
+def first_paragraph(error: Exception) -> str:
+    """Return the first paragraph of an exception's message on one line, without a final full stop.
 
-    >>> first_words(ValueError("it takes one of:\\n(1) a tokenizer\\n(2) words\\n\\nSee the manual"))
+    The name of the class comes first if the message is empty, or if the class is neither an OSError nor a ValueError.
+
+    >>> first_paragraph(ValueError("it takes one of:\\n(1) a tokenizer\\n(2) words\\n\\nSee the manual"))
     'it takes one of: (1) a tokenizer (2) words'
     """
-    words = " ".join(str(error).strip().split("\n\n")[0].split()).rstrip(".")
-    return words if words and isinstance(error, OSError | ValueError) else f"{type(error).__name__} {words}".strip()
+    message = " ".join(str(error).strip().split("\n\n")[0].split()).rstrip(".")
+    if message and isinstance(error, OSError | ValueError):
+        return message
+    return f"{type(error).__name__} {message}".strip()
 
 
-def needs(module: str, extra: str) -> Any:
-    """Import a module that comes with one of regard's extras.
+def import_extra(module: str, extra: str) -> Any:
+    """Import and return a module that pip installs only with an extra of regard, such as regard[translation].
 
     Raises:
         InputError: the module is not installed.
 
-    >>> needs("json", "translation").loads("[1]")
+    >>> import_extra("json", "translation").loads("[1]")
     [1]
     """
     try:

@@ -1,7 +1,7 @@
-"""Files of tensors, written completely or not at all, with a checksum of their content.
+"""Read and write safetensors files with a checksum of their content.
 
-The file is a safetensors file. Its metadata has under `CHECKSUM` the SHA-256 of all other metadata and of every
-tensor's name, type, shape and bytes, so that a reader finds a single changed byte.
+The metadata entry named `CHECKSUM` is the SHA-256 of all other metadata and of every tensor's name, dtype, shape and
+bytes, so `read_tensors` detects a single changed byte.
 """
 
 import hashlib
@@ -13,30 +13,30 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.atomic_files import whole
-from regard.errors import InputError, needs, reason
+from regard.atomic_files import atomic_replace
+from regard.errors import InputError, import_extra, reason
 
 CHECKSUM = "sha256"
-"""The name of the checksum among a file's metadata."""
+"""The name of the metadata entry with the checksum."""
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """Write tensors to a safetensors file, completely or not at all.
+    """Write tensors and metadata to a safetensors file, completely or not at all.
 
     Args:
-        metadata: texts to write with the tensors, by name.
+        metadata: texts to store in the file, by name.
 
     Raises:
-        InputError: the file cannot be written; an earlier file stays as it was.
+        InputError: the file cannot be written; an existing file is unchanged.
     """
-    save = needs("safetensors.torch", "translation").save_file
+    save = import_extra("safetensors.torch", "translation").save_file
     from safetensors import SafetensorError
 
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    named = dict(metadata or {})
+    texts = dict(metadata or {})
     try:
-        with whole(path) as beside:
-            save(contiguous, beside, {**named, CHECKSUM: content_checksum(contiguous, named)})
+        with atomic_replace(path) as temporary:
+            save(contiguous, temporary, {**texts, CHECKSUM: content_checksum(contiguous, texts)})
     except (SafetensorError, OSError) as error:
         raise InputError(
             f"cannot write {path} ({reason(error)}); make room on its disk, or name another folder."
@@ -44,15 +44,15 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors and the metadata of a file that `write_tensors` wrote.
+    """Return the tensors and the metadata of a file that `write_tensors` wrote, both by name and without the checksum.
 
     Raises:
-        InputError: the file cannot be read, is damaged, or is not one that regard wrote.
+        InputError: the file cannot be read, is damaged, or was not written by `write_tensors`.
     """
-    with opened(path) as file:
+    with open_tensor_file(path) as file:
         metadata = dict(file.metadata() or {})
         written = metadata.pop(CHECKSUM, None)
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (the file is no mapping)
     if written is None:
         raise InputError(
             f"{path} has no checksum: regard did not write it, or an earlier version did; give a file that this regard "
@@ -64,19 +64,19 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def tensor_shapes_in(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each tensor of a safetensors file by its name, without reading the tensors.
+    """Return the shape of each tensor in a safetensors file, by the tensor's name, without reading the tensors.
 
     Raises:
         InputError: the file cannot be read, or is damaged.
     """
-    with opened(path) as file:
-        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (no mapping)
+    with open_tensor_file(path) as file:
+        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (the file is no mapping)
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Any]:
-    """Open a safetensors file; an error of the file becomes an InputError that names it."""
-    needs("safetensors.torch", "translation")
+def open_tensor_file(path: Path) -> Iterator[Any]:
+    """Open a safetensors file for a `with` block; an error of the file is raised as an InputError with its path."""
+    import_extra("safetensors.torch", "translation")
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -90,7 +90,10 @@ def opened(path: Path) -> Iterator[Any]:
 
 
 def content_checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
-    """Return the SHA-256 of metadata and of contiguous tensors on a CPU."""
+    """Return the SHA-256, in hexadecimal, of all metadata and of every tensor's name, dtype, shape and bytes.
+
+    The tensors must be contiguous and on the CPU.
+    """
     digest = hashlib.sha256(repr(sorted(metadata.items())).encode())
     for name in sorted(tensors):
         tensor = tensors[name]

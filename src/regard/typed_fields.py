@@ -1,15 +1,15 @@
-"""Values read from a file, compared with the types that the fields of a dataclass are annotated with."""
+"""Check that values from a file have the types that the fields of a dataclass are annotated with."""
 
 from collections.abc import Collection, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 LARGEST_INTEGER = 2**53
-"""The largest integer that a file may hold: every JSON reader has it exactly, and sums of a few fit 64 bits."""
+"""The largest absolute value of an integer in a file: float64 represents it exactly, and sums of a few fit 64 bits."""
 
 
-def check_fields(kind: Any, values: Mapping[str, object]) -> None:
-    """Raise TypeError if a value has another type than the field of its name in a dataclass.
+def check_fields(dataclass: Any, values: Mapping[str, object]) -> None:
+    """Raise TypeError unless each value, given by field name, has the type annotated for that field of a dataclass.
 
     >>> from regard import Window
     >>> check_fields(Window, {"before": 2, "after": True})
@@ -17,20 +17,25 @@ def check_fields(kind: Any, values: Mapping[str, object]) -> None:
       ...
     TypeError: after=True must be int.
     """
-    hints = get_type_hints(kind)
+    hints = get_type_hints(dataclass)
     for name, value in values.items():
         if name not in hints:
-            raise TypeError(f"{kind.__name__} has no {name!r}.")
-        if not matches(value, hints[name]):
-            words = getattr(hints[name], "__name__", str(hints[name]))
-            raise TypeError(f"{name}={value!r:.50} must be {words}.")
+            raise TypeError(f"{dataclass.__name__} has no {name!r}.")
+        if not has_type(value, hints[name]):
+            expected = getattr(hints[name], "__name__", str(hints[name]))
+            raise TypeError(f"{name}={value!r:.50} must be {expected}.")
 
 
-def matches(value: object, hint: Any) -> bool:
-    """Return whether a value has the type of an annotation; an int is a float, True is no int.
+def has_type(value: object, hint: Any) -> bool:
+    """Return whether a value has the type of an annotation.
 
-    >>> matches(2, float), matches(True, int), matches("left", Literal["left", "right"]), matches((1, 2.0), tuple[int])
-    (True, False, True, False)
+    An int has the type float too, and a list the type of a tuple; True does not have the type int. An integer beyond
+    LARGEST_INTEGER has neither type of number.
+
+    >>> has_type(2, float), has_type(True, int), has_type("left", Literal["left", "right"])
+    (True, False, True)
+    >>> has_type((1, 2.0), tuple[int])
+    False
     """
     origin = get_origin(hint)
     if hint is Any:
@@ -38,11 +43,11 @@ def matches(value: object, hint: Any) -> bool:
     if hint is None:
         hint = NoneType
     if origin in (Union, UnionType):
-        return any(matches(value, part) for part in get_args(hint))
+        return any(has_type(value, part) for part in get_args(hint))
     if origin is Literal:
         return any(type(value) is type(choice) and value == choice for choice in get_args(hint))
     if origin in (tuple, list, Collection):
-        return isinstance(value, tuple | list) and all(matches(part, get_args(hint)[0]) for part in value)
+        return isinstance(value, tuple | list) and all(has_type(part, get_args(hint)[0]) for part in value)
     if hint in (int, float) and type(value) is int:
         return abs(value) <= LARGEST_INTEGER
     if hint in (int, float, bool, str, NoneType):

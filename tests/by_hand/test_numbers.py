@@ -6,7 +6,7 @@ import torch
 from regard import Causal, InputError, Keep
 from regard.by_hand.numbers import Numbers, joined_names
 from regard.errors import counted
-from regard.tracing.tokens import Token
+from regard.tracing.readable_tokens import Token
 
 CHOOSE = "give x with W_q, W_k and W_v, or Q, K and V themselves"
 

@@ -5,7 +5,7 @@ import torch
 
 from regard import InputError
 from regard.tracing.head import token_position
-from regard.tracing.tokens import Token
+from regard.tracing.readable_tokens import Token
 
 
 def words(*texts):

@@ -240,13 +240,13 @@ def test_a_model_that_adds_to_its_mask_gets_numbers(padded_on):
     assert_close(outputs[0] * live, expected[0] * live, atol=5e-5, rtol=1e-4)
 
 
-def test_places_that_are_no_tokens_are_refused(minilm):
+def test_keys_that_are_no_tokens_are_refused(minilm):
     _, seen = pair(AutoModel, compressing())
     with pytest.raises(InputError) as refusal:
         regard.trace(seen, "the dog saw the cat and the bird flew far away", tokenizer=minilm.tokenizer)
     assert str(refusal.value) == (
-        "DeepseekV4Model attends from 13 to 16 places in decoder layer 0, where the text has 13 and 13 tokens; a trace "
-        "names places by their tokens. regard.install(model) gives the patterns themselves."
+        "DeepseekV4Model has 13 queries and 16 keys in decoder layer 0, and 13 and 13 tokens; a trace needs a token "
+        "for each query and key. regard.install(model) gives the patterns without tokens."
     )
 
 

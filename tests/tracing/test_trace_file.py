@@ -44,7 +44,7 @@ from regard import (
 from regard.attention.masks.mask import Mask
 from regard.errors import InputError
 from regard.tensor_file import write_tensors
-from regard.tracing.tokens import Token
+from regard.tracing.readable_tokens import Token
 from regard.tracing.trace_file import FORMAT, rule_classes
 
 WORDS = tuple(Token(text=word, piece=word) for word in "abcdefg")

@@ -16,7 +16,7 @@ from regard.attention.masks import Causal, Keep, Mask
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
 from regard.errors import InputError, counted
-from regard.tracing.tokens import Token
+from regard.tracing.readable_tokens import Token
 
 PROJECTED = ("x", "W_q", "W_k", "W_v")
 DIRECT = ("Q", "K", "V")

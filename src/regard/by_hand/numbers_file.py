@@ -32,7 +32,7 @@ from regard.attention.scores.dot import ScaledDot
 from regard.by_hand import examples
 from regard.by_hand.numbers import MATRICES, Numbers, checked_temperature
 from regard.errors import InputError, counted, nearest, reason
-from regard.tracing.tokens import Token
+from regard.tracing.readable_tokens import Token
 
 BIASES = ("b_q", "b_k", "b_v")
 KEYS = ("title", "source", "tokens", "memory_tokens", *MATRICES, "n_heads", "scale", "mask", "temperature")

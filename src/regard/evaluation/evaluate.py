@@ -10,7 +10,7 @@ Source: Post 2018 (signatures); Papineni et al. 2002 (BLEU); Popović 2015 (chrF
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regard.errors import InputError, counted, nearest, needs
+from regard.errors import InputError, counted, import_extra, nearest
 from regard.evaluation.records import Comparison, Evaluation, LengthGroup, MetricScore, SentenceScore
 
 LENGTHS = (1, 6, 11, 21, 41, 81)
@@ -104,7 +104,7 @@ def is_tokenized(lines: Sequence[str]) -> bool:
 
 def build_metrics(tokenize: str, lowercase: bool) -> dict[str, Any]:
     """Build sacreBLEU's metrics with its default settings, except for the tokenizer and the case of letters."""
-    metrics = needs("sacrebleu.metrics", "translation")
+    metrics = import_extra("sacrebleu.metrics", "translation")
     valid = list(metrics.BLEU.TOKENIZERS)
     if tokenize not in valid:
         raise InputError(
@@ -144,7 +144,7 @@ def paired_bootstrap(
     metrics: dict[str, Any], hypotheses: Sequence[str], references: Sequence[Sequence[str]], against: Sequence[str]
 ) -> tuple[MetricScore, ...]:
     """Compute every metric and compare it by paired bootstrap; the second system is the baseline."""
-    significance = needs("sacrebleu.significance", "translation")
+    significance = import_extra("sacrebleu.significance", "translation")
     systems = [("against", against), ("hypotheses", hypotheses)]
     test = significance.PairedTest(systems, metrics, references, test_type="bs", n_samples=N_SAMPLES)
     signatures, results = test()

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.errors import InputError, needs
+from regard.errors import InputError, import_extra
 from regard.export.ungrouped import ungrouped
 from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from regard.transformer.config import TransformerConfig
@@ -33,7 +33,7 @@ def write(contents: TranslatorContents, folder: Path) -> None:
     Raises:
         InputError: a model that CTranslate2 cannot express, or ctranslate2 is not installed.
     """
-    specs = needs("ctranslate2.specs", "export")
+    specs = import_extra("ctranslate2.specs", "export")
     model = suitable(contents.model)
     spec = build(specs, ungrouped(model))
     source, target = contents.source_vocabulary, contents.target_vocabulary
@@ -159,10 +159,10 @@ class Opened:
 
     def __init__(self, folder: Path) -> None:
         threads = torch.get_num_threads()  # as many are left to torch: both count OpenMP's
-        self.translator = needs("ctranslate2", "export").Translator(
+        self.translator = import_extra("ctranslate2", "export").Translator(
             str(folder), compute_type="float32", intra_threads=threads
         )
-        sentencepiece = needs("sentencepiece", "translation")
+        sentencepiece = import_extra("sentencepiece", "translation")
         self.source, self.target = (
             sentencepiece.SentencePieceProcessor(model_file=str(folder / name)) for name in ("source.spm", "target.spm")
         )

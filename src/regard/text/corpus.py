@@ -19,7 +19,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.atomic_files import write_whole
+from regard.atomic_files import write_atomically
 from regard.errors import InputError
 from regard.text.parallel import Report
 from regard.text.vocabulary import UNK, Vocabulary
@@ -145,7 +145,7 @@ def write_corpus(
             f"no pair is left {purpose}: {report.left_out()}; give others, or a larger data.max_tokens or "
             "data.max_ratio."
         )
-    write_whole(folder / "corpus.json", json.dumps({"pairs": n_pairs, "dtype": np.dtype(dtype).name}))
+    write_atomically(folder / "corpus.json", json.dumps({"pairs": n_pairs, "dtype": np.dtype(dtype).name}))
     return Corpus(folder)
 
 

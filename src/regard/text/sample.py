@@ -10,8 +10,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from regard.atomic_files import write_whole
-from regard.errors import InputError, needs, reason
+from regard.atomic_files import write_atomically
+from regard.errors import InputError, import_extra, reason
 from regard.text.keyed_random import seed_of
 
 SPLITS = "train", "dev", "test"
@@ -57,7 +57,7 @@ def namer(language: str) -> Callable[[int], str]:
     Raises:
         InputError: num2words has no such language; the function raises it for a number that num2words cannot write.
     """
-    num2words = needs("num2words", "translation")
+    num2words = import_extra("num2words", "translation")
     languages = sorted(num2words.CONVERTER_CLASSES)
     if language not in languages:
         raise InputError(f"num2words has no language {language!r}; it has {', '.join(languages)}.")
@@ -121,7 +121,7 @@ def write_sample(folder: Path, splits: Mapping[str, Pairs], languages: tuple[str
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, lines in files.items():
-            write_whole(path, "".join(f"{line}\n" for line in lines))
+            write_atomically(path, "".join(f"{line}\n" for line in lines))
     except OSError as error:
         raise InputError(f"cannot write to {folder}: {reason(error)}; name another folder with --out.") from error
     return list(files)

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.atomic_files import write_whole
-from regard.errors import InputError, needs, reason
+from regard.atomic_files import write_atomically
+from regard.errors import InputError, import_extra, reason
 from regard.text.cleaning import refuse_halves, tidied
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -54,7 +54,7 @@ class Vocabulary:
     @cached_property
     def processor(self) -> Any:
         """SentencePiece's processor, loaded when it is first used."""
-        return needs("sentencepiece", "translation").SentencePieceProcessor(model_proto=self.model)
+        return import_extra("sentencepiece", "translation").SentencePieceProcessor(model_proto=self.model)
 
     @classmethod
     def train(cls, lines: Iterable[str], n_tokens: int, *, coverage: float = 1.0) -> "Vocabulary":
@@ -106,7 +106,7 @@ class Vocabulary:
 
     def save(self, path: str | Path) -> None:
         """Write the vocabulary to a file, whole."""
-        write_whole(Path(path), self.model)
+        write_atomically(Path(path), self.model)
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text's pieces, without BOS and EOS; the text is cleaned first, as for training."""
@@ -191,7 +191,7 @@ def trained_model(lines: list[str], n_tokens: int, coverage: float) -> bytes:
     """
     letters = sorted(set().union(*lines) - {" ", "▅"}) if coverage == 1 else []
     model = BytesIO()
-    needs("sentencepiece", "translation").SentencePieceTrainer.Train(
+    import_extra("sentencepiece", "translation").SentencePieceTrainer.Train(
         sentence_iterator=iter(lines),
         model_writer=model,
         model_type="bpe",

@@ -1,12 +1,12 @@
 """Traces: the attention patterns of a model that reads a text, in every layer and head.
 
-run.py            run a Hugging Face model on a text and record its attention: `regard.trace`
-trace.py          the record: `Trace`
-trace_file.py     a trace in a file
-head.py           one head of a trace, indexed by tokens
-focus.py          the token and the head to show first
-huggingface.py    install regard in a Hugging Face model
-model_loading.py  load a model and its tokenizer
-encoding.py       a text as the ids and tokens of a model
-tokens.py         tokens as a reader sees them
+run.py              run a Hugging Face model on a text and record its attention: `regard.trace`
+trace.py            the record: `Trace`
+trace_file.py       save a trace to a file and load it
+head.py             one head of a trace, indexed by tokens
+focus.py            choose the query token and the head that a view shows
+huggingface.py      make a Hugging Face model compute its attention through regard: `regard.install`
+model_loading.py    load a Hugging Face model with its tokenizer
+encoding.py         encode a text as the inputs of a model
+readable_tokens.py  `Token`: a token with its readable text
 """

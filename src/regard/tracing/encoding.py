@@ -1,12 +1,12 @@
-"""Encode a text for a Hugging Face model: its ids and its tokens, or the reason why the model cannot read it."""
+"""Encode a text as the input tensors of a Hugging Face model, and check that the model can read it."""
 
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from regard.attention.representation import type_name
-from regard.errors import InputError, first_words
-from regard.tracing.tokens import Token, tokens_of
+from regard.errors import InputError, first_paragraph
+from regard.tracing.readable_tokens import Token, readable_tokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -15,10 +15,14 @@ if TYPE_CHECKING:
 def encode(
     model: "PreTrainedModel", tokenizer: Any, text: str, target: str | None, truncate: bool
 ) -> tuple[dict[str, torch.Tensor], tuple[Token, ...], tuple[Token, ...]]:
-    """Return the model's inputs, the tokens of its encoder's text and the tokens of its decoder's.
+    """Return the model's input tensors, the tokens that its encoder reads and the tokens that its decoder reads.
+
+    A model without an encoder or without a decoder has no tokens there. The decoder of an encoder-decoder reads its
+    start token, then the target's tokens without the last.
 
     Raises:
-        InputError: an encoder-decoder without a target, another model with one, or a text that it cannot read.
+        InputError: an encoder-decoder gets no target, another model gets one, or a text cannot be read (see
+            `encode_text`).
     """
     has_target = bool(model.config.is_encoder_decoder)
     if has_target and target is None:
@@ -37,7 +41,11 @@ def encode(
 
 
 def decoder_start_id(model: "PreTrainedModel") -> int:
-    """Return the id of the token that an encoder-decoder's target begins with."""
+    """Return the id of the first token that the decoder of an encoder-decoder reads.
+
+    Raises:
+        InputError: neither configuration of the model has a decoder_start_token_id.
+    """
     for config in (model.config, getattr(model, "generation_config", None)):
         if isinstance(start := getattr(config, "decoder_start_token_id", None), int):
             return start
@@ -49,22 +57,26 @@ def decoder_start_id(model: "PreTrainedModel") -> int:
 def encode_text(
     model: "PreTrainedModel", tokenizer: Any, text: str, truncate: bool, as_target: bool = False
 ) -> tuple[dict[str, torch.Tensor], tuple[Token, ...]]:
-    """Return the ids and the tokens of one text.
+    """Return the tokenizer's tensors for one text, on the model's device, and the text's tokens.
+
+    Args:
+        truncate: cut off a text that is longer than the model reads, instead of raising.
+        as_target: encode the text in the target's language and vocabulary, where the tokenizer has two.
 
     Raises:
-        InputError: the text is empty, not UTF-8 or too long, or the tokenizer does not belong to the model.
+        InputError: the text is blank, not UTF-8 or too long, or the tokenizer does not belong to the model.
     """
     check_text(text)
     limit = token_limit(model, tokenizer)
-    side = {"text_target": text} if as_target else {"text": text}
-    limits = {"truncation": True, "max_length": limit} if truncate and limit else {"verbose": False}
-    offsets = bool(getattr(tokenizer, "is_fast", False))
+    text_argument = {"text_target": text} if as_target else {"text": text}
+    limit_arguments = {"truncation": True, "max_length": limit} if truncate and limit else {"verbose": False}
+    has_offsets = bool(getattr(tokenizer, "is_fast", False))
     try:
-        encoded = tokenizer(**side, return_tensors="pt", return_offsets_mapping=offsets, **limits)
-    except Exception as error:  # not regard's code: some tokenizers refuse a text until their languages are set
+        encoded = tokenizer(**text_argument, return_tensors="pt", return_offsets_mapping=has_offsets, **limit_arguments)
+    except Exception as error:  # some tokenizers raise an error of their own until their languages are set
         raise InputError(
-            f"{type(tokenizer).__name__} could not read the text: {first_words(error)}; set what it needs (src_lang, "
-            "tgt_lang where it knows languages) and give it with tokenizer=…."
+            f"{type(tokenizer).__name__} could not read the text: {first_paragraph(error)}; set what it needs "
+            "(src_lang, tgt_lang where it knows languages) and give it with tokenizer=…."
         ) from error
     n_tokens = encoded["input_ids"].shape[1]
     if limit and n_tokens > limit:
@@ -73,7 +85,7 @@ def encode_text(
             f"shorten it, or read only its beginning with --truncate (truncate=True)."
         )
     check_vocabulary(model, tokenizer, encoded["input_ids"], as_target)
-    tokens = tokens_of(tokenizer, encoded, text, as_target)
+    tokens = readable_tokens(tokenizer, encoded, text, as_target)
     inputs = {name: ids.to(model.device) for name, ids in encoded.items() if name != "offset_mapping"}
     return inputs, tokens
 
@@ -92,11 +104,11 @@ def check_reads_text(model: "PreTrainedModel") -> None:
 
 
 def check_vocabulary(model: "PreTrainedModel", tokenizer: Any, ids: torch.Tensor, as_target: bool) -> None:
-    """Raise InputError if a token's id is not in the model's embedding."""
-    part = model.get_decoder() if as_target else model
+    """Raise InputError if a token id exceeds the embedding matrix of the model, or of its decoder if `as_target`."""
+    reader = model.get_decoder() if as_target else model
     try:
-        size = getattr(part.get_input_embeddings(), "num_embeddings", None)
-    except NotImplementedError:  # a model of several parts, each with an embedding of its own
+        size = getattr(reader.get_input_embeddings(), "num_embeddings", None)
+    except NotImplementedError:  # several submodels, each with its own embedding matrix
         return
     if size is not None and ids.numel() and int(ids.max()) >= size:
         raise InputError(
@@ -106,7 +118,7 @@ def check_vocabulary(model: "PreTrainedModel", tokenizer: Any, ids: torch.Tensor
 
 
 def check_text(text: str) -> None:
-    """Raise TypeError unless `text` is a str, and InputError if it is empty or cannot be written as UTF-8."""
+    """Raise TypeError unless `text` is a str, and InputError if it is blank or cannot be encoded as UTF-8."""
     if not isinstance(text, str):
         raise TypeError(f"the text is {type_name(text)}; give one text, a str, and for several call trace for each.")
     try:
@@ -127,15 +139,16 @@ def check_text(text: str) -> None:
 
 
 def token_limit(model: "PreTrainedModel", tokenizer: Any) -> int | None:
-    """Return the largest number of tokens that the model reads; None if neither model nor tokenizer states a limit."""
+    """Return the most tokens that both the model and the tokenizer accept; None if neither states a limit."""
     limits = (position_limit(model), getattr(tokenizer, "model_max_length", None))
     return min((limit for limit in limits if limit and 0 < limit < 10**9), default=None)
 
 
 def position_limit(model: "PreTrainedModel") -> int | None:
-    """Return the number of positions in the model's configuration.
+    """Return the most tokens for which the model has positions; None if its configuration does not say.
 
-    RoBERTa and related models count positions from the one after the padding's, so they have fewer than that.
+    RoBERTa and related models number positions from padding_idx + 1, so no token has one of the first
+    padding_idx + 1 position embeddings.
     """
     n_positions: int | None = getattr(model.config, "max_position_embeddings", None)
     for name, module in model.named_modules():
@@ -145,5 +158,5 @@ def position_limit(model: "PreTrainedModel") -> int | None:
 
 
 def is_causal(model: "PreTrainedModel") -> bool:
-    """Return whether some module of the model says that its attention is causal."""
+    """Return whether any module of the model has an attribute `is_causal` that is true."""
     return any(getattr(module, "is_causal", False) for module in model.modules())

@@ -1,11 +1,11 @@
-"""The token and the head to show first: the ones asked for, or the pair with the most salient weight.
+"""Choose the query token and the head that a view shows: those the user names, or the ones of the most salient weight.
 
-A weight is salient when its key is far away and gets little weight from the head's other tokens:
+A weight is salient when its key is far from the query and gets little weight from the head's other queries:
 
-    salience = (weight - mean weight of the key in this head) · distance in tokens
+    salience = (weight - mean weight of the key over the head's queries) · |query position - key position|
 
-Weights of 0 and a token's weight on itself do not count. Neither do tokens that the tokenizer added ([CLS] and the
-like), as queries or as keys: heads with nothing to do rest on them (Clark et al. 2019, section 3.2).
+Weights of 0 and a token's weight on itself are not considered. Neither are tokens that the tokenizer added ([CLS],
+[SEP]): heads that have nothing to do attend to them (Clark et al. 2019, section 3.2).
 """
 
 from collections.abc import Sequence
@@ -17,28 +17,31 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.tracing.head import Head, TokenReference, token_position
-from regard.tracing.tokens import Token
-from regard.tracing.trace import Trace, no_layer
+from regard.tracing.readable_tokens import Token
+from regard.tracing.trace import Trace, missing_layer_error
 
 WEIGHTS_AT_ONCE = 2**20
-"""The most weights that are computed and compared at one time."""
+"""The largest number of weights that are computed at one time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Focus:
-    """One query token of one head."""
+    """The query token and the head that a view shows.
+
+    Attributes:
+        query: the position of the query token.
+    """
 
     head: Head
     query: int
 
     @property
     def token(self) -> Token:
-        """The query's token."""
         return self.head.queries[self.query]
 
     @property
     def weights(self) -> list[float]:
-        """The query's weight on each key."""
+        """The weight of the query on each key."""
         return self.head.row(self.query).tolist()
 
 
@@ -46,10 +49,11 @@ class Focus:
 def focus_on(
     trace: Trace, token: TokenReference | None = None, head: str | None = None, layer: int | None = None
 ) -> Focus:
-    """Choose the token and the head to show: those given, and for the rest the most salient ones.
+    """Return the query token and the head to show; what the caller leaves out is chosen by salience.
 
     Args:
-        head: a head's name, "L3H1", or "encoder L3H1" for a kind other than the trace's last.
+        token: the position or the text of the query.
+        head: a name such as "L3H1", or "encoder L3H1"; without a kind, the last of the kinds in the trace.
         layer: choose among the heads of this layer only.
 
     Raises:
@@ -62,7 +66,7 @@ def focus_on(
         if layer not in layers:
             if head:
                 raise InputError(f"no layer {layer} to look at: head {head} is in layer {heads[0].layer}.")
-            raise no_layer(layer, layers, "look at")
+            raise missing_layer_error(layer, layers, "look at")
         heads = [candidate for candidate in heads if candidate.layer == layer]
     query = None if token is None else token_position(token, heads[0].queries)
     if head and query is not None:
@@ -72,7 +76,7 @@ def focus_on(
 
 
 def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
-    """Return the heads of each layer, which share one pattern."""
+    """Return a list of heads for each layer; all heads of a layer have the same `pattern` object."""
     groups: dict[int, list[Head]] = {}
     for head in heads:
         groups.setdefault(head.layer, []).append(head)
@@ -80,26 +84,34 @@ def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
 
 
 def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus]:
-    """Return the largest salience in some heads of one layer, and its focus; of one query only if `query` is given."""
+    """Return the largest salience in the given heads of one layer, with its head and query.
+
+    Args:
+        query: the only query to consider; None = all queries.
+
+    Returns:
+        -inf, the first head and the given query or the first word, if no weight is salient.
+    """
     pattern, first = heads[0].pattern, heads[0]
     head_numbers, device = [head.head for head in heads], pattern.device
     n_queries = pattern.shape[2]
     mean_weight = pattern.received()[0][head_numbers] / n_queries
     query_is_word, key_is_word = is_word(first.queries).to(device), is_word(first.keys).to(device)
-    best = (-torch.inf, Focus(first, int(query_is_word.nonzero()[0]) if query is None else query))
+    first_query = int(query_is_word.nonzero()[0]) if query is None else query
+    best = (-torch.inf, Focus(first, first_query))
     queries, keys = (torch.arange(n, device=device) for n in (n_queries, pattern.shape[3]))
     candidates = queries if query is None else queries[[query]]
-    for part in torch.split(candidates, max(1, WEIGHTS_AT_ONCE // max(1, len(heads) * pattern.shape[3]))):
-        weights = torch.stack([pattern[0, head, part.tolist()] for head in head_numbers])
-        eligible = query_is_word[part, None] & key_is_word
+    for chunk in torch.split(candidates, max(1, WEIGHTS_AT_ONCE // max(1, len(heads) * pattern.shape[3]))):
+        weights = torch.stack([pattern[0, head, chunk.tolist()] for head in head_numbers])
+        eligible = query_is_word[chunk, None] & key_is_word
         if first.kind != "cross":
-            eligible &= part[:, None] != keys
-        distance = (part[:, None] - keys).abs()
+            eligible &= chunk[:, None] != keys
+        distance = (chunk[:, None] - keys).abs()
         scores = salience(weights, mean_weight, distance, eligible)
         value, index = scores.flatten().max(dim=0)
         head, row, _ = torch.unravel_index(index, scores.shape)
         if float(value) > best[0]:
-            best = (float(value), Focus(heads[int(head)], int(part[row])))
+            best = (float(value), Focus(heads[int(head)], int(chunk[row])))
     return best
 
 
@@ -109,13 +121,16 @@ def salience(
     distance: Int[Tensor, "queries keys"],
     eligible: Bool[Tensor, "queries keys"],
 ) -> Float[Tensor, "heads queries keys"]:
-    """Return the salience of every weight; -inf where the pair is not eligible or the weight is 0."""
+    """Return the salience of each weight; -inf where the pair is not eligible or the weight is 0."""
     scores = (weights - mean_weight[:, None]) * distance
     return scores.masked_fill(~eligible | (weights == 0), -torch.inf)
 
 
 def is_word(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
-    """Return whether each token has a letter or digit of the text; True for all tokens if none has."""
+    """Return for each token whether it is a word: has a letter or digit, and was not added by the tokenizer.
+
+    If no token is a word, all are True.
+    """
     flags = [not token.special and any(map(str.isalnum, token.text)) for token in tokens]
     words = torch.tensor(flags, dtype=torch.bool, device="cpu")
     return words if bool(words.any()) else torch.ones_like(words)
@@ -123,9 +138,10 @@ def is_word(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
 
 @torch.no_grad()
 def strongest_other_words(heads: Sequence[Head], query: int) -> list[tuple[Head, int, float]]:
-    """Return for each head the query's strongest key among the other words, and its weight; strongest first.
+    """Return for each head the position and weight of the query's strongest key among the words other than the query.
 
-    Heads in which all these weights are 0 are left out.
+    The result has a tuple (head, key position, weight) for each head, sorted by weight, largest first. Heads in which
+    all these weights are 0 are left out. In cross-attention all words of the source are considered.
     """
     strongest = []
     for layer_heads in group_by_layer(heads):

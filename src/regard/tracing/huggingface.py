@@ -1,12 +1,13 @@
-"""Install regard in a Hugging Face model, through the attention interface of transformers.
+"""Make a Hugging Face model compute its attention through regard, by the attention interface of transformers.
 
-transformers calls one attention function for every layer and puts its second result, unchanged, into
-outputs.attentions. regard's function runs the fused kernel and returns a `Pattern` as the second result. A mask
-function is registered under the same name: without one, transformers silently drops the masks.
+transformers calls one attention function for every layer and puts the function's second result, unchanged, into
+outputs.attentions. regard's function runs a fused kernel and returns a `Pattern` as the second result. regard also
+registers a mask function under the same name, because without one transformers drops the masks silently.
 
-regard registers two implementations, because models use masks in two ways. Most models are written for PyTorch's SDPA:
-masks are boolean, and a causal module gets no mask if causality is the only constraint. Other models are written for
-eager attention only: masks are floats added to the scores, the model may add to them, and causality is in the mask.
+regard registers two attention functions, because models use masks in two ways. Most models are written for PyTorch's
+scaled_dot_product_attention (SDPA): masks are boolean, and a causal module gets no mask if causality is the only
+constraint. The other models are written for eager attention only: masks are floats that are added to the scores, the
+model may add a bias to them, and causality is part of the mask.
 """
 
 from collections.abc import Iterator
@@ -31,37 +32,43 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 SDPA, EAGER = "regard", "regard_eager"
-"""The registered names: for models that are written for PyTorch's SDPA, and for models written for eager attention."""
+"""The names of the attention functions for models written for PyTorch's SDPA, and for eager attention only."""
 
 UNSUPPORTED_ARGUMENTS = "block_indices", "sinks"
-"""Arguments of some models' attention that change its result and that regard does not implement."""
+"""Arguments that some models pass to their attention function and that regard does not implement."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedStep:
-    """One attention step of a model that ran, and the layer number of its module, if it has one."""
+    """One attention call of a model.
+
+    Attributes:
+        attended: the context that the call returned, and its pattern.
+        layer: the `layer_idx` of the attention module; None if the module has none.
+    """
 
     attended: Attended
     layer: int | None
 
 
 INSTALLING = RLock()
-"""Held while a model's attention implementation is changed: threads that share the model share its implementation."""
+"""Lock held inside `installed`, which changes a model's attention for all threads that share the model."""
 
 RECORDING: ContextVar[list[RecordedStep] | None] = ContextVar("recording", default=None)
-"""The list that attention steps are recorded in; None outside of `installed`."""
+"""The list to which `attention_forward` appends each attention call; None outside of `installed`."""
 
 
 def install(model: "PreTrainedModel") -> "PreTrainedModel":
     """Make a Hugging Face model compute its attention through regard, and return the model.
 
-    Its forward runs fused kernels, and with output_attentions=True its outputs' attentions (encoder_attentions,
-    decoder_attentions, cross_attentions, and those of generate) are tuples of `Pattern`s, indexed as the tensors were.
-    `model.set_attn_implementation("sdpa")` uninstalls it, or "eager" for a model without SDPA.
+    The model then runs fused kernels. Called with output_attentions=True, its outputs have tuples of `Pattern`s, one
+    for each layer, in attentions (or encoder_attentions, decoder_attentions and cross_attentions); so do the
+    outputs of generate. A `Pattern` is indexed as the tensor of weights would be.
+    `model.set_attn_implementation("sdpa")` undoes the installation; a model without SDPA takes "eager" instead.
 
     Raises:
-        TypeError: the model is no PreTrainedModel.
-        InputError: a part of the model does not use the attention interface of transformers.
+        TypeError: `model` is not a PreTrainedModel.
+        InputError: some part of the model does not use the attention interface of transformers.
     """
     from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
     from transformers.masking_utils import eager_mask, sdpa_mask
@@ -72,24 +79,23 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
     AttentionMaskInterface.register(SDPA, sdpa_mask)
     AttentionInterface.register(EAGER, eager_forward)
     AttentionMaskInterface.register(EAGER, eager_mask)
-    closed = sorted({type(part).__name__ for part in models_in(model) if not part._can_set_attn_implementation()})
-    if closed:
+    unsupported = sorted({type(part).__name__ for part in models_in(model) if not part._can_set_attn_implementation()})
+    if unsupported:
         raise InputError(
-            f"{', '.join(closed)} computes its attention without Hugging Face's attention interface, so its patterns "
-            "cannot be seen exactly; use a model that follows it (most do: BERT, GPT-2, Llama, T5, Marian …)."
+            f"{', '.join(unsupported)} computes its attention without Hugging Face's attention interface, so its "
+            "patterns cannot be seen exactly; use a model that follows it (most do: BERT, GPT-2, Llama, T5, Marian …)."
         )
-    for part in models_in(
-        model
-    ):  # set on the whole model, it misses parts with a configuration of their own, such as T5's stacks
+    # model.set_attn_implementation alone would miss submodels with their own configuration, such as T5's stacks.
+    for part in models_in(model):
         part.set_attn_implementation(SDPA if is_for_sdpa(part) else EAGER)
     return model
 
 
 def is_for_sdpa(model: "PreTrainedModel") -> bool:
-    """Return whether a model uses masks, and calls without a mask, as PyTorch's SDPA does.
+    """Return whether a model is written for PyTorch's SDPA: boolean masks, and causal attention without a mask.
 
-    A model that supports FlexAttention adds nothing to its masks. If all its modules are marked causal too, it is
-    causal without a mask: so are Gemma 2 and gpt-oss, which lack SDPA only for their softcaps and sinks.
+    This also holds for models that lack SDPA only because of their softcaps or sinks, such as Gemma 2 and gpt-oss: they
+    support FlexAttention, so they add nothing to their masks, and all their modules are marked causal.
     """
     if model._supports_sdpa:
         return True
@@ -99,9 +105,13 @@ def is_for_sdpa(model: "PreTrainedModel") -> bool:
 
 @contextmanager
 def installed(model: "PreTrainedModel") -> Iterator[list[RecordedStep]]:
-    """Run a model through regard, in evaluation mode, within a `with` block; yield the list of its attention steps."""
+    """Within a `with` block, make a model compute its attention through regard, in evaluation mode.
+
+    Yields the list to which every attention call is appended. Afterwards the model has its former attention
+    implementations and training modes.
+    """
     with INSTALLING:
-        before = [(part.config, part.config._attn_implementation) for part in models_in(model)]
+        implementations = [(part.config, part.config._attn_implementation) for part in models_in(model)]
         modes = [(module, module.training) for module in model.modules()]
         recorded: list[RecordedStep] = []
         token = RECORDING.set(recorded)
@@ -112,12 +122,12 @@ def installed(model: "PreTrainedModel") -> Iterator[list[RecordedStep]]:
             RECORDING.reset(token)
             for module, training in modes:
                 module.training = training
-            for config, implementation in before:
+            for config, implementation in implementations:
                 config._attn_implementation = implementation
 
 
 def models_in(model: nn.Module) -> list["PreTrainedModel"]:
-    """Return all Hugging Face models among a model's modules, the model itself included."""
+    """Return the Hugging Face models among a model's modules; the model itself is one of them."""
     from transformers import PreTrainedModel
 
     return [part for part in model.modules() if isinstance(part, PreTrainedModel)]
@@ -139,13 +149,15 @@ def attention_forward(
     cache: Any = None,
     **kwargs: Any,
 ) -> tuple[Float[Tensor, "batch queries heads d_value"], Pattern]:
-    """Return one attention step of a model, called by transformers; its arguments are transformers' own.
+    """Return the context and the pattern of one attention call; called by transformers, with its arguments.
 
     Args:
-        indices: the keys that an indexer chose for each query, which attends to no other key (DeepSeek-V3.2).
+        position_bias: a bias that is added to the scores (T5).
+        s_aux: for each head the score of a sink, which takes part in the softmax and has no value (gpt-oss).
+        indices: the only keys that each query may attend to (DeepSeek-V3.2).
 
     Raises:
-        InputError: the step uses a feature that regard cannot reproduce exactly.
+        InputError: the call uses a feature that regard cannot reproduce exactly.
     """
     if cache is not None:
         raise InputError(
@@ -168,7 +180,7 @@ def attention_forward(
         value,
         score=ScaledDot(scale=scaling, softcap=softcap, bias=bias),
         mask=mask,
-        normalise=Softmax(sinks=None if s_aux is None else s_aux[:]),  # a view stays as it is when the model is moved
+        normalise=Softmax(sinks=None if s_aux is None else s_aux[:]),  # a view keeps its device when the model is moved
         dropout=dropout,
     )
     if (recorded := RECORDING.get()) is not None:
@@ -180,7 +192,7 @@ def attention_forward(
 def eager_forward(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Float[Tensor, "batch queries heads d_value"], Pattern]:
-    """Return one attention step of a model that is written for eager attention: causal only through its mask."""
+    """Do the same as `attention_forward`, but never add a causal mask: for models written for eager attention."""
     return attention_forward(module, query, key, value, attention_mask, **{**kwargs, "is_causal": False})
 
 
@@ -191,10 +203,11 @@ def mask_and_bias(
     is_causal: bool | None,
     position_bias: Tensor | None,
 ) -> tuple[Mask | None, Tensor | None]:
-    """Return the mask and the bias of a call, from the four forms in which transformers passes them.
+    """Return the mask and the bias of an attention call from the arguments that transformers passes.
 
-    A call is causal if `is_causal` is True, or if it is None and the module is causal, but only without a mask and with
-    more than one query; the first query is then at the first key (sdpa_attention_forward of transformers).
+    A boolean `attention_mask` is the mask; a float one is added to `position_bias`. Without an `attention_mask`, a call
+    with more than one query is causal if `is_causal` is True, or if it is None and the module's own is_causal is true
+    or missing. The first query is then at the first key, as in sdpa_attention_forward of transformers.
     """
     if attention_mask is not None and attention_mask.dtype != torch.bool:
         return None, attention_mask if position_bias is None else position_bias + attention_mask

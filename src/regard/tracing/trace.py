@@ -1,7 +1,7 @@
-"""The record of a traced model: which tokens it read, and every attention step by kind, layer and head.
+"""The record of a traced model: the tokens that it read, and every attention call by kind, layer and head.
 
-A trace holds the query, key and value of each attention step, so it is small even for a long text. Weights are computed
-when somebody asks for them, and `Trace.check` compares them with the output of the model's own kernel.
+A trace stores the query, key and value of each attention call, so it is small even for a long text. Weights are
+computed when they are asked for, and `Trace.check` compares them with the output of the kernel that the model ran.
 """
 
 import re
@@ -16,24 +16,24 @@ from regard.attention.attend import Attended
 from regard.attention.pattern import Pattern
 from regard.errors import InputError, nearest
 from regard.tracing.head import Head, TokenReference
-from regard.tracing.tokens import Token
+from regard.tracing.readable_tokens import Token
 from regard.tracing.trace_file import read_record, write_record
 
 KINDS = ("encoder", "decoder", "cross")
 """encoder: a text attends to itself; decoder: a text attends to its past; cross: a target attends to its source."""
 
 AttentionSteps = Mapping[str, Mapping[int, Attended]]
-"""Attention steps by kind and layer."""
+"""The attention calls of a model, by kind and layer number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The difference between recomputed contexts, weights × values, and the contexts that the kernel returned.
+    """The difference between contexts recomputed as weights @ value and the contexts that the model's kernel returned.
 
     Attributes:
         max_error: the largest absolute difference in any layer, or NaN if any context has a NaN.
-        magnitude: the largest absolute value that the kernel returned, or NaN if it returned a NaN.
-        backends: the names of the backends that computed the contexts.
+        magnitude: the largest absolute value in the kernel's contexts, or NaN if they have a NaN.
+        backends: the names of the backends that computed the kernel's contexts.
     """
 
     max_error: float
@@ -45,15 +45,16 @@ class Check:
 class Trace:
     """The attention patterns of a model that read a text.
 
-    trace["L3H1"] is one head; trace.encoder[3] the `Pattern` of one layer, as are trace.decoder[3] and trace.cross[3].
+    trace["L3H1"] is the `Head` 1 of layer 3. trace.encoder[3], trace.decoder[3] and trace.cross[3] are each the
+    `Pattern` of all heads in layer 3.
 
     Attributes:
         model: the model's name.
         text: the text that the model read.
-        target_text: the text on the decoder's side of an encoder-decoder; empty for other models.
-        source: the tokens of an encoder's text; empty for a decoder-only model.
-        target: the tokens of a decoder's text; empty for an encoder-only model.
-        attended: every attention step, by kind and layer.
+        target_text: the text that the decoder of an encoder-decoder read; empty for other models.
+        source: the tokens that the encoder read; empty for a decoder-only model.
+        target: the tokens that the decoder read; empty for an encoder-only model.
+        attended: every attention call, by kind ("encoder", "decoder", "cross") and layer number.
     """
 
     model: str
@@ -70,29 +71,29 @@ class Trace:
 
     @property
     def encoder(self) -> dict[int, Pattern]:
-        """The patterns of the encoder, by layer."""
+        """The self-attention patterns of the encoder, by layer number."""
         return self._patterns("encoder")
 
     @property
     def decoder(self) -> dict[int, Pattern]:
-        """The patterns of the decoder, by layer."""
+        """The self-attention patterns of the decoder, by layer number."""
         return self._patterns("decoder")
 
     @property
     def cross(self) -> dict[int, Pattern]:
-        """The patterns of a decoder over its encoder's output, by layer."""
+        """The attention patterns of the decoder over the encoder's output, by layer number."""
         return self._patterns("cross")
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of attention in this trace: some of encoder, decoder and cross, in this order."""
+        """The kinds of attention in this trace: those of encoder, decoder and cross that it has, in this order."""
         return tuple(kind for kind in KINDS if self.attended.get(kind))
 
     def heads(self, kind: str | None = None) -> list[Head]:
-        """Return every head, layer by layer.
+        """Return every head of one kind of attention, layer by layer.
 
         Args:
-            kind: encoder, decoder or cross; None = the only kind in this trace.
+            kind: "encoder", "decoder" or "cross"; None = the only kind in this trace.
 
         Raises:
             InputError: this trace has no attention of that kind, or several kinds and `kind` is None.
@@ -131,7 +132,7 @@ class Trace:
         return heads[short_name.upper()]
 
     def check(self) -> Check:
-        """Recompute every context from its weights and values and compare it with the one that the kernel returned."""
+        """Recompute every context as weights @ value and compare it with the one that the model's kernel returned."""
         steps = [step for layers in self.attended.values() for step in layers.values()]
         with torch.no_grad():
             errors = [largest_magnitude(step.pattern.apply(step.pattern.value) - step.context) for step in steps]
@@ -143,36 +144,46 @@ class Trace:
         )
 
     def show(self, token: TokenReference | None = None, head: str | None = None) -> None:
-        """Print in the terminal where one token looks in one head; `focus_on` chooses the token and head not given."""
+        """Print in the terminal what one query token attends to in one head, and its largest weight in every head.
+
+        Args:
+            token: the query's position or text; None = chosen by salience: a large weight on a distant token.
+            head: a name such as "L3H1"; None = chosen in the same way.
+        """
         from regard.views.terminal.trace import show
 
         show(self, token=token, head=head)
 
     def html(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
-        """Write the trace as one web page that needs no network, opened on a token and a head as in `show`."""
+        """Write the trace as one web page that needs no network, opened on a token and head chosen as in `show`."""
         from regard.views.page import write_page
 
         return write_page(self, Path(path), token=token, head=head)
 
     def figure(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
-        """Write a picture of one token in one head, chosen as in `show`: PNG, SVG or PDF, by the file's ending."""
+        """Write a picture of one query token in one head, chosen as in `show`; `path` ends in .png, .svg or .pdf."""
         from regard.views.picture.trace import write_figure
 
         return write_figure(self, Path(path), token=token, head=head)
 
     def heads_figure(self, path: str | Path, layer: int | None = None, kind: str | None = None) -> Path:
-        """Write the patterns of all heads of a kind side by side, or of the heads of one layer: PNG, SVG or PDF."""
+        """Write the patterns of many heads side by side into one picture; `path` ends in .png, .svg or .pdf.
+
+        Args:
+            layer: draw only the heads of this layer; None = of all layers.
+            kind: "encoder", "decoder" or "cross"; None = the last of these that the trace has.
+        """
         from regard.views.picture.heads import write_heads
 
         return write_heads(self, Path(path), layer, kind)
 
     def save(self, path: str | Path) -> Path:
-        """Write the trace into one safetensors file, to look at it again without the model.
+        """Write the trace into one safetensors file, from which `load` reads it without the model.
 
-        The tensors of each attention step are saved bit by bit; weights computed from them agree up to rounding.
+        The tensors of each attention call are saved bit by bit; weights computed from them agree up to rounding.
 
         Raises:
-            InputError: a score, mask or normaliser is not one of regard's own, so `load` could not rebuild it; or the
+            InputError: a score, mask or normaliser is not a class of regard, so `load` could not rebuild it; or the
                 file cannot be written.
         """
         return write_record(Path(path), {part.name: getattr(self, part.name) for part in fields(self)})
@@ -182,7 +193,7 @@ class Trace:
         """Read a trace that `save` wrote; its tensors are on the CPU.
 
         Raises:
-            InputError: the file holds no trace, is damaged, or was written by a newer version of regard.
+            InputError: the file has no trace, is damaged, or was written by another version of regard.
         """
         return Trace(**read_record(Path(path)))
 
@@ -195,7 +206,7 @@ class Trace:
         return self.kinds[0]
 
     def _repr_html_(self) -> str:
-        """Return the trace's page in a frame, for a notebook."""
+        """Return the trace's web page in an HTML frame, for a notebook."""
         from regard.views.page.notebook import notebook_frame
 
         return notebook_frame(self)
@@ -209,8 +220,8 @@ class Trace:
         return f"Trace({texts}, model={self.model!r}, tokens={len(self.tokens)}, {', '.join(counts)})"
 
 
-def no_layer(layer: int, layers: Collection[int], use: str) -> InputError:
-    """Return the error for a layer that is not among `layers`; `use` is the verb of what it was wanted for."""
+def missing_layer_error(layer: int, layers: Collection[int], use: str) -> InputError:
+    """Return the InputError for a layer that is not in `layers`; `use` is the message's verb, such as "trace"."""
     near = min(layers, key=lambda candidate: abs(candidate - layer))
     return InputError(f"no layer {layer} to {use}: layers run from {min(layers)} to {max(layers)}; nearest: {near}.")
 
@@ -221,7 +232,7 @@ def largest_magnitude(numbers: Tensor) -> float:
 
 
 def nearest_heads(name: str, names: list[str]) -> list[str]:
-    """Return the heads nearest to a name: by layer and head number if the name has the form L3H1, else by spelling."""
+    """Return the three heads nearest to a name of the form L3H1, by layer, then head; else the most similar names."""
     match = re.fullmatch(r"L(\d+)H(\d+)", name.upper())
     if match is None:
         return nearest(name.upper(), names)

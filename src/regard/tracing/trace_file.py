@@ -1,9 +1,10 @@
-"""A trace in one safetensors file, to look at it again without the model.
+"""Save a trace to one safetensors file, and load it without the model.
 
-    trace.safetensors    the tensors, by number; in the metadata, as JSON, the tokens and the parts of every step
+    tensors     the query, key, value and context of every attention call, and the parameters of scores, by number
+    metadata    as JSON: the tokens, and the rules of every attention call
 
-The file has no weights: they are computed from queries and keys when somebody asks for them. The file has no code:
-scores, masks and normalisers are named, and looked up among regard's own classes.
+A rule is a score, mask, bias or normaliser, or a part of one. The file has no weights: they are computed from queries
+and keys when they are asked for. The file has no code: rules are named, and looked up among regard's own classes.
 """
 
 import json
@@ -29,19 +30,19 @@ from regard.attention.pattern import Pattern
 from regard.attention.scores.biases.bias import Bias
 from regard.attention.scores.score import Score
 from regard.attention.weights import weights_of
-from regard.errors import InputError, first_words
+from regard.errors import InputError, first_paragraph
 from regard.tensor_file import read_tensors, write_tensors
-from regard.tracing.tokens import Token
+from regard.tracing.readable_tokens import Token
 from regard.typed_fields import check_fields
 
 FORMAT = "regard trace"
 VERSION = 2
 
 SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}
-"""For each kind of attention, the texts whose tokens are its queries and its keys."""
+"""For each kind of attention, the fields of a trace with the tokens of its queries and of its keys."""
 
 BASE_CLASSES = (Score, Mask, Normaliser, Bias, Choice)
-"""A file may name the subclasses of these classes: the rules that turn queries and keys into weights."""
+"""A file may name these classes and their subclasses: the rules that turn queries and keys into weights."""
 
 JSON_SCALARS = (type(None), bool, int, float, str)
 
@@ -51,15 +52,20 @@ Json = Any
 
 @dataclass(slots=True)
 class TensorTable:
-    """The tensors of a file by number; a tensor that is used twice is stored once."""
+    """The tensors to write into a file, by name; names are numbers in the order in which tensors were added.
+
+    Attributes:
+        tensors: copies of the tensors on the CPU.
+        names: the name of each tensor by its memory address, shape, stride, type and device.
+    """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
     names: dict[tuple[object, ...], str] = field(default_factory=dict)
     originals: list[Tensor] = field(default_factory=list)
-    """References to the tensors in the table, so that no new tensor reuses the memory address of one of them."""
+    """References to the added tensors, so that no new tensor gets the memory address of one of them."""
 
     def add(self, tensor: Tensor) -> str:
-        """Add a tensor to the table unless it is there, and return its name."""
+        """Return the name of a tensor in the table; copy the tensor into the table unless it is there."""
         identity = tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device
         if identity not in self.names:
             self.names[identity] = str(len(self.tensors))
@@ -69,11 +75,11 @@ class TensorTable:
 
 
 def write_record(path: Path, record: Mapping[str, Any]) -> Path:
-    """Write the fields of a trace into a file, all or nothing.
+    """Write a trace, given as its fields by name, into a file, completely or not at all.
 
     Raises:
-        InputError: a score, mask or normaliser is not one of regard's own, so `read_record` could not rebuild it; or
-            the file cannot be written.
+        InputError: a score, mask or normaliser is not a class of regard, so `read_record` could not rebuild it; or the
+            file cannot be written.
     """
     table = TensorTable()
     steps = {
@@ -92,13 +98,13 @@ def write_record(path: Path, record: Mapping[str, Any]) -> Path:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """Read the fields of a trace from a file that `write_record` wrote.
+    """Return the fields of the trace in a file that `write_record` wrote, by name.
 
-    Whatever the file holds, the trace is one that can be shown: its sizes are those of its tensors, and every rule is
-    built by its own class, which checks it.
+    The file may come from somebody else, so its content is checked: every call has one query and one key for each
+    token, and every rule is built by its own class, which checks it.
 
     Raises:
-        InputError: the file holds no trace, is damaged, or was written by another version of regard.
+        InputError: the file has no trace, is damaged, or was written by another version of regard.
     """
     tensors, metadata = read_tensors(path)
     try:
@@ -113,12 +119,12 @@ def read_record(path: Path) -> dict[str, Any]:
         )
     try:
         return record_from_json(document, tensors)
-    except Exception as error:  # whatever a rule says of parts that no trace has
-        raise InputError(f"{path} is damaged: {first_words(error)}; save the trace again.") from error
+    except Exception as error:  # a damaged document may raise any exception
+        raise InputError(f"{path} is damaged: {first_paragraph(error)}; save the trace again.") from error
 
 
 def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Return the fields of a trace; raise some exception if the document describes none."""
+    """Return the fields of a trace from the file's document; raise some exception if the document describes none."""
     texts = {name: document[name] for name in ("model", "text", "target_text")}
     tokens: dict[str, tuple[Token, ...]] = {}
     for side in ("source", "target"):
@@ -143,7 +149,7 @@ def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str,
 
 
 def step_to_json(step: Attended, table: TensorTable) -> Json:
-    """Return an attention step as JSON; its tensors go into the table."""
+    """Return an attention call as JSON, in which `table` names its tensors; add them to the table."""
     pattern = step.pattern
     return {
         "backend": step.backend,
@@ -154,23 +160,23 @@ def step_to_json(step: Attended, table: TensorTable) -> Json:
 
 
 def step_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
-    """Return the attention step that `step_to_json` described; raise some exception unless its parts fit together."""
+    """Return the attention call that `step_to_json` described; raise some exception unless its parts fit together."""
     query, key, value, context = (tensors[document[name]] for name in ("query", "key", "value", "context"))
-    stages = (from_json(document[name], tensors) for name in ("score", "mask", "normalise"))
-    call = Call.of(query, key, value, *stages)
+    rules = (from_json(document[name], tensors) for name in ("score", "mask", "normalise"))
+    call = Call.of(query, key, value, *rules)
     if context.shape != (*call.grid.shape[:3], value.shape[3]) or call.grid.batch == 0:
         raise ValueError(f"a context of shape {list(context.shape)} does not belong to {call.grid}.")
     if not isinstance(document["backend"], str):
         raise TypeError("the backend's name must be a string.")
-    weights_of(call, call.grid.whole().part(queries=range(1)))  # rules that fail only when they are used fail here
+    weights_of(call, call.grid.whole().part(queries=range(1)))  # raises the errors of rules that fail only in use
     return Attended(context=context, pattern=Pattern(call), backend=document["backend"])
 
 
 def to_json(value: object, table: TensorTable) -> Json:
-    """Return a rule or a part of one as JSON: a class by its name, with its parts; its tensors go into the table.
+    """Return a rule, or a part of one, as JSON: its class by name, with its parts; add its tensors to `table`.
 
     Raises:
-        InputError: the value has a class that is not regard's own.
+        InputError: the class is not regard's own.
     """
     if isinstance(value, JSON_SCALARS):
         return value
@@ -195,7 +201,7 @@ def to_json(value: object, table: TensorTable) -> Json:
 
 
 def parts_of(rule: object) -> dict[str, object]:
-    """Return the fields of a dataclass, or the attributes of a module that not every module has."""
+    """Return the constructor's fields of a dataclass, or a module's attributes without those of every nn.Module."""
     if is_dataclass(rule):
         return {part.name: getattr(rule, part.name) for part in fields(rule) if part.init}
     module_attributes = vars(nn.Module())
@@ -210,7 +216,7 @@ def from_json(document: Json, tensors: Mapping[str, Tensor]) -> Any:
         return tensors[document["tensor"]]
     if "several" in document:
         return tuple(from_json(part, tensors) for part in document["several"])
-    if "torch" in document:  # tensors come back on the CPU
+    if "torch" in document:  # a device is always the CPU, where the tensors are
         return torch.device("cpu") if document["kind"] == "device" else getattr(torch, document["torch"])
     rule_class = rule_classes()[document["rule"]]
     parts = {name: from_json(part, tensors) for name, part in document["parts"].items()}
@@ -221,15 +227,15 @@ def from_json(document: Json, tensors: Mapping[str, Tensor]) -> Any:
         name: tensors[number] for kind in ("_parameters", "_buffers") for name, number in document[kind].items()
     }
     names = list(signature(rule_class).parameters)
-    with torch.device("meta"):  # built without memory: the sizes may be of any number
+    with torch.device("meta"):  # allocates no memory: the file may name any size
         module = rule_class(**{name: parts.get(name, parameters.get(name)) for name in names})
-    module.load_state_dict(parameters, assign=True)  # raises an error unless names and shapes are the module's own
+    module.load_state_dict(parameters, assign=True)  # raises unless names and shapes are those of the module
     return module.requires_grad_(False).eval()
 
 
 @cache
 def rule_classes() -> dict[str, type]:
-    """Return the classes that a file may name, by name: regard's scores, masks, normalisers and their parts."""
+    """Return regard's classes of scores, masks, normalisers and their parts, by name: those that a file may name."""
     for package in (masks, normalise, scores):
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.endswith("__main__"):
@@ -239,5 +245,5 @@ def rule_classes() -> dict[str, type]:
 
 
 def with_subclasses(base: type[Any]) -> list[type[Any]]:
-    """Return a class and all its subclasses, direct and indirect."""
+    """Return a class and all its direct and indirect subclasses."""
     return [base, *(cls for subclass in base.__subclasses__() for cls in with_subclasses(subclass))]

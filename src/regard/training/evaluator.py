@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from regard.errors import needs
+from regard.errors import import_extra
 from regard.text.batches import Batches
 from regard.text.keyed_random import seed_of
 from regard.text.vocabulary import EOS, Vocabulary
@@ -136,7 +136,7 @@ class Evaluator:
         """Return corpus BLEU in percent."""
         references = list(self.pairs.target_texts)
         return float(
-            needs("sacrebleu", "translation")
+            import_extra("sacrebleu", "translation")
             .corpus_bleu(
                 list(translations),
                 [references],

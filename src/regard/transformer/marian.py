@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.errors import InputError, needs
+from regard.errors import InputError, import_extra
 from regard.transformer.config import Share, TransformerConfig
 from regard.transformer.feed_forward import ACTIVATIONS, Activation
 from regard.transformer.model import Transformer
@@ -74,7 +74,7 @@ def from_marian(model: "MarianMTModel | str | Path") -> Transformer:
     """
     if not isinstance(model, str | Path):
         return copy_from_marian(model)
-    transformers = needs("transformers", "huggingface")
+    transformers = import_extra("transformers", "huggingface")
     if not (Path(model) / "config.json").is_file():
         raise InputError(f"{model} is no folder with a config.json; give one that a Marian model was saved in.")
     kind = transformers.AutoConfig.from_pretrained(model).model_type
@@ -97,7 +97,7 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
     config, reasons = model.config, list(unsupported_reasons(model.config))
     if reasons:
         raise InputError(f"this Transformer cannot become a Marian model: {'; '.join(reasons)}.")
-    transformers = needs("transformers", "huggingface")
+    transformers = import_extra("transformers", "huggingface")
     n_layers = config.n_layers
     theirs = transformers.MarianMTModel(
         transformers.MarianConfig(

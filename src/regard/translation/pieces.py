@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 
 from regard.text.cleaning import tidied
 from regard.text.vocabulary import UNK
-from regard.tracing.tokens import Token
+from regard.tracing.readable_tokens import Token
 
 UNKNOWN = "⁇"
 """The text of an unknown piece in a translation; SentencePiece writes the same character."""

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.atomic_files import write_whole
-from regard.errors import InputError, first_words, nearest, reason
+from regard.atomic_files import write_atomically
+from regard.errors import InputError, first_paragraph, nearest, reason
 from regard.tensor_file import read_tensors, tensor_shapes_in, write_tensors
 from regard.text.vocabulary import Vocabulary
 from regard.translation.model_protocol import TranslatingModel
@@ -114,7 +114,7 @@ def write_translator(
         for name, vocabulary in vocabularies.items():
             vocabulary.save(folder / name)
         write_tensors(folder / PARAMETERS_FILE, unique_tensors(model))
-        write_whole(folder / DESCRIPTION_FILE, json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+        write_atomically(folder / DESCRIPTION_FILE, json.dumps(about, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
         raise InputError(f"cannot write a translator into {folder}: {reason(error)}; name another folder.") from error
     return folder
@@ -276,7 +276,7 @@ def read_model(kind: Any, config: Any, path: Path) -> Any:
             shapes = tensor_shapes(kind(config))
     except (ValueError, TypeError, OverflowError, RuntimeError) as error:
         raise InputError(
-            f"{path.parent / DESCRIPTION_FILE} describes a model that cannot be built: {first_words(error)}."
+            f"{path.parent / DESCRIPTION_FILE} describes a model that cannot be built: {first_paragraph(error)}."
         ) from error
     check_parameters(path, found, shapes)
     with torch.random.fork_rng(devices=[]):  # the first parameters are drawn only to be replaced

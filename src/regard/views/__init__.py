@@ -6,7 +6,7 @@
     evaluation/      an evaluation in the terminal and as one web page
     alignment.py     an alignment in the terminal and as a picture
     trace_json.py    a trace as JSON
-    labels.py        the words that all views of a trace share
+    shared_text.py   names and notes that several views show
     output_file.py   writing a file that the user named
 
 Views read what they show, and never run a model.

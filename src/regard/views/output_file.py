@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from regard.atomic_files import write_whole
+from regard.atomic_files import write_atomically
 from regard.errors import InputError, reason
 
 
@@ -14,7 +14,7 @@ def write_output(path: Path, content: str | bytes) -> Path:
         InputError: the file cannot be written; an older file of this name stays as it was.
     """
     try:
-        write_whole(path, content)
+        write_atomically(path, content)
     except OSError as error:
         raise InputError(f"cannot write {path}: {reason(error)}; name another file.") from error
     return path

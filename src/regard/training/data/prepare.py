@@ -21,8 +21,8 @@ from typing import Any
 
 import torch
 
-from regard.atomic_files import sync_folder, write_whole
-from regard.errors import InputError, first_words
+from regard.atomic_files import sync_folder, write_atomically
+from regard.errors import InputError, first_paragraph
 from regard.text.batches import Batches
 from regard.text.bpe_dropout import BPEDropout
 from regard.text.corpus import Corpus, write_corpus
@@ -137,8 +137,8 @@ def write_data(
     dev_report = Report()
     write(writing / "dev", split.dev(dev_report), source, target, report=dev_report, purpose="for evaluation")
     translated = split.translated(config.evaluation.pairs, source, longest)
-    write_whole(writing / "dev.json", json.dumps(translated, ensure_ascii=False))
-    write_whole(writing / "report.json", json.dumps(report.as_dict()))
+    write_atomically(writing / "dev.json", json.dumps(translated, ensure_ascii=False))
+    write_atomically(writing / "report.json", json.dumps(report.as_dict()))
     sync_folder(writing)
     shutil.rmtree(data, ignore_errors=True)
     writing.replace(data)
@@ -254,7 +254,7 @@ def load(data: Path, config: SettledConfig) -> Prepared:
         corpus, dev_corpus = Corpus(data / "train"), Corpus(data / "dev")
         translated = json.loads((data / "dev.json").read_bytes())
     except (OSError, ValueError) as error:
-        raise InputError(f"{data} is damaged ({first_words(error)}); delete it, and it is made again.") from error
+        raise InputError(f"{data} is damaged ({first_paragraph(error)}); delete it, and it is made again.") from error
     training = config.training
     dev = DevPairs(
         batches=Batches(dev_corpus, training.batch_tokens, seed=0),

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from regard.errors import InputError, needs
+from regard.errors import InputError, import_extra
 from regard.training.processes.heartbeat import Heartbeat
 from regard.training.processes.sharding import full_tensor, is_sharded, part_from_main, shard, without_exchange
 from regard.training.settings.train_config import Precision
@@ -60,9 +60,9 @@ class Processes:
         numbered = device.type == "cuda" and device.index is not None
         if numbered:
             torch.cuda.set_device(device)  # Accelerate takes the current device, unless a launcher gives each its own
-        accelerate = needs("accelerate", "translation")
+        accelerate = import_extra("accelerate", "translation")
         launcher_shards = os.environ.pop(FSDP, "false").lower() == "true"  # regard shards by itself, on CPUs too
-        timeout = needs("accelerate.utils", "translation").InitProcessGroupKwargs(timeout=timedelta(days=7))
+        timeout = import_extra("accelerate.utils", "translation").InitProcessGroupKwargs(timeout=timedelta(days=7))
         processes = cls(
             accelerate.Accelerator(
                 cpu=device.type == "cpu",

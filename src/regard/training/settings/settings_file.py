@@ -14,7 +14,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from regard.errors import InputError, nearest, needs, reason
+from regard.errors import InputError, import_extra, nearest, reason
 from regard.training.settings.train_config import Model, Section, TrainConfig, check
 from regard.translation.translator_folder import holds_translator, model_kinds, read_description
 
@@ -137,4 +137,4 @@ def as_toml(config: TrainConfig) -> str:
     tables = asdict(config)
     tables["model"] |= tables["model"].pop("changes")
     tables = {name: {key: value for key, value in table.items() if value is not None} for name, table in tables.items()}
-    return str(needs("tomli_w", "translation").dumps(tables))
+    return str(import_extra("tomli_w", "translation").dumps(tables))

@@ -18,8 +18,8 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.atomic_files import sync_folder, write_whole
-from regard.errors import InputError, first_words
+from regard.atomic_files import sync_folder, write_atomically
+from regard.errors import InputError, first_paragraph
 from regard.tensor_file import read_tensors, write_tensors
 from regard.training.store.checksums import checksum, remove_folder, replace_folder, restore_folders
 
@@ -62,11 +62,11 @@ def save_checkpoint(
     writing.mkdir(parents=True)
     for name, named in tensors.items():
         write_tensors(writing / f"{name}.safetensors", named)
-    write_whole(writing / "state.json", json.dumps(state, indent=1))
+    write_atomically(writing / "state.json", json.dumps(state, indent=1))
     files = {path.name: checksum(path) for path in sorted(writing.iterdir())}
     files_beside = {str(PurePosixPath(path.relative_to(folder.parent))): checksum(path) for path in needed_files}
     manifest = {"format": FORMAT, "version": VERSION, "files": files, "beside": files_beside}
-    write_whole(writing / "manifest.json", json.dumps(manifest, indent=1))
+    write_atomically(writing / "manifest.json", json.dumps(manifest, indent=1))
     sync_folder(writing)
     replace_folder(place, writing)
     sync_folder(folder)
@@ -139,7 +139,7 @@ def read_checkpoint(place: Path) -> Checkpoint:
             state=json.loads((place / "state.json").read_bytes()),
         )
     except (OSError, ValueError, RecursionError) as error:
-        raise DamagedError(f"{place} is damaged: {first_words(error)}.") from error
+        raise DamagedError(f"{place} is damaged: {first_paragraph(error)}.") from error
 
 
 def read_manifest(place: Path) -> dict[str, Any]:

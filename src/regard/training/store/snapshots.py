@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from regard.errors import needs
+from regard.errors import import_extra
 from regard.tensor_file import write_tensors
 
 
@@ -26,7 +26,7 @@ def write_snapshot(folder: Path, step: int, parameters: Mapping[str, Tensor]) ->
 
 def mean_parameters(folder: Path, names: Sequence[str]) -> dict[str, Tensor]:
     """Return the mean of the parameters in files of a folder, summed in float64, one tensor at a time."""
-    safe_open = needs("safetensors", "translation").safe_open
+    safe_open = import_extra("safetensors", "translation").safe_open
     files = [safe_open(folder / name, framework="pt") for name in names]
     return {name: mean([file.get_tensor(name) for file in files]) for name in files[0].keys()}  # noqa: SIM118
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from regard.atomic_files import write_whole
+from regard.atomic_files import write_atomically
 from regard.errors import InputError, reason
 from regard.training.settings.settings_file import as_toml, read_config
 from regard.training.settings.settled_config import SettledConfig, complete
@@ -67,7 +67,7 @@ def claim(folder: Path, texts: Mapping[str, Path], training: ExitStack | None = 
             make_folder(folder)
             hold_lock(folder, training)
         content = json.dumps({"format": FORMAT, "version": VERSION, "texts": checksums}, indent=1)
-        write_whole(about, content)
+        write_atomically(about, content)
 
 
 @contextmanager
@@ -166,7 +166,7 @@ def stored_config(folder: Path) -> SettledConfig | None:
 
 def write_config(folder: Path, config: SettledConfig) -> None:
     """Write the settings of a training to its folder."""
-    write_whole(folder / CONFIG, as_toml(config))
+    write_atomically(folder / CONFIG, as_toml(config))
 
 
 def resumed_config(folder: Path, stored: SettledConfig, requested: TrainConfig) -> SettledConfig:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.atomic_files import write_whole
+from regard.atomic_files import write_atomically
 from regard.errors import InputError
 
 Entry = Mapping[str, Any]
@@ -22,7 +22,7 @@ class Log:
         self.path = folder / "log.jsonl"
         kept = [entry for entry in read_log(self.path) if entry["step"] <= step]
         text = "".join(f"{as_line(entry)}\n" for entry in kept)
-        write_whole(self.path, text)
+        write_atomically(self.path, text)
         self.events = event_writer(folder / "tensorboard", step)
 
     def add(self, entry: Entry) -> None:

@@ -22,11 +22,11 @@ from typing import Any
 
 from regard.tracing.focus import Focus, focus_on
 from regard.tracing.head import TokenReference
-from regard.tracing.tokens import Token
+from regard.tracing.readable_tokens import Token
 from regard.tracing.trace import Trace
-from regard.views.labels import CONTROL_SYMBOLS, decoder_note, escape_controls, single_line
 from regard.views.output_file import check_writable, write_output
 from regard.views.page.weights import SMALL_BELOW, UNITS, Embedded, embed
+from regard.views.shared_text import CONTROL_SYMBOLS, decoder_note, escape_controls, single_line
 
 TITLE_LENGTH = 60
 

@@ -11,9 +11,9 @@ from matplotlib.patches import Rectangle
 from regard.tracing.focus import Focus, strongest_other_words
 from regard.tracing.head import Head
 from regard.tracing.trace import Trace
-from regard.views.labels import token_label
 from regard.views.picture.canvas import BLUE, EDGE, FAINT, INK, STEPS, Page, draw_cells, outline
 from regard.views.picture.fonts import Fonts
+from regard.views.shared_text import token_label
 
 LARGEST_CELL = 0.24
 """The largest side of a head's cell, in inches."""

@@ -18,7 +18,6 @@ from regard.errors import counted
 from regard.tracing.focus import group_by_layer
 from regard.tracing.head import Head
 from regard.tracing.trace import Trace, no_layer
-from regard.views.labels import decoder_note, single_line, size_label
 from regard.views.picture.canvas import (
     DPI,
     EDGE,
@@ -35,6 +34,7 @@ from regard.views.picture.canvas import (
 )
 from regard.views.picture.fonts import Fonts, fonts_for
 from regard.views.picture.pattern import SHADES, PatternCells, half_capital, label_text, pattern_cells
+from regard.views.shared_text import decoder_note, single_line, size_label
 
 ROOM, TITLE, LINE = WIDTH - 2 * MARGIN, 0.72, 0.165
 """Inches: the width inside the margins, the height of the title, the height of a line of the caption."""

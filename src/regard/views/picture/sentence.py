@@ -16,10 +16,10 @@ from matplotlib.path import Path as Curve
 
 from regard.tracing.focus import Focus
 from regard.tracing.head import KeyWeight
-from regard.tracing.tokens import Token
-from regard.views.labels import token_label
+from regard.tracing.readable_tokens import Token
 from regard.views.picture.canvas import BLUE, FAINT, INK, MARGIN, MASKED, WIDTH, Page, text_colour, weight_colours
 from regard.views.picture.fonts import Fonts
+from regard.views.shared_text import token_label
 
 ROOM = WIDTH - 2 * MARGIN
 PAD, SPACE, JOINT = 0.04, 0.06, 0.01

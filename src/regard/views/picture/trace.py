@@ -7,12 +7,12 @@ from matplotlib.figure import Figure
 from regard.tracing.focus import Focus, focus_on
 from regard.tracing.head import TokenReference
 from regard.tracing.trace import Trace
-from regard.views.labels import decoder_note, token_label
 from regard.views.picture.canvas import FAINT, MARGIN, WIDTH, Page, blank_page, check_picture_path, save_figure
 from regard.views.picture.fonts import fonts_for
 from regard.views.picture.head_grid import head_grid
 from regard.views.picture.pattern import drawing
 from regard.views.picture.sentence import sentence
+from regard.views.shared_text import decoder_note, token_label
 
 HEADS_WIDTH, HEADS_TALLEST, BETWEEN, TALLEST = 2.45, 3.5, 0.4, 6.0
 """Inches: the grid of heads' width and largest height, the room left of the grid, the pattern's largest height."""

@@ -7,12 +7,12 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import ByT5Tokenizer, MarianTokenizer, PreTrainedTokenizerFast
 
-from regard.tracing.tokens import tokens_of
+from regard.tracing.readable_tokens import readable_tokens
 
 
 def shown(tokenizer, text):
     encoded = tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
-    return tokens_of(tokenizer, encoded, text)
+    return readable_tokens(tokenizer, encoded, text)
 
 
 def byte_level(*merges):
@@ -76,7 +76,7 @@ def test_pieces_of_sentencepiece_lose_their_marks():
 
 def test_a_tokenizer_without_offsets_is_read_by_its_pieces(minilm):
     encoded = minilm.tokenizer("The venomous", return_tensors="pt")
-    tokens = tokens_of(minilm.tokenizer, encoded, "The venomous")
+    tokens = readable_tokens(minilm.tokenizer, encoded, "The venomous")
     assert [token.text for token in tokens] == ["[CLS]", "the", "venom", "ous", "[SEP]"]
     assert [token.joined for token in tokens] == [False, False, False, True, False]
 
@@ -92,14 +92,14 @@ def test_pieces_of_a_marian_tokenizer_go_on_where_no_word_begins(tmp_path):
     pieces = [model.id_to_piece(number) for number in range(len(model))]
     (tmp_path / "vocab.json").write_text(json.dumps({piece: number for number, piece in enumerate([*pieces, "<pad>"])}))
     tokenizer = MarianTokenizer(f"{tmp_path}/source.model", f"{tmp_path}/target.model", f"{tmp_path}/vocab.json")
-    tokens = tokens_of(tokenizer, tokenizer("the dog runs.", return_tensors="pt"), "the dog runs.")
+    tokens = readable_tokens(tokenizer, tokenizer("the dog runs.", return_tensors="pt"), "the dog runs.")
     assert any(token.joined for token in tokens)
     assert "".join(" " * (not token.joined) + token.text for token in tokens) == " the dog runs. </s>"
 
 
 def test_the_bytes_of_a_letter_are_shown_by_a_tokenizer_of_bytes():
     tokenizer = ByT5Tokenizer()
-    tokens = tokens_of(tokenizer, tokenizer("a뱀", return_tensors="pt"), "a뱀")
+    tokens = readable_tokens(tokenizer, tokenizer("a뱀", return_tensors="pt"), "a뱀")
     assert [token.text for token in tokens] == ["a", "‹EB›", "‹B1›", "‹80›", "</s>"]
     assert [token.joined for token in tokens] == [False, True, True, True, False]
 

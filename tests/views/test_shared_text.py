@@ -3,8 +3,8 @@
 import pytest
 
 from regard import Causal, Trace
-from regard.tracing.tokens import Token
-from regard.views.labels import DECODER_NOTE, decoder_note, escape_controls, single_line, token_label
+from regard.tracing.readable_tokens import Token
+from regard.views.shared_text import DECODER_NOTE, decoder_note, escape_controls, single_line, token_label
 
 
 def test_one_of_several_is_called_by_its_number():

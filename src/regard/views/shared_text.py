@@ -8,7 +8,7 @@ from regard.errors import counted
 
 if TYPE_CHECKING:
     from regard.tracing.head import Head
-    from regard.tracing.tokens import Token
+    from regard.tracing.readable_tokens import Token
     from regard.tracing.trace import Trace
 
 CONTROL_SYMBOLS = {code: f"‹{code:02X}›" for code in (*range(0x20), *range(0x7F, 0xA0))} | {0x09: "⇥", 0x0A: "⏎"}

@@ -1,4 +1,4 @@
-"""The tokens of a text, named by the text's own letters and without the tokenizer's markers (##, Ġ, ▁)."""
+"""Tokens with readable text: the letters of the text itself, without the tokenizer's markers (##, Ġ, ▁)."""
 
 import re
 import unicodedata
@@ -11,10 +11,10 @@ class Token:
     """One token of a text.
 
     Attributes:
-        text: the text to show for the token; "[UNK:뱀]" where the vocabulary lacks the word 뱀.
-        piece: the tokenizer's name for the token ("##nom", "Ġthe").
-        joined: whether no space separates the token from the one before it.
-        special: whether the tokenizer added the token ("[CLS]"); "[MASK]" stands for a word, so it is not special.
+        text: the letters of the text that the token stands for; "[UNK:뱀]" where the vocabulary lacks the word 뱀.
+        piece: the token in the tokenizer's vocabulary, with its markers ("##nom", "Ġthe").
+        joined: whether no space separates the token from the token before it.
+        special: whether the tokenizer added the token ("[CLS]"); False for "[MASK]", which stands for a word.
     """
 
     text: str
@@ -26,8 +26,13 @@ class Token:
         return self.text
 
 
-def tokens_of(tokenizer: Any, encoded: Any, text: str, as_target: bool = False) -> tuple[Token, ...]:
-    """Return the tokens of one encoded text, each with the part of the text that it stands for."""
+def readable_tokens(tokenizer: Any, encoded: Any, text: str, as_target: bool = False) -> tuple[Token, ...]:
+    """Return a token for each id of an encoded text.
+
+    Args:
+        encoded: the tokenizer's output for `text`, with offset_mapping if the tokenizer has offsets.
+        as_target: whether the ids belong to the target's vocabulary, where the tokenizer has two vocabularies.
+    """
     ids = encoded["input_ids"][0].tolist()
     pieces = pieces_of(tokenizer, ids, as_target)
     specials = {identity for identity in tokenizer.all_special_ids if identity != tokenizer.mask_token_id}
@@ -41,20 +46,20 @@ def tokens_of(tokenizer: Any, encoded: Any, text: str, as_target: bool = False) 
             tokens.append(Token(text=piece, piece=piece, special=True))
             continue
         after_a_word = position > 0 and not special[position - 1]
-        joined = after_a_word and (
-            follows_directly(text, spans, position)
-            if spans
-            else decoded_without_space(tokenizer, pieces[position - 1], piece)
-        )
+        if spans:
+            joined = after_a_word and follows_directly(text, spans, position)
+        else:
+            joined = after_a_word and decoded_without_space(tokenizer, pieces[position - 1], piece)
         shown = f"[UNK:{letters}]" if unknown else display_text(letters or piece_text(piece, tokenizer))
         tokens.append(Token(shown, piece, joined))
     return tuple(tokens)
 
 
 def pieces_of(tokenizer: Any, ids: list[int], as_target: bool) -> list[str]:
-    """Return the tokenizer's name of each token.
+    """Return the entry of the tokenizer's vocabulary for each id.
 
-    Marian's tokenizers with two vocabularies look every id up in the target's, so the source's is read from `encoder`.
+    A Marian tokenizer with two vocabularies converts every id by the target's; ids of the source are converted by its
+    `encoder`, a dictionary from pieces to ids.
     """
     if not getattr(tokenizer, "separate_vocabs", False) or as_target:
         return list(tokenizer.convert_ids_to_tokens(ids))
@@ -63,7 +68,7 @@ def pieces_of(tokenizer: Any, ids: list[int], as_target: bool) -> list[str]:
 
 
 def exclusive_text(text: str, spans: list[tuple[int, ...]], position: int) -> str | None:
-    """Return the part of the text that only this token stands for; None if it is empty or shared with a neighbour."""
+    """Return the part of the text that one token's span covers; None if it is empty or overlaps a neighbour's span."""
     start, end = spans[position]
     neighbours = [spans[other] for other in (position - 1, position + 1) if 0 <= other < len(spans)]
     shared = any(first < end and start < last for first, last in neighbours)
@@ -71,19 +76,21 @@ def exclusive_text(text: str, spans: list[tuple[int, ...]], position: int) -> st
 
 
 def follows_directly(text: str, spans: list[tuple[int, ...]], position: int) -> bool:
-    """Return whether no space separates a token's span of the text from the span before it."""
+    """Return whether no white space separates the span of the token at `position` from the span before it."""
     start, before = spans[position][0], spans[position - 1][1]
     return start <= before and not text[start : start + 1].isspace()
 
 
 def decoded_without_space(tokenizer: Any, before: str, piece: str) -> bool:
-    """Return whether a tokenizer that gives no offsets decodes a piece after another without a space."""
+    """Return whether a tokenizer without offsets decodes `before` and `piece` with no space between them."""
     first, both = (tokenizer.convert_tokens_to_string(pieces).strip() for pieces in ([before], [before, piece]))
     return not both[len(first) :].startswith(" ")
 
 
 def display_text(letters: str) -> str:
-    """Return a token's text without surrounding spaces; white space as ␣ or ⏎, invisible characters as codes.
+    """Return letters without white space around them.
+
+    White space alone is shown as ␣, or ⏎ if it has a line feed; invisible characters alone are shown as their codes.
 
     >>> display_text(" snake"), display_text(" "), display_text("\u200b")
     ('snake', '␣', '‹200B›')
@@ -95,7 +102,10 @@ def display_text(letters: str) -> str:
 
 
 def piece_text(piece: str, tokenizer: Any) -> str:
-    """Return a piece without markers; Korean jamo as standalone letters, part of a character as its bytes."""
+    """Return a piece without the tokenizer's markers, with Korean jamo as standalone letters.
+
+    A piece that is only part of a character is shown as its bytes: ‹EB›‹80›.
+    """
     numbers, letters = piece_bytes(piece), tokenizer.convert_tokens_to_string([piece])
     if numbers is not None and (not letters or "\ufffd" in letters):
         return "".join(f"‹{byte:02X}›" for byte in numbers)
@@ -104,7 +114,9 @@ def piece_text(piece: str, tokenizer: Any) -> str:
 
 
 def piece_bytes(piece: str) -> bytes | None:
-    """Return the bytes that a piece stands for, written as SentencePiece does ("<0xEB>"), as GPT-2 or as ByT5; or None.
+    """Return the bytes that a piece stands for in the notation of SentencePiece ("<0xEB>"), GPT-2 or ByT5.
+
+    None if the piece has a character that stands for no byte.
 
     >>> piece_bytes("<0xEB>"), piece_bytes("ëĢ"), piece_bytes("뱀")
     (b'\\xeb', b'\\xeb\\x80', None)
@@ -116,7 +128,7 @@ def piece_bytes(piece: str) -> bytes | None:
 
 
 def gpt2_bytes() -> dict[str, int]:
-    """Return the byte of each letter in GPT-2's alphabet: printable bytes as themselves, the others from U+0100 on."""
+    """Return the byte of each character in GPT-2's alphabet: printable bytes as themselves, others from U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
@@ -126,7 +138,7 @@ GPT2_BYTES = gpt2_bytes()
 
 
 def standalone_letter(letter: str) -> str:
-    """Return the standalone form of a Korean jamo that joins into syllables; any other letter unchanged.
+    """Return the standalone form of a Korean jamo (a letter that joins into syllables); any other letter unchanged.
 
     >>> standalone_letter("\u11ab"), standalone_letter("n")
     ('ㄴ', 'n')
