@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from regard.errors import counted
 from regard.tracing.focus import group_by_layer
 from regard.tracing.head import Head
-from regard.tracing.trace import Trace, no_layer
+from regard.tracing.trace import Trace, missing_layer_error
 from regard.views.picture.canvas import (
     DPI,
     EDGE,
@@ -160,7 +160,7 @@ def select_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head
     heads = trace.heads(kind or trace.kinds[-1])
     layers = {head.layer for head in heads}
     if layer is not None and layer not in layers:
-        raise no_layer(layer, layers, "draw")
+        raise missing_layer_error(layer, layers, "draw")
     return [head for head in heads if layer in (None, head.layer)]
 
 
