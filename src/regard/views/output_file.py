@@ -1,4 +1,4 @@
-"""Write a file that the user named, all or nothing, and say why if it cannot be written."""
+"""Write a file that the user named, and check before long work that it can be written."""
 
 import os
 from pathlib import Path
@@ -8,10 +8,10 @@ from regard.errors import InputError, reason
 
 
 def write_output(path: Path, content: str | bytes) -> Path:
-    """Write text (as UTF-8) or bytes into a file, all or nothing.
+    """Write text (as UTF-8) or bytes into a file, completely or not at all, and return the path.
 
     Raises:
-        InputError: the file cannot be written; an older file of this name stays as it was.
+        InputError: the file cannot be written; an existing file is unchanged.
     """
     try:
         write_atomically(path, content)
@@ -21,16 +21,18 @@ def write_output(path: Path, content: str | bytes) -> Path:
 
 
 def check_writable(path: Path) -> Path:
-    """Return the path if a file can be written there; called before long work.
+    """Return the path if a file can be written there.
 
     Raises:
-        InputError: its folder does not exist, the path is a folder, or writing is not permitted.
+        InputError: the folder of the path does not exist, the path is a folder, or writing is not permitted.
     """
     if path.is_dir():
         raise InputError(f"cannot write {path}: it is a folder; name a file in it.")
     if not path.parent.is_dir():
         raise InputError(f"cannot write {path}: there is no folder {path.parent}; make it first or name another file.")
-    folder = [] if path.exists() and not path.is_file() else [Path(os.path.realpath(path)).parent]
-    if not all(os.access(place, os.W_OK) for place in (*folder, *[path] * path.exists())):
+    must_be_writable = [path] if path.exists() else []
+    if path.is_file() or not path.exists():  # a new file takes its place in the folder
+        must_be_writable.append(Path(os.path.realpath(path)).parent)
+    if not all(os.access(one, os.W_OK) for one in must_be_writable):
         raise InputError(f"cannot write {path}: writing there is not permitted; name another file.")
     return path

@@ -1,4 +1,4 @@
-"""The words that all views share: the name of a token, the size of a model, the note on a decoder's rows."""
+"""Text that several views show: the name of a token, the size of a model, the note on a decoder's rows."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from regard.tracing.trace import Trace
 
 CONTROL_SYMBOLS = {code: f"‹{code:02X}›" for code in (*range(0x20), *range(0x7F, 0xA0))} | {0x09: "⇥", 0x0A: "⏎"}
-"""The symbol shown for each control character: its code in ‹›, or ⇥ and ⏎ for tab and line feed."""
+"""The symbol to show for each control character: its code in ‹›, or ⇥ and ⏎ for tab and line feed."""
 
-DECODER_NOTE = "The piece that looks has just been read; what it looks at writes the next."
-"""Explains why a decoder's rows are one before the rows of an alignment, which shows pieces as they are written."""
+DECODER_NOTE = "A query is the token just read; its weights help to predict the next token."
+"""Tells why a trace has a decoder's weights one row before an alignment, whose rows are the predicted tokens."""
 
 
 def escape_controls(text: str) -> str:
-    r"""Replace control characters by visible symbols, so that they do nothing to a terminal.
+    r"""Replace control characters by visible symbols, so that a terminal does not execute them.
 
     >>> escape_controls("\x1b[31mred"), escape_controls("a\tb")
     ('‹1B›[31mred', 'a⇥b')
@@ -28,25 +28,25 @@ def escape_controls(text: str) -> str:
 
 
 def single_line(text: str) -> str:
-    """Replace each run of white space by one space, and control characters by symbols."""
+    """Replace each run of white space by one space, and other control characters by visible symbols."""
     return escape_controls(" ".join(text.split()))
 
 
 def token_label(position: int, tokens: "Sequence[Token]") -> str:
-    """Return the text of a token, followed by its number ("it:2") if several tokens have this text."""
+    """Return the text of the token at a position, followed by its number ("it:2") if several tokens have this text."""
     text = tokens[position].text
-    same = [place for place, token in enumerate(tokens) if token.text == text]
+    same = [other for other, token in enumerate(tokens) if token.text == text]
     return escape_controls(text if len(same) == 1 else f"{text}:{same.index(position) + 1}")
 
 
 def size_label(heads: "Sequence[Head]") -> str:
-    """Return the number of layers and of heads in each: "6 layers × 12 heads"."""
-    each = Counter(head.layer for head in heads)
-    fewest, most = min(each.values()), max(each.values())
-    layers = counted(len(each), "layer")
+    """Return the number of layers, and of heads in each layer: "6 layers × 12 heads"."""
+    n_heads = Counter(head.layer for head in heads)
+    fewest, most = min(n_heads.values()), max(n_heads.values())
+    layers = counted(len(n_heads), "layer")
     return f"{layers} × {counted(most, 'head')}" if fewest == most else f"{layers} of {fewest} to {most} heads"
 
 
 def decoder_note(trace: "Trace", kind: str) -> str:
-    """Return the note on the rows of an encoder-decoder's decoder; empty for its encoder and for other models."""
+    """Return DECODER_NOTE for the decoder and cross-attention of an encoder-decoder; otherwise an empty text."""
     return DECODER_NOTE if kind != "encoder" and trace.source else ""

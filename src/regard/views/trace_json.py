@@ -1,4 +1,4 @@
-"""A trace as JSON, for other programs: the tokens and the weights."""
+"""A trace as JSON for other programs: its tokens and weights."""
 
 import json
 
@@ -8,15 +8,18 @@ from regard.tracing.head import Head
 from regard.tracing.trace import Trace
 
 MAX_WEIGHTS = 20_000_000
-"""The most weights in one JSON file; each takes some 10 bytes."""
+"""The most weights in one JSON file; each takes about 10 bytes."""
 
 
 def as_json(trace: Trace, focus: Focus, heads: list[Head]) -> str:
-    """Return the tokens, the weights of the query in focus, and all weights of some heads.
+    """Return the tokens, the weights of the query in focus, and all weights of the given heads, as JSON.
 
     {"model", "text", "target_text", "kind", "queries": [token], "keys": [token],
      "focus": {"head": "L3H1", "query": 7, "token": "it", "weights": [number for each key]},
      "weights": {"L3H1": [[number for each key] for each query]}}
+
+    Args:
+        focus: the query token and the head to show first.
 
     Raises:
         InputError: the heads have more than MAX_WEIGHTS weights.

@@ -222,7 +222,7 @@ def test_a_translation_chooses_its_kind_of_attention(shown: Callable[..., Page],
     page = shown(replace(translated, target=(replace(first, special=True), *others)), token="chat", head="L1H2")
     expect(page.locator("#target")).to_have_text("le chat est assis là !")
     expect(page.locator("#note")).to_have_text(
-        "The piece that looks has just been read; what it looks at writes the next."
+        "A query is the token just read; its weights help to predict the next token."
     )
     expect(page.locator("#facts")).to_have_text("toy · 2 layers × 3 heads · 5 source and 6 target tokens")
     expect(page.locator("#masked-legend")).to_be_hidden()

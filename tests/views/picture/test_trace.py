@@ -17,7 +17,7 @@ from regard.tracing.readable_tokens import Token
 from regard.views.picture.canvas import MASKED, save_figure, weight_colours
 from regard.views.picture.fonts import fonts_for
 from regard.views.picture.pattern import pattern_cells
-from regard.views.picture.sentence import sentence
+from regard.views.picture.sentence import lay_out_sentence
 from regard.views.picture.trace import figure, write_figure
 
 MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
@@ -239,7 +239,7 @@ def test_across_two_texts_the_target_stands_over_the_source():
 
 def test_across_two_long_texts_both_are_cut_and_say_so():
     trace = cross(211, 199)
-    _, read, written = sentence(focus_on(trace, token="t90", head="L0H1"), fonts_for("t")).notes
+    _, read, written = lay_out_sentence(focus_on(trace, token="t90", head="L0H1"), fonts_for("t")).notes
     shown = {near for key in trace["L0H1"].top("t90", 5) for near in range(key.position - 4, key.position + 5)}
     assert read.startswith(f"Of the 211 tokens read, {len(shown & set(range(211)))} are shown")
     assert written.startswith("Of the 199 tokens written, 19 are shown")

@@ -1,7 +1,7 @@
 """An evaluation as one web page that needs no network and no script: scores, lengths, and the worst lines.
 
-The texts may contain markup and the page may be opened by someone else. So all texts are escaped, and the page's
-content security policy forbids the browser to load or run anything but the one style sheet whose hash it names.
+The texts may contain markup, and the page may be opened by someone else. So all texts are escaped, and the page's
+content security policy forbids the browser to load or run anything but one style sheet, named by its hash.
 """
 
 import base64
@@ -24,10 +24,11 @@ from regard.views.evaluation.words import Part, differences, nearest_reference
 from regard.views.output_file import check_writable, write_output
 
 N_WORST = 200
+"""The number of lines shown, those with the lowest chrF."""
 
 
 def write_page(evaluation: Evaluation, path: Path, name: str, against: str | None = None) -> Path:
-    """Write an evaluation as one web page.
+    """Write an evaluation as one web page, and return the path.
 
     Args:
         name: the name of the evaluated system, the page's title.
@@ -41,9 +42,9 @@ def write_page(evaluation: Evaluation, path: Path, name: str, against: str | Non
 
 
 def page(evaluation: Evaluation, name: str, against: str | None = None) -> str:
-    """Return an evaluation as one self-contained HTML document."""
+    """Return an evaluation as one self-contained HTML document; see `write_page` for the arguments."""
     views = files("regard.views")
-    # The trace's page has the same colours.
+    # The page of a trace and this page share one style sheet.
     style = "".join(
         views.joinpath(path).read_text(encoding="utf-8") for path in ("page/page.css", "evaluation/page.css")
     )
@@ -65,7 +66,7 @@ def page(evaluation: Evaluation, name: str, against: str | None = None) -> str:
 
 
 def facts(evaluation: Evaluation, against: str | None) -> str:
-    """Return the numbers of lines and references, and the second system, in one line."""
+    """Return a line of HTML with the numbers of lines and references, and the second system's name."""
     n_references = len(evaluation.sentences[0].references)
     parts = [f"{evaluation.n_lines:,} lines", f"{n_references} reference{'s' if n_references > 1 else ''}"]
     if against is not None:
@@ -74,7 +75,7 @@ def facts(evaluation: Evaluation, against: str | None) -> str:
 
 
 def worst_caption(n_shown: int, n_lines: int) -> str:
-    """Return the number of lines shown, and the meaning of their colours."""
+    """Return the HTML caption of the worst lines: how many are shown, and what their colours mean."""
     if n_shown == 0:
         return "Every line is its reference."
     return (
@@ -84,7 +85,7 @@ def worst_caption(n_shown: int, n_lines: int) -> str:
 
 
 def score_card(score: MetricScore, remark: str) -> str:
-    """Return one metric as a large number, with the second system's score if there is one."""
+    """Return the HTML of one metric: its score, the second system's score if there is one, and a remark."""
     notes = [remark] if remark else []
     comparison = score.comparison
     if comparison is not None:
@@ -98,7 +99,7 @@ def score_card(score: MetricScore, remark: str) -> str:
 
 
 def exact_card(evaluation: Evaluation) -> str:
-    """Return the share of lines that equal a reference."""
+    """Return the HTML of the share of lines that equal a reference."""
     other = evaluation.other_exact
     notes = ["% of lines are a reference to the letter"]
     if other is not None:
@@ -107,13 +108,12 @@ def exact_card(evaluation: Evaluation) -> str:
 
 
 def card(name: str, number: str, notes: list[str]) -> str:
-    """Return the HTML of a number with its name and notes."""
     paragraphs = "".join(f"<p>{note}</p>" for note in notes)
     return f"<li><span>{escape(name)}</span><b>{number}</b>{paragraphs}</li>"
 
 
 def length_row(group: LengthGroup) -> str:
-    """Return the HTML of one row of the table by length."""
+    """Return the HTML of a group of lengths: its scores, and its chrF as a bar."""
     numbers = f"{group.n_lines:,}", score_text(group.bleu), score_text(group.chrf), score_text(group.exact)
     cells = "".join(f"<td>{number}</td>" for number in (length_range(group), *numbers))
     label = f"chrF {group.chrf:.1f} of 100"
@@ -125,7 +125,7 @@ def length_row(group: LengthGroup) -> str:
 
 
 def sentence(line: SentenceScore) -> str:
-    """Return the HTML of one line: source, reference and translation, with differing words marked."""
+    """Return the HTML of one line: source, reference and translations, with differing words marked."""
     reference = nearest_reference(line.hypothesis, line.references)
     wrong, missing = differences(line.hypothesis, reference)
     rows = [("reference", "", marked(missing, "ins")), ("translation", "", marked(wrong, "del"))]
@@ -138,5 +138,5 @@ def sentence(line: SentenceScore) -> str:
 
 
 def marked(parts: list[Part], tag: str) -> str:
-    """Return the HTML of a text whose differing parts are in an element `tag`."""
+    """Return the HTML of a text whose differing parts are in `tag` elements."""
     return "".join(f"<{tag}>{escape(part.text)}</{tag}>" if part.differs else escape(part.text) for part in parts)

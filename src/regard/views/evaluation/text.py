@@ -30,7 +30,7 @@ def show(evaluation: Evaluation, n_worst: int = 5, console: Console | None = Non
 
 
 def overview(evaluation: Evaluation, n_worst: int) -> RenderableType:
-    """Return all parts that `show` prints before the signatures."""
+    """Return everything that `show` prints before the signatures."""
     parts: list[RenderableType] = [score_table(evaluation), ""]
     parts += [Text("by length, in words of the reference", style="bold"), indented(length_table(evaluation))]
     if lines := worst_lines(evaluation, n_worst):
@@ -39,18 +39,16 @@ def overview(evaluation: Evaluation, n_worst: int) -> RenderableType:
 
 
 def indented(content: RenderableType) -> RenderableType:
-    """Indent by two cells."""
     return Indent(content, (0, 0, 0, 2), expand=False)
 
 
 def score_table(evaluation: Evaluation) -> Table:
-    """Return a row for each metric, with the second system's scores if there is one."""
     has_other = evaluation.other_exact is not None
-    heads = ("", "score", "other", "difference", "") if has_other else ("", "score", "")
+    headers = ("", "score", "other", "difference", "") if has_other else ("", "score", "")
     table = Table.grid(padding=(0, 0, 0, 3), expand=False)
-    for place in range(len(heads)):
-        table.add_column(justify="right" if 0 < place < len(heads) - 1 else "left")
-    table.add_row(*(Text(head, style="dim") for head in heads))
+    for column in range(len(headers)):
+        table.add_column(justify="right" if 0 < column < len(headers) - 1 else "left")
+    table.add_row(*(Text(header, style="dim") for header in headers))
     for score in evaluation.scores:
         table.add_row(*score_row(score, score_note(score, evaluation)))
     table.add_row(*exact_row(evaluation))
@@ -58,7 +56,6 @@ def score_table(evaluation: Evaluation) -> Table:
 
 
 def score_row(score: MetricScore, remark: str) -> list[Text]:
-    """Return the cells of one metric's row."""
     name, comparison = Text(score.name, style="bold"), score.comparison
     if comparison is None:
         return [name, Text(score_text(score.value)), Text(remark, style="dim")]
@@ -72,7 +69,6 @@ def score_row(score: MetricScore, remark: str) -> list[Text]:
 
 
 def exact_row(evaluation: Evaluation) -> list[Text]:
-    """Return the cells of the row that gives the share of lines equal to a reference."""
     exact, other = evaluation.exact, evaluation.other_exact
     other_cells = [] if other is None else [Text(score_text(other)), Text(signed_difference(exact, other))]
     note = Text(f"% of {evaluation.n_lines:,} lines", style="dim")
@@ -80,12 +76,11 @@ def exact_row(evaluation: Evaluation) -> list[Text]:
 
 
 def length_table(evaluation: Evaluation) -> Table:
-    """Return a row of scores for each group of lengths, with chrF as a bar."""
     table = Table.grid(padding=(0, 0, 0, 3), expand=False)
     for _ in range(5):
         table.add_column(justify="right")
     table.add_column(no_wrap=True)
-    table.add_row(*(Text(head, style="dim") for head in ("words", "lines", "BLEU", "chrF", "exact")))
+    table.add_row(*(Text(header, style="dim") for header in ("words", "lines", "BLEU", "chrF", "exact")))
     for group in evaluation.by_length:
         bar = "█" * round(group.chrf / 100 * BAR_CELLS)
         numbers = f"{group.n_lines:,}", score_text(group.bleu), score_text(group.chrf), score_text(group.exact)
@@ -94,7 +89,7 @@ def length_table(evaluation: Evaluation) -> Table:
 
 
 def sentence(line: SentenceScore) -> Table:
-    """Return one line of the evaluation: source, reference and translation, with differing words marked."""
+    """Return one line of the evaluation: source, reference and translations, with differing words coloured."""
     reference = nearest_reference(line.hypothesis, line.references)
     wrong, missing = differences(line.hypothesis, reference)
     table = Table.grid(padding=(0, 2, 0, 0), expand=False)
@@ -109,5 +104,4 @@ def sentence(line: SentenceScore) -> Table:
 
 
 def marked(parts: list[Part], colour: str) -> Text:
-    """Return a text whose differing parts are coloured."""
     return Text.assemble(*((escape_controls(part.text), colour if part.differs else "") for part in parts))

@@ -1,4 +1,4 @@
-"""The numbers and notes of an evaluation as text, and the choice of lines to show."""
+"""The numbers and notes of an evaluation as text, and the choice of the lines to show."""
 
 from itertools import islice
 
@@ -6,7 +6,7 @@ from regard.evaluation.records import Evaluation, LengthGroup, MetricScore, Sent
 
 
 def worst_lines(evaluation: Evaluation, limit: int) -> list[SentenceScore]:
-    """Return the lines with the lowest chrF, without lines that equal a reference, spaces included."""
+    """Return at most `limit` lines, those with the lowest chrF; lines that equal a reference are left out."""
     lines = (line for line in evaluation.sentences if not line.exact)
     return list(islice(lines, limit))
 
@@ -21,7 +21,7 @@ def signed_difference(value: float, other: float) -> str:
 
 
 def length_range(group: LengthGroup) -> str:
-    """Return the lengths of a group: "6–10", or "81+" for 81 and more.
+    """Return the range of lengths of a group: "6–10", or "81+" without an upper bound.
 
     >>> length_range(LengthGroup(least=6, most=10, n_lines=2, bleu=None, chrf=31.4, exact=0.0))
     '6–10'
@@ -30,7 +30,7 @@ def length_range(group: LengthGroup) -> str:
 
 
 def p_value_text(p_value: float) -> str:
-    """Return a p-value; below 0.001 only as a bound, since bootstrap samples do not resolve smaller ones.
+    """Return a p-value as text; below 0.001 only the bound, because bootstrap samples do not resolve smaller values.
 
     >>> p_value_text(0.000999), p_value_text(0.25)
     ('p ≤ 0.001', 'p = 0.250')
@@ -39,12 +39,12 @@ def p_value_text(p_value: float) -> str:
 
 
 def score_text(score: float | None) -> str:
-    """Return a score to one decimal, as in papers; a dash for None."""
+    """Return a score to one decimal; a dash for None."""
     return "–" if score is None else f"{score:.1f}"
 
 
 def score_note(score: MetricScore, evaluation: Evaluation) -> str:
-    """Return the note beside a score; empty for a score that needs none."""
+    """Return the note to print beside a metric's score; empty for most metrics."""
     if score.name == "TER":
         return "less is better"
     if score.name.startswith("BLEU") and all(group.bleu is None for group in evaluation.by_length):

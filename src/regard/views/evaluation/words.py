@@ -13,27 +13,30 @@ WORD = re.compile(rf"\s+|[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]|.")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a text, and whether it differs from the other text."""
+    """A part of a text, and whether the other text has other words there."""
 
     text: str
     differs: bool
 
 
 def differences(first: str, second: str) -> tuple[list[Part], list[Part]]:
-    """Split two texts into the parts that are equal and the parts that differ.
+    """Split each of two texts into the parts that are equal and the parts that differ, in order.
 
     >>> [part.text for part in differences("the cat sat", "the dog sat")[0] if part.differs]
     ['cat']
     """
     words, other_words = WORD.findall(first), WORD.findall(second)
     first_parts, second_parts = [], []
-    for kind, a, b, c, d in SequenceMatcher(None, words, other_words, autojunk=False).get_opcodes():
-        first_parts += [Part("".join(words[a:b]), kind != "equal")] if b > a else []
-        second_parts += [Part("".join(other_words[c:d]), kind != "equal")] if d > c else []
+    matcher = SequenceMatcher(None, words, other_words, autojunk=False)
+    for kind, start, stop, other_start, other_stop in matcher.get_opcodes():
+        if stop > start:
+            first_parts.append(Part("".join(words[start:stop]), kind != "equal"))
+        if other_stop > other_start:
+            second_parts.append(Part("".join(other_words[other_start:other_stop]), kind != "equal"))
     return first_parts, second_parts
 
 
 def nearest_reference(hypothesis: str, references: Sequence[str]) -> str:
-    """Return the reference with the largest ratio of common words to a translation; the first of several equal ones."""
+    """Return the reference that has the most words in common with a translation, relative to their lengths."""
     words = WORD.findall(hypothesis)
     return max(references, key=lambda text: SequenceMatcher(None, words, WORD.findall(text), autojunk=False).ratio())

@@ -1,14 +1,14 @@
-"""A trace as one interactive web page that needs no network and has every weight of every head.
+"""A trace as one interactive web page that needs no network and contains every weight of every head.
 
-    page.html      the elements of the page
-    page.css       the style sheet, light and dark
-    script/        the script: drawing and interaction
-    weights.py     the weights as compact text
-    notebook.py    the page in a frame, for a notebook
+page.html      the elements of the page
+page.css       the style sheet, light and dark
+script/        the script: drawing and interaction
+weights.py     the weights as compact text
+notebook.py    the page in a frame, for a notebook
 
-The text that the model read may contain markup, and the page may be opened by someone else. So the text enters the page
-only as JSON in which no character can end the script element, the script shows it only as text, and the page's content
-security policy forbids everything but the one script and the one style sheet whose hashes it names.
+The text that the model read may contain markup, and the page may be opened by someone else. So the text is put into the
+page only as JSON in which no character can end the script element, the script shows it only as text, and the page's
+content security policy forbids everything but one script and one style sheet, named by their hashes.
 """
 
 import base64
@@ -29,16 +29,17 @@ from regard.views.page.weights import SMALL_BELOW, UNITS, Embedded, embed
 from regard.views.shared_text import CONTROL_SYMBOLS, decoder_note, escape_controls, single_line
 
 TITLE_LENGTH = 60
+"""The most characters of the text in the page's title."""
 
 TEXT_SYMBOLS = {code: symbol for code, symbol in CONTROL_SYMBOLS.items() if not chr(code).isspace()}
-"""The symbols for control characters in a whole text, which keeps its white space."""
+"""The symbols for control characters in a text that keeps its white space."""
 
 SCRIPTS = ("trace", "weights", "colours", "tokens", "strongest", "map", "grid", "labels", "draw", "actions", "start")
-"""The files of the page's script in order; the last one starts it."""
+"""The files of the page's script, in the order in which they are joined."""
 
 
 def write_page(trace: Trace, path: Path, token: TokenReference | None = None, head: str | None = None) -> Path:
-    """Write a trace as one web page that opens on one token of one head, chosen by `focus_on` unless given.
+    """Write a trace as one web page and return the path; `focus_on` chooses the token and head that are not given.
 
     Raises:
         InputError: the token or head does not exist, the trace has more weights than a page takes, or the file cannot
@@ -49,7 +50,7 @@ def write_page(trace: Trace, path: Path, token: TokenReference | None = None, he
 
 
 def page(trace: Trace, focus: Focus) -> str:
-    """Return a trace as one self-contained HTML document that opens on a focus."""
+    """Return a trace as one self-contained HTML document that first shows the token and head in `focus`."""
     embedded = embed(trace)
     style = read_source("page.css")
     script = "\n".join(read_source(f"script/{part}.js") for part in SCRIPTS)
@@ -64,29 +65,28 @@ def page(trace: Trace, focus: Focus) -> str:
 
 
 def read_source(name: str) -> str:
-    """Return the text of one of the page's source files."""
+    """Return the text of a source file of the page, given by its path below this folder."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def content_security_policy(script: str, style: str) -> str:
-    """Return the policy that lets the browser load and run nothing but this script and this style sheet."""
+    """Return the policy by which the browser loads and runs nothing but this script and this style sheet."""
     allowed = f"script-src {digest(script)}; style-src {digest(style)}"
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
 def digest(text: str) -> str:
-    """Return the hash of an inline script or style, as a content security policy names it."""
+    """Return the SHA-256 of an inline script or style in the notation of a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def page_title(trace: Trace) -> str:
-    """Return the page's title: the text, cut off with … where it is long."""
     text = single_line(trace.text)
     return f"{text if len(text) <= TITLE_LENGTH else text[: TITLE_LENGTH - 1] + '…'} · regard"
 
 
 def trace_json(trace: Trace, focus: Focus, embedded: Embedded) -> dict[str, Any]:
-    """Return the data that the page's script reads, without the weights."""
+    """Return the data that the page's script reads, without the blocks of weights."""
     return {
         "model": escape_controls(trace.model),
         "text": trace.text.translate(TEXT_SYMBOLS),
@@ -109,7 +109,7 @@ def trace_json(trace: Trace, focus: Focus, embedded: Embedded) -> dict[str, Any]
 
 
 def token_json(token: Token) -> dict[str, Any]:
-    """Return a token for the page's script, without fields that have their default."""
+    """Return a token for the page's script, with `piece` only if it differs from the text, `special` only if True."""
     fields: dict[str, Any] = {"text": escape_controls(token.text)}
     if token.piece != token.text:
         fields["piece"] = escape_controls(token.piece)
@@ -119,7 +119,7 @@ def token_json(token: Token) -> dict[str, Any]:
 
 
 def safe_json(value: Any) -> str:
-    """Return JSON in which no text can end or begin an element of the HTML around it.
+    """Return a value as JSON that can neither begin nor end an HTML element.
 
     >>> safe_json({"text": "</script>"})
     '{"text":"\\\\u003c/script\\\\u003e"}'
@@ -131,5 +131,5 @@ def safe_json(value: Any) -> str:
 
 
 def data_block(name: str, text: str) -> str:
-    """Return the HTML of a block of data that the script can read and the browser never runs."""
+    """Return a script element with data that the page's script can read and the browser does not run."""
     return f'<script type="text/plain" id="{name}">{text}</script>'

@@ -1,4 +1,4 @@
-"""A trace's page in a frame, as a notebook shows it."""
+"""The web page of a trace in a frame, for a notebook."""
 
 from html import escape
 
@@ -8,11 +8,11 @@ from regard.tracing.trace import Trace
 from regard.views.page import page
 
 MAX_WEIGHTS = 5_000_000
-"""The most weights that a notebook shows: its file keeps the page, and this many take a few megabytes."""
+"""The most weights of a page in a notebook, whose file stores the page: these take a few megabytes."""
 
 
 def notebook_frame(trace: Trace) -> str:
-    """Return an HTML frame with the trace's page, or the reason why the page cannot be shown."""
+    """Return an HTML frame with the page of a trace, or a text with the reason why there is no page."""
     try:
         n_weights = sum(step.pattern.shape.numel() for layers in trace.attended.values() for step in layers.values())
         if n_weights > MAX_WEIGHTS:

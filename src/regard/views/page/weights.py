@@ -1,12 +1,12 @@
-"""The weights of a trace as compact text for a page: rounded to four decimals, deflated, in base64.
+"""Encode the weights of a trace as compact text for a web page: rounded to four decimals, compressed, in base64.
 
-A layer is an array of integers, units of 1/10,000, laid out [heads keys queries]: many queries give a key similar
-weights, so neighbours are nearly equal. All high bytes come first, then all low bytes, because each half compresses
-better alone.
+A layer is an array of integers, each a weight in units of 1/10,000. Its axes are [heads keys queries], because
+neighbouring queries often give a key similar weights. All high bytes come before all low bytes, because each kind
+compresses better alone.
 
-The weights of many heads over a long text take tens of megabytes at four decimals, mostly for the last digits of
-weights near 0. If they would take more than `PAGE_BYTES`, weights below 0.01 are rounded to a coarser step, the finest
-that fits, and the page says so; weights of 0.01 and more keep four decimals.
+Many heads and a long text would take tens of megabytes, mostly for the last digits of weights near 0. If the weights
+would take more than `PAGE_BYTES`, those below 0.01 are rounded to a coarser step, the finest that fits, and the page
+says so; larger weights keep four decimals.
 """
 
 import base64
@@ -23,19 +23,19 @@ from regard.errors import InputError
 from regard.tracing.trace import Trace
 
 UNITS = 10_000
-"""The number of units in a weight of 1: four decimals."""
+"""The number of units in a weight of 1, which gives four decimals."""
 
 SMALL_BELOW = 100
-"""Weights of fewer units than this, below 0.01, may be rounded to a coarser step."""
+"""Weights of fewer units than this (below 0.01) may be rounded to a coarser step."""
 
 SMALL_STEPS = (1, 5, 10, 20, 50)
-"""The steps in units that small weights may be rounded to; each divides SMALL_BELOW."""
+"""The steps, in units, to which small weights may be rounded; each divides SMALL_BELOW."""
 
 PAGE_BYTES = 9_800_000
 """The most bytes of weights in a page, unless even the coarsest step needs more."""
 
 MAX_WEIGHTS = 200_000_000
-"""The most weights in one page; a browser holds two bytes for each."""
+"""The most weights in one page; a browser stores two bytes for each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +44,10 @@ class Embedded:
 
     Attributes:
         blocks: base64 text by the name of its block.
-        layers: a record for each layer of each kind: its number, its number of heads, the names of the blocks of its
-            weights and its mask (None = no weight is masked), and the number of masks in that block: one for each head,
-            or one for all.
-        small_step: the step in units of weights below SMALL_BELOW; 1 = four decimals, as for all other weights.
+        layers: by kind of attention, a record for each layer: "layer", its number; "heads", its number of heads;
+            "weights", the block of its weights; "mask", the block of its masks, or None if no weight is masked;
+            "masks", the number of masks in that block: one for each head, or one for all heads.
+        small_step: the step, in units, to which weights below SMALL_BELOW are rounded; 1 = four decimals.
     """
 
     blocks: dict[str, str]
@@ -56,7 +56,7 @@ class Embedded:
 
 
 def embed(trace: Trace) -> Embedded:
-    """Encode all weights and masks of a trace; if there are many, small weights are rounded to a coarser step.
+    """Encode all weights and masks of a trace.
 
     Raises:
         InputError: the trace has more weights than a page takes, or a NaN among them.
@@ -78,7 +78,6 @@ def embed(trace: Trace) -> Embedded:
 
 
 def block_name(kind: str, layer: int) -> str:
-    """Return the name of the block of a layer's weights."""
     return f"{kind}-{layer}"
 
 
@@ -96,7 +95,11 @@ def encode_finest(patterns: Mapping[tuple[str, int], Pattern]) -> tuple[int, dic
 
 
 def quantised(pattern: Pattern, small_step: int, name: str) -> UInt16[np.ndarray, "heads queries keys"]:
-    """Return a pattern's weights as integers of units, small weights as multiples of a step."""
+    """Return a pattern's weights as integers of units; weights below SMALL_BELOW are multiples of `small_step`.
+
+    Args:
+        name: names the layer in the message of an error.
+    """
     weights = np.asarray(pattern)[0].astype(np.float64) * UNITS
     if np.isnan(weights).any():
         raise InputError(
@@ -109,23 +112,23 @@ def quantised(pattern: Pattern, small_step: int, name: str) -> UInt16[np.ndarray
 
 
 def encode_units(units: UInt16[np.ndarray, "heads queries keys"]) -> str:
-    """Return units as text: [heads keys queries], high bytes, then low bytes, deflated, in base64."""
+    """Return integers as text: transposed to [heads keys queries], high bytes, then low bytes, deflated, in base64."""
     numbers = np.ascontiguousarray(units.transpose(0, 2, 1)).ravel()
     return deflated((numbers >> 8).astype(np.uint8).tobytes() + (numbers & 255).astype(np.uint8).tobytes())
 
 
 def deflated(data: bytes) -> str:
-    """Return bytes in zlib's format, as base64 text."""
+    """Return bytes compressed in zlib's format, as base64 text."""
     # Z_FILTERED suits small random differences: 3 % smaller here than the default strategy, and no slower.
     stream = zlib.compressobj(level=6, memLevel=9, strategy=zlib.Z_FILTERED)
     return base64.b64encode(stream.compress(data) + stream.flush()).decode()
 
 
 def embed_mask(pattern: Pattern, blocks: dict[str, str]) -> dict[str, Any]:
-    """Add a layer's mask to the blocks unless an equal one is there, one bit for each weight (1 = may attend).
+    """Add a layer's mask to `blocks`, one bit for each weight (1 = may attend), unless an equal mask is there.
 
     Returns:
-        The entries of the layer's record: the name of the mask's block, and its number of masks.
+        The entries "mask" and "masks" of the layer's record (see `Embedded`).
     """
     if pattern.mask is None:
         return {"mask": None, "masks": 0}

@@ -1,4 +1,4 @@
-"""The page of a picture: areas placed in inches from the top left, the colours of all pictures, and the file."""
+"""The page of a picture, with areas placed in inches from its top left; the colours of all pictures; the file."""
 
 import io
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ from regard.views.output_file import check_writable, write_output
 from regard.views.picture.fonts import Fonts
 
 WIDTH, MARGIN = 9.0, 0.35
-"""The width and margin of a page in inches; 9 inches are 900 pixels in a README, so that 9 points are 12 pixels."""
+"""The width and margin of a page, in inches. A README shows 9 inches as 900 pixels, so 9 points are 12 pixels."""
 
 DPI = 200
-"""The resolution of a PNG: sharp on screens of double density."""
+"""The resolution of a PNG in dots per inch."""
 
 INK, FAINT, EDGE, RULE, MASKED = "#16202c", "#5d6875", "#b9c1ca", "#e9edf1", "#e3e5e8"
-"""The colours of text and of the chosen row or head; of captions; frames; lines between cells; masked cells."""
+"""The colours of text and of the chosen row or head; captions; frames; lines between cells; masked cells."""
 
 BLUE = "#1c5fa8"
 """The colour of circles, arcs and written weights."""
@@ -33,25 +33,25 @@ BLUES = ("#ffffff", "#dceaf7", "#b7d4ea", "#84bcdb", "#539ecd", "#2b7bba", "#0f5
 """The colours of weights from white for 0 to deep blue for 1, after ColorBrewer's Blues: darker means larger."""
 
 STEPS = [step * 10**power for power in range(12) for step in (1, 2, 5)]
-"""The possible distances between the numbers along an axis."""
+"""The possible distances between two numbers along an axis."""
 
 METADATA: dict[str, dict[str, str | None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-"""Leave out the date and the program that wrote a file, so that the same figure gives the same bytes."""
+"""Metadata by ending: without the date and the program's name, so that the same figure gives the same bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A figure, and the fonts of its text."""
+    """A matplotlib figure, and the fonts of its text."""
 
     figure: Figure
     fonts: Fonts
 
     def area(self, left: float, top: float, width: float, height: float) -> Axes:
-        """Add an area without frame or ticks; its coordinates are inches from its own top left."""
+        """Add an area without frame or ticks; its coordinates are inches from the area's top left."""
         page_width, page_height = self.figure.get_size_inches()
         box = (left / page_width, 1 - (top + height) / page_height, width / page_width, height / page_height)
         axes = self.figure.add_axes(box, facecolor="none")
@@ -62,50 +62,55 @@ class Page:
     def write(
         self, axes: Axes, x: float, y: float, text: str, size: float, *, bold: bool = False, **style: Any
     ) -> None:
-        """Write a text literally: $ is a dollar sign, not mathematics."""
+        """Write a text at a position in the coordinates of `axes`, with $ as a dollar sign; the size is in points."""
         font = self.fonts.properties(size, bold)
         style = {"color": INK, "va": "baseline", **style}
         axes.text(x, y, self.fonts.drawable(text), fontproperties=font, parse_math=False, clip_on=False, **style)
 
     def write_lines(self, axes: Axes, lines: Sequence[str], height: float, **style: Any) -> None:
-        """Write lines of small text, `height` inches apart."""
+        """Write lines of small text from the top of an area, `height` inches apart."""
         for number, line in enumerate(lines):
             self.write(axes, 0.0, height * number + 0.12, line, 8.5, **style)
 
 
 def blank_page(height: float, fonts: Fonts) -> Page:
-    """Return an empty white page, `height` inches high."""
     figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white")
-    FigureCanvasAgg(figure)  # needs neither a display nor pyplot
+    FigureCanvasAgg(figure)  # draws without a display and without pyplot
     return Page(figure, fonts)
 
 
 def weight_colours() -> Colormap:
-    """Return the colours of weights from 0 to 1, and of masked cells."""
+    """Return the colour map of weights from 0 to 1 and of masked cells."""
     return LinearSegmentedColormap.from_list("weights", BLUES).with_extremes(bad=MASKED)
 
 
 def draw_cells(axes: Axes, image: np.ndarray, scale: Normalize, gid: str) -> None:
-    """Fill an area with cells that are coloured by their weights, or by an image's own colours."""
+    """Fill an area with coloured cells.
+
+    Args:
+        image: [rows columns] of weights, coloured by `weight_colours`, or [rows columns 3] of RGB colours.
+        scale: maps weights to the range from 0 to 1 of the colour map.
+        gid: the name of the image in an SVG file.
+    """
     extent = (0.0, axes.get_xlim()[1], axes.get_ylim()[0], 0.0)
     axes.imshow(image, cmap=weight_colours(), norm=scale, interpolation="none", aspect="auto", extent=extent, gid=gid)
 
 
 def outline(colour: str, points: float) -> dict[str, Any]:
-    """Return the style of an outline of some width, drawn above other artists."""
+    """Return the matplotlib style of an outline, drawn above other artists; its width is in points."""
     return {"facecolor": "none", "edgecolor": colour, "linewidth": points, "clip_on": False, "zorder": 3}
 
 
 def text_colour(weight: float) -> str:
-    """Return the text colour that is legible on the colour of a weight."""
+    """Return the colour of text that is legible on the colour of a weight."""
     return "white" if weight > 0.45 else INK
 
 
 def check_picture_path(path: Path) -> Path:
-    """Return the path if a picture can be written there; called before long work.
+    """Return the path if a picture can be written there.
 
     Raises:
-        InputError: its ending is none of .png, .svg and .pdf, or no file can be written there.
+        InputError: the path does not end in .png, .svg or .pdf, or no file can be written there.
     """
     if path.suffix.lower() not in METADATA:
         raise InputError(f"cannot tell what kind of picture {path} is; its name must end in .png, .svg or .pdf.")
@@ -113,7 +118,7 @@ def check_picture_path(path: Path) -> Path:
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
-    """Write a figure in the format of the file's ending; the same figure gives the same bytes."""
+    """Write a figure in the format of the path's ending and return the path; the same figure gives the same bytes."""
     ending, content = path.suffix.lower(), io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "regard", "svg.fonttype": "path", "svg.image_inline": True}):
         figure.savefig(content, format=ending[1:], dpi=DPI, facecolor="white", metadata=METADATA[ending])

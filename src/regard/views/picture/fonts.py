@@ -1,7 +1,7 @@
 """Fonts for the text of a picture: which installed fonts have its letters, how wide it is, where its lines break.
 
-The font of matplotlib has no Korean, Japanese or Chinese, so missing letters are looked for in the other installed
-fonts. Letters that no installed font has are drawn as □, and `Fonts.advice` names the font to install.
+matplotlib's own font has no Korean, Japanese or Chinese letters, so letters that it lacks are looked for in the other
+installed fonts. Letters that no installed font has are drawn as □, and `Fonts.advice` names a font to install.
 """
 
 import unicodedata
@@ -16,7 +16,7 @@ from matplotlib.font_manager import FontEntry, FontProperties, fontManager, get_
 from regard.views.shared_text import escape_controls
 
 BASE = "DejaVu Sans"
-"""The font that comes with matplotlib, so it is the same on every machine."""
+"""The font that matplotlib installs, so it is the same on every machine."""
 
 MISSING = "□"
 
@@ -26,13 +26,14 @@ SCRIPTS = {
     "HANGUL": ("Noto Sans CJK KR", "Noto Sans KR", "Apple SD Gothic Neo", "Malgun Gothic", "NanumGothic"),
     "CJK": ("Noto Sans CJK SC", "Noto Sans SC", "PingFang SC", "Microsoft YaHei", "WenQuanYi Zen Hei", "SimHei"),
 }
-"""The preferred fonts of each script, by its name in Unicode; Japanese before Chinese, whose letters it shares."""
+"""The preferred fonts of each script, by the script's name in Unicode. Japanese fonts, which have Chinese letters too,
+come before Chinese fonts."""
 
 WESTERN = ("LATIN", "GREEK", "CYRILLIC", "COMBINING", "MODIFIER")
-"""The scripts of the font Noto Sans; other scripts have a Noto font of their own."""
+"""The scripts in the font Noto Sans; each other script has its own Noto font."""
 
 DPI = 288
-"""The resolution at which text is measured."""
+"""The resolution at which text is measured, in dots per inch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +42,14 @@ class Fonts:
 
     Attributes:
         family: names of fonts; a letter is drawn with the first font that has it.
-        missing: the letters that no installed font has.
+        missing: the letters of the text that no installed font has.
     """
 
     family: tuple[str, ...]
     missing: frozenset[str] = frozenset()
 
     def drawable(self, text: str) -> str:
-        """Return a text with □ for missing letters and without format characters, which have no glyph.
+        """Return a text with □ for missing letters, and without format characters, which have no glyph.
 
         >>> Fonts(("DejaVu Sans",), missing=frozenset("뱀")).drawable("뱀\u200b=snake")
         '□=snake'
@@ -67,25 +68,25 @@ class Fonts:
         return f"{MISSING} stands for letters that no installed font has ({codes}); install {names} to see them."
 
     def properties(self, size: float, bold: bool = False) -> FontProperties:
-        """Return the fonts as matplotlib takes them; the size in points."""
+        """Return the fonts in matplotlib's form, with a size in points."""
         return FontProperties(family=list(self.family), size=size, weight="bold" if bold else "normal")
 
     def width(self, text: str, size: float, bold: bool = False) -> float:
-        """Return the width of a text in inches; the size in points."""
+        """Return the width of a text in inches, for a size in points."""
         if not text:
             return 0.0
         pixels, _, _ = renderer().get_text_width_height_descent(self.drawable(text), self.properties(size, bold), False)
         return float(pixels) / DPI
 
     def shortened(self, text: str, size: float, width: float, bold: bool = False) -> str:
-        """Return a text, cut off with … if it is wider than `width` inches."""
+        """Return a text, cut off with … if it is wider than `width` inches; `size` is in points."""
         if self.width(text, size, bold) <= width:
             return text
-        too_long = bisect(range(1, len(text)), width, key=lambda length: self.width(f"{text[:length]}…", size, bold))
-        return f"{text[: max(1, too_long)]}…"
+        n_letters = bisect(range(1, len(text)), width, key=lambda length: self.width(f"{text[:length]}…", size, bold))
+        return f"{text[: max(1, n_letters)]}…"
 
     def lines(self, text: str, size: float, width: float) -> list[str]:
-        """Return a text broken between words into lines no wider than `width` inches."""
+        """Return a text broken between words into lines at most `width` inches wide, if no word alone is wider."""
         lines: list[str] = []
         for word in text.split():
             longer = f"{lines[-1]} {word}" if lines else word
@@ -97,7 +98,7 @@ class Fonts:
 
 
 def fonts_for(text: str) -> Fonts:
-    """Return the fonts for a text: the font of matplotlib, then installed fonts with the letters that it lacks."""
+    """Return the fonts for a text: matplotlib's own font, then installed fonts with the letters that it lacks."""
     text = escape_controls(text)
     missing = set(filter(has_glyph, text)) - letters_in_font(BASE, text)
     family = [BASE]
@@ -112,28 +113,28 @@ def fonts_for(text: str) -> Fonts:
 
 
 def candidate_fonts(letters: set[str]) -> Iterator[FontEntry]:
-    """Yield the installed fonts other than matplotlib's, the fonts preferred for the letters' scripts first."""
+    """Yield the installed fonts except matplotlib's own, with the preferred fonts of the letters' scripts first."""
     scripts = {script_of(letter) for letter in letters}
-    first = [name for script, names in SCRIPTS.items() if script in scripts for name in names]
-    rank = {name: place for place, name in reversed(list(enumerate(first)))}
+    preferred = [name for script, names in SCRIPTS.items() if script in scripts for name in names]
+    rank = {name: number for number, name in reversed(list(enumerate(preferred)))}
     upright = [e for e in fontManager.ttflist if e.style == "normal" and e.weight in ("normal", "regular", 400, 500)]
     others = [e for e in upright if e.name != BASE and not e.name.startswith(("Last Resort", "cm", "STIX"))]
     seen: set[str] = set()
-    for entry in sorted(others, key=lambda e: (rank.get(e.name, len(first)), e.name, e.fname)):
+    for entry in sorted(others, key=lambda e: (rank.get(e.name, len(preferred)), e.name, e.fname)):
         if entry.name not in seen:
             seen.add(entry.name)
             yield entry
 
 
 def letters_in_font(name: str, text: str) -> set[str]:
-    """Return the letters of a text that the font with this name has."""
+    """Return the letters of a text that the installed font `name` has."""
     return set().union(
         *(letters_in_file(entry.fname, set(text)) for entry in fontManager.ttflist if entry.name == name)
     )
 
 
 def letters_in_file(path: str, letters: set[str]) -> set[str]:
-    """Return the letters that a font file has; none if the file is missing or not a readable font."""
+    """Return those of the letters that a font file has; none if the file is not a readable font."""
     try:
         font = get_font(path)
     except (OSError, RuntimeError):
@@ -142,7 +143,7 @@ def letters_in_file(path: str, letters: set[str]) -> set[str]:
 
 
 def has_glyph(letter: str) -> bool:
-    """Return whether a letter is drawn; format characters are not."""
+    """Return whether a letter is drawn: whether it is no format character."""
     return unicodedata.category(letter) != "Cf"
 
 
@@ -167,5 +168,4 @@ def script_of(letter: str) -> str:
 
 @cache
 def renderer() -> RendererAgg:
-    """Return the renderer that texts are measured with."""
     return RendererAgg(DPI, DPI, DPI)

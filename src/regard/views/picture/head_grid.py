@@ -1,4 +1,4 @@
-"""All layers × heads as a small grid: the largest weight of one token on another word in each head."""
+"""Draw all layers × heads as a small grid: the largest weight of one token on another word in each head."""
 
 from dataclasses import dataclass
 
@@ -16,10 +16,10 @@ from regard.views.picture.fonts import Fonts
 from regard.views.shared_text import token_label
 
 LARGEST_CELL = 0.24
-"""The largest side of a head's cell, in inches."""
+"""The largest side of a cell, in inches."""
 
 LEFT, LINE = 0.4, 0.17
-"""Inches: the room for the layers' numbers, and the height of a line of text."""
+"""The width of the layers' numbers, and the height of a line of text, in inches."""
 
 N_LISTED = 8
 """The number of heads that are listed below the grid."""
@@ -27,16 +27,16 @@ N_LISTED = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeadGrid:
-    """All layers × heads as a small grid, with a list of the heads with the largest weights below.
+    """All layers × heads as a small grid of cells, and below it a list of the heads with the largest weights.
 
     Attributes:
-        focus: the query's token, and the head that is outlined.
+        focus: the query token, and the head whose cell is outlined.
         layers: the layers' numbers.
-        n_heads: the largest number of heads of a layer.
-        strongest: the strongest other word in each head, and its weight; largest weight first.
+        n_heads: the largest number of heads in a layer.
+        strongest: for each head (head, key position, weight) of the query's strongest other word; largest weight first.
         fonts: the fonts of the page.
-        room: the width in inches.
-        tallest: the largest height of the cells together, in inches.
+        room: the width of the grid and its labels, in inches.
+        tallest: the largest height of all cells together, in inches.
     """
 
     focus: Focus
@@ -54,23 +54,23 @@ class HeadGrid:
 
     @property
     def title(self) -> list[str]:
-        """The title in lines: what the cells show."""
+        """The lines of the title, which says what the cells show."""
         name = self.fonts.shortened(token_label(self.focus.query, self.focus.head.queries), 8.5, self.room / 2)
         weight, none = f"the largest weight that “{name}” gives to another word", f"“{name}” looks at no other word"
         return self.fonts.lines(f"Every head: {weight if self.strongest else none}", 8.5, self.room)
 
     @property
     def above(self) -> float:
-        """The height of the title and the heads' numbers, in inches."""
+        """The height of the title and of the heads' numbers, in inches."""
         return LINE * len(self.title) + 0.42
 
     @property
     def height(self) -> float:
-        """The height of the grid and the list, in inches."""
+        """The height of title, grid and list, in inches."""
         return self.above + self.side * len(self.layers) + 0.9 + LINE * min(N_LISTED, len(self.strongest))
 
     def draw(self, page: Page, left: float, top: float) -> None:
-        """Draw the grid and the list at a place in inches from the page's top left."""
+        """Draw title, grid and list; `left` and `top` are inches from the page's top left."""
         n_heads, layers, side = self.n_heads, self.layers, self.side
         page.write_lines(page.area(left, top, self.room, self.above), self.title, LINE)
         axes = page.area(left + LEFT, top + self.above, n_heads * side, len(layers) * side)
@@ -88,7 +88,7 @@ class HeadGrid:
             self._draw_list(page, left + LEFT, below + 0.75)
 
     def _draw_list(self, page: Page, left: float, top: float) -> None:
-        """List the heads with the largest weights, with the key and the weight in each."""
+        """List the heads with the largest weights, each with its key and weight."""
         width, listed = self.room - LEFT, self.strongest[:N_LISTED]
         axes = page.area(left, top, width, LINE * len(listed))
         for line, (head, key, weight) in enumerate(listed):
@@ -99,22 +99,22 @@ class HeadGrid:
             page.write(axes, width, y, f"{weight:.3f}", 8.5, bold=bold, color=BLUE, ha="right")
 
 
-def head_grid(trace: Trace, focus: Focus, fonts: Fonts, room: float, tallest: float) -> HeadGrid:
-    """Lay out one cell for each layer and head of one kind of attention; see `HeadGrid` for the arguments."""
+def lay_out_head_grid(trace: Trace, focus: Focus, fonts: Fonts, room: float, tallest: float) -> HeadGrid:
+    """Return the grid for a trace and a focus; see `HeadGrid` for the other arguments."""
     heads = trace.heads(focus.head.kind)
     layers, n_heads = sorted(trace.attended[focus.head.kind]), 1 + max(head.head for head in heads)
     return HeadGrid(focus, layers, n_heads, strongest_other_words(heads, focus.query), fonts, room, tallest)
 
 
 def draw_rules(axes: Axes, columns: int, rows: int, side: float) -> None:
-    """Draw white lines between the cells, thinner between small cells, and a frame."""
+    """Draw white lines between the cells, thinner between small cells, and a frame; `side` is a cell's in inches."""
     lines = [[(x, 0), (x, rows)] for x in range(1, columns)] + [[(0, y), (columns, y)] for y in range(1, rows)]
     axes.add_collection(LineCollection(lines, colors="white", linewidths=min(1.0, side * 6), zorder=2), autolim=False)
     axes.add_patch(Rectangle((0, 0), columns, rows, **outline(EDGE, 0.5)))
 
 
 def number_grid(page: Page, axes: Axes, n_heads: int, layers: list[int], side: float) -> None:
-    """Number the layers at the left and the heads at the top, as many as there is room for."""
+    """Write the layers' numbers at the left and the heads' at the top, as many as there is room for."""
     step = next(step for step in STEPS if step * side >= 0.19)
     for head in range(0, n_heads, step):
         page.write(axes, head + 0.5, -0.06 / side, str(head), 7.0, color=FAINT, ha="center")
@@ -130,6 +130,6 @@ def draw_scale(page: Page, left: float, top: float) -> None:
     axes = page.area(left, top, 1.2, 0.1)
     draw_cells(axes, np.linspace(0, 1, 121)[None], Normalize(0, 1), "scale")
     axes.add_patch(Rectangle((0, 0), 1.2, 0.1, **outline(EDGE, 0.5)))
-    for place, text in ((0.0, "0"), (0.6, "0.5"), (1.2, "1")):
-        page.write(axes, place, 0.24, text, 7.0, color=FAINT, ha="center")
+    for x, text in ((0.0, "0"), (0.6, "0.5"), (1.2, "1")):
+        page.write(axes, x, 0.24, text, 7.0, color=FAINT, ha="center")
     page.write(axes, 1.32, 0.09, "weight", 7.0, color=FAINT)

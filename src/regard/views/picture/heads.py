@@ -1,4 +1,4 @@
-"""The patterns of many heads side by side in one picture: all heads of one layer, or all layers × heads.
+"""Draw the patterns of many heads side by side in one picture: all heads of one layer, or all layers × heads.
 
 Source: the model view of Vig 2019 (BertViz).
 """
@@ -37,25 +37,27 @@ from regard.views.picture.pattern import SHADES, PatternCells, half_capital, lab
 from regard.views.shared_text import decoder_note, single_line, size_label
 
 ROOM, TITLE, LINE = WIDTH - 2 * MARGIN, 0.72, 0.165
-"""Inches: the width inside the margins, the height of the title, the height of a line of the caption."""
+"""The width inside the margins, the height of the title, the height of a line of the caption, in inches."""
 
 ROW_CELLS, LEAST_CELLS = 1600, 8
-"""The most cells across all patterns of a row; the least cells across one pattern, unless it has fewer tokens."""
+"""The most columns of cells in a row of patterns; the fewest in one pattern, unless it has fewer tokens."""
 
 MOST_NAMED = 20
-"""The most tokens that are named beside the patterns of one layer."""
+"""The most tokens of a text that are written beside the patterns of one layer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mosaic:
-    """Patterns in rows and columns, with white cells between and below them; lengths are in cells.
+    """Patterns arranged in rows and columns, with white cells between them.
+
+    A cell of a pattern shows a weight, or the largest of several. All lengths are numbers of cells.
 
     Attributes:
         heads: the heads in order.
-        tiles: the cells of the patterns, layer by layer.
-        places: the row and column of each head.
-        between: the white cells between two patterns of a row.
-        below: the white cells between two rows.
+        tiles: the cells of the patterns, one object for each layer.
+        places: the row and column in which each head's pattern is placed.
+        between: the number of white cells between two patterns of a row.
+        below: the number of white cells between two rows of patterns.
     """
 
     heads: Sequence[Head]
@@ -66,29 +68,29 @@ class Mosaic:
 
     @property
     def n_places(self) -> tuple[int, int]:
-        """The numbers of rows and columns of patterns."""
+        """The number of rows and of columns of patterns."""
         rows, columns = zip(*self.places, strict=True)
         return max(rows) + 1, max(columns) + 1
 
     @property
     def size(self) -> tuple[int, int]:
-        """The rows and columns of cells of one pattern."""
+        """The number of rows and of columns of cells in one pattern."""
         rows, columns = self.tiles[0].weights.shape[1:]
         return rows, columns
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The rows and columns of cells of the whole mosaic."""
+        """The number of rows and of columns of cells in the whole mosaic."""
         (rows, columns), (n_rows, n_columns) = self.size, self.n_places
         return n_rows * (rows + self.below) - self.below, n_columns * (columns + self.between) - self.between
 
     def corner(self, place: tuple[int, int]) -> tuple[int, int]:
-        """Return the first row and column of a pattern's cells."""
+        """Return the first row and the first column of cells of the pattern at a place."""
         rows, columns = self.size
         return place[0] * (rows + self.below), place[1] * (columns + self.between)
 
     def image(self) -> Float[np.ndarray, "rows columns 3"]:
-        """Return the whole mosaic in RGB, on white."""
+        """Return the whole mosaic as RGB colours from 0 to 1, on white."""
         (rows, columns), image = self.size, np.ones((*self.shape, 3))
         panels = [panel for tile in self.tiles for panel in zip(tile.weights, tile.allowed, strict=True)]
         for place, (weights, allowed) in zip(self.places, panels, strict=True):
@@ -99,21 +101,22 @@ class Mosaic:
 
 
 def write_heads(trace: Trace, path: Path, layer: int | None = None, kind: str | None = None) -> Path:
-    """Write the patterns of all heads as one picture in the format of the file's ending.
+    """Write the patterns of all heads as one picture in the format of the path's ending, and return the path.
 
     Args:
         layer: draw only the heads of this layer, larger; None = all layers × heads.
-        kind: encoder, decoder or cross; None = the last kind of the trace, as in `focus_on`.
+        kind: "encoder", "decoder" or "cross"; None = the last of these that the trace has.
 
     Raises:
-        InputError: an ending other than .png, .svg and .pdf; no such layer or kind; a file that cannot be written.
+        InputError: the path does not end in .png, .svg or .pdf; there is no such layer or kind; the file cannot be
+            written.
     """
     check_picture_path(path)
     return save_figure(heads_figure(trace, layer, kind), path)
 
 
 def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None) -> Figure:
-    """Return the figure of all heads of one layer, or of all layers × heads."""
+    """Return the figure of the heads of one layer, or of all layers × heads."""
     heads = select_heads(trace, layer, kind)
     tokens = (*heads[0].queries, *heads[0].keys)
     fonts = fonts_for(trace.model + trace.text + "".join(token.text for token in tokens))
@@ -143,7 +146,7 @@ def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None
 
 
 def whole_pixels(side: float) -> float:
-    """Return the side of a cell in inches, rounded down to a whole number of pixels unless it is below one pixel.
+    """Return the side of a cell in inches, rounded down to a whole number of pixels if it is at least one pixel.
 
     >>> whole_pixels(0.0234) * DPI, whole_pixels(0.001)
     (4.0, 0.001)
@@ -152,7 +155,7 @@ def whole_pixels(side: float) -> float:
 
 
 def select_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head]:
-    """Return the heads of a kind, or of one of its layers.
+    """Return the heads of one kind of attention, or only those of one layer.
 
     Raises:
         InputError: the trace has no such layer or kind.
@@ -165,7 +168,7 @@ def select_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head
 
 
 def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
-    """Arrange the patterns of heads: a row for each layer, or the heads of one layer in a square."""
+    """Arrange the patterns of heads: the heads of one layer in a square, or a row for each layer."""
     layers = group_by_layer(heads)
     columns = math.ceil(math.sqrt(len(heads))) if one_layer else max(map(len, layers))
     if one_layer:
@@ -181,7 +184,7 @@ def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
 
 
 def notes(mosaic: Mosaic) -> list[str]:
-    """Return the sentences of the caption."""
+    """Return the sentences of the caption, which explain how to read the patterns."""
     n_queries, n_keys = len(mosaic.heads[0].queries), len(mosaic.heads[0].keys)
     rows, columns = mosaic.tiles[0].weights.shape[1:]
     pooled = f"{n_queries} × {n_keys} weights pooled to {rows} × {columns} cells, each showing its largest"
@@ -194,7 +197,7 @@ def notes(mosaic: Mosaic) -> list[str]:
 
 
 def write_title(page: Page, trace: Trace, heads: Sequence[Head], layer: int | None) -> None:
-    """Write the model's name, and the kind, number and text of the heads."""
+    """Write the model's name, and below it the kind and number of the heads and the text."""
     axes = page.area(MARGIN, MARGIN, ROOM, TITLE)
     page.write(axes, 0.0, 0.16, page.fonts.shortened(trace.model, 15.0, ROOM, bold=True), 15.0, bold=True)
     heads_label = size_label(heads) if layer is None else f"layer {layer} · {counted(len(heads), 'head')}"
@@ -204,7 +207,7 @@ def write_title(page: Page, trace: Trace, heads: Sequence[Head], layer: int | No
 
 
 def draw_frames(axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """Draw a line around each pattern, thinner around small patterns."""
+    """Draw a line around each pattern, thinner around small patterns; `side` is a cell's in inches."""
     rows, columns = mosaic.size
     corners = [mosaic.corner(place) for place in mosaic.places]
     frames = [[(x, y), (x + columns, y), (x + columns, y + rows), (x, y + rows)] for y, x in corners]
@@ -215,7 +218,7 @@ def draw_frames(axes: Axes, mosaic: Mosaic, side: float) -> None:
 
 
 def number_grid(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """Number the layers at the left and the heads at the top, as many as there is room for."""
+    """Write the layers' numbers at the left and the heads' at the top, as many as there is room for."""
     rows, columns = mosaic.size
     step = next(step for step in STEPS if step * (columns + mosaic.between) * side >= 0.2)
     layers, (n_rows, n_columns) = [layer[0].layer for layer in group_by_layer(mosaic.heads)], mosaic.n_places
@@ -231,7 +234,6 @@ def number_grid(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
 
 
 def name_panels(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """Write the head's name under each pattern."""
     rows, columns = mosaic.size
     for place, head in zip(mosaic.places, mosaic.heads, strict=True):
         top, left = mosaic.corner(place)
@@ -239,7 +241,7 @@ def name_panels(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
 
 
 def name_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """Write the tokens left of the first pattern of each row, and above the patterns of the first row."""
+    """Write the queries left of the first pattern in each row, and the keys above the patterns of the first row."""
     size = min(8.0, side * 72 * 0.8)
     for place, head in zip(mosaic.places, mosaic.heads, strict=True):
         top, left = mosaic.corner(place)
@@ -254,6 +256,6 @@ def name_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
 
 
 def label_room(head: Head, fonts: Fonts) -> tuple[float, float]:
-    """Return the room for tokens at the left and at the top, in inches."""
+    """Return the width of the longest query and of the longest key as labels, in inches."""
     widths = [max(fonts.width(label_text(t, 8.0, fonts), 8.0) for t in tokens) for tokens in (head.queries, head.keys)]
     return widths[0] + 0.1, widths[1] + 0.1

@@ -1,7 +1,7 @@
-"""The pattern of one head: queries as rows, keys as columns, a circle or a shaded cell for each weight.
+"""Draw the pattern of one head: queries as rows, keys as columns, and a circle or a shaded cell for each weight.
 
-The area of a circle is proportional to its weight. Longer texts have a shaded cell for each weight, and texts of more
-than 256 tokens a cell for the largest of several weights.
+The area of a circle is proportional to its weight. A text of more than 40 tokens has shaded cells instead of circles,
+and in a text of more than 256 tokens each cell shows the largest of several weights.
 """
 
 import math
@@ -27,13 +27,14 @@ from regard.views.picture.canvas import BLUE, EDGE, FAINT, INK, MASKED, RULE, ST
 from regard.views.picture.fonts import Fonts
 
 MOST_CIRCLES, MOST_CELLS, MOST_NAMED = 40, 256, 60
-"""On each side: the most tokens drawn as circles, the most cells, and the most tokens that are all named."""
+"""The most tokens, of queries or of keys, that are drawn as circles; the most rows or columns of cells; the most tokens
+that are all named."""
 
 LARGEST_CELL, FULL = 0.36, 0.94
-"""The largest side of a cell in inches; the diameter of the circle of weight 1, as a share of the side."""
+"""The largest side of a cell in inches; the diameter of the circle for a weight of 1, as a share of the side."""
 
 SMALLEST = 0.0005
-"""The smallest weight that has a circle; a smaller circle would not be visible."""
+"""The smallest weight that is drawn as a circle."""
 
 LABEL = 1.1
 """The largest width of a label, in inches."""
@@ -44,14 +45,19 @@ SHADES = PowerNorm(0.5, 0, 1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PatternCells:
-    """The cells of some heads: the weight in each, or the largest of several, and whether the mask allows any."""
+    """The cells of the patterns of some heads.
+
+    Attributes:
+        weights: the weight in each cell, or the largest of several weights.
+        allowed: whether the mask allows any of the weights in each cell.
+    """
 
     weights: Float[Tensor, "heads rows columns"]
     allowed: Bool[Tensor, "heads rows columns"]
 
 
 def pattern_cells(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS) -> PatternCells:
-    """Return the cells of some heads of a pattern, at most `most` × `most` for each head."""
+    """Return the cells of some heads of a pattern, at most `most` rows and `most` columns for each head."""
     rows, columns = (min(most, tokens) for tokens in pattern.shape[2:])
     is_whole = (rows, columns) == pattern.shape[2:]
     weights = pattern[0, list(heads)].detach() if is_whole else pattern.pooled(rows, columns, "max")[0, list(heads)]
@@ -61,11 +67,12 @@ def pattern_cells(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS
 def allowed_cells(
     pattern: Pattern, heads: Sequence[int], rows: int, columns: int
 ) -> Bool[Tensor, "heads rows columns"]:
-    """Return whether the mask allows some query of a cell to attend to some key of it."""
-    whole, like = pattern.grid.whole().part(range(1), torch.tensor(heads)), torch.empty((), device=pattern.device)
+    """Return for each cell whether the mask allows any of the cell's queries to attend to any of its keys."""
+    selected_heads = pattern.grid.whole().part(range(1), torch.tensor(heads))
+    like = torch.empty((), device=pattern.device)  # gives the type and device of the result
     cells = Pooled(replace(pattern.grid, batch=1, heads=len(heads)), like, rows, columns, "max")
     for queries in spans(pattern.grid.queries, max(1, BLOCK_WEIGHTS // (len(heads) * pattern.grid.keys))):
-        tile = whole.part(queries=queries)
+        tile = selected_heads.part(queries=queries)
         keep = pattern.keep(tile)
         if keep is None:
             return torch.ones(len(heads), rows, columns, dtype=torch.bool)
@@ -75,14 +82,14 @@ def allowed_cells(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawing:
-    """One head's pattern, laid out.
+    """The pattern of one head, with the sizes of everything that `draw` draws.
 
     Attributes:
         focus: the head, and the query whose row is outlined.
-        weights: the weight of each cell.
-        allowed: whether the mask allows any weight of each cell.
+        weights: the weight in each cell, or the largest of several weights.
+        allowed: whether the mask allows any of the weights in each cell.
         side: the side of a cell in inches.
-        left, top, right, bottom: the room for labels on each side, in inches.
+        left, top, right, bottom: the space for labels on each side of the cells, in inches.
     """
 
     focus: Focus
@@ -96,17 +103,17 @@ class Drawing:
 
     @property
     def width(self) -> float:
-        """The width in inches, labels included."""
+        """The width in inches, with labels."""
         return self.left + self.side * self.weights.shape[1] + self.right
 
     @property
     def height(self) -> float:
-        """The height in inches, labels included."""
+        """The height in inches, with labels."""
         return self.top + self.side * self.weights.shape[0] + self.bottom
 
     @property
     def notes(self) -> list[str]:
-        """The sentences of the caption."""
+        """The sentences of the caption, which explain how to read the pattern."""
         n_queries, n_keys = len(self.focus.head.queries), len(self.focus.head.keys)
         rows, columns = self.weights.shape
         axes_note = "rows look, columns are looked at"
@@ -120,15 +127,15 @@ class Drawing:
         return notes + ["Grey: hidden by the mask."] * (not bool(self.allowed.all()))
 
     def draw(self, page: Page, left: float, top: float) -> None:
-        """Draw the pattern and its labels at a place in inches from the page's top left."""
+        """Draw the pattern and its labels; `left` and `top` are inches from the page's top left."""
         rows, columns = self.weights.shape
         axes = page.area(left + self.left, top + self.top, columns * self.side, rows * self.side)
         axes.set(xlim=(0, columns), ylim=(rows, 0))
         draw = draw_circles if fits_circles(self.weights) else draw_heat
         draw(axes, self.weights, self.allowed)
         row = self.focus.query * rows // len(self.focus.head.queries)
-        thick = 1.3 / 72 / self.side  # drawn around the row, not over it
-        corner, size = (-thick / 2, row - thick / 2), (columns + thick, 1 + thick)
+        line = 1.3 / 72 / self.side  # the outline's width in cells: it is drawn around the row, not over it
+        corner, size = (-line / 2, row - line / 2), (columns + line, 1 + line)
         axes.add_patch(Rectangle((0, 0), columns, rows, **outline(EDGE, 0.5)))
         axes.add_patch(Rectangle(corner, *size, **outline(INK, 1.3), gid="chosen-row"))
         if names_all_tokens(self.focus):
@@ -137,7 +144,7 @@ class Drawing:
             self._name_some(page, axes)
 
     def _name_all(self, page: Page, axes: Axes) -> None:
-        """Write every token at its row and over its column."""
+        """Write every query left of its row, and every key above its column."""
         size = label_size(self.side)
         drop = half_capital(size) / self.side
         for row, token in enumerate(self.focus.head.queries):
@@ -147,17 +154,17 @@ class Drawing:
             self._write_slanted(page, axes, (column + 0.5, -0.07 / self.side), token, size)
 
     def _name_some(self, page: Page, axes: Axes) -> None:
-        """Label the focused query and its strongest keys by their tokens, and the rest of both axes by positions."""
+        """Name the query in focus and its strongest keys; number some positions along both axes."""
         rows, columns = self.weights.shape
         n_queries, n_keys = len(self.focus.head.queries), len(self.focus.head.keys)
         row = (self.focus.query + 0.5) * rows / n_queries
         text = label_text(self.focus.token, 8.0, page.fonts)
         page.write(axes, -0.08 / self.side, row + 0.04 / self.side, text, 8.0, bold=True, ha="right")
         strongest = sorted(key.position for key in self.focus.head.top(self.focus.query, 5))
-        places = [(key + 0.5) * columns / n_keys for key in strongest]
-        for key, place, x in zip(strongest, places, spread(places, 0.15 / self.side, float(columns)), strict=True):
+        centres = [(key + 0.5) * columns / n_keys for key in strongest]
+        for key, centre, x in zip(strongest, centres, spread(centres, 0.15 / self.side, float(columns)), strict=True):
             leader = [0, -0.06 / self.side, -0.22 / self.side]
-            axes.plot([place, place, x], leader, color=FAINT, linewidth=0.6, clip_on=False)
+            axes.plot([centre, centre, x], leader, color=FAINT, linewidth=0.6, clip_on=False)
             self._write_slanted(page, axes, (x, -0.25 / self.side), self.focus.head.keys[key], 8.0)
         for position in axis_positions(n_keys):
             x = (position + 0.5) * columns / n_keys
@@ -166,17 +173,17 @@ class Drawing:
             y = (position + 0.5) * rows / n_queries
             page.write(axes, columns + 0.06 / self.side, y + 0.035 / self.side, str(position), 7.0, color=FAINT)
 
-    def _write_slanted(self, page: Page, axes: Axes, place: tuple[float, float], token: Token, size: float) -> None:
-        """Write a column's token so that the middle of its letters rises from a place."""
+    def _write_slanted(self, page: Page, axes: Axes, position: tuple[float, float], token: Token, size: float) -> None:
+        """Write a key's token upwards from a position, in cells, above its column; `size` is in points."""
         angle = slant(self.focus) if names_all_tokens(self.focus) else 45
         aside, text = half_capital(size) / self.side, label_text(token, size, page.fonts)
-        x = place[0] + aside * math.sin(math.radians(angle))
-        y = place[1] + aside * math.cos(math.radians(angle)) / 2
+        x = position[0] + aside * math.sin(math.radians(angle))
+        y = position[1] + aside * math.cos(math.radians(angle)) / 2
         page.write(axes, x, y, text, size, rotation=angle, rotation_mode="anchor", ha="left")
 
 
-def drawing(focus: Focus, fonts: Fonts, width: float, tallest: float) -> Drawing:
-    """Lay out the pattern of the focus's head, as large as its labels and it fit into a width and height in inches."""
+def lay_out_pattern(focus: Focus, fonts: Fonts, width: float, tallest: float) -> Drawing:
+    """Lay out the pattern of the head in focus, as large as fits with labels into a width and height in inches."""
     cells = pattern_cells(focus.head.pattern, [focus.head.head])
     rows, columns = cells.weights.shape[1:]
     left, top, right, bottom = margins(focus, fonts, LARGEST_CELL)
@@ -185,7 +192,7 @@ def drawing(focus: Focus, fonts: Fonts, width: float, tallest: float) -> Drawing
 
 
 def margins(focus: Focus, fonts: Fonts, side: float) -> tuple[float, float, float, float]:
-    """Return the room for labels at the left, top, right and bottom of a pattern, in inches."""
+    """Return the space for labels at the left, top, right and bottom of a pattern, in inches; `side` is a cell's."""
     if not names_all_tokens(focus):
         longest = max(
             fonts.width(label_text(token, 8.0, fonts), 8.0, bold=True)
@@ -202,21 +209,21 @@ def margins(focus: Focus, fonts: Fonts, side: float) -> tuple[float, float, floa
 
 
 def draw_circles(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bool[Tensor, "rows columns"]) -> None:
-    """Draw a circle for each weight, with an area in proportion to it, in cells one unit wide."""
+    """Draw a circle for each weight, whose area is proportional to it, and grey cells where the mask allows nothing."""
     rows, columns = weights.shape
     hidden = [cell_corners(int(row), int(column)) for row, column in (~allowed).nonzero()]
     grey = PolyCollection(hidden, facecolors=MASKED, edgecolors="none", gid="masked", zorder=0)
     axes.add_collection(grey, autolim=False)
     lines = [[(x, 0), (x, rows)] for x in range(1, columns)] + [[(0, y), (columns, y)] for y in range(1, rows)]
     axes.add_collection(LineCollection(lines, colors=RULE, linewidths=0.6, zorder=1), autolim=False)
-    places = (weights >= SMALLEST).nonzero()
+    cells = (weights >= SMALLEST).nonzero()
     diameters = FULL * weights[weights >= SMALLEST].sqrt().numpy()
     circles = EllipseCollection(
         diameters,
         diameters,
         np.zeros(len(diameters)),
         units="xy",
-        offsets=places.flip(1).numpy() + 0.5,
+        offsets=cells.flip(1).numpy() + 0.5,
         offset_transform=axes.transData,
         facecolors=BLUE,
         edgecolors="none",
@@ -227,7 +234,7 @@ def draw_circles(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bo
 
 
 def draw_heat(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bool[Tensor, "rows columns"]) -> None:
-    """Draw a shaded cell for each weight, one unit wide."""
+    """Draw a shaded cell for each weight, grey where the mask allows nothing."""
     draw_cells(axes, np.ma.masked_array(weights.numpy(), ~allowed.numpy()), SHADES, "weights")
 
 
@@ -237,32 +244,31 @@ def fits_circles(weights: Float[Tensor, "rows columns"]) -> bool:
 
 
 def names_all_tokens(focus: Focus) -> bool:
-    """Return whether every row and column is labelled with its token."""
+    """Return whether every row and every column is labelled with its token."""
     return max(len(focus.head.queries), len(focus.head.keys)) <= MOST_NAMED
 
 
 def slant(focus: Focus) -> int:
-    """Return the angle of the columns' labels: vertical if there are many."""
+    """Return the angle of the keys' labels in degrees: 45, or 90 if there are many keys."""
     return 45 if len(focus.head.keys) <= 24 else 90
 
 
 def label_size(side: float) -> float:
-    """Return the font size of labels in points, for cells with a side in inches."""
+    """Return the font size of labels in points, for cells whose side is in inches."""
     return max(4.5, min(9.5, side * 72 * 0.75))
 
 
 def strongest_tokens(focus: Focus) -> list[Token]:
-    """Return the tokens of the query's strongest keys."""
+    """Return the tokens of the five keys with the largest weights of the query in focus."""
     return [key.token for key in focus.head.top(focus.query, 5)]
 
 
 def label_text(token: Token, size: float, fonts: Fonts) -> str:
-    """Return a token's text, cut off with … if it is wider than LABEL."""
+    """Return a token's text, cut off with … if it is wider than LABEL inches."""
     return fonts.shortened(token.text, size, LABEL)
 
 
 def cell_corners(row: int, column: int) -> list[tuple[int, int]]:
-    """Return the corners of a cell."""
     return [(column, row), (column + 1, row), (column + 1, row + 1), (column, row + 1)]
 
 
@@ -271,22 +277,22 @@ def half_capital(size: float) -> float:
     return size * 0.36 / 72
 
 
-def spread(places: Sequence[float], distance: float, end: float) -> list[float]:
-    """Move places in rising order apart, to at least a distance but not beyond an end.
+def spread(positions: Sequence[float], distance: float, end: float) -> list[float]:
+    """Move rising positions apart until neighbours are at least `distance` apart and the last is at most `end`.
 
     >>> spread([1.0, 1.5, 9.5], 2.0, 10.0)
     [1.0, 3.0, 9.5]
     """
     moved: list[float] = []
-    for place in places:
-        moved.append(max(place, moved[-1] + distance) if moved else place)
+    for position in positions:
+        moved.append(max(position, moved[-1] + distance) if moved else position)
     for i in reversed(range(len(moved))):
         moved[i] = min(moved[i], end if i == len(moved) - 1 else moved[i + 1] - distance)
     return moved
 
 
 def axis_positions(n_tokens: int) -> range:
-    """Return round positions along an axis, about five to ten.
+    """Return about five to ten round numbers below `n_tokens`, at equal distances from 0 on.
 
     >>> list(axis_positions(100)), list(axis_positions(1300))[:3]
     ([0, 10, 20, 30, 40, 50, 60, 70, 80, 90], [0, 200, 400])

@@ -1,7 +1,8 @@
-"""The text of a picture: each token tinted by the query's weight on it, and arcs from the query to its keys.
+"""Draw the text of a picture: each key tinted by the query's weight on it, and arcs from the query to the keys.
 
-The width of an arc is in proportion to its weight. The largest weights are written under their tokens. A long text has
-several lines; of a longer text, only the tokens near the query and near its strongest keys are shown, with … between.
+The width of an arc is proportional to its weight, and the largest weights are written under their tokens. A long text
+takes several lines. If it takes too many, only the tokens near the query and near its strongest keys are shown; …
+stands for the tokens between.
 """
 
 from collections.abc import Sequence
@@ -22,17 +23,20 @@ from regard.views.picture.fonts import Fonts
 from regard.views.shared_text import token_label
 
 ROOM = WIDTH - 2 * MARGIN
+"""The width of a line of tokens, in inches."""
+
 PAD, SPACE, JOINT = 0.04, 0.06, 0.01
-"""Inches between a token's letters and the edge of its box; between two words; between the parts of one word."""
+"""The space between a token's letters and the edge of its box; between two words; between two tokens of one word, in
+inches."""
 
 BOX, LABEL, TALLEST = 0.27, 0.19, 1.0
-"""Inches: the height of a token's box, of the weight written under it, and of the tallest arc over a single line."""
+"""The height of a token's box, of the weight written under it, and of the tallest arc over a single line, in inches."""
 
 SIZES = (14.0, 13.0, 12.0)
-"""The font sizes in points of a text of one line: the first that fits."""
+"""The font sizes of a text of one line, in points; the first that fits is taken."""
 
 WRAPPED, MOST_LINES, N_WRITTEN = 10.5, 8, 5
-"""The font size of a longer text; the most lines of a text shown whole; the number of weights written."""
+"""The font size in points of a longer text; the most lines of a text shown whole; the most weights written."""
 
 AROUND_QUERY, AROUND_KEY = 9, 4
 """The tokens shown on each side of the query, and of each strongest key, if the text is too long to be shown whole."""
@@ -40,7 +44,13 @@ AROUND_QUERY, AROUND_KEY = 9, 4
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The place of one token in inches; position -1 stands for tokens that are left out."""
+    """A token with its position on the page.
+
+    Attributes:
+        position: the token's position in the text; -1 for a … that stands for tokens that are left out.
+        left, width: in inches from the left of the line.
+        line: the number of the line, counted from 0.
+    """
 
     position: int
     text: str
@@ -50,13 +60,21 @@ class Box:
 
     @property
     def middle(self) -> float:
-        """The horizontal middle."""
+        """The horizontal middle, in inches from the left of the line."""
         return self.left + self.width / 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sentence:
-    """A text, laid out: the keys, and the queries above them if they are another text."""
+    """The text of a picture, with the size and position of each token.
+
+    Attributes:
+        focus: the query and the head whose weights are drawn.
+        size: the font size in points.
+        keys: the boxes of the keys.
+        queries: in cross-attention the boxes of the queries, above the keys; otherwise empty.
+        written: the keys whose weights are written under them.
+    """
 
     focus: Focus
     fonts: Fonts
@@ -67,7 +85,7 @@ class Sentence:
 
     @property
     def height(self) -> float:
-        """The height in inches."""
+        """The height of the text with its arcs and weights, in inches."""
         return self._top(self.keys[-1]) + BOX + LABEL
 
     @property
@@ -90,7 +108,7 @@ class Sentence:
         ]
 
     def draw(self, page: Page, axes: Axes) -> None:
-        """Draw the text into an area whose coordinates are inches from its top left."""
+        """Draw the text into `axes`, whose coordinates are inches from its top left."""
         weights = self.focus.weights
         step = self.focus.head.pattern.steps(0, self.focus.head.head, self.focus.query)
         allowed = (step.masked > -float("inf")).tolist()
@@ -135,10 +153,10 @@ class Sentence:
         axes.add_collection(arcs, autolim=False)
 
     def _arc(self, start: Box, end: Box) -> Curve:
-        """Return the arc from the query to a key: from top to top within a line, else between the facing edges."""
+        """Return the arc from the query to a key: top to top on one line, else between the edges facing each other."""
         if start.line == end.line:
             ends = [(start.middle, self._top(start)), (end.middle, self._top(end))]
-            rise = 4 / 3 * min(self._over(start.line) - 0.05, 0.2 + 0.17 * abs(start.middle - end.middle))
+            rise = 4 / 3 * min(self._room_above(start.line) - 0.05, 0.2 + 0.17 * abs(start.middle - end.middle))
             aside = 0.4 if start is end else 0.0
             turns = [(ends[0][0] - aside, ends[0][1] - rise), (ends[1][0] + aside, ends[1][1] - rise)]
         else:
@@ -148,11 +166,11 @@ class Sentence:
         return Curve([ends[0], *turns, ends[1]], [Curve.MOVETO, *3 * [Curve.CURVE4]])
 
     def _edge(self, box: Box, other: Box) -> float:
-        """Return the edge of a box, the weight under it included, that faces a box on another line."""
+        """Return the height of the box's edge (or its weight's, below it) that faces a box on another line."""
         below = LABEL if box in self.keys and any(key.position == box.position for key in self.written) else 0.0
         return self._top(box) + (BOX + below if other.line > box.line else 0.0)
 
-    def _over(self, line: int) -> float:
+    def _room_above(self, line: int) -> float:
         """Return the room for arcs above a line, in inches."""
         start = self._start
         if self.n_lines == 1:
@@ -166,47 +184,59 @@ class Sentence:
         return next(box for box in self.queries or self.keys if box.position == self.focus.query)
 
     def _top(self, box: Box) -> float:
-        return self._over(0) + box.line * (BOX + LABEL + self._over(1))
+        return self._room_above(0) + box.line * (BOX + LABEL + self._room_above(1))
 
 
-def sentence(focus: Focus, fonts: Fonts) -> Sentence:
-    """Lay out the text of a trace: in one line of large letters, in several lines of smaller ones, or in parts."""
+def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
+    """Lay out the text of a trace: in one line of large letters, in several lines of smaller letters, or in parts."""
     head = focus.head
     written = [key for key in head.top(focus.query, N_WRITTEN) if key.weight >= 0.0005]
     strongest = {key.position for key in written}
     other_text = head.kind == "cross"
-    everything = (list(range(len(head.keys))), list(range(len(head.queries))) if other_text else [])
-    near, own = dict.fromkeys(strongest, AROUND_KEY), {focus.query: AROUND_QUERY}
+    all_positions = (list(range(len(head.keys))), list(range(len(head.queries))) if other_text else [])
+    around_keys, around_query = dict.fromkeys(strongest, AROUND_KEY), {focus.query: AROUND_QUERY}
     if other_text:
-        parts = (excerpt(near or {0: AROUND_KEY}, len(head.keys)), excerpt(own, len(head.queries)))
+        parts = (excerpt(around_keys or {0: AROUND_KEY}, len(head.keys)), excerpt(around_query, len(head.queries)))
     else:
-        parts = (excerpt(near | own, len(head.keys)), [])
-    one_line = [(size, 1, everything) for size in SIZES]
-    for size, most_lines, (keys, queries) in (*one_line, (WRAPPED, MOST_LINES, everything), (WRAPPED, 99, parts)):
-        over = boxes(head.queries, queries, fonts, size, 0, set())
-        under = boxes(head.keys, keys, fonts, size, over[-1].line + 1 if over else 0, strongest)
+        parts = (excerpt(around_keys | around_query, len(head.keys)), [])
+    one_line = [(size, 1, all_positions) for size in SIZES]
+    for size, most_lines, (keys, queries) in (*one_line, (WRAPPED, MOST_LINES, all_positions), (WRAPPED, 99, parts)):
+        over = place_boxes(head.queries, queries, fonts, size, 0, set())
+        under = place_boxes(head.keys, keys, fonts, size, over[-1].line + 1 if over else 0, strongest)
         if len({box.line for box in under}) <= most_lines and len({box.line for box in over}) <= most_lines:
             break
     return Sentence(focus, fonts, size, tuple(under), tuple(over), tuple(written))
 
 
 def excerpt(reaches: dict[int, int], n_tokens: int) -> list[int]:
-    """Return the positions within reach of some tokens, in order; -1 for tokens that are left out.
+    """Return the positions near some tokens, in order; -1 stands for tokens that are left out.
+
+    Args:
+        reaches: by a token's position, how many tokens on each side of it are near.
+        n_tokens: the number of tokens of the text.
 
     >>> excerpt({3: 1, 7: 2}, 12)
     [-1, 2, 3, 4, 5, 6, 7, 8, 9, -1]
     """
     near = {p for centre, reach in reaches.items() for p in range(centre - reach, centre + reach + 1)}
     shown = sorted(near & set(range(n_tokens)))
-    parts = [[-1] * (shown[0] > 0), [shown[0]]]
-    parts += [[here] if here == before + 1 else [-1, here] for before, here in pairwise(shown)]
-    return [position for part in [*parts, [-1] * (shown[-1] < n_tokens - 1)] for position in part]
+    positions = [shown[0]] if shown[0] == 0 else [-1, shown[0]]
+    for before, here in pairwise(shown):
+        positions += [here] if here == before + 1 else [-1, here]
+    return positions if shown[-1] == n_tokens - 1 else [*positions, -1]
 
 
-def boxes(
+def place_boxes(
     tokens: Sequence[Token], positions: Sequence[int], fonts: Fonts, size: float, first_line: int, written: set[int]
 ) -> list[Box]:
-    """Place tokens side by side in lines; a token whose weight is written is wide enough for the number."""
+    """Place tokens side by side in lines; a token whose weight is written is wide enough for the number.
+
+    Args:
+        positions: the positions of the tokens to place; -1 = a box with ….
+        size: the font size in points.
+        first_line: the number of the first line.
+        written: the positions of the tokens whose weights are written.
+    """
     placed: list[Box] = []
     right, line = 0.0, first_line
     for position in positions:

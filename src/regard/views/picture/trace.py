@@ -1,4 +1,4 @@
-"""A trace as one picture: its text with arcs, the whole pattern of one head, and a grid of all heads."""
+"""A trace as one picture: its text with arcs, the pattern of one head, and a grid of all heads."""
 
 from pathlib import Path
 
@@ -9,39 +9,40 @@ from regard.tracing.head import TokenReference
 from regard.tracing.trace import Trace
 from regard.views.picture.canvas import FAINT, MARGIN, WIDTH, Page, blank_page, check_picture_path, save_figure
 from regard.views.picture.fonts import fonts_for
-from regard.views.picture.head_grid import head_grid
-from regard.views.picture.pattern import drawing
-from regard.views.picture.sentence import sentence
+from regard.views.picture.head_grid import lay_out_head_grid
+from regard.views.picture.pattern import lay_out_pattern
+from regard.views.picture.sentence import lay_out_sentence
 from regard.views.shared_text import decoder_note, token_label
 
 HEADS_WIDTH, HEADS_TALLEST, BETWEEN, TALLEST = 2.45, 3.5, 0.4, 6.0
-"""Inches: the grid of heads' width and largest height, the room left of the grid, the pattern's largest height."""
+"""The width of the grid of heads, its largest height, the space left of it, the pattern's largest height, in inches."""
 
 TITLE, CAPTION_LINE = 0.72, 0.165
-"""Inches: the height of the title, and of a line of the caption."""
+"""The height of the title, and of a line of the caption, in inches."""
 
 
 def write_figure(trace: Trace, path: Path, token: TokenReference | None = None, head: str | None = None) -> Path:
-    """Write a trace as a picture in the format of the file's ending.
+    """Write a trace as a picture in the format of the path's ending, and return the path.
 
     Args:
-        token: the query's token; None = chosen by `focus_on`.
+        token: the position or text of the query; None = chosen by `focus_on`.
         head: the head, "L3H1"; None = chosen by `focus_on`.
 
     Raises:
-        InputError: an ending other than .png, .svg and .pdf; no such token or head; a file that cannot be written.
+        InputError: the path does not end in .png, .svg or .pdf; there is no such token or head; the file cannot be
+            written.
     """
     check_picture_path(path)
     return save_figure(figure(trace, focus_on(trace, token=token, head=head)), path)
 
 
 def figure(trace: Trace, focus: Focus) -> Figure:
-    """Return the figure of one token in one head: its text, the head's pattern, and the grid of all heads."""
+    """Return the figure of the query and head in `focus`: the text, the head's pattern, and the grid of all heads."""
     tokens = (*focus.head.queries, *focus.head.keys)
     fonts = fonts_for(trace.model + "".join(token.text for token in tokens))
-    text = sentence(focus, fonts)
-    pattern = drawing(focus, fonts, WIDTH - 2 * MARGIN - HEADS_WIDTH - BETWEEN, TALLEST)
-    heads = head_grid(trace, focus, fonts, HEADS_WIDTH, HEADS_TALLEST)
+    text = lay_out_sentence(focus, fonts)
+    pattern = lay_out_pattern(focus, fonts, WIDTH - 2 * MARGIN - HEADS_WIDTH - BETWEEN, TALLEST)
+    heads = lay_out_head_grid(trace, focus, fonts, HEADS_WIDTH, HEADS_TALLEST)
     notes = " ".join([*text.notes, *pattern.notes, decoder_note(trace, focus.head.kind), fonts.advice])
     caption = fonts.lines(notes, 8.5, WIDTH - 2 * MARGIN)
 
@@ -60,7 +61,7 @@ def figure(trace: Trace, focus: Focus) -> Figure:
 
 
 def write_title(page: Page, trace: Trace, focus: Focus) -> None:
-    """Write the model and the head, and below them the query's strongest key."""
+    """Write the model and the head, and below them the query and its strongest key."""
     head, fonts = focus.head, page.fonts
     axes = page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, TITLE)
     name = f"{head.kind} {head.name}" if len(trace.kinds) > 1 else head.name

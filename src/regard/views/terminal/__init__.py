@@ -1,1 +1,1 @@
-"""Views for the terminal."""
+"""Views in the terminal: a trace, the matrices of worked attention, tables."""

@@ -1,4 +1,4 @@
-"""A table for the terminal that puts the columns that do not fit below the others, so that none is lost."""
+"""A table for the terminal; columns that do not fit beside the others are shown below them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from regard.views.shared_text import escape_controls
 class Columns:
     """A table in blocks of as many columns as fit into the terminal; each block repeats the labels of the rows.
 
-    A label or header wider than half the terminal is cut off with ….
+    A label or header wider than half of the terminal is cut off with ….
 
     Attributes:
         labels: the name of each row.
@@ -30,32 +30,32 @@ class Columns:
     gap: int
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | str]:
-        for place, block in enumerate(self.blocks(options.max_width)):
-            if place:
+        for number, block in enumerate(self.blocks(options.max_width)):
+            if number:
                 yield ""
             yield block
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         return measure_renderables(console, options, list(self.blocks(options.max_width)))
 
-    def blocks(self, room: int) -> Iterator[Table]:
-        """Yield the blocks from top to bottom, each at most `room` terminal cells wide."""
-        longest = (room - self.gap) // 2
+    def blocks(self, max_width: int) -> Iterator[Table]:
+        """Yield the blocks from top to bottom, each at most `max_width` terminal cells wide."""
+        longest = (max_width - self.gap) // 2
         labels, headers = ([truncated(name, longest) for name in names] for names in (self.labels, self.headers))
         widths = [max(cell.cell_len for cell in column) for column in zip(headers, *self.rows, strict=True)]
-        first = max((label.cell_len for label in labels), default=0)
+        label_width = max((label.cell_len for label in labels), default=0)
         for label in labels:
-            label.pad_left(first - label.cell_len)
-        taken, start = first, 0
+            label.pad_left(label_width - label.cell_len)
+        taken, start = label_width, 0
         for column, width in enumerate(widths):
-            if column > start and taken + self.gap + width > room:
+            if column > start and taken + self.gap + width > max_width:
                 yield self._table(labels, headers, range(start, column))
-                taken, start = first, column
+                taken, start = label_width, column
             taken += self.gap + width
         yield self._table(labels, headers, range(start, len(headers)))
 
     def _table(self, labels: Sequence[Text], headers: Sequence[Text], columns: range) -> Table:
-        """Return a block of some of the columns, with all labels."""
+        """Return a block with the given columns and all labels."""
         table = Table.grid(padding=(0, self.gap, 0, 0))
         table.add_column(no_wrap=True)
         for _ in columns:
@@ -66,7 +66,7 @@ class Columns:
 
 
 def truncated(name: str, cells: int) -> Text:
-    """Return a name cut off with … where it is wider than `cells` terminal cells."""
+    """Return a name as dim text, cut off with … where it is wider than `cells` terminal cells."""
     text = Text(escape_controls(name), style="dim")
     text.truncate(cells, overflow="ellipsis")
     return text

@@ -1,9 +1,9 @@
-"""Worked attention in the terminal: every matrix as a labelled block, side by side where there is room.
+"""Print worked attention in the terminal: every matrix as a labelled block, side by side where there is room.
 
-If a matrix does not fit, names are shortened first, then digits are left out, then rows and columns in the middle: the
-first and last ones stay, and the keys with the largest weights of the chosen token.
+If a matrix does not fit, names are shortened first, then digits are left out, then rows and columns in the middle. The
+first and last rows and columns stay, and so do the keys with the largest weights of the token of interest.
 
-    python -m regard.views.terminal.matrices        draws the example "self-attention"
+    python -m regard.views.terminal.matrices        prints the example "self-attention"
 """
 
 import math
@@ -37,19 +37,22 @@ MAX_ROWS = 24
 """Matrices with at most this many rows are shown whole."""
 
 TOKEN_ROWS, NUMBER_ROWS = 16, 8
-"""The rows shown of a larger matrix: of one whose rows are tokens, and of a matrix of parameters."""
+"""The number of rows shown of a larger matrix, if its rows are tokens and if they are not."""
 
 NOTABLE = 4
-"""The number of the chosen token's strongest keys that are always shown."""
+"""The number of keys that are always shown: those with the largest weights of the token of interest."""
 
 RULE_CELLS = 80
-"""The largest length of the line at the head of a section."""
+"""The largest width of a section's title line, in terminal cells."""
 
 INDENT, BETWEEN = 2, 4
-"""The spaces left of a block, and between two blocks."""
+"""The number of spaces left of a block, and between two blocks."""
 
 MARK = "▸ "
+"""Marks the row of the token of interest."""
+
 SUM = "  sum"
+"""The label of the row of sums."""
 
 RGB = tuple[int, int, int]
 WHITE: RGB = (255, 255, 255)
@@ -61,11 +64,11 @@ MASKED = Style(color="#6e6e6e", bgcolor="#c8c8c8")
 
 
 def show(worked: WorkedAttention, console: Console | None = None, digits: int | None = None) -> None:
-    """Print every stage, no wider than the console.
+    """Print every matrix of worked attention, no wider than the console.
 
     Args:
         console: None = standard output, 120 columns wide if it is not a terminal and COLUMNS is not set.
-        digits: the decimals of rounded numbers; None = 4, or fewer if the columns would not fit otherwise.
+        digits: the decimals of rounded numbers; None = 4, or fewer if the columns do not fit otherwise.
     """
     console = console or standard_output()
     plain = console.color_system is None or console.no_color
@@ -76,7 +79,7 @@ def show(worked: WorkedAttention, console: Console | None = None, digits: int | 
 
 
 def standard_output() -> Console:
-    """Return a console on standard output; `PIPED_WIDTH` wide if it is not a terminal and COLUMNS is not set."""
+    """Return a console on standard output, `PIPED_WIDTH` wide if it is not a terminal and COLUMNS is not set."""
     console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPED_WIDTH
@@ -84,7 +87,7 @@ def standard_output() -> Console:
 
 
 def lines(worked: WorkedAttention, width: int, digits: int | None = None) -> Iterator[Text]:
-    """Yield the lines that `show` prints."""
+    """Yield the lines that `show` prints, no wider than `width` terminal cells."""
     yield from wrapped(printable(worked.title), width, "bold")
     for note in filter(None, (worked.numbers.source, *worked.notes)):
         yield from wrapped(printable(note), width)
@@ -93,8 +96,8 @@ def lines(worked: WorkedAttention, width: int, digits: int | None = None) -> Ite
         yield Text()
         rule = "─" * max(0, min(width, RULE_CELLS) - len(section) - 4)
         yield Text.assemble(("── ", "dim"), (section, "bold"), (f" {rule}", "dim"))
-        blocks = [block(worked, stage, width, digits) for stage in stages]
-        left_out = left_out or any(one.left_out for one in blocks)
+        blocks = [format_block(worked, stage, width, digits) for stage in stages]
+        left_out = left_out or any(block.left_out for block in blocks)
         for row in side_by_side(blocks, width):
             yield Text()
             yield from joined_lines(row)
@@ -109,7 +112,7 @@ def lines(worked: WorkedAttention, width: int, digits: int | None = None) -> Ite
 
 
 def strongest_keys(worked: WorkedAttention) -> Iterator[Text]:
-    """Yield for each head a line with the chosen token's strongest keys."""
+    """Yield for each head a line that names the keys with the largest weights of the token of interest."""
     if worked.query is None:
         return
     token = printable(worked.numbers.queries[worked.query].text)
@@ -131,9 +134,9 @@ class Block:
     """A matrix as lines of text.
 
     Attributes:
-        heading: the matrix's name and formula, and its shape.
-        header: the names of the columns; None if they have no names.
-        rows: the rows with their names.
+        heading: a line with the matrix's name and formula, and a line with its shape.
+        header: the line with the names of the columns; None if they have no names.
+        rows: a line for each row, with its name.
         left_out: whether rows, columns or digits are left out.
     """
 
@@ -148,14 +151,14 @@ class Block:
         return max(line.cell_len for line in (*self.heading, *filter(None, [self.header]), *self.rows))
 
 
-def block(worked: WorkedAttention, stage: Stage, width: int, digits: int | None) -> Block:
-    """Format one matrix, no wider than `width` terminal cells."""
+def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int | None) -> Block:
+    """Return one matrix as a block at most `width` terminal cells wide."""
     notable = worked.strongest[:NOTABLE]
     n_rows, n_columns = stage.matrix.shape
     first_rows = notable if stage.keys == "rows" else () if stage.marked is None else (stage.marked,)
-    limit = MAX_ROWS if n_rows <= MAX_ROWS else TOKEN_ROWS if stage.rows else NUMBER_ROWS
-    rows = positions_to_show(n_rows, first_rows, lambda positions: len(positions) <= limit)
-    labels = [label(stage, row, worked.query is not None) for row in rows]
+    max_rows = MAX_ROWS if n_rows <= MAX_ROWS else TOKEN_ROWS if stage.rows else NUMBER_ROWS
+    rows = positions_to_show(n_rows, first_rows, lambda positions: len(positions) <= max_rows)
+    labels = [row_label(stage, row, worked.query is not None) for row in rows]
     label_cells = max(map(cell_len, [*labels, SUM if stage.summed else ""])) + (1 if stage.rows else 0)
     room = width - INDENT - label_cells
     first_columns = notable if stage.keys == "columns" else ()
@@ -166,17 +169,17 @@ def block(worked: WorkedAttention, stage: Stage, width: int, digits: int | None)
     names = [shortened(stage.columns[column], LABEL_CELLS) for column in candidates] if stage.columns else []
     layout, is_best = choose_layout(numbers, names, room, digits)
     columns = layout.columns_to_show(candidates, n_columns, first_columns, room)
-    drawn = [Text.assemble(" " * INDENT, row) for row in labelled(stage, rows, labels, label_cells)]
+    row_lines = [Text.assemble(" " * INDENT, row) for row in row_starts(stage, rows, labels, label_cells)]
     tint, values = Tint.of(stage), iter(zip(layout.cells, numbers, strict=True))
-    for line, row in zip(drawn, [*rows, *([SUM] if stage.summed else [])], strict=True):
+    for line, row in zip(row_lines, [*rows, *([SUM] if stage.summed else [])], strict=True):
         if row is not None:
             line.append_text(row_text(layout, columns, *next(values), tint))
     header = Text(" " * (INDENT + label_cells) + layout.header(columns), style="dim") if names else None
-    return Block(heading(stage), header, tuple(drawn), not is_best or None in columns or None in rows)
+    return Block(heading(stage), header, tuple(row_lines), not is_best or None in columns or None in rows)
 
 
-def labelled(stage: Stage, rows: Sequence[int | None], labels: Sequence[str], label_cells: int) -> Iterator[Text]:
-    """Yield the labels at the beginnings of the rows, and of the row of sums if there is one."""
+def row_starts(stage: Stage, rows: Sequence[int | None], labels: Sequence[str], label_cells: int) -> Iterator[Text]:
+    """Yield the label at the start of each row, padded to equal width, and that of the row of sums if there is one."""
     for row, name in zip(rows, labels, strict=True):
         bold = "bold" if row is not None and row == stage.marked else ""
         yield Text(name + " " * (label_cells - cell_len(name)), style=bold)
@@ -187,7 +190,7 @@ def labelled(stage: Stage, rows: Sequence[int | None], labels: Sequence[str], la
 def row_text(
     layout: Layout, columns: Sequence[int | None], cells: Sequence[str], values: Sequence[float], tint: "Tint"
 ) -> Text:
-    """Return one row of numbers."""
+    """Return the numbers of one row, each on its background colour; None in `columns` stands for a gap."""
     line = Text()
     for column in columns:
         if column is None:
@@ -198,7 +201,6 @@ def row_text(
 
 
 def heading(stage: Stage) -> tuple[Text, Text]:
-    """Return a line with the name and the formula, and a line with the shape."""
     formula = f" = {printable(stage.formula)}" if stage.formula else ""
     return (
         Text.assemble(" " * INDENT, (stage.name, "bold"), formula),
@@ -206,8 +208,8 @@ def heading(stage: Stage) -> tuple[Text, Text]:
     )
 
 
-def label(stage: Stage, row: int | None, marking: bool) -> str:
-    """Return the label of a row; ⋮ for rows that are left out."""
+def row_label(stage: Stage, row: int | None, marking: bool) -> str:
+    """Return a row's label, with MARK at the token of interest if `marking`; ⋮ stands for rows that are left out."""
     mark = "" if not marking or not stage.rows else MARK if row is not None and row == stage.marked else " " * len(MARK)
     if row is None:
         return mark + "⋮"
@@ -231,7 +233,13 @@ def wrapped(text: str, width: int, style: str = "dim") -> Iterator[Text]:
 
 @dataclass(frozen=True, slots=True)
 class Tint:
-    """The background colours of a matrix, from white for 0 to a share `deepest` of a colour for `largest`."""
+    """The background colours of a matrix, from white for 0 to the deepest colour for `largest`.
+
+    Attributes:
+        positive, negative: the colours of numbers above and below 0.
+        largest: the absolute value that gets the deepest colour; 0 = no background.
+        deepest: the share of `positive` or `negative` in the deepest colour; the rest is white.
+    """
 
     positive: RGB
     negative: RGB
@@ -248,7 +256,7 @@ class Tint:
         return cls(ORANGE, PURPLE, largest, deepest=0.75)
 
     def style(self, number: float) -> Style:
-        """Return the style of one cell; inputs and parameters have no background."""
+        """Return the text and background colour for a number; grey for -inf, and none if `largest` is 0."""
         if number == -math.inf:
             return MASKED
         if self.largest == 0:
@@ -264,28 +272,28 @@ class Tint:
 
 
 def side_by_side(blocks: Iterable[Block], width: int) -> Iterator[list[Block]]:
-    """Arrange blocks in rows, as many in each as fit into `width`."""
+    """Arrange blocks in rows, each with as many blocks as fit into `width` terminal cells."""
     row: list[Block] = []
-    for drawn in blocks:
-        if row and sum(other.width for other in row) + (BETWEEN - INDENT) * len(row) + drawn.width > width:
+    for block in blocks:
+        if row and sum(other.width for other in row) + (BETWEEN - INDENT) * len(row) + block.width > width:
             yield row
             row = []
-        row.append(drawn)
+        row.append(block)
     if row:
         yield row
 
 
 def joined_lines(row: Sequence[Block]) -> Iterator[Text]:
-    """Yield the lines of blocks side by side, with the first rows of their matrices in one line."""
-    named = any(drawn.header is not None for drawn in row)
-    columns = [[*drawn.heading, *([drawn.header or Text()] if named else []), *drawn.rows] for drawn in row]
+    """Yield the lines of blocks side by side, aligned so that the first rows of their matrices are on one line."""
+    has_header = any(block.header is not None for block in row)
+    columns = [[*block.heading, *([block.header or Text()] if has_header else []), *block.rows] for block in row]
     for height in range(max(map(len, columns))):
         line = Text()
-        for place, (drawn, column) in enumerate(zip(row, columns, strict=True)):
+        for number, (block, column) in enumerate(zip(row, columns, strict=True)):
             part = column[height] if height < len(column) else Text()
             line.append_text(part)
-            if place < len(row) - 1:
-                line.append(" " * (drawn.width - part.cell_len + BETWEEN - INDENT))
+            if number < len(row) - 1:
+                line.append(" " * (block.width - part.cell_len + BETWEEN - INDENT))
         yield line
 
 

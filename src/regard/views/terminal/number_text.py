@@ -16,14 +16,13 @@ DIGITS = 4
 """The default number of decimals of a rounded number."""
 
 FEWEST_DIGITS = 2
-"""The decimals that a number below 10 keeps when columns must be narrowed; one fewer for each further digit before the
-point."""
+"""The fewest decimals of a matrix of numbers below 10; below 100 one fewer, and so on (see `fewest_digits`)."""
 
 ROUNDING = 1e-12
-"""The relative rounding error of sums of float64; a number this near to a short decimal is shown as that decimal."""
+"""The relative rounding error of float64 sums; a number this close to a short decimal is shown as that decimal."""
 
 LABEL_CELLS = 16
-"""The most terminal cells that a token takes."""
+"""The largest width of a name, in terminal cells."""
 
 MINUS_INFINITY = "−∞"
 GAP = "…"
@@ -31,12 +30,12 @@ GAP = "…"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """A matrix as text, at some number of decimals and length of names; `choose_layout` takes the first that fits.
+    """A matrix as text, with a certain number of decimals and length of names; `choose_layout` finds one that fits.
 
     Attributes:
         cells: the numbers as text, all equally wide.
         headers: the names of the columns.
-        tight: whether a column has a space only before its number, and none behind it.
+        tight: whether each column has one space, before its number, instead of one before and one after it.
     """
 
     cells: Sequence[Sequence[str]]
@@ -44,11 +43,11 @@ class Layout:
     tight: bool
 
     def width(self, column: int) -> int:
-        """Return the width of one column of the matrix, in terminal cells."""
+        """Return the width of one column, its spaces included, in terminal cells."""
         return max(len(self.cells[0][column]), cell_len(self.headers[column])) + (1 if self.tight else 2)
 
     def total(self, columns: Iterable[int | None]) -> int:
-        """Return the width of some columns and of the gaps between them, in terminal cells; None stands for a gap."""
+        """Return the width of some columns in terminal cells; None stands for a gap where columns are left out."""
         return sum(self.width(column) if column is not None else 3 for column in columns)
 
     def padded(self, text: str, column: int) -> str:
@@ -59,13 +58,13 @@ class Layout:
     def columns_to_show(
         self, candidates: Sequence[int], count: int, notable: Sequence[int], room: int
     ) -> list[int | None]:
-        """Return the columns to show, by index in this layout, as many as fit into `room`; None for gaps.
+        """Return the columns to show, by their index in this layout, as many as fit; None for each gap.
 
         Args:
-            candidates: the position in the whole matrix of each column of this layout.
+            candidates: for each column of this layout, its position in the whole matrix.
             count: the number of columns of the whole matrix.
-            notable: the positions of columns that are shown first.
-            room: the width in terminal cells.
+            notable: the positions of the columns that are chosen first.
+            room: the width in terminal cells that the columns may take.
         """
         index = {column: i for i, column in enumerate(candidates)}
 
@@ -76,7 +75,7 @@ class Layout:
         return [None if column is None else index[column] for column in positions_to_show(count, notable, fits)]
 
     def header(self, columns: Sequence[int | None]) -> str:
-        """Return the names of some columns in a line."""
+        """Return one line with the names of the given columns; None stands for a gap."""
         return "".join(
             f" {GAP} " if column is None else self.padded(self.headers[column], column) for column in columns
         )
@@ -85,7 +84,14 @@ class Layout:
 def choose_layout(
     numbers: Sequence[Sequence[float]], names: Sequence[str], room: int, digits: int | None
 ) -> tuple[Layout, bool]:
-    """Return the first layout in which all columns fit, else the most compact; and whether nothing was shortened."""
+    """Return the first layout whose columns all fit, else the most compact; and whether it is the best layout.
+
+    Args:
+        numbers: the numbers of each row.
+        names: the names of the columns; empty if they have none.
+        room: the width in terminal cells that the columns may take.
+        digits: the decimals of rounded numbers; None = DIGITS, or fewer if the columns do not fit otherwise.
+    """
     most = DIGITS if digits is None else digits
     fewest = min(most, fewest_digits(numbers)) if digits is None else most
     n_columns = len(numbers[0])
@@ -99,13 +105,13 @@ def choose_layout(
 
 
 def fewest_digits(numbers: Sequence[Sequence[float]]) -> int:
-    """Return the fewest decimals that a matrix may be shown with, by the size of its largest number."""
+    """Return the fewest decimals of a matrix: FEWEST_DIGITS, less one for each further digit of its largest number."""
     largest = max((abs(number) for row in numbers for number in row if math.isfinite(number)), default=0.0)
     return max(0, FEWEST_DIGITS - max(0, math.floor(math.log10(largest)))) if largest else FEWEST_DIGITS
 
 
 def layout_options(most: int, fewest: int, named: bool) -> Iterator[tuple[int, bool, bool]]:
-    """Yield the options of layouts, best first: the decimals, whether names are cut, whether cells are tight."""
+    """Yield layout options, best first: the number of decimals, whether names are cut, whether columns are tight."""
     yield most, False, False
     if named:
         yield most, True, False
@@ -119,7 +125,7 @@ def layout_options(most: int, fewest: int, named: bool) -> Iterator[tuple[int, b
 def positions_to_show(
     count: int, notable: Sequence[int], fits: Callable[[Sequence[int | None]], bool]
 ) -> list[int | None]:
-    """Return as many of `count` positions as fit, in order, with None for each gap; at least one position.
+    """Return as many of the positions 0 to count - 1 as fit, in order, with None for each gap; at least one position.
 
     >>> positions_to_show(9, (4,), lambda positions: len(positions) <= 6)
     [0, 1, None, 4, None, 8]
@@ -136,7 +142,7 @@ def positions_to_show(
 
 
 def by_priority(count: int, notable: Sequence[int]) -> list[int]:
-    """Return all positions by priority: notable ones, then from both ends, two at the front for one at the back.
+    """Return the positions 0 to count - 1 by priority: notable ones, then two from the front for each from the back.
 
     >>> by_priority(6, (3,))
     [3, 0, 1, 5, 2, 4]
@@ -146,7 +152,7 @@ def by_priority(count: int, notable: Sequence[int]) -> list[int]:
 
 
 def with_gaps(positions: Iterable[int], count: int) -> list[int | None]:
-    """Return positions in order, with None wherever positions are left out.
+    """Return positions in order, with None wherever some of the positions 0 to count - 1 are left out.
 
     >>> with_gaps({0, 1, 5}, 7)
     [0, 1, None, 5, None]
@@ -163,7 +169,7 @@ def with_gaps(positions: Iterable[int], count: int) -> list[int | None]:
 
 
 def aligned(numbers: Sequence[Sequence[float]], digits: int) -> list[list[str]]:
-    """Return numbers as text, aligned on the decimal point, all equally wide.
+    """Return numbers as texts of equal width, aligned on the decimal point.
 
     >>> aligned([[2.0, 1.5], [-1 / 3, 10.0]], 2)
     [[' 2   ', ' 1.5 '], ['-0.33', '10   ']]
@@ -185,7 +191,10 @@ def aligned(numbers: Sequence[Sequence[float]], digits: int) -> list[list[str]]:
 
 
 def format_number(number: float, digits: int, scientific: bool = False) -> str:
-    """Return a number exactly if it needs no more than `digits` decimals, else rounded to as many decimals.
+    """Return a number as text: exactly if `digits` decimals suffice, else rounded to `digits` decimals.
+
+    Args:
+        scientific: write the number as 1.2e-05.
 
     >>> format_number(2.0, 4), format_number(1.5, 4), format_number(1 / 3, 4), format_number(-math.inf, 4)
     ('2', '1.5', '0.3333', '−∞')
@@ -201,7 +210,7 @@ def format_number(number: float, digits: int, scientific: bool = False) -> str:
 
 
 def shortened(text: str, cells: int) -> str:
-    """Return a text cut off with … where it is wider than `cells` terminal cells.
+    """Return a printable text, cut off with … where it is wider than `cells` terminal cells.
 
     >>> shortened("dangerous", 5), shortened("위험하기", 5)
     ('dang…', '위험…')
@@ -211,5 +220,5 @@ def shortened(text: str, cells: int) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text without characters that move the cursor: replaced by symbols, or by �."""
+    """Return a text with control characters replaced by symbols, and other unprintable characters by �."""
     return "".join(letter if letter.isprintable() else "�" for letter in escape_controls(text))

@@ -1,7 +1,7 @@
 """A trace in the terminal: one token's weights in one head, and its largest weight in every head.
 
-Weights are shown by colour if the terminal has colours, and always as numbers and blocks too, so that nothing is lost
-in a pipe or with NO_COLOR.
+Weights are shown as numbers and blocks, and also by colour if the terminal has colours, so nothing is lost in a pipe or
+with NO_COLOR.
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,13 @@ from regard.views.shared_text import decoder_note, escape_controls, size_label, 
 from regard.views.terminal.columns import Columns
 
 SHADES = " ·░▒▓█"
-"""Blocks for weights from 0 to 1; a weight above 0 never shows as blank."""
+"""Blocks for weights from 0 to 1; only a weight of 0 is blank."""
 
 PALE, DEEP = (222, 235, 247), (8, 81, 156)
 """Background colours of a weight just above 0 and of a weight of 1."""
 
 BAR_CELLS = 32
+"""The width of a bar for a weight of 1, in terminal cells."""
 
 N_LISTED = 6
 """The number of keys and of other heads that are listed."""
@@ -37,17 +38,17 @@ def show(
     head: str | None = None,
     console: Console | None = None,
 ) -> None:
-    """Print one token's weights in one head, chosen by `focus_on` unless given, and all heads as a grid."""
+    """Print one token's weights in one head, and all heads as a grid; `focus_on` chooses what is not given."""
     console = console or Console(highlight=False)
     console.print(view(trace, focus_on(trace, token, head)))
 
 
 def view(trace: Trace, focus: Focus) -> RenderableType:
-    """Return all parts that `show` prints."""
+    """Return everything that `show` prints, for the token and head in `focus`."""
     note = decoder_note(trace, focus.head.kind)
     return Group(
         title(trace, focus),
-        *[Text(note, style="dim")] * bool(note),
+        *([Text(note, style="dim")] if note else []),
         "",
         Text.assemble(
             (escape_controls(focus.token.text), "bold"), f" looks, in {focus.head.name}, at", occurrence_note(focus)
@@ -60,7 +61,7 @@ def view(trace: Trace, focus: Focus) -> RenderableType:
 
 
 def other_heads(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType]:
-    """Return the heads with the token's largest weights on another word, and every head as a grid."""
+    """Return a table of the heads with the token's largest weights on another word, and a grid of all heads."""
     heads = trace.heads(focus.head.kind)
     strongest = strongest_other_words(heads, focus.query)
     name = (token_label(focus.query, focus.head.queries), "bold")
@@ -76,7 +77,7 @@ def other_heads(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType
 
 
 def title(trace: Trace, focus: Focus) -> Text:
-    """Return the model, its size and the number of tokens in one line."""
+    """Return one line with the model's name, its size and the number of tokens."""
     queries, keys = focus.head.queries, focus.head.keys
     tokens = counted(len(queries), "token")
     if focus.head.kind == "cross":
@@ -88,7 +89,7 @@ def title(trace: Trace, focus: Focus) -> Text:
 
 
 def occurrence_note(focus: Focus) -> Text:
-    """Return the note on which of several tokens with the same text is shown; empty if there is only one."""
+    """Return a note that tells which of several tokens with the same text is shown; empty if there is only one."""
     same = [i for i, token in enumerate(focus.head.queries) if token.text == focus.token.text]
     if len(same) == 1:
         return Text()
@@ -97,7 +98,7 @@ def occurrence_note(focus: Focus) -> Text:
 
 
 def sentence(focus: Focus) -> Text:
-    """Return the keys' text, each token tinted by its weight; the query's token underlined if it is one of the keys."""
+    """Return the keys as running text, tinted by their weights; the query is underlined if it is one of the keys."""
     text = Text()
     for position, (token, weight) in enumerate(zip(focus.head.keys, focus.weights, strict=True)):
         if position and not token.joined:
@@ -108,7 +109,7 @@ def sentence(focus: Focus) -> Text:
 
 
 def key_table(focus: Focus, n: int) -> Table:
-    """Return the n strongest keys with their weights as numbers and bars."""
+    """Return the n strongest keys of the query in focus, with their weights as numbers and bars."""
     table = Table.grid(padding=(0, 0, 0, 2), expand=False)
     table.add_column()
     table.add_column(justify="right")
@@ -120,7 +121,7 @@ def key_table(focus: Focus, n: int) -> Table:
 
 
 def head_table(strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Table:
-    """Return heads with the token's strongest other word in each, and its weight."""
+    """Return a row for each (head, key position, weight) in `strongest`; the head in focus is bold."""
     table = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for head, key, weight in strongest:
         style = "bold" if head.name == focus.head.name else ""
@@ -129,7 +130,7 @@ def head_table(strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Ta
 
 
 def head_grid(heads: Sequence[Head], strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Columns:
-    """Return all layers × heads, one cell each; the cell of the head in focus has brackets."""
+    """Return a grid of layers × heads with each head's weight in `strongest` as a block, in brackets at the focus."""
     weights = {head.name: weight for head, _, weight in strongest}
     layers = group_by_layer(heads)
     names, n_heads = [f"L{layer[0].layer} " for layer in layers], max(map(len, layers))
@@ -140,12 +141,12 @@ def head_grid(heads: Sequence[Head], strongest: Sequence[tuple[Head, int, float]
 
 
 def grid_cell(weight: float, chosen: bool) -> Text:
-    """Return one head of the grid, four terminal cells wide."""
+    """Return one head's cell of the grid, four terminal cells wide."""
     return Text.assemble("[" if chosen else " ", weight_block(weight), "]" if chosen else " ")
 
 
 def weight_block(weight: float) -> Text:
-    """Return a weight as a block, two terminal cells wide."""
+    """Return a weight as a coloured block, two terminal cells wide."""
     return Text(shade(weight) * 2, style=Style(color=colour(weight)))
 
 
@@ -159,13 +160,13 @@ def shade(weight: float) -> str:
 
 
 def bar(weight: float) -> str:
-    """Return a bar whose length is the weight, to an eighth of a terminal cell."""
+    """Return a bar with a length in proportion to the weight, in steps of an eighth of a terminal cell."""
     eighths = round(weight * BAR_CELLS * 8)
     return "█" * (eighths // 8) + (" ▏▎▍▌▋▊▉"[eighths % 8]).strip()
 
 
 def tint(weight: float) -> Style:
-    """Return a background that is deeper for larger weights; none below 0.005."""
+    """Return a background colour that is deeper for larger weights; none for weights below 0.005."""
     if weight < 0.005:
         return Style()
     ink = "black" if weight < 0.5 else "white"
@@ -173,7 +174,7 @@ def tint(weight: float) -> Style:
 
 
 def colour(weight: float) -> str:
-    """Return the colour of a weight, between PALE and DEEP.
+    """Return the colour of a weight, interpolated between PALE for 0 and DEEP for 1.
 
     >>> colour(0.5)
     'rgb(115,158,202)'
