@@ -33,8 +33,8 @@ check: $(READY) ## ruff and mypy, as CI runs them
 SANITIZED := build/sanitized
 sanitize: $(READY) ## run the C kernels' tests under gcc's address and undefined-behaviour sanitizers
 	@rm -rf $(SANITIZED) && mkdir -p $(SANITIZED) && cp -r src/regard $(SANITIZED)
-	@CC=gcc CFLAGS="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all" \
-		PYTHONPATH=$(SANITIZED) $(BIN)/python -m regard.kernels.build
+	@CC=gcc PYTHONPATH=$(SANITIZED) $(BIN)/python -m regard.kernels.build \
+		-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
 	@LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
 		PYTHONPATH=$(SANITIZED) $(BIN)/python -m pytest -q -s -p no:cacheprovider tests/kernels/test_lanes.py \
 		tests/transformer/decoding/test_kernel.py tests/attention/statistics/test_engine.py

@@ -1,11 +1,11 @@
 """Hatchling's build hook: it compiles the C kernels into the package when a wheel, or an editable install, is made."""
 
 import runpy
+import sysconfig
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-from packaging.tags import platform_tags
 
 
 class KernelsHook(BuildHookInterface):
@@ -16,4 +16,5 @@ class KernelsHook(BuildHookInterface):
         kernels = runpy.run_path(str(Path(self.root) / "src" / "regard" / "kernels" / "build.py"))
         if kernels["main"]() == 0:
             build_data["pure_python"] = False
-            build_data["tag"] = f"py3-none-{next(platform_tags())}"
+            platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+            build_data["tag"] = f"py3-none-{platform}"

@@ -56,19 +56,15 @@ def test_no_query_that_a_mask_keeps_from_a_key_learns_what_the_key_holds(name, p
             assert not spoilt.context[sees].isfinite().any()
 
 
-@pytest.mark.parametrize("name", [name for name in NORMALISERS if name != "Softmax"])
-def test_with_every_normaliser(name):
-    case = built(PLAIN | {"mask": "Causal", "normalise": name}, (19, 37), (6, 3), (2, 2, 2), 0)
-    clean, spoilt = (
-        case.attend(key=spoiled(case.key, n, 36), value=spoiled(case.value, n, 36)) for n in (0.0, math.nan)
-    )
-    unseen = ~case.keep[..., -1]
-    assert_close(spoilt.context[unseen], clean.context[unseen])
+OTHERS = [
+    *(("normalise", name) for name in NORMALISERS if name != "Softmax"),
+    *(("score", name) for name in SCORES if name != "ScaledDot"),
+]
 
 
-@pytest.mark.parametrize("name", [name for name in SCORES if name != "ScaledDot"])
-def test_with_every_score(name):
-    case = built(PLAIN | {"mask": "Causal", "score": name}, (19, 37), (6, 3), (2, 2, 2), 0)
+@pytest.mark.parametrize(("stage", "name"), OTHERS)
+def test_with_every_normaliser_and_score(stage, name):
+    case = built(PLAIN | {"mask": "Causal", stage: name}, (19, 37), (6, 3), (2, 2, 2), 0)
     clean, spoilt = (
         case.attend(key=spoiled(case.key, n, 36), value=spoiled(case.value, n, 36)) for n in (0.0, math.nan)
     )
@@ -84,6 +80,7 @@ def test_whatever_backend_is_asked_for(normal, backend):
         spoilt = attend(query, spoiled(key, math.nan, 39), spoiled(value, math.nan, 39), mask=Causal())
     assert_close(spoilt.context[:, :, :39], clean.context[:, :, :39])
     assert spoilt.context[:, :, 39].isnan().all()
+    assert (clean.backend, spoilt.backend) == (backend, "tiled")
 
 
 def test_an_infinite_value_is_infinite_for_those_who_see_it_alone(normal):
@@ -128,6 +125,14 @@ def test_scores_that_overflow_float32_are_computed_in_more(query, keys, weights,
     entropy = -sum(weight * math.log(weight) for weight in weights if weight)
     assert seen.pattern.entropy().item() == pytest.approx(entropy, abs=1e-6)
     assert seen.pattern.summary().entropy.item() == pytest.approx(entropy, abs=1e-6)
+
+
+def test_scores_overflow_beside_a_bias_that_bars_keys():
+    query, key = torch.full((1, 1, 1, 1), 1e20), torch.tensor([1e20, 0.0, 1e20]).view(1, 1, 3, 1)
+    value, bias = torch.tensor([1.0, 2.0, 4.0]).view(1, 1, 3, 1), torch.tensor([0.0, 0.0, -math.inf])
+    seen = attend(query, key, value, score=ScaledDot(bias=bias))
+    assert seen.context.item() == 1.0
+    assert seen.pattern.dense().flatten().tolist() == [1.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("temperature", [1e-30, 1e-37, 3e-39])

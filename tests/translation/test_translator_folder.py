@@ -134,8 +134,8 @@ def test_a_folder_that_is_none(tmp_path):
             "DIR/translator.json was not written by regard; give the folder that regard train wrote with --out.",
         ),
         (
-            {"version": 3, "regard": "9.1"},
-            "DIR/translator.json is of version 3 and this regard reads version 2; use the "
+            {"version": 4, "regard": "9.1"},
+            "DIR/translator.json is of version 4 and this regard reads version 3; use the "
             "regard that wrote it, or train the translator again.",
         ),
         ({"kind": "transformr"}, "DIR/translator.json names the unknown kind 'transformr'; nearest: transformer."),

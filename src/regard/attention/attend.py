@@ -15,7 +15,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.ask import Ask
-from regard.attention.backends.choose import TILED, Choice, choose
+from regard.attention.backends.choose import Choice, choose
+from regard.attention.backends.tiled import tiled
 from regard.attention.call import Call
 from regard.attention.finite import may_hold_nan, may_hold_nan_statistics, without_overflow
 from regard.attention.masks import Mask
@@ -86,12 +87,13 @@ def attend(
     choice = checked_choice(call, dropout, ask)
     with without_autocast(call.device):
         context, summary = choice.compute(call, dropout, ask)
+        backend = choice.name
         if may_hold_nan(context):
-            call, choice, summary = without_overflow(call), TILED, None
-            context = choice.run(call, dropout).to(value.dtype)
+            call, backend, summary = without_overflow(call), "tiled", None
+            context = tiled(call, dropout).to(value.dtype)
     if ask is not None and (summary is None or may_hold_nan_statistics(summary)):
         summary = Pattern(call).answer(ask)
-    return Attended(context=context, pattern=Pattern(call, summary), backend=choice.name)
+    return Attended(context=context, pattern=Pattern(call, summary), backend=backend)
 
 
 def explain_backend(

@@ -42,8 +42,9 @@ def may_hold_nan_statistics(summary: Summary) -> bool:
 
 
 def without_overflow(call: Call) -> Call:
-    """Return the call with query, key and value in float64, or the call itself if any of its tensors is not finite."""
-    if call.dtype == torch.float64 or not all(bool(tensor.isfinite().all()) for tensor in call.tensors):
+    """Return the call with query, key and value in float64, or the call itself if one of them is not finite."""
+    vectors = call.query, call.key, call.value
+    if call.dtype == torch.float64 or not all(bool(tensor.isfinite().all()) for tensor in vectors):
         return call
-    query, key, value = call.query.double(), call.key.double(), call.value.double()
+    query, key, value = (tensor.double() for tensor in vectors)
     return Call.of(query, key, value, call.score, call.mask, call.normalise)

@@ -42,16 +42,20 @@ LEVELS: dict[str, dict[str, tuple[str, ...]]] = {
 COMPILE_SECONDS = 120
 """The time after which a compiler is stopped; one level takes a few seconds."""
 
-WITHOUT = "attention with statistics takes about 19 times as long on a CPU, and decoding up to twice"
-"""What it costs to use regard without compiled kernels."""
+WITHOUT = "attention with statistics takes up to 20 times as long on a CPU, and decoding up to 2.3 times"
+"""The cost of using regard without compiled kernels, in words for messages."""
 
 
 class BuildError(Exception):
     """The kernels could not be built; the message says why, on one line."""
 
 
-def build(folder: Path = FOLDER) -> list[str]:
+def build(folder: Path = FOLDER, *flags: str) -> list[str]:
     """Compile the C files of a folder for every level of this machine's architecture; return the library file names.
+
+    Args:
+        flags: for the compiler, after `FLAGS`. The environment's CFLAGS are not used: they may slow the kernels down,
+            or add instruction sets that `processor.c` does not test for.
 
     Raises:
         BuildError: no C compiler is installed, or each of them failed.
@@ -60,7 +64,7 @@ def build(folder: Path = FOLDER) -> list[str]:
     for compiler in compilers():
         with tempfile.TemporaryDirectory(dir=folder, prefix="building-") as scratch:
             try:
-                names = compile_levels(compiler, folder, Path(scratch))
+                names = compile_levels(compiler, folder, Path(scratch), flags)
             except BuildError as error:
                 failures.append(str(error))
                 continue
@@ -91,15 +95,14 @@ def library_name(level: str) -> str:
     return f"kernels-{level}.so"
 
 
-def compile_levels(compiler: list[str], folder: Path, into: Path) -> list[str]:
+def compile_levels(compiler: list[str], folder: Path, into: Path, flags: tuple[str, ...]) -> list[str]:
     """Compile one library for each level, in parallel; return their file names in the folder `into`."""
     sources = [str(path) for path in sorted(folder.glob("*.c"))]
-    extra = shlex.split(os.environ.get("CFLAGS", ""))
 
     def compile_level(level: str, instruction_sets: tuple[str, ...]) -> str:
         name = library_name(level)
         machine = [f"-m{instructions}" for instructions in instruction_sets]
-        run([*compiler, *FLAGS, *machine, *extra, *sources, "-o", str(into / name), "-lm"])
+        run([*compiler, *FLAGS, *machine, *flags, *sources, "-o", str(into / name), "-lm"])
         return name
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as workers:
@@ -138,10 +141,10 @@ def checksum(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def main(folder: Path = FOLDER) -> int:
+def main(folder: Path = FOLDER, *flags: str) -> int:
     """Build the kernels of a folder and print what was built; return the exit status."""
     try:
-        names = build(folder)
+        names = build(folder, *flags)
     except (BuildError, OSError) as error:
         print(f"regard: the C kernels were not built: {error}. Without them {WITHOUT}.", file=sys.stderr)
         return 1
@@ -150,4 +153,4 @@ def main(folder: Path = FOLDER) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(FOLDER, *sys.argv[1:]))

@@ -26,7 +26,7 @@ from regard.translation.model_protocol import TranslatingModel
 from regard.typed_fields import check_fields
 
 FORMAT = "regard translator"
-VERSION = 2
+VERSION = 3
 LARGEST_TABLE = 2**24
 """The most numbers that a table of positions may have beyond those of all parameters: 64 MiB."""
 
@@ -297,7 +297,7 @@ def load_parameters(model: nn.Module, path: Path) -> None:
 
 
 def check_size(path: Path, config: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise InputError if a config has more layers or longer texts than the parameters of a file can be for.
+    """Raise InputError if building the model of a config would take much more memory or time than its parameters.
 
     Raises:
         InputError: the config has more layers than the file has tensors, or a table of positions larger than the model.

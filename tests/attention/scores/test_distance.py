@@ -6,6 +6,7 @@ from oracle import near
 from torch.testing import assert_close
 
 from regard import Causal, Distance, attend
+from regard.attention.scores.distance import products_are_exact, squares_by_differences, squares_by_products
 
 
 def test_it_equals_torch(normal):
@@ -75,7 +76,19 @@ def test_a_masked_key_of_any_size_changes_nothing(normal):
     keep = torch.arange(7) < 6
     before = attend(query, key, key, score=Distance(), mask=keep).context
     key[0, 0, 6] = 1e18
-    assert torch.equal(attend(query, key, key, score=Distance(), mask=keep).context, before)
+    after = attend(query, key, key, score=Distance(), mask=keep).context  # by differences; before by products
+    assert_close(after, before)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+def test_products_and_differences_are_the_same(normal, size):
+    query, key = size * normal(2, 3, 5, 11), size * normal(2, 3, 7, 11)
+    expected = squares_by_differences(query.double(), key.double())
+    assert_close(squares_by_products(query, key).double(), expected, rtol=1e-6, atol=1e-6 * size**2)
+    assert_close(squares_by_differences(query, key).double(), expected, rtol=1e-6, atol=1e-6 * size**2)
+    assert products_are_exact(query, key, 1.0)
+    assert not products_are_exact(query, key, 1e9 / size**2)
+    assert not products_are_exact(query.double(), key.double(), 1.0)
 
 
 def test_a_larger_scale_looks_nearer(normal):

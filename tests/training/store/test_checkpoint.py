@@ -157,11 +157,11 @@ def test_all_checkpoints_are_damaged(tmp_path):
 
 def test_a_checkpoint_of_another_version(three):
     manifest = three / "step-20" / "manifest.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"version": 2}))
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"version": 3}))
     said = []
     latest_checkpoint(three, said.append)
     assert said == [
-        f"{three / 'step-20'} is a regard checkpoint of version 2, and this regard reads version 1. "
+        f"{three / 'step-20'} is a regard checkpoint of version 3, and this regard reads version 2. "
         "Going on from step 5."
     ]
 

@@ -7,7 +7,9 @@
     reference   Python loops over queries and keys, in float64; only by name, since it is slow
 
 Nothing falls back silently: `Attended.backend` names the backend that ran, and `explain_backend` says why. If the
-backend named in `use_backend` does not support a call, `attend` raises ValueError with the reason.
+backend named in `use_backend` does not support a call, `attend` raises ValueError with the reason. One fallback is
+known only afterwards: on a CPU, a context that contains NaN is computed again by `tiled` (see `finite.py`), and
+`Attended.backend` is then "tiled".
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -86,7 +88,6 @@ class Choice:
         return context, summary
 
 
-TILED = Choice("tiled", "a faster backend gave NaN, which barred keys or overflow may have brought", tiled.tiled)
 FASTEST = Choice("fused", "the fastest, and exact for this call", fused.fused)
 
 
@@ -103,6 +104,9 @@ PREFERRED = Preferred()
 @contextmanager
 def use_backend(name: Name) -> Iterator[None]:
     """Within this context, every `attend` uses one backend, in models and in other threads too.
+
+    On a CPU, a context that contains NaN is computed again by "tiled", which keeps NaN of masked keys out of it.
+    Dropout then drops other weights.
 
     Raises:
         ValueError: there is no such backend; and, from attend, a call that the backend does not support.

@@ -115,14 +115,15 @@ class Tile:
 def is_whole(number: object) -> bool:
     """Return whether an object is an integer: an int but not a bool, a numpy integer, or a 0-dim integer tensor.
 
-    >>> is_whole(3), is_whole(3.0), is_whole(True), is_whole(torch.tensor(3))
-    (True, False, False, True)
+    >>> import numpy as np
+    >>> is_whole(3), is_whole(3.0), is_whole(True), is_whole(torch.tensor(3)), is_whole(np.array([1, 2]))
+    (True, False, False, True, False)
     """
     if isinstance(number, int):
         return not isinstance(number, bool)
     if isinstance(number, Tensor):
         return number.ndim == 0 and not (number.is_floating_point() or number.dtype == torch.bool)
-    return hasattr(number, "__index__")
+    return hasattr(number, "__index__") and getattr(number, "ndim", 0) == 0
 
 
 def is_symbolic(length: int) -> bool:

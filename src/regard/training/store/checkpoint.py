@@ -24,7 +24,7 @@ from regard.tensor_file import read_tensors, write_tensors
 from regard.training.store.checksums import checksum, remove_folder, replace_folder, restore_folders
 
 FORMAT = "regard checkpoint"
-VERSION = 1
+VERSION = 2
 PREFIX, SUFFIX = "step-", ".safetensors"
 
 

@@ -1,4 +1,4 @@
-"""Checksums of files, for manifests; and the removal of folders of checkpoints."""
+"""Checksums of files, for manifests; and the removal and replacement of folders of checkpoints."""
 
 import shutil
 from hashlib import file_digest
