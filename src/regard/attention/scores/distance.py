@@ -27,8 +27,8 @@ class Distance(Score):
         scores = -scale · ‖query - key‖²
 
     Short queries and keys are multiplied, ‖query‖² + ‖key‖² - 2 query · key, in float64. For long ones, whose squares
-    would cancel too many digits, and for float64 itself, the differences are computed number by number, which takes five
-    times as long and is exact for any queries and keys.
+    would cancel too many digits, and for float64 itself, the differences are computed number by number, which takes
+    five times as long and is exact for any queries and keys.
 
     >>> import torch
     >>> from regard import Distance, attend
