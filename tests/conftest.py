@@ -31,6 +31,7 @@ LONGEST = (
     "attention/test_torch_tools.py",
     "training/processes/test_process_group.py",
     "attention/statistics/test_gpu.py",
+    "test_hostile_files.py",
     "attention/test_extremes.py",
     "attention/test_flex.py",
     "views/page/test_in_browser.py",
