@@ -25,20 +25,20 @@ torch.set_num_threads(1)  # a second thread makes tensors this small no faster
 
 
 LONGEST = (
+    "test_hostile_files.py",
     "attention/test_laws.py",
     "training/test_train.py",
     "training/processes/test_hosts.py",
     "attention/test_torch_tools.py",
     "training/processes/test_process_group.py",
     "attention/statistics/test_gpu.py",
-    "test_hostile_files.py",
     "attention/test_extremes.py",
     "attention/test_flex.py",
     "views/page/test_in_browser.py",
     "views/picture/test_trace.py",
     "export/test_onnx.py",
 )
-"""Files whose tests take longest, in that order."""
+"""Files whose tests take longest, in that order; the first one forks its process, which is slow once it has grown."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
