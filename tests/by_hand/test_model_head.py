@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 import regard
 from regard import InputError
-from regard.by_hand.model_head import head_score, model_numbers
+from regard.by_hand.model_head import head_scores, model_numbers
 from regard.by_hand.work_out import work_out
 
 SNAKE = "The snake is very dangerous because it has a venom."
@@ -64,9 +64,9 @@ def assert_equal_to_the_head(numbers, model, name, tokenizer, target=None):
     worked = work_out(numbers)
     with torch.no_grad():
         steps = head.pattern.steps(0, head.head)
-    assert_close(worked["weights"].matrix, steps.weights.double(), atol=5e-6, rtol=1e-4)
+    assert_close(torch.from_numpy(worked["weights"].matrix), steps.weights.double(), atol=5e-6, rtol=1e-4)
     for stage, part in (("Q", steps.query), ("K", steps.key), ("V", steps.value), ("context", steps.context)):
-        assert_close(worked[stage].matrix, part.double(), atol=1e-5, rtol=1e-4)
+        assert_close(torch.from_numpy(worked[stage].matrix), part.double(), atol=1e-5, rtol=1e-4)
     assert float(steps.weights.max()) > 2 / len(head.keys), "the test's attention is too flat to show a mistake"
 
 
@@ -75,11 +75,11 @@ def test_minilms_head_that_finds_the_snake(minilm, snake):
     assert list(numbers.matrices) == ["x", "W_q", "b_q", "W_k", "b_k", "W_v", "b_v"]
     assert (numbers.title, numbers.notes, query) == ("MiniLM · L3H1", (), 7)
     attention = minilm.model.encoder.layer[3].attention.self
-    assert torch.equal(numbers.matrices["W_q"], attention.query.weight[32:64].T.double())
-    assert torch.equal(numbers.matrices["b_v"], attention.value.bias[None, 32:64].double())
+    assert torch.equal(torch.from_numpy(numbers.matrices["W_q"]), attention.query.weight[32:64].T.double())
+    assert torch.equal(torch.from_numpy(numbers.matrices["b_v"]), attention.value.bias[None, 32:64].double())
     head = snake["L3H1"].pattern
     query_rows = numbers.matrices["x"] @ numbers.matrices["W_q"] + numbers.matrices["b_q"]
-    assert_close(query_rows, head.query[0, 1].double(), atol=1e-5, rtol=1e-5)
+    assert_close(torch.from_numpy(query_rows), head.query[0, 1].double(), atol=1e-5, rtol=1e-5)
     worked = work_out(numbers, query)
     assert f"{worked['weights'].matrix[7, 2]:.3f}" == "0.674"
     assert worked["scores"].formula == "products / √d_k, d_k = 32"
@@ -127,7 +127,7 @@ def test_a_heads_part_of_a_bias_that_is_a_rule(handmade):
     pattern = regard.attend(query, query, query, score=regard.ScaledDot(bias=regard.Alibi())).pattern
     distance = (torch.arange(5) - torch.arange(5)[:, None]).abs().double()
     slope = {0: 2**-4, 1: 2**-8, 2: 2**-2}[head.head]  # of three heads
-    assert torch.equal(head_score(replace(head, pattern=pattern)).bias, -slope * distance)
+    assert torch.equal(torch.from_numpy(head_scores(replace(head, pattern=pattern))["bias"][0]), -slope * distance)
 
 
 def test_a_layer_that_does_more_than_multiply_is_not_taken_for_one(minilm):

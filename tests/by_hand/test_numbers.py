@@ -1,9 +1,9 @@
 """Whether numbers fit together: every refusal's whole text."""
 
+import numpy as np
 import pytest
-import torch
 
-from regard import Causal, InputError, Keep
+from regard import InputError
 from regard.by_hand.numbers import Numbers, joined_names
 from regard.errors import counted
 from regard.tracing.readable_tokens import Token
@@ -12,7 +12,7 @@ CHOOSE = "give x with W_q, W_k and W_v, or Q, K and V themselves"
 
 
 def zeros(**sizes):
-    return {name: torch.zeros(size) for name, size in sizes.items()}
+    return {name: np.zeros(size) for name, size in sizes.items()}
 
 
 def named(count):
@@ -87,11 +87,11 @@ def test_matrices_that_do_not_fit_are_refused(sizes, message):
         ({"tokens": named(2)}, "tokens has 2 names, but Q has 3 rows; give one name for each row."),
         ({"memory_tokens": named(1)}, "memory_tokens has 1 name, but K has 3 rows; give one name for each row."),
         (
-            {"mask": Keep(torch.ones(2, 3).bool())},
+            {"mask": np.ones((2, 3), dtype=bool)},
             "mask is 2 x 3, but there are 3 queries and 3 keys: it must be 3 x 3, one row for each query.",
         ),
         (
-            {"mask": Causal(), "memory_tokens": named(3)},
+            {"mask": "causal", "memory_tokens": named(3)},
             "a causal mask needs queries and keys to be the same tokens, in one order, and here the keys are other "
             "tokens; leave the mask out, or give one as a matrix of true and false.",
         ),
@@ -126,13 +126,23 @@ def test_a_temperature_too_small_for_float32_is_refused():
 
 
 def test_changes_keep_the_rest():
-    keep = Keep(torch.ones(3, 3).bool())
+    keep = np.array([[1, 1, 1], [0, 1, 1], [1, 0, 1]], dtype=bool)
     changed = Numbers(title="t", matrices=zeros(**DIRECT), mask=keep).changed(temperature=2.0, causal=True)
-    assert changed.normalise.temperature == 2.0
-    assert repr(changed.mask) == f"({keep!r} & Causal())"
+    assert changed.temperature == 2.0
+    assert changed.keep.tolist() == [[True, False, False], [False, True, False], [True, False, True]]
     assert changed.title == "t"
     again = changed.changed()
-    assert (again.normalise, again.mask) == (changed.normalise, changed.mask)
+    assert (again.temperature, again.mask) == (changed.temperature, changed.mask)
+    assert Numbers(title="t", matrices=zeros(**DIRECT)).changed(causal=True).mask == "causal"
+
+
+def test_more_scores_than_can_be_read_are_refused_before_they_are_computed():
+    with pytest.raises(InputError) as refusal:
+        Numbers(title="", matrices=zeros(Q=(100_000, 2), K=(100_000, 2), V=(100_000, 2)), n_heads=2)
+    assert str(refusal.value) == (
+        "100,000 queries and 100,000 keys in 2 heads give 20,000,000,000 scores; by hand at most 16,777,216 are worked "
+        "out (4,096 x 4,096); give fewer tokens."
+    )
 
 
 def test_tokens_have_names_where_none_are_given():

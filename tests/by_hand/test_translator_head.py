@@ -31,14 +31,14 @@ def test_every_kind_starts_from_its_tokens_and_the_layer_s_parameters(translator
     module = module_of(translator, kind)
     own = slice(module.d_head, 2 * module.d_head)
     for letter, layer in (("q", module.to_query), ("k", module.to_key), ("v", module.to_value)):
-        assert torch.equal(numbers.matrices[f"W_{letter}"], layer.weight[own].T.double())
-        assert torch.equal(numbers.matrices[f"b_{letter}"], layer.bias[None, own].double())
+        assert torch.equal(torch.from_numpy(numbers.matrices[f"W_{letter}"]), layer.weight[own].T.double())
+        assert torch.equal(torch.from_numpy(numbers.matrices[f"b_{letter}"]), layer.bias[None, own].double())
     seen = translate_or_score(translator, TEXT, target, truncate=False).trace[f"{kind} L0H1"]
     worked = work_out(numbers)
     with torch.no_grad():
         steps = seen.pattern.steps(0, 1)
-    assert_close(worked["weights"].matrix, steps.weights.double(), atol=5e-6, rtol=1e-4)
-    assert_close(worked["context"].matrix, steps.context.double(), atol=1e-5, rtol=1e-4)
+    assert_close(torch.from_numpy(worked["weights"].matrix), steps.weights.double(), atol=5e-6, rtol=1e-4)
+    assert_close(torch.from_numpy(worked["context"].matrix), steps.context.double(), atol=1e-5, rtol=1e-4)
     assert [token.text for token in numbers.tokens] == [token.text for token in seen.queries]
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from regard import Alibi, Causal, InputError, Keep, ScaledDot, Softmax
+from regard import InputError, Keep, ScaledDot, Softmax, attend
 from regard.by_hand import examples
 from regard.by_hand.numbers import Numbers
 from regard.by_hand.work_out import work_out, worked_example
@@ -28,7 +28,13 @@ def softmax(scores):
 
 
 def direct(query, key, value, **choices):
-    return Numbers(title="direct", matrices={"Q": query, "K": key, "V": value}, **choices)
+    matrices = {"Q": query.double().numpy(), "K": key.double().numpy(), "V": value.double().numpy()}
+    return Numbers(title="direct", matrices=matrices, **choices)
+
+
+def matrix(stage):
+    """A stage's matrix as a tensor."""
+    return torch.from_numpy(stage.matrix)
 
 
 def named(*texts):
@@ -78,20 +84,20 @@ def test_every_stage_is_what_numpy_makes_of_it():
         "products": query @ key.T, "scores": scores, "weights": softmax(scores), "context": softmax(scores) @ value,
     }  # fmt: skip
     assert {stage.name for stage in worked.stages} == set(expected)
-    for name, matrix in expected.items():
-        assert_close(worked[name].matrix, torch.from_numpy(matrix), rtol=1e-14, atol=1e-14)
+    for name, numbers in expected.items():
+        assert_close(matrix(worked[name]), torch.from_numpy(numbers), rtol=1e-14, atol=1e-14)
 
 
 def test_causal_hides_what_comes_later():
     worked = worked_example("causal")
     scores = X @ W_Q @ (X @ W_K).T / np.sqrt(3)
     masked = np.where(np.tri(3, dtype=bool), scores, -np.inf)
-    assert_close(worked["masked"].matrix, torch.from_numpy(masked))
+    assert_close(matrix(worked["masked"]), torch.from_numpy(masked))
     assert worked["masked"].formula == "scores, −∞ where not allowed"
     assert worked["weights"].formula == "softmax(masked), row by row"
-    assert_close(worked["weights"].matrix, torch.from_numpy(softmax(masked)))
+    assert_close(matrix(worked["weights"]), torch.from_numpy(softmax(masked)))
     assert worked["weights"].matrix[0].tolist() == [1, 0, 0]
-    assert_close(worked["context"].matrix, torch.from_numpy(softmax(masked) @ X @ W_V))
+    assert_close(matrix(worked["context"]), torch.from_numpy(softmax(masked) @ X @ W_V))
 
 
 def test_one_word_scores_itself_at_one_and_a_half_and_four_words_have_twelve_vectors():
@@ -124,7 +130,7 @@ def test_two_tokens_and_eight_heads_give_2_x_24():
 @pytest.mark.parametrize(("name", "n_heads"), [("multi-head", 4), ("two-tokens-eight-heads", 8)])
 def test_heads_are_what_numpy_makes_of_their_columns(name, n_heads):
     worked = worked_example(name)
-    given = {stage.name: stage.matrix.numpy() for stage in worked.stages if not stage.formula}
+    given = {stage.name: stage.matrix for stage in worked.stages if not stage.formula}
     contexts = []
     for head in range(n_heads):
         query, key, value = (
@@ -132,8 +138,8 @@ def test_heads_are_what_numpy_makes_of_their_columns(name, n_heads):
         )
         contexts.append(softmax(query @ key.T / np.sqrt(query.shape[1])) @ value)
     together = np.concatenate(contexts, axis=1)
-    assert_close(worked["concatenated"].matrix, torch.from_numpy(together))
-    assert_close(worked["output"].matrix, torch.from_numpy(together @ given["W_o"]))
+    assert_close(matrix(worked["concatenated"]), torch.from_numpy(together))
+    assert_close(matrix(worked["output"]), torch.from_numpy(together @ given["W_o"]))
 
 
 def test_cross_is_one_step_of_a_recurrent_translator():
@@ -142,7 +148,7 @@ def test_cross_is_one_step_of_a_recurrent_translator():
     scores = states @ np.array([1.0, 0, 2])
     assert worked["scores"].matrix.tolist() == [scores.tolist()]
     assert worked["scores"].formula == "products, not scaled"
-    assert_close(worked["context"].matrix[0], torch.from_numpy(softmax(scores) @ states))
+    assert_close(matrix(worked["context"])[0], torch.from_numpy(softmax(scores) @ states))
     assert worked["weights"].rows == ("s_t",)
     assert worked["weights"].columns == ("I", "am", "a", "student")
 
@@ -150,34 +156,34 @@ def test_cross_is_one_step_of_a_recurrent_translator():
 @pytest.mark.parametrize("name", examples.names())
 def test_every_example_sums_to_one_row_by_row(name):
     weights = worked_example(name).weights
-    assert_close(weights.sum(dim=-1), torch.ones(weights.shape[:2], dtype=torch.float64))
+    np.testing.assert_allclose(weights.sum(axis=-1), np.ones(weights.shape[:2]))
 
 
 # Each choice, against torch
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
-@pytest.mark.parametrize("mask", [None, Causal(), Keep(torch.tensor([[1, 0, 1], [0, 1, 1], [1, 1, 1]]).bool())])
+@pytest.mark.parametrize("mask", [None, "causal", np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)])
 def test_temperature_and_mask_are_torchs_softmax(normal, temperature, mask):
     query, key, value = (normal(3, width, dtype=torch.float64) for width in (5, 5, 7))
-    worked = work_out(direct(query, key, value, mask=mask, normalise=Softmax(temperature=temperature)))
+    worked = work_out(direct(query, key, value, mask=mask, temperature=temperature))
     scores = query @ key.T / math.sqrt(5)
-    if isinstance(mask, Causal):
+    if isinstance(mask, str):
         scores = scores.masked_fill(~torch.ones(3, 3).tril().bool(), -math.inf)
     elif mask is not None:
-        scores = scores.masked_fill(~mask.tensor, -math.inf)
-    assert_close(worked["weights"].matrix, torch.softmax(scores / temperature, dim=-1))
-    assert_close(worked["context"].matrix, torch.softmax(scores / temperature, dim=-1) @ value)
+        scores = scores.masked_fill(~torch.from_numpy(mask), -math.inf)
+    assert_close(matrix(worked["weights"]), torch.softmax(scores / temperature, dim=-1))
+    assert_close(matrix(worked["context"]), torch.softmax(scores / temperature, dim=-1) @ value)
     names = [stage.name for stage in worked.stages]
     assert ("tempered" in names) == (temperature != 1)
     assert ("masked" in names) == (mask is not None)
     if temperature != 1:
-        assert_close(worked["tempered"].matrix, scores / temperature)
+        assert_close(matrix(worked["tempered"]), scores / temperature)
 
 
 def test_temperature_0_gives_all_to_the_largest_and_ties_share():
     query, key = torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0], [2.0, 5.0], [1.0, 0.0]])
-    worked = work_out(direct(query, key, key, normalise=Softmax(temperature=0.0)))
+    worked = work_out(direct(query, key, key, temperature=0.0))
     assert worked["weights"].matrix.tolist() == [[0.5, 0.5, 0]]
     assert worked["weights"].formula == "all on the largest of scores"
     assert "tempered" not in [stage.name for stage in worked.stages]
@@ -185,32 +191,55 @@ def test_temperature_0_gives_all_to_the_largest_and_ties_share():
 
 def test_a_scale_a_softcap_and_a_bias(normal):
     query, key, value, bias = (normal(3, width, dtype=torch.float64) for width in (5, 5, 7, 3))
-    worked = work_out(direct(query, key, value, score=ScaledDot(scale=0.3, softcap=2.0, bias=bias)))
+    worked = work_out(direct(query, key, value, scale=0.3, softcap=2.0, bias=bias.numpy()[None]))
     scores = 2 * torch.tanh(query @ key.T * 0.3 / 2) + bias
-    assert_close(worked["scores"].matrix, scores)
-    assert_close(worked["weights"].matrix, torch.softmax(scores, dim=-1))
+    assert_close(matrix(worked["scores"]), scores)
+    assert_close(matrix(worked["weights"]), torch.softmax(scores, dim=-1))
     assert worked["scores"].formula == "2 · tanh(products · 0.3 / 2) + bias"
-    assert_close(worked["bias"].matrix, bias)
+    assert_close(matrix(worked["bias"]), bias)
 
 
-def test_a_bias_that_is_a_rule_is_shown_as_its_numbers_in_each_head(normal):
+def test_each_head_has_its_bias(normal):
     query, key, value = (normal(3, 4, dtype=torch.float64) for _ in range(3))
-    distance = (torch.arange(3) - torch.arange(3)[:, None]).abs().double()
-    worked = work_out(direct(query, key, value, n_heads=2, score=ScaledDot(scale=1.0, bias=Alibi())))
-    for head, slope in ((1, 2**-4), (2, 2**-8)):
+    bias = normal(2, 3, 3, dtype=torch.float64)
+    worked = work_out(direct(query, key, value, n_heads=2, scale=1.0, bias=bias.numpy()))
+    for head in (1, 2):
         columns = slice(2 * head - 2, 2 * head)
-        assert_close(worked[f"bias_{head}"].matrix, -slope * distance)
-        assert_close(worked[f"scores_{head}"].matrix, query[:, columns] @ key[:, columns].T - slope * distance)
+        assert_close(matrix(worked[f"bias_{head}"]), bias[head - 1])
+        assert_close(matrix(worked[f"scores_{head}"]), query[:, columns] @ key[:, columns].T + bias[head - 1])
         assert worked[f"scores_{head}"].formula == f"products_{head}, not scaled + bias_{head}"
-    alone = work_out(direct(query, key, value, score=ScaledDot(bias=Alibi())))
-    assert_close(alone["bias"].matrix, -distance / 256)
-    assert alone["scores"].formula == "products / √d_k, d_k = 4 + bias"
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+@pytest.mark.parametrize("sinks", [None, (0.3, -1.7)])
+@pytest.mark.parametrize("softcap", [None, 1.3])
+def test_every_step_of_every_head_is_that_of_attend(normal, temperature, sinks, softcap):
+    query, key, value = normal(3, 10), normal(5, 10), normal(5, 14)
+    bias, keep = normal(2, 3, 5), torch.tensor([[1, 0, 1, 1, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]]).bool()
+    worked = work_out(
+        direct(
+            query, key, value, n_heads=2, softcap=softcap, bias=bias.double().numpy(), mask=keep.numpy(),
+            temperature=temperature, sinks=sinks,
+        )
+    )  # fmt: skip
+    split = [part.double().reshape(1, len(part), 2, -1).transpose(1, 2) for part in (query, key, value)]
+    sink = None if sinks is None else torch.tensor(sinks, dtype=torch.float64)
+    attended = attend(
+        *split,
+        score=ScaledDot(softcap=softcap, bias=bias.double()),
+        mask=Keep(keep),
+        normalise=Softmax(temperature=temperature, sinks=sink),
+    )
+    for head in (0, 1):
+        steps = attended.pattern.steps(0, head)
+        for name in ("products", "scores", "masked", "weights", "context"):
+            assert_close(matrix(worked[f"{name}_{head + 1}"]), getattr(steps, name), rtol=1e-12, atol=1e-12)
 
 
 def test_the_articles_class_that_scales_by_d_model_is_a_scale(normal):
     query, key, value = (normal(3, 8, dtype=torch.float64) for _ in range(3))
-    worked = work_out(direct(query, key, value, n_heads=4, score=ScaledDot(scale=8**-0.5)))
-    assert_close(worked["scores_2"].matrix, query[:, 2:4] @ key[:, 2:4].T / math.sqrt(8))
+    worked = work_out(direct(query, key, value, n_heads=4, scale=8**-0.5))
+    assert_close(matrix(worked["scores_2"]), query[:, 2:4] @ key[:, 2:4].T / math.sqrt(8))
     assert worked["scores_2"].formula == "products_2 · 0.3536"
 
 
@@ -221,11 +250,11 @@ def test_memory_and_biases(normal):
         "W_v": normal(11, 13, dtype=torch.float64), "b_q": normal(1, 2, dtype=torch.float64),
         "b_k": normal(1, 2, dtype=torch.float64), "b_v": normal(1, 13, dtype=torch.float64),
     }  # fmt: skip
-    worked = work_out(Numbers(title="", matrices=matrices))
+    worked = work_out(Numbers(title="", matrices={name: matrix.numpy() for name, matrix in matrices.items()}))
     key = matrices["memory"] @ matrices["W_k"] + matrices["b_k"]
     value = matrices["memory"] @ matrices["W_v"] + matrices["b_v"]
     scores = (matrices["x"] @ matrices["W_q"] + matrices["b_q"]) @ key.T / math.sqrt(2)
-    assert_close(worked["context"].matrix, torch.softmax(scores, dim=-1) @ value)
+    assert_close(matrix(worked["context"]), torch.softmax(scores, dim=-1) @ value)
     assert worked["K"].formula == "memory W_k + b_k"
     assert worked["K"].rows == ("m1", "m2", "m3", "m4", "m5", "m6", "m7")
     assert worked["Q"].section == "Queries, keys and values"
@@ -233,7 +262,7 @@ def test_memory_and_biases(normal):
 
 def test_a_query_that_sees_nothing_reads_nothing_and_is_named(normal):
     query, key, value = (normal(2, 3, dtype=torch.float64) for _ in range(3))
-    worked = work_out(direct(query, key, value, mask=Keep(torch.tensor([[False, False], [True, True]]))))
+    worked = work_out(direct(query, key, value, mask=np.array([[False, False], [True, True]])))
     assert worked["masked"].matrix[0].tolist() == [-math.inf, -math.inf]
     assert worked["weights"].matrix[0].tolist() == [0, 0]
     assert worked["context"].matrix[0].tolist() == [0, 0, 0]
@@ -242,9 +271,9 @@ def test_a_query_that_sees_nothing_reads_nothing_and_is_named(normal):
 
 def test_a_sink_takes_weight_and_is_named():
     query = key = value = torch.tensor([[1.0], [2.0]], dtype=torch.float64)
-    worked = work_out(direct(query, key, value, normalise=Softmax(sinks=torch.tensor([0.5], dtype=torch.float64))))
+    worked = work_out(direct(query, key, value, sinks=(0.5,)))
     row = softmax(np.array([1.0, 2.0, 0.5]))
-    assert_close(worked["weights"].matrix[0], torch.from_numpy(row[:2]))
+    assert_close(matrix(worked["weights"])[0], torch.from_numpy(row[:2]))
     assert worked["weights"].formula == "softmax(scores and a sink), row by row"
     assert worked.notes == ("A sink of 0.5000 takes part in each softmax and gives no value.",)
 
@@ -269,13 +298,12 @@ def test_a_sink_takes_weight_and_is_named():
 )
 def test_a_sink_is_tempered_as_the_scores_are(temperature, formula, note):
     query = key = value = torch.tensor([[1.0], [0.5]], dtype=torch.float64)
-    sinks = Softmax(temperature=temperature, sinks=torch.tensor([2.0], dtype=torch.float64))
-    worked = work_out(direct(query, key, value, normalise=sinks))
+    worked = work_out(direct(query, key, value, temperature=temperature, sinks=(2.0,)))
     assert worked["weights"].formula == formula
     assert worked.notes == (note,)
     if temperature:
         row = torch.tensor([*worked["tempered"].matrix[0].tolist(), 4.0], dtype=torch.float64)
-        assert_close(worked["weights"].matrix[0], row.softmax(0)[:2])
+        assert_close(matrix(worked["weights"])[0], row.softmax(0)[:2])
     else:
         assert not worked["weights"].matrix.any()  # the sink has it all, and yet no token sees nothing
 
@@ -284,8 +312,8 @@ def test_the_weighted_values_add_up_to_the_context():
     worked = worked_example("self-attention", "x2")
     weights, value = worked["weights"].matrix, worked["V"].matrix
     stage = worked["weighted values"]
-    assert_close(stage.matrix, weights[1][:, None] * value)
-    assert_close(stage.matrix.sum(dim=0), worked["context"].matrix[1])
+    np.testing.assert_allclose(stage.matrix, weights[1][:, None] * value)
+    np.testing.assert_allclose(stage.matrix.sum(axis=0), worked["context"].matrix[1])
     assert (stage.formula, stage.summed, stage.rows) == ("weights of x2 · rows of V", True, ("x1", "x2", "x3"))
     assert [stage.name for stage in worked.stages if stage.marked == 1] == [
         "x", "Q", "products", "scores", "weights", "context",
@@ -296,7 +324,7 @@ def test_the_weighted_values_add_up_to_the_context():
 def test_each_head_has_its_weighted_values():
     worked = worked_example("multi-head", "x3")
     for head in (1, 2, 3, 4):
-        assert_close(worked[f"weighted values_{head}"].matrix.sum(dim=0), worked[f"context_{head}"].matrix[2])
+        assert_close(matrix(worked[f"weighted values_{head}"]).sum(dim=0), matrix(worked[f"context_{head}"])[2])
 
 
 def test_without_a_token_nothing_is_marked():
@@ -334,10 +362,8 @@ def test_json_has_every_number_with_all_its_digits():
     facts = json.loads(worked_json(worked))
     assert [stage["name"] for stage in facts["stages"]] == [stage.name for stage in worked.stages]
     for told, stage in zip(facts["stages"], worked.stages, strict=True):
-        again = torch.tensor(
-            [[-math.inf if n is None else n for n in row] for row in told["matrix"]], dtype=torch.float64
-        )
-        assert torch.equal(again, stage.matrix)
+        again = np.array([[-math.inf if n is None else n for n in row] for row in told["matrix"]])
+        assert np.array_equal(again, stage.matrix)
         assert told["shape"] == list(stage.matrix.shape)
         assert (told["formula"], told["rows"]) == (stage.formula, list(stage.rows))
     assert facts["query"] == 1
@@ -356,8 +382,8 @@ def test_products_past_what_a_float64_holds_are_refused():
 
 def test_a_bias_of_minus_infinity_bars_a_key(normal):
     query, key, value = (normal(2, 3, dtype=torch.float64) for _ in range(3))
-    bias = torch.tensor([[0.0, -math.inf], [0.0, 0.0]], dtype=torch.float64)
-    worked = work_out(direct(query, key, value, score=ScaledDot(bias=bias)))
+    bias = np.array([[[0.0, -math.inf], [0.0, 0.0]]])
+    worked = work_out(direct(query, key, value, bias=bias))
     assert worked["weights"].matrix[0].tolist() == [1, 0]
 
 

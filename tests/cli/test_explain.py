@@ -135,6 +135,17 @@ def test_the_list_and_the_help_load_nothing_heavy():
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_numbers_by_hand_need_no_torch():
+    """PyTorch takes longer to import than everything else that `regard explain` does."""
+    program = (
+        "import sys\nfrom regard.cli.main import app\napp(['explain'], standalone_mode=False)\n"
+        "print([name for name in ('torch', 'transformers', 'matplotlib') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "context = weights V" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_help_shows_the_file_format():
     text = explain("--help")
     assert 'mask = "causal"' in text

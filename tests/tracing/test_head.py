@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from regard import InputError
-from regard.tracing.head import token_position
 from regard.tracing.readable_tokens import Token
+from regard.tracing.token_reference import token_position
 
 
 def words(*texts):

@@ -9,26 +9,26 @@ Q, K and V.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.attention.masks import Keep, Mask
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
+from regard.by_hand.head_steps import Matrix
 from regard.by_hand.linear_calls import LinearCall, Projection, find_projection, linear_calls_by_step
 from regard.by_hand.numbers import Numbers, joined_names
 from regard.errors import InputError
 from regard.tracing.focus import Focus, focus_on
-from regard.tracing.head import Head, TokenReference
+from regard.tracing.head import Head
 from regard.tracing.model_loading import load
 from regard.tracing.run import trace
+from regard.tracing.token_reference import TokenReference
 from regard.tracing.trace import Trace
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-Matrix = Float[Tensor, "_ _"]
 
 
 def model_numbers(
@@ -79,7 +79,7 @@ def head_numbers(focus: Focus, calls: Sequence[LinearCall], title: str) -> Numbe
     matrices = projected_matrices(projections)
     notes: tuple[str, ...] = ()
     if matrices is None:
-        matrices = {name: part.cpu().double() for name, part in parts.items()}
+        matrices = {name: as_matrix(part) for name, part in parts.items()}
         notes = (direct_note(projections),)
     crosses = head.kind == "cross"
     return Numbers(
@@ -88,9 +88,9 @@ def head_numbers(focus: Focus, calls: Sequence[LinearCall], title: str) -> Numbe
         matrices=matrices,
         tokens=head.queries,
         memory_tokens=head.keys if crosses else None,
-        score=head_score(head),
+        **head_scores(head),
         mask=head_mask(head),
-        normalise=head_softmax(head),
+        **head_softmax(head),
         notes=notes,
     )
 
@@ -100,13 +100,13 @@ def projected_matrices(projections: dict[str, Projection | None]) -> dict[str, M
     query, key, value = (projections[name] for name in "QKV")
     if query is None or key is None or value is None or not torch.equal(key.source, value.source):
         return None
-    matrices = {"x": query.source}
+    matrices = {"x": as_matrix(query.source)}
     if not torch.equal(query.source, key.source):
-        matrices["memory"] = key.source
+        matrices["memory"] = as_matrix(key.source)
     for letter, projection in (("q", query), ("k", key), ("v", value)):
-        matrices[f"W_{letter}"] = projection.parameters
+        matrices[f"W_{letter}"] = as_matrix(projection.parameters)
         if projection.bias is not None:
-            matrices[f"b_{letter}"] = projection.bias
+            matrices[f"b_{letter}"] = as_matrix(projection.bias)
     return matrices
 
 
@@ -123,8 +123,8 @@ def direct_note(projections: dict[str, Projection | None]) -> str:
 # The three stages of one head
 
 
-def head_score(head: Head) -> ScaledDot:
-    """Return the score of one head: scale, softcap and the head's bias."""
+def head_scores(head: Head) -> dict[str, Any]:
+    """Return the scale, the softcap and the bias of one head's scores."""
     score = head.pattern.score
     if not isinstance(score, ScaledDot):
         raise InputError(
@@ -134,30 +134,35 @@ def head_score(head: Head) -> ScaledDot:
     d_key = head.pattern.query.shape[-1]
     is_default = score.scale is None or abs(score.scale * d_key**0.5 - 1) < 1e-6
     grid, device = head.pattern.grid, head.pattern.device
-    bias = None if score.bias is None else head_part(head, score.biases(grid.whole(), device)).double()
-    return ScaledDot(scale=None if is_default else score.scale, softcap=score.softcap, bias=bias)
+    bias = None if score.bias is None else as_matrix(head_part(head, score.biases(grid.whole(), device)))[None]
+    return {"scale": None if is_default else score.scale, "softcap": score.softcap, "bias": bias}
 
 
-def head_mask(head: Head) -> Mask | None:
+def head_mask(head: Head) -> Bool[np.ndarray, "queries keys"] | None:
     """Return the mask of one head; None if every query may attend to every key."""
     if head.pattern.mask is None:
         return None
-    keep = head_part(head, head.pattern.mask.keep(head.pattern.grid.whole(), head.pattern.device))
-    return None if bool(keep.all()) else Keep(keep)
+    keep = head_part(head, head.pattern.mask.keep(head.pattern.grid.whole(), head.pattern.device)).numpy()
+    return None if keep.all() else keep
 
 
-def head_softmax(head: Head) -> Softmax:
-    """Return the softmax of one head, with the head's sink if it has one."""
+def head_softmax(head: Head) -> dict[str, Any]:
+    """Return the temperature of one head's softmax and its sink, if it has one."""
     normalise = head.pattern.normalise
     if not isinstance(normalise, Softmax):
         raise InputError(
             f"{head.name} weighs by {normalise!r}; explain works out softmax. `regard look` shows its weights."
         )
-    sinks = normalise.sinks
-    return Softmax() if sinks is None else Softmax(sinks=sinks[[head.head]].detach().cpu().double())
+    sinks = None if normalise.sinks is None else (float(normalise.sinks[head.head]),)
+    return {"temperature": normalise.temperature, "sinks": sinks}
 
 
-def head_part(head: Head, tensor: Tensor) -> Tensor:
+def head_part(head: Head, tensor: Tensor) -> Float[Tensor, "queries keys"] | Bool[Tensor, "queries keys"]:
     """Return the queries × keys of one head from a tensor that broadcasts to the whole grid."""
     grid = head.pattern.grid
     return tensor.detach().expand(grid.shape)[0, head.head].cpu()
+
+
+def as_matrix(tensor: Float[Tensor, "_ _"]) -> Matrix:
+    """Return a tensor as a NumPy matrix in float64."""
+    return tensor.detach().cpu().double().numpy()

@@ -7,14 +7,13 @@ output parameters W_o may be left out.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from jaxtyping import Float
-from torch import Tensor
+import numpy as np
+from jaxtyping import Bool, Float
 
-from regard.attention.masks import Causal, Keep, Mask
-from regard.attention.normalise.softmax import Softmax
-from regard.attention.scores.dot import ScaledDot
+from regard.attention.normalise.temperature import check_temperature
 from regard.errors import InputError, counted
 from regard.tracing.readable_tokens import Token
 
@@ -23,6 +22,9 @@ DIRECT = ("Q", "K", "V")
 OPTIONAL = ("memory", "b_q", "b_k", "b_v")
 MATRICES = ("x", "memory", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "Q", "K", "V", "W_o")
 """Every matrix that may be given, in the order of display; a bias is a matrix of one row."""
+
+MOST_WEIGHTS = 4096 * 4096
+"""The largest number of weights that is worked out by hand; each of some five matrices then takes 128 MiB."""
 
 CHOOSE = "give x with W_q, W_k and W_v, or Q, K and V themselves"
 
@@ -36,7 +38,13 @@ class Numbers:
         tokens: the names of the queries; None = x1, x2, …
         memory_tokens: the names of the keys if they are other tokens than the queries; None = m1, m2, …
         n_heads: the number of heads over which the columns of Q, K and V are split.
-        mask: which query may attend to which key; None = every query to every key.
+        scale: the factor of the products; None = 1 / √d_k.
+        softcap: scores s become softcap · tanh(s / softcap); None = they stay.
+        bias: added to the scores: a matrix for each head, or one for all heads; None = nothing is added.
+        mask: "causal" = no query attends to later tokens; a matrix of booleans: True = the query may attend to the key;
+            None = every query may attend to every key.
+        temperature: the divisor of the scores; 0 = all weight on the largest.
+        sinks: for each head an extra score that takes part in every softmax and has no value; None = there are none.
         source: where the numbers come from.
         notes: remarks to print with the numbers, a line each.
 
@@ -45,13 +53,16 @@ class Numbers:
     """
 
     title: str
-    matrices: Mapping[str, Float[Tensor, "_ _"]]
+    matrices: Mapping[str, Float[np.ndarray, "_ _"]]
     tokens: tuple[Token, ...] | None = None
     memory_tokens: tuple[Token, ...] | None = None
     n_heads: int = 1
-    score: ScaledDot = field(default_factory=ScaledDot)
-    mask: Mask | None = None
-    normalise: Softmax = field(default_factory=Softmax)
+    scale: float | None = None
+    softcap: float | None = None
+    bias: Float[np.ndarray, "#heads queries keys"] | None = None
+    mask: Literal["causal"] | Bool[np.ndarray, "_ _"] | None = None
+    temperature: float = 1.0
+    sinks: tuple[float, ...] | None = None
     source: str = ""
     notes: tuple[str, ...] = ()
 
@@ -61,6 +72,7 @@ class Numbers:
         check_heads(self.matrices, self.n_heads)
         check_tokens(self)
         check_mask(self)
+        check_work(self)
 
     @property
     def n_queries(self) -> int:
@@ -102,17 +114,25 @@ class Numbers:
         """The texts of the keys."""
         return tuple(token.text for token in self.keys)
 
+    @property
+    def keep(self) -> Bool[np.ndarray, "queries keys"] | None:
+        """Whether each query may attend to each key; None if every query may attend to every key."""
+        if isinstance(self.mask, str):
+            return np.tri(self.n_queries, self.n_keys, dtype=bool)
+        return self.mask
+
     def changed(self, *, temperature: float | None = None, causal: bool = False) -> "Numbers":
         """Return the numbers with another temperature, or with a causal mask in addition to their own mask.
 
         Raises:
             InputError: the temperature is below 0, or the mask is causal and the keys are other tokens.
         """
-        normalise = self.normalise
-        if temperature is not None:
-            normalise = replace(normalise, temperature=checked_temperature(temperature))
-        mask = (Causal() if self.mask is None else self.mask & Causal()) if causal else self.mask
-        return replace(self, normalise=normalise, mask=mask)
+        new_temperature = self.temperature if temperature is None else checked_temperature(temperature)
+        new_mask = self.mask
+        if causal:
+            causally = replace(self, mask="causal")
+            new_mask = "causal" if self.keep is None else self.keep & causally.keep
+        return replace(self, temperature=new_temperature, mask=new_mask)
 
 
 def numbered_tokens(letter: str, count: int) -> tuple[Token, ...]:
@@ -127,9 +147,10 @@ def checked_temperature(temperature: float) -> float:
         InputError: the temperature is below 0, infinite, NaN, or so small that scores overflow.
     """
     try:
-        return Softmax(temperature=temperature).temperature
+        check_temperature(temperature)
     except ValueError as error:
         raise InputError(str(error)) from error
+    return temperature
 
 
 # Checks
@@ -149,7 +170,7 @@ def check_names(given: Collection[str]) -> None:
         raise InputError(f"{joined_names(missing)} {is_or_are(missing)} missing; {CHOOSE}.")
 
 
-def check_sizes(matrices: Mapping[str, Tensor]) -> None:
+def check_sizes(matrices: Mapping[str, np.ndarray]) -> None:
     """Raise InputError unless every product of matrices exists."""
     size = {name: tuple(matrix.shape) for name, matrix in matrices.items()}
     embedding = "one for each number of a token's embedding"
@@ -192,7 +213,7 @@ def check_size(
         )
 
 
-def check_heads(matrices: Mapping[str, Tensor], n_heads: int) -> None:
+def check_heads(matrices: Mapping[str, np.ndarray], n_heads: int) -> None:
     """Raise InputError unless the columns of Q, K and V split evenly over the heads."""
     names = ("W_q", "W_v") if "x" in matrices else ("Q", "V")
     widths = {name[-1].upper(): matrices[name].shape[1] for name in names}
@@ -224,15 +245,26 @@ def check_tokens(numbers: Numbers) -> None:
 def check_mask(numbers: Numbers) -> None:
     """Raise InputError unless the mask is a queries x keys matrix, or causal over a single sequence."""
     wanted = (numbers.n_queries, numbers.n_keys)
-    if isinstance(numbers.mask, Keep) and numbers.mask.tensor.shape != wanted:
+    if isinstance(numbers.mask, np.ndarray) and numbers.mask.shape != wanted:
         raise InputError(
-            f"mask is {size_text(tuple(numbers.mask.tensor.shape))}, but there are {counted(wanted[0], 'query')} and "
+            f"mask is {size_text(numbers.mask.shape)}, but there are {counted(wanted[0], 'query')} and "
             f"{counted(wanted[1], 'key')}: it must be {size_text(wanted)}, one row for each query."
         )
-    if numbers.mask is not None and not isinstance(numbers.mask, Keep) and numbers.crosses:
+    if isinstance(numbers.mask, str) and numbers.crosses:
         raise InputError(
             "a causal mask needs queries and keys to be the same tokens, in one order, and here the keys are other "
             "tokens; leave the mask out, or give one as a matrix of true and false."
+        )
+
+
+def check_work(numbers: Numbers) -> None:
+    """Raise InputError if the matrices of all heads together have more numbers than `MOST_WEIGHTS`."""
+    weights = numbers.n_heads * numbers.n_queries * numbers.n_keys
+    if weights > MOST_WEIGHTS:
+        raise InputError(
+            f"{counted(numbers.n_queries, 'query')} and {counted(numbers.n_keys, 'key')} in "
+            f"{counted(numbers.n_heads, 'head')} give {weights:,} scores; by hand at most {MOST_WEIGHTS:,} are worked "
+            "out (4,096 x 4,096); give fewer tokens."
         )
 
 

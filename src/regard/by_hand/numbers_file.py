@@ -20,15 +20,11 @@ import math
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import torch
+import numpy as np
 from jaxtyping import Bool, Float
-from torch import Tensor
 
-from regard.attention.masks import Causal, Keep, Mask
-from regard.attention.normalise.softmax import Softmax
-from regard.attention.scores.dot import ScaledDot
 from regard.by_hand import examples
 from regard.by_hand.numbers import MATRICES, Numbers, checked_temperature
 from regard.errors import InputError, counted, nearest, reason
@@ -88,9 +84,9 @@ def parse_numbers(text: str, file: str, title: str) -> Numbers:
         tokens=read_tokens("tokens", given),
         memory_tokens=read_tokens("memory_tokens", given),
         n_heads=read_count("n_heads", given),
-        score=ScaledDot(scale=read_number(given["scale"], "scale") if "scale" in given else None),
+        scale=read_number(given["scale"], "scale") if "scale" in given else None,
         mask=read_mask(given),
-        normalise=Softmax(temperature=checked_temperature(read_number(given.get("temperature", 1.0), "temperature"))),
+        temperature=checked_temperature(read_number(given.get("temperature", 1.0), "temperature")),
     )
 
 
@@ -100,26 +96,25 @@ def nearest_key(key: str) -> str:
     return (same or nearest(key, list(KEYS), n=1))[0]
 
 
-def read_matrix(name: str, rows: Any) -> Float[Tensor, "rows columns"]:
+def read_matrix(name: str, rows: Any) -> Float[np.ndarray, "rows columns"]:
     """Read a matrix of numbers; a bias is a single row."""
     if name in BIASES:
         if not isinstance(rows, list) or not rows or any(isinstance(entry, list) for entry in rows):
             raise InputError(f"{name} must be one row of numbers, like [1, 0, 2].")
         rows = [rows]
-    return torch.tensor(read_cells(name, rows, read_number), dtype=torch.float64)
+    return np.array(read_cells(name, rows, read_number), dtype=np.float64)
 
 
-def read_mask(given: dict[str, Any]) -> Mask | None:
+def read_mask(given: dict[str, Any]) -> Literal["causal"] | Bool[np.ndarray, "queries keys"] | None:
     """Read a mask, which is a name or a matrix."""
     if "mask" not in given:
         return None
     if isinstance(given["mask"], str):
         return named_mask(given["mask"])
-    kept: Bool[Tensor, "queries keys"] = torch.tensor(read_cells("mask", given["mask"], read_flag), dtype=torch.bool)
-    return Keep(kept)
+    return np.array(read_cells("mask", given["mask"], read_flag), dtype=bool)
 
 
-def named_mask(name: str) -> Mask:
+def named_mask(name: str) -> Literal["causal"]:
     """Return the mask with a name; the only name is causal.
 
     Raises:
@@ -129,7 +124,7 @@ def named_mask(name: str) -> Mask:
         raise InputError(
             f"no mask {name!r}; there is causal (no attention to later tokens), or in a file rows of true and false."
         )
-    return Causal()
+    return "causal"
 
 
 def read_cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[list[Any]]:

@@ -9,7 +9,7 @@ from regard.by_hand.model_head import head_numbers, head_title
 from regard.by_hand.numbers import Numbers
 from regard.tracing.encoding import check_text
 from regard.tracing.focus import focus_on
-from regard.tracing.head import TokenReference
+from regard.tracing.token_reference import TokenReference
 from regard.translation.translation import Translation
 from regard.translation.translator import Translator
 

@@ -2,26 +2,21 @@
 
     given → queries, keys and values → products → scores → masked → weights → context → output
 
-The matrices come from `attend`, as all attention in regard; this file gives each one its name and its formula.
+`head_steps.py` computes the matrices of each head; this file gives each one its name and its formula.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from einops import rearrange
-from jaxtyping import Float
-from torch import Tensor
+import numpy as np
 
-from regard.attention.attend import attend
-from regard.attention.grid.grid import Grid
-from regard.attention.steps import Steps
+from regard.by_hand.head_steps import HeadSteps, Matrix, head_steps
 from regard.by_hand.numbers import MATRICES, Numbers
 from regard.by_hand.numbers_file import example_numbers
-from regard.by_hand.worked_attention import Matrix, Stage, WorkedAttention
+from regard.by_hand.worked_attention import Stage, WorkedAttention
 from regard.errors import InputError, counted
-from regard.tracing.head import TokenReference, token_position
+from regard.tracing.token_reference import TokenReference, token_position
 
 
 def work_out(numbers: Numbers, token: TokenReference | None = None) -> WorkedAttention:
@@ -34,24 +29,18 @@ def work_out(numbers: Numbers, token: TokenReference | None = None) -> WorkedAtt
         InputError: the token does not exist, or a product of the numbers overflows float64.
 
     >>> work_out(example_numbers("self-attention"))["products"].matrix
-    tensor([[ 2.,  4.,  4.],
-            [ 4., 16., 12.],
-            [ 4., 12., 10.]], dtype=torch.float64)
+    array([[ 2.,  4.,  4.],
+           [ 4., 16., 12.],
+           [ 4., 12., 10.]])
     """
     query = None if token is None else token_position(token, numbers.queries)
-    projected = projections(numbers)
-    query_key_value = [
-        rearrange(projected[name], "tokens (heads d_head) -> 1 heads tokens d_head", heads=numbers.n_heads)
-        for name in ("Q", "K", "V")
-    ]
-    attended = attend(*query_key_value, score=numbers.score, mask=numbers.mask, normalise=numbers.normalise)
-    stages = [*given_stages(numbers, query), *projected_stages(numbers, projected, query)]
-    contexts = []
-    for head in range(numbers.n_heads):
-        steps = attended.pattern.steps(0, head)
-        stages += HeadStages(numbers, steps, None if numbers.n_heads == 1 else head + 1, query).stages()
-        contexts.append(steps.context)
-    stages += output_stages(numbers, contexts, query)
+    with np.errstate(over="ignore", invalid="ignore"):  # `check_finite` refuses what overflows
+        projected = projections(numbers)
+        heads = steps_of_heads(numbers, projected)
+        stages = [*given_stages(numbers, query), *projected_stages(numbers, projected, query)]
+        for head, steps in enumerate(heads, 1):
+            stages += HeadStages(numbers, steps, None if numbers.n_heads == 1 else head, query).stages()
+        stages += output_stages(numbers, [steps.context for steps in heads], query)
     for stage in stages:
         check_finite(stage)
     return WorkedAttention(numbers=numbers, stages=tuple(stages), query=query)
@@ -66,6 +55,43 @@ def worked_example(name: str, token: TokenReference | None = None) -> WorkedAtte
     return work_out(example_numbers(name), token)
 
 
+def projections(numbers: Numbers) -> dict[str, Matrix]:
+    """Return Q, K and V, computed from x and the parameters unless they are given."""
+    matrices = numbers.matrices
+    if "Q" in matrices:
+        return {name: matrices[name] for name in ("Q", "K", "V")}
+    sources = {"Q": matrices["x"], "K": matrices[numbers.keys_from], "V": matrices[numbers.keys_from]}
+    return {
+        name: source @ matrices[f"W_{name.lower()}"] + matrices.get(f"b_{name.lower()}", 0.0)
+        for name, source in sources.items()
+    }
+
+
+def steps_of_heads(numbers: Numbers, projected: dict[str, Matrix]) -> list[HeadSteps]:
+    """Compute the steps of each head from its columns of Q, K and V."""
+    columns = [np.split(projected[name], numbers.n_heads, axis=1) for name in ("Q", "K", "V")]
+    biases = (
+        [None] * numbers.n_heads
+        if numbers.bias is None
+        else np.broadcast_to(numbers.bias, (numbers.n_heads, numbers.n_queries, numbers.n_keys))
+    )
+    sinks = numbers.sinks or (None,) * numbers.n_heads
+    return [
+        head_steps(
+            query,
+            key,
+            value,
+            scale=numbers.scale,
+            softcap=numbers.softcap,
+            bias=bias,
+            keep=numbers.keep,
+            temperature=numbers.temperature,
+            sink=sink,
+        )
+        for query, key, value, bias, sink in zip(*columns, biases, sinks, strict=True)
+    ]
+
+
 # The stages, part by part
 
 
@@ -77,7 +103,7 @@ def given_stages(numbers: Numbers, query: int | None) -> list[Stage]:
         Stage(
             section="Given",
             name=name,
-            matrix=numbers.matrices[name].double(),
+            matrix=numbers.matrices[name],
             rows=rows.get(name, ()),
             keys="rows" if name in ("memory", "K", "V") else None,
             marked=query if name in ("x", "Q") else None,
@@ -85,34 +111,13 @@ def given_stages(numbers: Numbers, query: int | None) -> list[Stage]:
         for name in MATRICES
         if name in numbers.matrices and name != "W_o"
     ]
-    biases = bias_matrices(numbers)
+    biases = () if numbers.bias is None else numbers.bias
     for head, matrix in enumerate(biases, start=1):
         name = "bias" if len(biases) == 1 else f"bias_{head}"
         stages.append(
             Stage(section="Given", name=name, matrix=matrix, rows=queries, columns=keys, keys="columns", marked=query)
         )
     return stages
-
-
-def bias_matrices(numbers: Numbers) -> Float[Tensor, "heads queries keys"]:
-    """Return the biases of the scores: one matrix for each head, one for all heads, or none."""
-    grid = Grid(1, numbers.n_heads, numbers.n_queries, numbers.n_keys)
-    if numbers.score.bias is None:
-        return torch.zeros(0, grid.queries, grid.keys)
-    biases = numbers.score.biases(grid.whole(), torch.device("cpu"), torch.float64)[0].detach()
-    return biases.double().expand(-1, grid.queries, grid.keys)
-
-
-def projections(numbers: Numbers) -> dict[str, Matrix]:
-    """Return Q, K and V, computed from x and the parameters unless they are given."""
-    matrices = {name: matrix.double() for name, matrix in numbers.matrices.items()}
-    if "Q" in matrices:
-        return {name: matrices[name] for name in ("Q", "K", "V")}
-    sources = {"Q": matrices["x"], "K": matrices[numbers.keys_from], "V": matrices[numbers.keys_from]}
-    return {
-        name: source @ matrices[f"W_{name.lower()}"] + matrices.get(f"b_{name.lower()}", torch.zeros(()))
-        for name, source in sources.items()
-    }
 
 
 def projected_stages(numbers: Numbers, projected: dict[str, Matrix], query: int | None) -> list[Stage]:
@@ -154,7 +159,7 @@ class HeadStages:
     """
 
     numbers: Numbers
-    steps: Steps
+    steps: HeadSteps
     head: int | None
     query: int | None
 
@@ -169,15 +174,15 @@ class HeadStages:
         if self.numbers.mask is not None:
             formula = f"{stages[-1].name}, −∞ where not allowed"
             stages.append(self.stage("masked", formula, self.steps.masked, **axes))
-        temperature = self.numbers.normalise.temperature
+        temperature = self.numbers.temperature
         if temperature not in (0, 1):
             formula = f"{stages[-1].name} / {temperature:g}, the temperature"
-            stages.append(self.stage("tempered", formula, stages[-1].matrix / temperature, **axes))
+            stages.append(self.stage("tempered", formula, self.steps.tempered, **axes))
         stages.append(self.stage("weights", self.weights_formula(stages[-1].name), self.steps.weights, **axes))
         weights = stages[-1].name
         if self.query is not None:
             formula = f"{weights} of {queries[self.query]} · rows of {v}"
-            values = self.steps.weighted_values[self.query]
+            values = self.steps.weights[self.query][:, None] * self.steps.value
             stages.append(self.stage("weighted values", formula, values, rows=keys, keys="rows", summed=True))
         context = self.stage("context", f"{weights} {v}", self.steps.context, rows=queries, marked=self.query)
         return [*stages, context]
@@ -199,24 +204,23 @@ class HeadStages:
 
     def scores_formula(self) -> str:
         """Return the formula of the scores in terms of the products."""
-        score, products = self.numbers.score, self.name("products")
-        d_key = self.steps.query.shape[-1]
-        if score.scale is None:
-            formula = f"{products} / √d_k, d_k = {d_key}"
-        elif score.scale == 1:
+        numbers, products = self.numbers, self.name("products")
+        if numbers.scale is None:
+            formula = f"{products} / √d_k, d_k = {self.steps.query.shape[1]}"
+        elif numbers.scale == 1:
             formula = f"{products}, not scaled"
         else:
-            formula = f"{products} · {score.scale:.4g}"
-        if score.softcap is not None:
-            formula = f"{score.softcap:g} · tanh({formula} / {score.softcap:g})"
-        if score.bias is None:
+            formula = f"{products} · {numbers.scale:.4g}"
+        if numbers.softcap is not None:
+            formula = f"{numbers.softcap:g} · tanh({formula} / {numbers.softcap:g})"
+        if numbers.bias is None:
             return formula
-        return f"{formula} + {'bias' if len(bias_matrices(self.numbers)) == 1 else self.name('bias')}"
+        return f"{formula} + {'bias' if len(numbers.bias) == 1 else self.name('bias')}"
 
     def weights_formula(self, scores: str) -> str:
         """Return the formula of the weights in terms of the last scores."""
-        sink = " and a sink" if self.numbers.normalise.sinks is not None else ""
-        if self.numbers.normalise.temperature == 0:
+        sink = " and a sink" if self.numbers.sinks is not None else ""
+        if self.numbers.temperature == 0:
             return f"all on the largest of {scores}{sink}"
         return f"softmax({scores}{sink}), row by row"
 
@@ -234,13 +238,13 @@ def output_stages(numbers: Numbers, contexts: Sequence[Matrix], query: int | Non
     """Return the stages after the heads: the concatenated contexts, W_o and the output."""
     section = "Output" if numbers.n_heads == 1 else "The heads together"
     rows: dict[str, Any] = {"rows": numbers.query_texts, "marked": query}
-    stages, context = [], torch.cat(list(contexts), dim=1)
+    stages, context = [], np.concatenate(contexts, axis=1)
     if numbers.n_heads > 1:
         names = [f"context_{head}" for head in range(1, numbers.n_heads + 1)]
         formula = f"[{', '.join(names if len(names) < 4 else [names[0], '…', names[-1]])}]"
         stages.append(Stage(section=section, name="concatenated", formula=formula, matrix=context, **rows))
     if "W_o" in numbers.matrices:
-        parameters = numbers.matrices["W_o"].double()
+        parameters = numbers.matrices["W_o"]
         formula = f"{'concatenated' if stages else 'context'} W_o"
         stages.append(Stage(section=section, name="W_o", matrix=parameters))
         stages.append(Stage(section=section, name="output", formula=formula, matrix=context @ parameters, **rows))
@@ -259,10 +263,8 @@ def columns_text(head: int, width: int) -> str:
 
 def check_finite(stage: Stage) -> None:
     """Raise InputError if a stage has an infinite number, other than the -∞ of a mask or a bias."""
-    allowed = stage.matrix == -torch.inf
-    if stage.name.split("_")[0] not in ("bias", "masked", "tempered") and "+ bias" not in stage.formula:
-        allowed = torch.zeros_like(allowed)
-    if not bool((stage.matrix.isfinite() | allowed).all()):
+    may_be_masked = stage.name.split("_")[0] in ("bias", "masked", "tempered") or "+ bias" in stage.formula
+    if not (np.isfinite(stage.matrix) | (may_be_masked & np.isneginf(stage.matrix))).all():
         raise InputError(
             f"{stage.name} = {stage.formula} is too large to compute with these numbers (a float64 ends at 1.8e308); "
             "make them smaller."

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-import torch
+import numpy as np
 from jaxtyping import Float
-from torch import Tensor
 
+from regard.by_hand.head_steps import Matrix
 from regard.by_hand.numbers import Numbers
 from regard.errors import InputError, counted, nearest
-
-Matrix = Float[Tensor, "_ _"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -78,33 +76,33 @@ class WorkedAttention:
     def notes(self) -> tuple[str, ...]:
         """Remarks to print with the stages, a line each."""
         before = [stage for stage, then in pairwise(self.stages) if then.name.split("_")[0] == "weights"]
-        blind = torch.stack([stage.matrix for stage in before]).isneginf().all(dim=-1).all(dim=0).tolist()
-        names = [text for text, is_blind in zip(self.numbers.query_texts, blind, strict=True) if is_blind]
+        barred = np.isneginf([stage.matrix for stage in before])
+        names = [self.numbers.query_texts[query] for query in np.flatnonzero(barred.all(axis=(0, 2)))]
         seen = (f"{name} may look at no key: its weights and its context are 0." for name in names)
         return (*self.numbers.notes, *self.sink, *seen)
 
     @property
     def sink(self) -> list[str]:
         """A line about the sink of the softmax, if it has one."""
-        sinks, temperature = self.numbers.normalise.sinks, self.numbers.normalise.temperature
+        sinks, temperature = self.numbers.sinks, self.numbers.temperature
         if sinks is None:
             return []
         if temperature == 0:
-            return [f"A sink of {float(sinks[0]):.4f} takes part: it has all weight where it is the largest."]
-        tempered = "" if temperature == 1 else f" / {temperature:g} = {float(sinks[0]) / temperature:.4f}"
-        return [f"A sink of {float(sinks[0]):.4f}{tempered} takes part in each softmax and gives no value."]
+            return [f"A sink of {sinks[0]:.4f} takes part: it has all weight where it is the largest."]
+        tempered = "" if temperature == 1 else f" / {temperature:g} = {sinks[0] / temperature:.4f}"
+        return [f"A sink of {sinks[0]:.4f}{tempered} takes part in each softmax and gives no value."]
 
     @property
-    def weights(self) -> Float[Tensor, "heads queries keys"]:
+    def weights(self) -> Float[np.ndarray, "heads queries keys"]:
         """The weights of every head."""
-        return torch.stack([stage.matrix for stage in self.stages if stage.name.split("_")[0] == "weights"])
+        return np.stack([stage.matrix for stage in self.stages if stage.name.split("_")[0] == "weights"])
 
     @property
     def strongest(self) -> tuple[int, ...]:
         """The keys of the token of interest by the sum of their weights over the heads, largest first; else empty."""
         if self.query is None:
             return ()
-        return tuple(self.weights[:, self.query].sum(dim=0).argsort(descending=True).tolist())
+        return tuple(largest_first(self.weights[:, self.query].sum(axis=0)))
 
     def __getitem__(self, name: str) -> Stage:
         stages = {stage.name: stage for stage in self.stages}
@@ -115,3 +113,13 @@ class WorkedAttention:
     def __repr__(self) -> str:
         sizes = f"queries={self.numbers.n_queries}, keys={self.numbers.n_keys}, heads={self.numbers.n_heads}"
         return f"WorkedAttention({self.title!r}, {sizes}, stages={len(self.stages)})"
+
+
+def largest_first(weights: Float[np.ndarray, " keys"]) -> list[int]:
+    """Return the keys by their weights, largest first; of equal weights, the lowest key first.
+
+    >>> largest_first(np.array([0.25, 0.5, 0.25]))
+    [1, 0, 2]
+    """
+    order: list[int] = np.argsort(-weights, kind="stable").tolist()
+    return order

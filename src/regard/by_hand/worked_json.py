@@ -18,7 +18,7 @@ def worked_json(worked: WorkedAttention) -> str:
         "keys": numbers.key_texts,
         "query": worked.query,
         "n_heads": numbers.n_heads,
-        "temperature": numbers.normalise.temperature,
+        "temperature": numbers.temperature,
         "stages": [stage_record(stage) for stage in worked.stages],
     }
     return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"

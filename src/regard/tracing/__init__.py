@@ -9,4 +9,5 @@ huggingface.py      make a Hugging Face model compute its attention through rega
 model_loading.py    load a Hugging Face model with its tokenizer
 encoding.py         encode a text as the inputs of a model
 readable_tokens.py  `Token`: a token with its readable text
+token_reference.py  find a token by its position or its text
 """

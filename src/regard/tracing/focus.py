@@ -16,8 +16,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.tracing.head import Head, TokenReference, token_position
+from regard.tracing.head import Head
 from regard.tracing.readable_tokens import Token
+from regard.tracing.token_reference import TokenReference, token_position
 from regard.tracing.trace import Trace, missing_layer_error
 
 WEIGHTS_AT_ONCE = 2**20

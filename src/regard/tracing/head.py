@@ -1,6 +1,5 @@
 """One head of a traced model, indexed by the tokens of its text: `trace["L3H1"]["it", "snake"]`."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jaxtyping import Float
@@ -8,11 +7,8 @@ from torch import Tensor
 
 from regard.attention.pattern import Pattern
 from regard.attention.strongest import strongest_first
-from regard.errors import InputError, nearest
 from regard.tracing.readable_tokens import Token
-
-TokenReference = int | str
-"""A token, given by its position or its text; "it:2" is the second token with the text `it`."""
+from regard.tracing.token_reference import TokenReference, token_position
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,63 +72,3 @@ class Head:
 
     def __repr__(self) -> str:
         return f"Head({self.name}, {self.kind}, queries={len(self.queries)}, keys={len(self.keys)})"
-
-
-def token_position(reference: TokenReference, tokens: Sequence[Token]) -> int:
-    """Return the position of a token that is given by its position (negative: from the end) or by its text.
-
-    A text is compared with the tokens' texts, then with the tokenizer's names for them, then with the texts in any
-    case.
-
-    Raises:
-        InputError: there is no such token, or the text is a word of several tokens; the message names the most similar
-            tokens, or the tokens of the word.
-    """
-    if isinstance(reference, int):
-        if not -len(tokens) <= reference < len(tokens):
-            raise InputError(f"no token {reference}: there are {len(tokens)}, counted from 0 to {len(tokens) - 1}.")
-        return reference % len(tokens)
-    before, _, count = reference.rpartition(":")
-    text, number = (before, int(count)) if count.isdecimal() else (reference, 1)
-    for candidate, nth in ((reference, 1), (text, number)):
-        positions = occurrences(candidate, tokens)
-        if candidate and 1 <= nth <= len(positions):
-            return positions[nth - 1]
-        if candidate and positions and nth != 1:
-            raise InputError(
-                f"no token {reference!r}: {candidate!r} occurs {times(len(positions))}; "
-                f"take {candidate}:1 to {candidate}:{len(positions)}."
-            )
-    if parts := tokens_spelling(reference, tokens):
-        raise InputError(f"{reference!r} is {len(parts)} tokens here: {', '.join(parts)}; name one of them.")
-    close = nearest(reference, list(dict.fromkeys(token.text for token in tokens)))
-    raise InputError(f"no token {reference!r} in the text; nearest: {', '.join(close)}.")
-
-
-def occurrences(text: str, tokens: Sequence[Token]) -> list[int]:
-    """Return the positions of the tokens with this text, else with this `piece`, else with this text in any case."""
-    criteria: list[Callable[[Token], bool]] = [
-        lambda token: token.text == text,
-        lambda token: token.piece == text,
-        lambda token: token.text.casefold() == text.casefold(),
-    ]
-    matches = ([i for i, token in enumerate(tokens) if criterion(token)] for criterion in criteria)
-    return next(filter(None, matches), [])
-
-
-def tokens_spelling(word: str, tokens: Sequence[Token]) -> list[str]:
-    """Return the texts of the first consecutive tokens that spell a word when joined; empty if no tokens do."""
-    for start in range(len(tokens)):
-        spelling = ""
-        for stop in range(start, len(tokens)):
-            spelling += tokens[stop].text
-            if spelling.casefold() == word.casefold():
-                return [token.text for token in tokens[start : stop + 1]]
-            if not word.casefold().startswith(spelling.casefold()):
-                break
-    return []
-
-
-def times(count: int) -> str:
-    """Return a count as an adverb: "once", "twice", "3 times"."""
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -15,8 +15,9 @@ from torch import Tensor
 from regard.attention.attend import Attended
 from regard.attention.pattern import Pattern
 from regard.errors import InputError, nearest
-from regard.tracing.head import Head, TokenReference
+from regard.tracing.head import Head
 from regard.tracing.readable_tokens import Token
+from regard.tracing.token_reference import TokenReference
 from regard.tracing.trace_file import read_record, write_record
 
 KINDS = ("encoder", "decoder", "cross")

@@ -3,7 +3,6 @@
 weights = softmax(scores / temperature)         over the keys to which the query may attend
 """
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.normalise.normaliser import Normaliser, Rows
+from regard.attention.normalise.temperature import check_temperature
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -36,16 +36,7 @@ class Softmax(Normaliser):
     sinks: Float[Tensor, " heads"] | None = None
 
     def __post_init__(self) -> None:
-        if not self.temperature >= 0 or math.isinf(self.temperature):
-            raise ValueError(
-                f"temperature={self.temperature} divides the scores, so it must be 0 "
-                "(all weight on the largest) or above."
-            )
-        if 0 < self.temperature * torch.finfo(torch.float32).max < 1:
-            raise ValueError(
-                f"temperature={self.temperature} is so small that scores divided by it are infinite in float32; "
-                "take 0 for all weight on the largest."
-            )
+        check_temperature(self.temperature)
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
         """Return softmax over the keys and the head's sink, without the weight of the sink."""

@@ -21,8 +21,8 @@ from string import Template
 from typing import Any
 
 from regard.tracing.focus import Focus, focus_on
-from regard.tracing.head import TokenReference
 from regard.tracing.readable_tokens import Token
+from regard.tracing.token_reference import TokenReference
 from regard.tracing.trace import Trace
 from regard.views.output_file import check_writable, write_output
 from regard.views.page.weights import SMALL_BELOW, UNITS, Embedded, embed

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+import numpy as np
 from rich.cells import cell_len
 from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from regard.attention.strongest import strongest_first
-from regard.by_hand.worked_attention import Stage, WorkedAttention
+from regard.by_hand.worked_attention import Stage, WorkedAttention, largest_first
 from regard.views.terminal.number_text import (
     GAP,
     LABEL_CELLS,
@@ -118,9 +118,8 @@ def strongest_keys(worked: WorkedAttention) -> Iterator[Text]:
     token = printable(worked.numbers.queries[worked.query].text)
     yield Text()
     for head, weights in enumerate(worked.weights[:, worked.query], 1):
-        strongest, numbers = strongest_first(weights, min(3, len(weights)))
-        pairs = zip(strongest.tolist(), numbers.tolist(), strict=True)
-        keys = [(printable(worked.numbers.keys[key].text), weight) for weight, key in pairs if weight > 0]
+        strongest = [key for key in largest_first(weights)[:3] if weights[key] > 0]
+        keys = [(printable(worked.numbers.keys[key].text), weights[key]) for key in strongest]
         listing = ", ".join(f"{key} {weight:.3f}" for key, weight in keys)
         within = f", in head {head}," if worked.numbers.n_heads > 1 else ""
         yield Text.assemble((token, "bold"), f"{within} looks most at {listing or 'nothing'}")
@@ -165,7 +164,7 @@ def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int 
     candidates = sorted(by_priority(n_columns, first_columns)[: max(1, width)])
     numbers = stage.matrix[[row for row in rows if row is not None]][:, candidates].tolist()
     if stage.summed:
-        numbers.append(stage.matrix.sum(dim=0)[candidates].tolist())
+        numbers.append(stage.matrix.sum(axis=0)[candidates].tolist())
     names = [shortened(stage.columns[column], LABEL_CELLS) for column in candidates] if stage.columns else []
     layout, is_best = choose_layout(numbers, names, room, digits)
     columns = layout.columns_to_show(candidates, n_columns, first_columns, room)
@@ -251,7 +250,7 @@ class Tint:
         """Return the colours of a matrix: weights from 0 to 1 in blue, other computed numbers in fainter colours."""
         if stage.name.split("_")[0] == "weights":
             return cls(BLUE, BLUE, largest=1.0, deepest=1.0)
-        finite = stage.matrix[stage.matrix.isfinite()].abs()
+        finite = np.abs(stage.matrix[np.isfinite(stage.matrix)])
         largest = float(finite.max()) if len(finite) and (stage.formula or stage.columns) else 0.0
         return cls(ORANGE, PURPLE, largest, deepest=0.75)
 

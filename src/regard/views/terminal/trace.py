@@ -14,7 +14,8 @@ from rich.text import Text
 
 from regard.errors import counted
 from regard.tracing.focus import Focus, focus_on, group_by_layer, strongest_other_words
-from regard.tracing.head import Head, TokenReference, times
+from regard.tracing.head import Head
+from regard.tracing.token_reference import TokenReference, times
 from regard.tracing.trace import Trace
 from regard.views.shared_text import decoder_note, escape_controls, size_label, token_label
 from regard.views.terminal.columns import Columns

@@ -1,0 +1,24 @@
+"""The temperature by which scores are divided; this file needs no PyTorch, so `regard explain` starts at once."""
+
+import math
+
+LARGEST_FLOAT32 = 3.4028234663852886e38
+
+
+def check_temperature(temperature: float) -> None:
+    """Raise ValueError unless scores can be divided by a temperature; 0 stands for all weight on the largest score.
+
+    >>> check_temperature(-1)
+    Traceback (most recent call last):
+      ...
+    ValueError: temperature=-1 divides the scores, so it must be 0 (all weight on the largest) or above.
+    """
+    if not temperature >= 0 or math.isinf(temperature):
+        raise ValueError(
+            f"temperature={temperature} divides the scores, so it must be 0 (all weight on the largest) or above."
+        )
+    if 0 < temperature * LARGEST_FLOAT32 < 1:
+        raise ValueError(
+            f"temperature={temperature} is so small that scores divided by it are infinite in float32; "
+            "take 0 for all weight on the largest."
+        )

@@ -1,0 +1,110 @@
+"""One head of attention in NumPy, step by step, in float64.
+
+    products = Q Kᵀ
+    scores   = products / √d_k                  or · scale; then the softcap and the bias, if there are any
+    masked   = scores                           -∞ where the query may not attend to the key
+    tempered = masked / temperature
+    weights  = softmax(tempered)                row by row
+    context  = weights V
+
+NumPy is enough for a worked example, and a command that needs no PyTorch starts at once. The tests compare every step
+with `regard.attend`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+Matrix = Float[np.ndarray, "_ _"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HeadSteps:
+    """Every matrix of one head, from its queries, keys and values to its context."""
+
+    query: Float[np.ndarray, "queries d_key"]
+    key: Float[np.ndarray, "keys d_key"]
+    value: Float[np.ndarray, "keys d_value"]
+    products: Float[np.ndarray, "queries keys"]
+    scores: Float[np.ndarray, "queries keys"]
+    masked: Float[np.ndarray, "queries keys"]
+    tempered: Float[np.ndarray, "queries keys"]
+    weights: Float[np.ndarray, "queries keys"]
+    context: Float[np.ndarray, "queries d_value"]
+
+
+def head_steps(
+    query: Float[np.ndarray, "queries d_key"],
+    key: Float[np.ndarray, "keys d_key"],
+    value: Float[np.ndarray, "keys d_value"],
+    *,
+    scale: float | None = None,
+    softcap: float | None = None,
+    bias: Float[np.ndarray, "queries keys"] | None = None,
+    keep: Bool[np.ndarray, "queries keys"] | None = None,
+    temperature: float = 1.0,
+    sink: float | None = None,
+) -> HeadSteps:
+    """Compute every step of one head.
+
+    Args:
+        scale: the factor of the products; None = 1 / √d_k.
+        softcap: scores s become softcap · tanh(s / softcap); None = they stay.
+        bias: added to the scores; None = nothing is added.
+        keep: whether the query may attend to the key; None = every query may attend to every key.
+        temperature: the divisor of the scores; 0 = all weight on the largest score, in equal shares if several are the
+            largest.
+        sink: an extra score that takes part in every softmax and has no value; None = there is none.
+    """
+    products = query @ key.T
+    scores = products * (query.shape[1] ** -0.5 if scale is None else scale)
+    scores = scores if softcap is None else softcap * np.tanh(scores / softcap)
+    scores = scores if bias is None else scores + bias
+    masked = scores if keep is None else np.where(keep, scores, -np.inf)
+    tempered = masked if temperature == 0 else masked / temperature
+    if temperature == 0:
+        weights = equal_shares_of_the_largest(tempered, sink)
+    else:
+        weights = softmax(tempered, None if sink is None else sink / temperature)
+    return HeadSteps(
+        query=query,
+        key=key,
+        value=value,
+        products=products,
+        scores=scores,
+        masked=masked,
+        tempered=tempered,
+        weights=weights,
+        context=weights @ value,
+    )
+
+
+def softmax(scores: Matrix, sink: float | None = None) -> Matrix:
+    """Return exp(score) divided by the sum of exp over the row, and over the sink; a row of -∞ alone becomes 0.
+
+    >>> softmax(np.log([[1.0, 2.0, 1.0]]))
+    array([[0.25, 0.5 , 0.25]])
+    """
+    largest = largest_of_each_row(scores, sink)
+    exponentials = np.exp(scores - largest)  # the same quotients as without it, and no exponential overflows
+    total = exponentials.sum(axis=1, keepdims=True) + (0 if sink is None else np.exp(sink - largest))
+    return np.divide(exponentials, total, out=np.zeros_like(scores), where=total != 0)
+
+
+def equal_shares_of_the_largest(scores: Matrix, sink: float | None = None) -> Matrix:
+    """Return the limit of the softmax at temperature 0: equal weights on the largest scores of each row.
+
+    >>> equal_shares_of_the_largest(np.array([[2.0, 1.0, 2.0]]))
+    array([[0.5, 0. , 0.5]])
+    """
+    largest = largest_of_each_row(scores, sink)
+    hits = (scores == largest).astype(float)
+    total = hits.sum(axis=1, keepdims=True) + (0 if sink is None else sink == largest)
+    return np.divide(hits, total, out=np.zeros_like(scores), where=total != 0)
+
+
+def largest_of_each_row(scores: Matrix, sink: float | None) -> Float[np.ndarray, "rows 1"]:
+    """Return the largest of each row's scores and the sink; 0 if it is -∞, so that it can be subtracted."""
+    largest = scores.max(axis=1, keepdims=True, initial=-np.inf if sink is None else sink)
+    return np.where(np.isneginf(largest), 0.0, largest)
