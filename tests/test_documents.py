@@ -23,7 +23,7 @@ def blocks(document: str, *languages: str) -> list[str]:
 def run(command: str, folder: Path) -> str:
     """Run a command line; return what it prints, in 80 columns without colour."""
     words = shlex.split(command)
-    words = [sys.executable, "-m", "regard.cli.main", *words[1:]] if words[0] == "regard" else words
+    words = [sys.executable, "-m", "regard", *words[1:]] if words[0] == "regard" else words
     environment = os.environ | {
         "COLUMNS": "80",
         "NO_COLOR": "1",

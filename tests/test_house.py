@@ -16,6 +16,7 @@ TREES = {name: ast.parse(text) for name, text in FILES.items()}
 
 ROOMS = {
     "errors": "",
+    "visible_text": "",
     "device": "errors",
     "checks": "errors",
     "atomic_files": "",
@@ -34,9 +35,11 @@ ROOMS = {
     "by_hand": "attention tracing translation errors",
     "export": "attention text transformer recurrent tracing translation errors",
     "training": "text translation atomic_files device errors tensor_file",
-    "views": "attention tracing by_hand evaluation atomic_files errors",
+    "views": "attention tracing by_hand evaluation atomic_files errors visible_text",
     "regard": "",
-    "cli": "kernels attention text tracing evaluation translation by_hand export training views errors regard",
+    "cli": (
+        "kernels attention text tracing evaluation translation by_hand export training views errors visible_text regard"
+    ),
     "__main__": "cli",
 }
 """The rooms that each room may import from, besides itself: the ground floor first. `regard` is the package's front."""

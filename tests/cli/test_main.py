@@ -2,6 +2,7 @@
 
 import io
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,10 +12,11 @@ from pathlib import Path
 import pytest
 from cli_runner import output
 
-from regard.cli.main import limit_thread_spinning, main
+from regard.cli.main import limit_thread_spinning
+from regard.cli.main import run as run_verb
 from regard.kernels.library import description
 
-COMMAND = [sys.executable, "-m", "regard.cli.main"]
+COMMAND = [sys.executable, "-m", "regard"]
 
 EXAMPLES = {
     "look": "regard look - --model openai-community/gpt2 --layer 5 < letter.txt",
@@ -36,7 +38,7 @@ def run_main(monkeypatch, capsys):
         monkeypatch.setenv("NO_COLOR", "1")
         monkeypatch.setattr(sys, "argv", ["regard", *map(str, arguments)])
         with pytest.raises(SystemExit) as stop:
-            main()
+            run_verb()
         printed = capsys.readouterr()
         return stop.value.code, printed.out, printed.err
 
@@ -72,7 +74,7 @@ def test_waiting_threads_sleep_soon_unless_the_user_chose_otherwise(variables, c
 
 def test_threads_are_told_to_sleep_before_torch_is_loaded():
     program = (
-        "import os, sys\nfrom regard.cli.main import main\nassert 'torch' not in sys.modules\n"
+        "import os, sys\nfrom regard.__main__ import main\nassert 'torch' not in sys.modules\n"
         "sys.argv = ['regard', '--version']\ntry:\n    main()\nfinally:\n    print(os.environ['GOMP_SPINCOUNT'])"
     )
     environment = {
@@ -121,6 +123,65 @@ def test_an_output_without_the_letters_is_told_in_a_line(run_main, monkeypatch):
     assert error == (
         "regard: the output is in latin-1, which has no '─'; set PYTHONUTF8=1, or another locale, for UTF-8.\n"
     )
+
+
+def run_command(*arguments, **options):
+    """Run the installed command in a process of its own; return its status, output and errors."""
+    done = subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, **options)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_ctrl_c_stops_cleanly_while_the_command_is_still_loading(tmp_path):
+    """The signal comes while the command line imports its first package."""
+    (tmp_path / "typer.py").write_text(f"import os, time\nos.kill(os.getpid(), {signal.SIGINT:d})\ntime.sleep(60)\n")
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    assert run_command("look", "a", env=environment) == (130, "", "regard: stopped\n")
+
+
+@pytest.mark.parametrize("arguments", [["look", "-"], ["translate", "."], ["translate", ".", "--prefix-file", "-"]])
+def test_a_closed_standard_input_is_told_in_a_line(arguments, run_main, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    status, printed, error = run_main(*arguments)
+    assert (status, printed) == (2, "")
+    assert error == "regard: standard input is closed; give a text by a pipe, or name a file.\n"
+
+
+def test_a_closed_standard_output_is_told_in_a_line():
+    command = " ".join(map(shlex.quote, [*COMMAND, "explain"]))
+    done = subprocess.run(f"{command} >&-", shell=True, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "regard: standard output is closed; send it to a file, or to /dev/null.\n",
+    )
+
+
+@pytest.mark.parametrize("name", ["a\x1b[31mb\n.toml", "a\u202eb\u2028.toml", os.fsdecode(b"a\xff.toml")])
+def test_characters_that_a_terminal_would_execute_are_shown_by_their_codes(name, run_main, tmp_path):
+    shown = {"\x1b": "‹1B›", "\n": "⏎", "\u202e": "‹202E›", "\u2028": "‹2028›", "\udcff": "‹DCFF›"}
+    expected = "".join(shown.get(letter, letter) for letter in name)
+    status, _, error = run_main("explain", tmp_path / name)
+    assert (status, error.splitlines()) == (
+        2,
+        [f"regard: no file {tmp_path}/{expected}; name a TOML file of numbers, or take a built-in example "
+         "(--list names them)."],
+    )  # fmt: skip
+    _, printed, _ = run_main("explain", "--json", tmp_path / name)
+    assert printed.splitlines()[-1] == f"wrote {tmp_path}/{expected}"
+    (tmp_path / name).unlink()
+
+
+@pytest.mark.parametrize("arguments", [["lo\x1b[31mok"], ["look", "a", "\x1b[31m"], ["look", "--no\x1bne"]])
+def test_unknown_arguments_are_shown_without_their_control_characters(arguments, run_main):
+    status, _, error = run_main(*arguments)
+    assert status == 2
+    assert r"\x1b" in error
+    assert "\x1b" not in error
+
+
+def test_help_groups_the_verbs(run_main):
+    _, text, _ = run_main("--help")
+    groups = [line.strip("╭─╮ ") for line in text.splitlines() if line.startswith("╭")]
+    assert groups == ["Options", "Look at attention", "Learn how it works", "Translate"]
 
 
 def test_ctrl_c_stops_cleanly(run_main, monkeypatch, tmp_path):

@@ -277,7 +277,7 @@ def test_a_folder_without_a_translator(tmp_path):
 
 def test_a_reader_that_stops_is_no_error(folder):
     """As with `regard translate … | head -1`."""
-    command = [sys.executable, "-m", "regard.cli.main", "translate", str(folder), "--greedy", "--device", "cpu"]
+    command = [sys.executable, "-m", "regard", "translate", str(folder), "--greedy", "--device", "cpu"]
     run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert run.stdin
     assert run.stdout

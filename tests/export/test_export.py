@@ -76,9 +76,9 @@ def test_a_disk_that_refuses(folder, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("to", "module", "extra"),
     [
-        ("ctranslate2", "ctranslate2.specs", "export"),
-        ("onnx", "onnxscript", "export"),
-        ("huggingface", "transformers", "huggingface"),
+        ("ctranslate2", "ctranslate2.specs", "export,translation"),
+        ("onnx", "onnxscript", "export,translation"),
+        ("huggingface", "transformers", "huggingface,translation"),
     ],
 )
 def test_without_the_package(folder, tmp_path, monkeypatch, to, module, extra):

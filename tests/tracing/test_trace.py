@@ -430,3 +430,23 @@ def test_two_threads_trace_one_model_one_after_the_other(minilm):
     assert [f"{weight:.3f}" for weight in traced] == ["0.674", "0.674"]
     assert model.config._attn_implementation == "sdpa"
     assert model.training
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        (9, "no layer 9 to read encoder attention of: layers run from 0 to 5; nearest: 5."),
+        ("L3", "no layer 'L3': a layer is a number from 0 to 5."),
+    ],
+)
+def test_a_layer_that_is_not_there_is_refused_in_words(snake, layer, message):
+    with pytest.raises(InputError) as refusal:
+        snake.encoder[layer]
+    assert str(refusal.value) == message
+
+
+def test_a_kind_that_is_not_there_has_no_layers(snake):
+    assert snake.cross == {}
+    with pytest.raises(InputError) as refusal:
+        snake.cross[0]
+    assert str(refusal.value) == "no layer 0: this trace has no cross attention."

@@ -4,7 +4,8 @@ import pytest
 
 from regard import Causal, Trace
 from regard.tracing.readable_tokens import Token
-from regard.views.shared_text import DECODER_NOTE, decoder_note, escape_controls, single_line, token_label
+from regard.views.shared_text import DECODER_NOTE, decoder_note, single_line, token_label
+from regard.visible_text import escape_controls
 
 
 def test_one_of_several_is_called_by_its_number():

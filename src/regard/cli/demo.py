@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.errors import InputError, reason
+from regard.visible_text import escape_controls
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,10 +76,13 @@ def demo(
 
     console.print()
     console.rule("4  to keep", align="left")
-    print(f"picture     {picture.resolve()}")
-    print(f"page        {page.resolve()}    open it in any browser; it needs no network")
-    print(f"alignment   {alignment.resolve()}")
-    command, folder = "regard" if which("regard") else f"{sys.executable} -m regard", (out / "translator").resolve()
+    print(f"picture     {escape_controls(picture.resolve())}")
+    print(f"page        {escape_controls(page.resolve())}    open it in any browser; it needs no network")
+    print(f"alignment   {escape_controls(alignment.resolve())}")
+    command, folder = (
+        "regard" if which("regard") else f"{sys.executable} -m regard",
+        escape_controls((out / "translator").resolve()),
+    )
     print(f"translator  {folder}    echo 'forty-two' | {command} translate {folder}")
 
 

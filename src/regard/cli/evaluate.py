@@ -8,6 +8,7 @@ import typer
 
 from regard.cli.shared_options import Device, Truncate
 from regard.errors import InputError
+from regard.visible_text import escape_controls
 
 
 def evaluate(
@@ -110,7 +111,7 @@ def evaluate(
     if outputs and not to_stdout:
         print()
         for output in outputs:
-            print(f"wrote {output}")
+            print(f"wrote {escape_controls(output)}")
 
 
 def check_inputs(

@@ -8,6 +8,7 @@ import typer
 
 from regard.cli.shared_options import HeadName, Model, Target, Token, Truncate
 from regard.errors import InputError
+from regard.visible_text import escape_controls
 
 if TYPE_CHECKING:
     from regard.by_hand.numbers import Numbers
@@ -102,7 +103,7 @@ def explain(
     show(worked, digits=digits)
     if json is not None:
         write_output(json, worked_json(worked))
-        print(f"\nwrote {json}")
+        print(f"\nwrote {escape_controls(json)}")
 
 
 def numbers_from_model(model: str | None, text: str, **options: Any) -> "tuple[Numbers, int]":

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from regard.visible_text import escape_controls
+
 
 def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A translator's folder, as regard train wrote it.")],
@@ -42,5 +44,5 @@ def export(
         chosen = format_named(to)
         parity = write(folder, to, out, checked)
     print(f"checked {parity}")
-    print(f"wrote   {out}")
-    print(f"\nnow     {chosen.usage.format(out=str(out))}")
+    print(f"wrote   {escape_controls(out)}")
+    print(f"\nnow     {chosen.usage.format(out=escape_controls(out))}")

@@ -2,16 +2,15 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.shared_options import HeadName, Model, Target, Token, Truncate
 from regard.errors import InputError
+from regard.visible_text import escape_controls
 
 if TYPE_CHECKING:
-    from io import BufferedIOBase
-
     from regard.tracing.trace import Trace
 
 
@@ -101,7 +100,7 @@ def look(
     if outputs:
         print()
     for output in outputs:
-        print(f"wrote {output}")
+        print(f"wrote {escape_controls(output)}")
 
 
 def read_stdin() -> str:
@@ -110,9 +109,9 @@ def read_stdin() -> str:
     Raises:
         InputError: the text is not UTF-8.
     """
-    from regard.cli.text_lines import read_lines
+    from regard.cli.text_lines import read_lines, standard_input
 
-    return "\n".join(line for lines in read_lines(cast("BufferedIOBase", sys.stdin.buffer)) for line in lines)
+    return "\n".join(line for lines in read_lines(standard_input()) for line in lines)
 
 
 def trace_text(model: str | None, text: str, target: str | None, truncate: bool) -> "Trace":

@@ -20,12 +20,17 @@ from regard.cli.sample import sample
 from regard.cli.train import train
 from regard.cli.translate import translate
 from regard.errors import InputError
+from regard.visible_text import escape_controls
 
 SPIN_COUNT = "1000"
 """Iterations of an OpenMP thread's waiting loop before it sleeps; GNU's own default if threads outnumber cores."""
 
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """Errors of an output that cannot be written: no space, a quota, a file size limit, a broken disk."""
+
+LOOK, LEARN, TRANSLATE = "Look at attention", "Learn how it works", "Translate"
+"""The groups of verbs in `regard --help`."""
+
 
 app = typer.Typer(
     name="regard",
@@ -36,14 +41,14 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(look)
-app.command()(explain)
-app.command()(train)
-app.command()(translate)
-app.command()(evaluate)
-app.command()(export)
-app.command()(sample)
-app.command()(demo)
+app.command(rich_help_panel=LOOK)(look)
+app.command(rich_help_panel=LEARN)(demo)
+app.command(rich_help_panel=LEARN)(explain)
+app.command(rich_help_panel=TRANSLATE)(sample)
+app.command(rich_help_panel=TRANSLATE)(train)
+app.command(rich_help_panel=TRANSLATE)(translate)
+app.command(rich_help_panel=TRANSLATE)(evaluate)
+app.command(rich_help_panel=TRANSLATE)(export)
 
 
 @app.callback(invoke_without_command=True)
@@ -73,13 +78,15 @@ def limit_thread_spinning() -> None:
 
 def exit_with_message(message: str) -> NoReturn:
     """Print a message on the error stream and exit with status 2."""
-    print(f"regard: {message}", file=sys.stderr)
+    print(f"regard: {escape_controls(message)}", file=sys.stderr)
     sys.exit(2)
 
 
-def main() -> None:
-    """Run the command line."""
+def run() -> None:
+    """Run the verb that the arguments name, and end the process."""
     limit_thread_spinning()
+    if sys.stdout is None:
+        exit_with_message("standard output is closed; send it to a file, or to /dev/null.")
     try:
         try:
             app()
@@ -103,7 +110,3 @@ def main() -> None:
         if stop.code == 130:  # Typer's status after Ctrl-C
             print("regard: stopped", file=sys.stderr)
         raise
-
-
-if __name__ == "__main__":
-    main()

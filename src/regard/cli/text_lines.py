@@ -15,6 +15,17 @@ FIRST_BYTES, MOST_BYTES = 2**12, 2**20
 """Bytes read at a time: few at first, so that the first lines are soon answered, then more."""
 
 
+def standard_input() -> BufferedIOBase:
+    """Return standard input as a stream of bytes.
+
+    Raises:
+        InputError: standard input is closed.
+    """
+    if sys.stdin is None:
+        raise InputError("standard input is closed; give a text by a pipe, or name a file.")
+    return cast("BufferedIOBase", sys.stdin.buffer)
+
+
 def decompressed(stream: BufferedIOBase) -> BufferedIOBase:
     """Return a stream that decompresses gzip, or the stream itself if its bytes are not gzip."""
     file = stream if isinstance(stream, BufferedReader) else BufferedReader(cast("RawIOBase", stream))
@@ -74,7 +85,7 @@ def read_file_lines(path: Path) -> list[str]:
         InputError: the file cannot be read, or a line is not UTF-8 or too long.
     """
     if str(path) == "-":
-        return [line for lines in read_lines(cast("BufferedIOBase", sys.stdin.buffer)) for line in lines]
+        return [line for lines in read_lines(standard_input()) for line in lines]
     try:
         file = path.open("rb")
     except OSError as error:

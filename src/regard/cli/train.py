@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.shared_options import Device
+from regard.visible_text import escape_controls
 
 if TYPE_CHECKING:
     from regard.training.train import Trained
@@ -106,5 +107,5 @@ def print_result(trained: "Trained") -> None:
         print(f"best        {trained.best.words()}")
     if trained.kept is not None and trained.kept != trained.best:
         print(f"kept        {trained.kept.words()}")
-    print(f"translator  {trained.folder}")
-    print(f"\nnow         echo '…' | regard translate {trained.folder}")
+    print(f"translator  {escape_controls(trained.folder)}")
+    print(f"\nnow         echo '…' | regard translate {escape_controls(trained.folder)}")

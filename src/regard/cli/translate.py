@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -144,7 +144,9 @@ def open_input(stack: ExitStack, file: Path | None) -> BufferedIOBase:
         InputError: the file cannot be read.
     """
     if file is None:
-        return cast("BufferedIOBase", sys.stdin.buffer)
+        from regard.cli.text_lines import standard_input
+
+        return standard_input()
     try:
         return stack.enter_context(file.open("rb"))
     except OSError as error:

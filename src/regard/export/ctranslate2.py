@@ -33,7 +33,7 @@ def write(contents: TranslatorContents, folder: Path) -> None:
     Raises:
         InputError: a model that CTranslate2 cannot express, or ctranslate2 is not installed.
     """
-    specs = import_extra("ctranslate2.specs", "export")
+    specs = import_extra("ctranslate2.specs", "export,translation")
     model = suitable(contents.model)
     spec = build(specs, ungrouped(model))
     source, target = contents.source_vocabulary, contents.target_vocabulary
@@ -159,10 +159,10 @@ class Opened:
 
     def __init__(self, folder: Path) -> None:
         threads = torch.get_num_threads()  # as many are left to torch: both count OpenMP's
-        self.translator = import_extra("ctranslate2", "export").Translator(
+        self.translator = import_extra("ctranslate2", "export,translation").Translator(
             str(folder), compute_type="float32", intra_threads=threads
         )
-        sentencepiece = import_extra("sentencepiece", "translation")
+        sentencepiece = import_extra("sentencepiece", "export,translation")
         self.source, self.target = (
             sentencepiece.SentencePieceProcessor(model_file=str(folder / name)) for name in ("source.spm", "target.spm")
         )

@@ -42,7 +42,7 @@ def write(contents: TranslatorContents, folder: Path) -> None:
     Raises:
         InputError: a model that transformers has no architecture for, or transformers is not installed.
     """
-    transformers = import_extra("transformers", "huggingface")
+    transformers = import_extra("transformers", "huggingface,translation")
     model = converted(suitable(contents.model))
     model.generation_config = transformers.GenerationConfig(
         decoder_start_token_id=BOS,
@@ -95,7 +95,7 @@ def converted(model: Transformer) -> "PreTrainedModel":
 
 def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
     """A pre-norm Transformer as a Pegasus model that gives the same logits."""
-    transformers = import_extra("transformers", "huggingface")
+    transformers = import_extra("transformers", "huggingface,translation")
     config, given = model.config, model.state_dict()
     size = max(config.n_source_tokens, config.n_target_tokens)
     sides = {"encoder": len(model.encoder.blocks), "decoder": len(model.decoder.blocks)}
@@ -175,7 +175,7 @@ class Opened:
     """An exported translator, loaded with transformers."""
 
     def __init__(self, folder: Path) -> None:
-        transformers = import_extra("transformers", "huggingface")
+        transformers = import_extra("transformers", "huggingface,translation")
         with quiet_transformers(progress=False), warnings.catch_warnings(action="ignore"):
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
             self.model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True).eval()

@@ -41,7 +41,7 @@ def write(contents: TranslatorContents, folder: Path) -> None:
     Raises:
         InputError: a model that is neither a Transformer nor a Recurrent, or onnx is not installed.
     """
-    import_extra("onnxscript", "export")
+    import_extra("onnxscript", "export,translation")
     graphs = graphs_of(contents.model)
     max_tokens = contents.model.config.max_tokens
     for graph, name in ((graphs.encoder, "encoder"), (graphs.decoder, "decoder")):
@@ -106,7 +106,7 @@ def export(
 
 def cells_of_graph(x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tuple[Any, Any, Any]:
     """Return the nodes of recurrent cells, for the graph that is being written."""
-    return onnx_cells(import_extra("onnxscript", "export").opset18, x, lengths, weights, lstm)
+    return onnx_cells(import_extra("onnxscript", "export,translation").opset18, x, lengths, weights, lstm)
 
 
 @contextmanager
@@ -127,7 +127,10 @@ class Opened:
     """An exported translator, loaded with ONNX Runtime and SentencePiece."""
 
     def __init__(self, folder: Path) -> None:
-        runtime, sentencepiece = import_extra("onnxruntime", "export"), import_extra("sentencepiece", "translation")
+        runtime, sentencepiece = (
+            import_extra("onnxruntime", "export,translation"),
+            import_extra("sentencepiece", "export,translation"),
+        )
         self.config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         self.encoder, self.decoder = (
             runtime.InferenceSession(folder / f"{name}.onnx", providers=["CPUExecutionProvider"])

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -199,7 +200,7 @@ class Trace:
         return Trace(**read_record(Path(path)))
 
     def _patterns(self, kind: str) -> dict[int, Pattern]:
-        return {layer: step.pattern for layer, step in self.attended.get(kind, {}).items()}
+        return PatternsByLayer(kind, {layer: step.pattern for layer, step in self.attended.get(kind, {}).items()})
 
     def _only_kind(self) -> str:
         if len(self.kinds) != 1:
@@ -219,6 +220,21 @@ class Trace:
             n_heads = sorted({pattern.n_heads for pattern in self._patterns(kind).values()})
             counts.append(f"{kind}={len(self.attended[kind])}x{'-'.join(map(str, n_heads))}")
         return f"Trace({texts}, model={self.model!r}, tokens={len(self.tokens)}, {', '.join(counts)})"
+
+
+class PatternsByLayer(dict[int, Pattern]):
+    """The patterns of one kind of attention by layer number; a layer that is missing is refused in words."""
+
+    def __init__(self, kind: str, patterns: dict[int, Pattern]) -> None:
+        super().__init__(patterns)
+        self.kind = kind
+
+    def __missing__(self, layer: object) -> NoReturn:
+        if not self:
+            raise InputError(f"no layer {layer!r}: this trace has no {self.kind} attention.")
+        if not isinstance(layer, int):
+            raise InputError(f"no layer {layer!r}: a layer is a number from {min(self)} to {max(self)}.")
+        raise missing_layer_error(layer, self, f"read {self.kind} attention of")
 
 
 def missing_layer_error(layer: int, layers: Collection[int], use: str) -> InputError:

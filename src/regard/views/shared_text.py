@@ -5,26 +5,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from regard.errors import counted
+from regard.visible_text import escape_controls
 
 if TYPE_CHECKING:
     from regard.tracing.head import Head
     from regard.tracing.readable_tokens import Token
     from regard.tracing.trace import Trace
 
-CONTROL_SYMBOLS = {code: f"‹{code:02X}›" for code in (*range(0x20), *range(0x7F, 0xA0))} | {0x09: "⇥", 0x0A: "⏎"}
-"""The symbol to show for each control character: its code in ‹›, or ⇥ and ⏎ for tab and line feed."""
-
 DECODER_NOTE = "A query is the token just read; its weights help to predict the next token."
 """Tells why a trace has a decoder's weights one row before an alignment, whose rows are the predicted tokens."""
-
-
-def escape_controls(text: str) -> str:
-    r"""Replace control characters by visible symbols, so that a terminal does not execute them.
-
-    >>> escape_controls("\x1b[31mred"), escape_controls("a\tb")
-    ('‹1B›[31mred', 'a⇥b')
-    """
-    return text.translate(CONTROL_SYMBOLS)
 
 
 def single_line(text: str) -> str:

@@ -41,7 +41,7 @@ import ctypes, json, os, sys
 import accelerate, sacrebleu, sentencepiece, torch
 import torch.utils.tensorboard
 import regard.training.train
-from regard.cli.main import main
+from regard.__main__ import main
 from regard.training.processes import heartbeat
 
 def run(job):
@@ -172,7 +172,7 @@ def whole(hosts, work, config):
         for host, folder in zip(hosts, folders(work, "whole"), strict=True):
             launcher = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"]
             meeting = ["--master-addr", ADDRESSES[0], "--master-port", "29400", "--node-rank", str(host.number)]
-            command = ["ip", "netns", "exec", host.name, *launcher, *meeting, "-m", "regard.cli.main"]
+            command = ["ip", "netns", "exec", host.name, *launcher, *meeting, "-m", "regard"]
             environment = os.environ | {"GLOO_SOCKET_IFNAME": host.wire, "OMP_NUM_THREADS": "1"}
             running.append(
                 subprocess.Popen(

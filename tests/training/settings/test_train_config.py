@@ -164,3 +164,18 @@ def test_a_missing_file(tmp_path):
 @pytest.mark.parametrize("section", SECTIONS.values())
 def test_sections_are_small(section):
     assert len(fields(section)) <= 14
+
+
+@pytest.mark.usefixtures("unhooked")
+def test_a_number_of_thousands_of_digits_is_refused_in_a_line():
+    """Python itself refuses to read one of more than 4,300 digits."""
+    with pytest.raises(InputError) as refusal:
+        read_config(changes=[f"training.seed={'9' * 5000}"])
+    assert str(refusal.value) == f'training.seed = "{"9" * 79}…: it must be a whole number.'
+
+
+@pytest.mark.parametrize("text", [f"[training]\nseed = {'9' * 5000}", f"a = {'[' * 100_000}"])
+def test_files_that_pythons_toml_cannot_take_are_refused(text, tmp_path):
+    (tmp_path / "config.toml").write_text(text)
+    with pytest.raises(InputError, match="is not TOML"):
+        read_config(tmp_path / "config.toml")

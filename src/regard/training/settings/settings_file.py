@@ -57,7 +57,7 @@ def read_tables(file: Path) -> Tables:
         tables = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"cannot read {file}: {reason(error)}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits, and deeply nested brackets
         raise InputError(f"{file} is not TOML: {error}.") from error
     for name, table in tables.items():
         if name in SECTIONS and not isinstance(table, dict):
@@ -77,7 +77,7 @@ def parse_change(change: str) -> tuple[str, str, Any]:
         raise InputError(f"--set {change}: write section.name=value, e.g. --set training.seed=3.")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # no TOML, a number of thousands of digits, or deeply nested brackets
         value = text.strip()
     return section, name, value
 

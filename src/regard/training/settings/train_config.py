@@ -256,6 +256,9 @@ def alternatives(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
+LONGEST_VALUE = 80
+"""A message shows at most this many characters of a value."""
+
 TYPE_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
@@ -270,4 +273,7 @@ def refuse(name: str, value: Any, allowed: str) -> None:
     if value is None:
         raise InputError(f"{name} is missing: it must be {allowed}.")
     shown = str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else value
-    raise InputError(f"{name} = {shown}: it must be {allowed}.")
+    text = str(shown)
+    raise InputError(
+        f"{name} = {text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + '…'}: it must be {allowed}."
+    )

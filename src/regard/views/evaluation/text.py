@@ -15,7 +15,7 @@ from regard.views.evaluation.wording import (
     worst_lines,
 )
 from regard.views.evaluation.words import Part, differences, nearest_reference
-from regard.views.shared_text import escape_controls
+from regard.visible_text import escape_controls
 
 BAR_CELLS = 20
 

@@ -17,7 +17,7 @@ import html
 import json
 from importlib.resources import files
 from pathlib import Path
-from string import Template
+from string import Template, whitespace
 from typing import Any
 
 from regard.tracing.focus import Focus, focus_on
@@ -26,13 +26,11 @@ from regard.tracing.token_reference import TokenReference
 from regard.tracing.trace import Trace
 from regard.views.output_file import check_writable, write_output
 from regard.views.page.weights import SMALL_BELOW, UNITS, Embedded, embed
-from regard.views.shared_text import CONTROL_SYMBOLS, decoder_note, escape_controls, single_line
+from regard.views.shared_text import decoder_note, single_line
+from regard.visible_text import escape_controls
 
 TITLE_LENGTH = 60
 """The most characters of the text in the page's title."""
-
-TEXT_SYMBOLS = {code: symbol for code, symbol in CONTROL_SYMBOLS.items() if not chr(code).isspace()}
-"""The symbols for control characters in a text that keeps its white space."""
 
 SCRIPTS = ("trace", "weights", "colours", "tokens", "strongest", "map", "grid", "labels", "draw", "actions", "start")
 """The files of the page's script, in the order in which they are joined."""
@@ -89,8 +87,8 @@ def trace_json(trace: Trace, focus: Focus, embedded: Embedded) -> dict[str, Any]
     """Return the data that the page's script reads, without the blocks of weights."""
     return {
         "model": escape_controls(trace.model),
-        "text": trace.text.translate(TEXT_SYMBOLS),
-        "target_text": trace.target_text.translate(TEXT_SYMBOLS),
+        "text": escape_controls(trace.text, keep=whitespace),
+        "target_text": escape_controls(trace.target_text, keep=whitespace),
         "source": [token_json(token) for token in trace.source],
         "target": [token_json(token) for token in trace.target],
         "kinds": {

@@ -13,7 +13,7 @@ from functools import cache
 from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.font_manager import FontEntry, FontProperties, fontManager, get_font
 
-from regard.views.shared_text import escape_controls
+from regard.visible_text import escape_controls
 
 BASE = "DejaVu Sans"
 """The font that matplotlib installs, so it is the same on every machine."""

@@ -8,7 +8,7 @@ from rich.measure import Measurement, measure_renderables
 from rich.table import Table
 from rich.text import Text
 
-from regard.views.shared_text import escape_controls
+from regard.visible_text import escape_controls
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from regard.views.shared_text import escape_controls
+from regard.visible_text import escape_controls
 
 DIGITS = 4
 """The default number of decimals of a rounded number."""

@@ -17,8 +17,9 @@ from regard.tracing.focus import Focus, focus_on, group_by_layer, strongest_othe
 from regard.tracing.head import Head
 from regard.tracing.token_reference import TokenReference, times
 from regard.tracing.trace import Trace
-from regard.views.shared_text import decoder_note, escape_controls, size_label, token_label
+from regard.views.shared_text import decoder_note, size_label, token_label
 from regard.views.terminal.columns import Columns
+from regard.visible_text import escape_controls
 
 SHADES = " ·░▒▓█"
 """Blocks for weights from 0 to 1; only a weight of 0 is blank."""

@@ -1,0 +1,28 @@
+r"""Make characters visible that a terminal or a page would execute: control codes, line ends, reversals of direction.
+
+A user's text, a file's name and a model's name can have any character. Whatever prints one calls `escape_controls`.
+"""
+
+import re
+
+EXECUTED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+"""Control characters, separators of lines, changes of direction, byte order marks and lone surrogates."""
+
+SYMBOLS = {"\t": "⇥", "\n": "⏎"}
+
+
+def escape_controls(text: object, keep: str = "") -> str:
+    r"""Replace each character that would be executed by its code in ‹›, a tab by ⇥ and a line feed by ⏎.
+
+    Args:
+        keep: characters that stay as they are.
+
+    >>> escape_controls("\x1b[31mred"), escape_controls("a\tb"), escape_controls("abc\u202efdp.exe")
+    ('‹1B›[31mred', 'a⇥b', 'abc‹202E›fdp.exe')
+    """
+
+    def symbol(found: re.Match[str]) -> str:
+        character = found[0]
+        return character if character in keep else SYMBOLS.get(character, f"‹{ord(character):02X}›")
+
+    return EXECUTED.sub(symbol, str(text))
