@@ -74,8 +74,8 @@ def test_waiting_threads_sleep_soon_unless_the_user_chose_otherwise(variables, c
 
 def test_threads_are_told_to_sleep_before_torch_is_loaded():
     program = (
-        "import os, sys\nfrom regard.__main__ import main\nassert 'torch' not in sys.modules\n"
-        "sys.argv = ['regard', '--version']\ntry:\n    main()\nfinally:\n    print(os.environ['GOMP_SPINCOUNT'])"
+        "import os, sys\nfrom regard.cli.main import run\nassert 'torch' not in sys.modules\n"
+        "sys.argv = ['regard', '--version']\ntry:\n    run()\nfinally:\n    print(os.environ['GOMP_SPINCOUNT'])"
     )
     environment = {
         name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")

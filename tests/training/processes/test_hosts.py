@@ -41,7 +41,7 @@ import ctypes, json, os, sys
 import accelerate, sacrebleu, sentencepiece, torch
 import torch.utils.tensorboard
 import regard.training.train
-from regard.__main__ import main
+import regard.cli.main
 from regard.training.processes import heartbeat
 
 def run(job):
@@ -54,7 +54,7 @@ def run(job):
     heartbeat.GRACE_SECONDS = 3
     torch.set_num_threads(1)
     sys.argv = ["regard", *job["arguments"]]
-    main()
+    regard.cli.main.run()
 
 def watched(job):
     child = os.fork()
