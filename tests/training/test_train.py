@@ -203,7 +203,7 @@ def test_stopped_by_ctrl_c_it_saves_and_goes_on(tmp_path, texts, quick, trained,
     stopper = Stopper(step)
     stopped = train(*texts, tmp_path / "stopped", quick(accumulate=2), watcher=stopper)
     assert stopped.reason is None
-    assert stopper.said[-1] == "stopping after this step; once more stops at once"
+    assert stopper.said[-1] == "stopping after this step; a second signal stops at once"
     assert step <= stopped.step <= step + 1
     listener = Listener()
     assert train(*texts, tmp_path / "stopped", quick(accumulate=2), watcher=listener).step == 8
@@ -247,7 +247,7 @@ def test_a_damaged_snapshot_is_found(texts, quick, trained):
     (out / "snapshots" / "step-8.safetensors").write_bytes(b"")
     listener = Listener()
     train(*texts, out, quick(), watcher=listener)
-    assert "belongs to another snapshots/step-8.safetensors than the one that is there" in listener.said[0]
+    assert "was saved with another snapshots/step-8.safetensors than the present file" in listener.said[0]
 
 
 def test_the_data_may_be_deleted_and_more_steps_added(texts, quick, trained):
@@ -266,7 +266,7 @@ def test_a_changed_vocabulary_is_refused(texts, quick, trained, monkeypatch):
     monkeypatch.setattr(Vocabulary, "train", lambda lines, *given, **named: real(["zero", *lines], *given, **named))
     place = out / "checkpoints" / "step-1"
     assert refusal(InputError, train, *texts, out, config) == (
-        f"{place} belongs to another data/source.spm than the one that is there (its SHA-256 differs). "
+        f"{place} was saved with another data/source.spm than the present file (its SHA-256 differs). "
         "There is no other checkpoint; train into another folder with --out."
     )
     assert place.is_dir()
@@ -284,7 +284,7 @@ def test_a_checkpoint_of_another_model_is_refused(texts, quick, trained):
         message = refusal(InputError, train, *texts, out, TrainConfig())
         assert message.startswith(f"the checkpoint is of another model: for model.{name}")
         assert f" it has {has}, and the settings ask for the shape {asked}" in message
-        assert message.endswith("put the folder's config.toml back, or train into another with --out.")
+        assert message.endswith("restore the folder's config.toml, or train into another folder with --out.")
 
 
 @pytest.mark.parametrize(
@@ -364,7 +364,7 @@ def test_half_of_the_dev_pairs(tmp_path, texts, quick):
 
 def test_settings_that_do_not_make_a_model(tmp_path, texts, quick):
     assert refusal(InputError, train, *texts, tmp_path / "out", quick(changes={"d_model": 15})).startswith(
-        "the settings of [model] do not make one: d_model=15 does not split evenly over n_heads=2;"
+        "the settings of [model] are not valid: d_model=15 does not split evenly over n_heads=2;"
     )
     assert not (tmp_path / "out" / "config.toml").exists()  # so that the same folder takes better ones
 

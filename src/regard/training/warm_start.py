@@ -1,6 +1,7 @@
-"""Training that starts from a translator (fine-tuning): from its vocabularies, its model and its parameters.
+"""Fine-tuning: training that starts from the vocabularies, the model and the parameters of a trained translator.
 
-A translator of general texts learns the texts of one domain from few pairs, or continues with other settings.
+A translator trained on general texts adapts to the texts of one domain with few sentence pairs, or is trained further
+with other settings.
 
 Source: Luong & Manning 2015, "Stanford Neural Machine Translation Systems for Spoken Language Domains".
 """
@@ -16,34 +17,33 @@ from regard.training.settings.train_config import Kind, Model, TrainConfig
 from regard.translation.translator_folder import TranslatorContents, kind_of, read_translator, unique_tensors
 
 CHANGEABLE = {"dropout", "attention_dropout"}
-"""Settings of the model that may differ from the translator's; any other would change the meaning of its parameters."""
+"""The model settings that may differ from the starting translator's: its parameters fit any value of them."""
 
 PARAMETERS = "start.safetensors"
-"""The file with a copy of the translator's parameters, so that its own folder may change or be deleted."""
+"""The file in the data folder with a copy of the starting parameters: the translator's folder may then be deleted."""
 
 
 def read_start(model: Model) -> TranslatorContents | None:
-    """Read the translator that training starts from; None = training starts from random parameters.
+    """Read the translator in the folder `model.start_from`; None if that setting is None.
 
     Raises:
-        InputError: the folder does not hold a translator.
+        InputError: the folder has no translator.
     """
     return None if model.start_from is None else read_translator(Path(model.start_from))
 
 
 def copy_parameters(start: TranslatorContents, folder: Path) -> None:
-    """Write the translator's parameters into a folder."""
     write_tensors(folder / PARAMETERS, unique_tensors(start.model))
 
 
 def with_start(config: TrainConfig, start: TranslatorContents) -> TrainConfig:
-    """Return the settings with everything that follows from the translator that training starts from.
+    """Return the settings with the model's kind and config, and vocabulary.joint, taken from the translator `start`.
 
     Raises:
-        InputError: a setting contradicts the translator.
+        InputError: the settings ask for a vocabulary or a model that differs from the translator's.
     """
     model, vocabulary = config.model, config.vocabulary
-    own_config = asdict(start.model.config)  # type: ignore[call-overload]
+    start_config = asdict(start.model.config)  # type: ignore[call-overload]
     kind, joint = cast(Kind, kind_of(start.model)), start.source_vocabulary is start.target_vocabulary
     default = TrainConfig()
     settings = {
@@ -54,14 +54,14 @@ def with_start(config: TrainConfig, start: TranslatorContents) -> TrainConfig:
         "model.preset": (model.preset, default.model.preset, "a size of its own"),
     }
     changed = {name: value for name, value in model.changes.items() if name not in CHANGEABLE}
-    settings |= {f"model.{name}": (value, None, own_config.get(name)) for name, value in changed.items()}
-    for name, (value, default_value, own) in settings.items():
-        if value not in (default_value, own):
+    settings |= {f"model.{name}": (value, None, start_config.get(name)) for name, value in changed.items()}
+    for name, (value, default_value, value_at_start) in settings.items():
+        if value not in (default_value, value_at_start):
             raise InputError(
-                f"{name} = {value}: training begins with {model.start_from}, which has {own}; leave it out, or train a "
-                "new translator."
+                f"{name} = {value}: training begins with {model.start_from}, which has {value_at_start}; leave it out, "
+                "or train a new translator."
             )
-    changes = {name: value for name, value in {**own_config, **model.changes}.items() if name not in VOCABULARY_SIZES}
+    changes = {name: value for name, value in {**start_config, **model.changes}.items() if name not in VOCABULARY_SIZES}
     return replace(
         config, model=replace(model, kind=kind, changes=changes), vocabulary=replace(vocabulary, joint=joint)
     )

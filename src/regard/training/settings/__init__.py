@@ -1,1 +1,1 @@
-"""Settings of a training: as the user writes them, and as derived from the corpus and the device."""
+"""The settings of a training: those that the user gives, and those derived from the corpus and the device."""

@@ -1,8 +1,8 @@
-"""Settings as a user writes them: a TOML file, and `training.seed=3` on the command line.
+"""Reading the settings that a user writes: a TOML file, and changes such as `training.seed=3` on the command line.
 
 [model]
 kind = "transformer"
-d_model = 128          # any name of the model's own config may stand beside kind and preset
+d_model = 128          # besides kind and preset, any field of TransformerConfig or RecurrentConfig
 
 [training]
 seed = 3
@@ -20,20 +20,21 @@ from regard.translation.translator_folder import holds_translator, model_kinds, 
 
 SECTIONS: dict[str, type[Section]] = get_type_hints(TrainConfig)
 VOCABULARY_SIZES = {"n_source_tokens", "n_target_tokens"}
-"""Fields of a model's config that follow from the vocabularies, and so are no settings."""
+"""The fields of a model's config that are not settings: they are the sizes of the vocabularies."""
 
 Tables = dict[str, dict[str, Any]]
+"""Values of settings by section, then by name."""
 
 
 def read_config(
     file: Path | None = None, changes: Iterable[str] = (), options: Mapping[str, Mapping[str, Any]] | None = None
 ) -> TrainConfig:
-    """Return the settings of a TOML file (or the defaults), changed by texts like `training.seed=3`.
+    """Return the settings of a TOML file, or the defaults, with the given changes.
 
     Args:
-        file: None = the defaults.
-        changes: changes override the file, and later changes override earlier ones.
-        options: values by section and name, which override the file and the changes; a value of None has no effect.
+        file: the TOML file; None = the defaults.
+        changes: texts such as `training.seed=3`, which override the file; later ones override earlier ones.
+        options: values by section, then by name, which override `file` and `changes`; None = no change.
 
     Raises:
         InputError: the file cannot be read, or a name or a value is not valid.
@@ -48,7 +49,7 @@ def read_config(
 
 
 def read_tables(file: Path) -> Tables:
-    """Return the tables of a TOML file.
+    """Return the tables of a TOML file by name; the names and values in them are not checked yet.
 
     Raises:
         InputError: the file cannot be read, or is not TOML.
@@ -66,7 +67,9 @@ def read_tables(file: Path) -> Tables:
 
 
 def parse_change(change: str) -> tuple[str, str, Any]:
-    """Split `section.name=value`; a value that is not TOML is a text, so that quotes may be left out.
+    """Split `section.name=value` into section, name and value.
+
+    The value is parsed as TOML; if it is not valid TOML it is a string, so that the quotes of a string may be left out.
 
     >>> parse_change("training.seed=3"), parse_change("model.kind=recurrent")
     (('training', 'seed', 3), ('model', 'kind', 'recurrent'))
@@ -83,7 +86,7 @@ def parse_change(change: str) -> tuple[str, str, Any]:
 
 
 def config_from_tables(tables: Tables) -> TrainConfig:
-    """Return the settings of TOML tables; a setting that is not in them has its default."""
+    """Return the settings in TOML tables; a setting that is not in the tables has its default."""
     for name in tables:
         if name not in SECTIONS:
             close = nearest(name, list(SECTIONS), n=1)[0]
@@ -92,48 +95,50 @@ def config_from_tables(tables: Tables) -> TrainConfig:
 
 
 def section_from_table(name: str, table: Mapping[str, Any]) -> Section:
-    """Return a section of the settings from its table."""
     if name == "model":
         return model_from_table(table)
     for key in table:
-        refuse_unknown(name, key, own_names(name))
+        refuse_unknown(name, key, names_of(name))
     return SECTIONS[name](**table)
 
 
 def model_from_table(table: Mapping[str, Any]) -> Model:
-    """Return the section of the model, whose table may also have fields of the model's config.
+    """Return the settings of the table [model], which may also contain fields of TransformerConfig or RecurrentConfig.
 
-    Without a kind it is the kind of the translator to start from, if that folder exists. The model's config checks
-    later whether its fields go together.
+    If the table has no kind, the kind is that of the translator in `start_from`, if there is one. Each value's type and
+    range are checked here; whether the values suit each other, only when the model's config is created.
     """
-    own = {key: value for key, value in table.items() if key in own_names("model")}
-    model = Model(**own)
-    if "kind" not in own and model.start_from is not None and holds_translator(Path(model.start_from)):
+    settings = {key: value for key, value in table.items() if key in names_of("model")}
+    model = Model(**settings)
+    if "kind" not in settings and model.start_from is not None and holds_translator(Path(model.start_from)):
         model = replace(model, kind=read_description(Path(model.start_from))["kind"])
     hints = get_type_hints(model_kinds()[model.kind].config, include_extras=True)
-    valid = [*own_names("model"), *(name for name in hints if name not in VOCABULARY_SIZES)]
-    changes = {key: value for key, value in table.items() if key not in own}
+    valid = [*names_of("model"), *(name for name in hints if name not in VOCABULARY_SIZES)]
+    changes = {key: value for key, value in table.items() if key not in settings}
     for key, value in changes.items():
         refuse_unknown("model", key, valid)
         check(value, hints[key], f"model.{key}")
     return replace(model, changes=changes)
 
 
-def own_names(section: str) -> list[str]:
-    """Return the names of a section's settings."""
+def names_of(section: str) -> list[str]:
+    """Return the names of the settings in a section; for "model" without the fields of the model's config."""
     return [setting.name for setting in fields(SECTIONS[section]) if setting.name != "changes"]  # type: ignore[arg-type]
 
 
 def refuse_unknown(section: str, key: str, valid: list[str]) -> None:
-    """Raise InputError unless a name is valid; the message has the nearest valid name, or the section that has it."""
+    """Raise InputError unless `key` is in `valid`.
+
+    The message suggests the section that has a setting of this name, or else the most similar valid name.
+    """
     if key not in valid:
-        same = [f"{other}.{key}" for other in SECTIONS if key in own_names(other)]
+        same = [f"{other}.{key}" for other in SECTIONS if key in names_of(other)]
         close = same or [f"{section}.{name}" for name in nearest(key, valid, n=1)]
         raise InputError(f"there is no setting {section}.{key}; nearest: {close[0]}.")
 
 
 def as_toml(config: TrainConfig) -> str:
-    """Return the settings as TOML; settings that are None are left out."""
+    """Return the settings as the text of a TOML file; settings that are None are left out."""
     tables = asdict(config)
     tables["model"] |= tables["model"].pop("changes")
     tables = {name: {key: value for key, value in table.items() if value is not None} for name, table in tables.items()}

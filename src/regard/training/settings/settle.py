@@ -1,8 +1,8 @@
-"""Settling the settings: every None becomes a value, by a table of recipes for corpus sizes and devices.
+"""Deriving the settings that the user left at None, from a table of recipes by corpus size and device.
 
-Each recipe is for corpora up to a number of pairs. Small corpora get small models, much dropout and many epochs; large
-corpora get the opposite. A CPU gets sizes that it can train within hours. `settle_corpus` and then `settle` turn what
-the user gave into what training does.
+Each recipe is for corpora up to a number of sentence pairs. Small corpora get small models, much dropout and many
+epochs; large corpora get the opposite. A CPU gets models that it can train within hours. `settle_corpus` derives the
+settings needed to encode the corpus; then `settle` derives the rest.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,65 +28,65 @@ from regard.training.settings.train_config import Kind, Model, Precision, TrainC
 from regard.translation.translator_folder import model_kinds
 
 LONGEST = 256
-"""The most pieces of a sentence to learn from, if the model has room for as many."""
+"""The default of data.max_tokens, the longest training sentence in subword pieces, if the model allows that many."""
 
 JOINT_FROM = 0.5
-"""The share of letters in common from which two languages get a joint vocabulary."""
+"""Two languages get a joint vocabulary by default if they have at least this share of letters in common."""
 
 ONE_IN, MOST_DEV_PAIRS = 20, 1_000
-"""One pair in this many is held out of a corpus for evaluation, up to the most pairs."""
+"""By default the dev set is one pair in 20 of the corpus, but at most 1,000 pairs."""
 
 SAFE_RATE = 2e-3
-"""The highest peak of the learning rate for a model of another size than the recipe's."""
+"""The highest default of the peak learning rate if the user chose another model size than the recipe."""
 
 WARM_START_SHARE = 0.2
-"""The share of the usual peak for training that starts from a trained model."""
+"""The factor of the default peak learning rate for training that starts from a trained translator."""
 
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelDefaults:
-    """The model of a kind, the peak of its learning rate and its epochs."""
+    """A recipe's defaults for one kind of model, transformer or recurrent."""
 
     preset: str
-    """The model's size."""
+    """The name of the model's size, e.g. small."""
 
     learning_rate: float
-    """The peak; at most `SAFE_RATE` for another size, or for a start from a translator."""
+    """The peak learning rate for this preset; for other sizes see `peak_rate`."""
 
     epochs: int
-    """The most passes over the corpus; the last step follows from them."""
+    """The passes over the corpus that max_steps is computed from, before the bounds least_steps and most_steps."""
 
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that differ from the preset."""
+    """The model settings that differ from the preset."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
-    """Settings for corpora of some sizes."""
+    """The defaults of the settings for corpora of a range of sizes."""
 
     up_to_pairs: int | float
-    """The largest corpus that the recipe is for."""
+    """The number of sentence pairs of the largest corpus that the recipe is for."""
 
     defaults: Mapping[Kind, ModelDefaults]
-    """The model of each kind."""
+    """The defaults by kind of model."""
 
     batch_tokens: int
     warmup_steps: int
     schedule: ScheduleName
 
     least_steps: int
-    """The fewest steps, however small the corpus."""
+    """The lowest default of max_steps, however small the corpus."""
 
     most_steps: int
-    """The most steps, however large the corpus."""
+    """The highest default of max_steps, however large the corpus."""
 
     evaluations: int | None
-    """The number of evaluations up to the last step; None = one after every epoch."""
+    """The number of evaluations in the whole training; None = as many as `ModelDefaults.epochs`."""
 
     patience: int
-    """The number of evaluations without a better one after which training ends."""
+    """The number of evaluations in a row without improvement after which training ends."""
 
 
 RECIPES: Mapping[str, tuple[Recipe, ...]] = {
@@ -196,15 +196,15 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
 
 
 def chosen_recipe(n_pairs: int, device: torch.device) -> Recipe:
-    """Return the recipe for a corpus of n pairs on a device."""
+    """Return the first recipe for this type of device whose up_to_pairs is at least n_pairs."""
     return next(r for r in RECIPES["cpu" if device.type == "cpu" else "gpu"] if n_pairs <= r.up_to_pairs)
 
 
 def settle_corpus(config: TrainConfig, recipe: Recipe, survey: Survey) -> CorpusConfig:
-    """Settle the vocabularies, the model and the longest sentence: all that is needed to write the corpus.
+    """Derive the settings of [data], [vocabulary] and [model], which are needed to encode the corpus.
 
     Raises:
-        InputError: the settings of the model contradict each other, or it has no room for the longest sentence.
+        InputError: the settings of the model contradict each other, or data.max_tokens exceeds model.max_tokens - 1.
     """
     vocabulary = settled_section(SettledVocabulary, config.vocabulary, joint=survey.shared_letters >= JOINT_FROM)
     model = settled_model(config.model, recipe, vocabulary.joint)
@@ -222,12 +222,12 @@ def settle_corpus(config: TrainConfig, recipe: Recipe, survey: Survey) -> Corpus
 def settle(
     config: CorpusConfig, recipe: Recipe, device: torch.device, count_batches: Callable[[int], int]
 ) -> SettledConfig:
-    """Settle the optimisation and the evaluations, for a corpus that is written.
+    """Derive the settings of [training] and [evaluation], once the corpus is encoded.
 
-    The warm-up is at most a tenth of the training.
+    The default of the warm-up is the recipe's, but at most a tenth of all steps.
 
     Args:
-        count_batches: returns the number of batches in an epoch for a number of tokens a batch.
+        count_batches: a function from batch_tokens to the number of batches in an epoch.
     """
     training, defaults = config.training, recipe.defaults[config.model.kind]
     batch_tokens = otherwise(training.batch_tokens, recipe.batch_tokens)
@@ -259,7 +259,10 @@ def settle(
 
 
 def settled_model(model: Model, recipe: Recipe, joint: bool) -> Model:
-    """Return the model with the recipe's preset and changes where the user gave none."""
+    """Return the settings of [model]; the recipe's preset and changes fill in what the user did not give.
+
+    A Transformer shares all embeddings if the vocabulary is joint, and only those of the target otherwise.
+    """
     defaults = recipe.defaults[model.kind]
     changes = {} if model.preset else dict(defaults.changes)
     if model.kind == "transformer":
@@ -269,10 +272,10 @@ def settled_model(model: Model, recipe: Recipe, joint: bool) -> Model:
 
 
 def model_config(model: Model, n_source_tokens: int = 1, n_target_tokens: int = 1) -> Any:
-    """Return the config of a model: its preset, the changes, and the sizes of the vocabularies.
+    """Return the TransformerConfig or RecurrentConfig that the settings of [model] describe.
 
     Args:
-        n_source_tokens, n_target_tokens: 1 = not known yet.
+        n_source_tokens, n_target_tokens: the sizes of the vocabularies; 1 = not known yet.
 
     Raises:
         InputError: the settings contradict each other.
@@ -282,16 +285,20 @@ def model_config(model: Model, n_source_tokens: int = 1, n_target_tokens: int = 
     try:
         return kind(**changes) if model.preset is None else kind.preset(model.preset, **changes)
     except ValueError as error:
-        raise InputError(f"the settings of [model] do not make one: {error}") from error
+        raise InputError(f"the settings of [model] are not valid: {error}") from error
 
 
 def longest_sentence(max_tokens: int | None, room: int) -> int:
-    """Return the most pieces of a sentence, given the user's number or None, and the model's room in tokens.
+    """Return data.max_tokens, the longest sentence in pieces: the user's number, or a default for a model.
+
+    Args:
+        max_tokens: the user's number; None = derive it.
+        room: the model's max_tokens, the longest sequence that it processes.
 
     Raises:
-        InputError: the user's number of pieces does not fit into the room.
+        InputError: the user's number is more than room - 1.
     """
-    longest = otherwise(max_tokens, min(LONGEST, room - 1))  # EOS, and BOS on the other side, take a place
+    longest = otherwise(max_tokens, min(LONGEST, room - 1))  # one token is EOS in the source, BOS in the target
     if longest >= room:
         raise InputError(
             f"data.max_tokens = {longest} does not fit model.max_tokens = {room}: the model needs room for a "
@@ -302,14 +309,18 @@ def longest_sentence(max_tokens: int | None, room: int) -> int:
 
 
 def peak_rate(model: Model, defaults: ModelDefaults) -> float:
-    """Return the peak of the learning rate: the usual one for the usual size, else a safe one."""
+    """Return the default of the peak learning rate.
+
+    It is the recipe's for the recipe's model size, and at most `SAFE_RATE` for another preset or d_model. Training that
+    starts from a translator takes a fifth.
+    """
     as_usual = model.preset == defaults.preset and "d_model" not in model.changes
     rate = defaults.learning_rate if as_usual else min(defaults.learning_rate, SAFE_RATE)
     return rate if model.start_from is None else WARM_START_SHARE * rate
 
 
 def default_precision(device: torch.device) -> Precision:
-    """Return bfloat16 for a GPU that multiplies in it, float32 otherwise."""
+    """Return bfloat16 for a CUDA device that supports it, float32 otherwise."""
     if device.type != "cuda":
         return "float32"
     with torch.cuda.device(device):

@@ -1,8 +1,9 @@
-"""The settings that a training runs with: the user's settings with nothing left to derive.
+"""The complete settings that a training runs with: those of TrainConfig, with a value in place of each derived None.
 
-Each section narrows a section of TrainConfig: a setting that recipes derive is never None here. None keeps a meaning of
-its own in few settings: no file of dev pairs, no preset, no translator to start from, no limit in minutes, vocabularies
-whose sizes follow from their texts, and shard, which Accelerate's config decides.
+Each class here repeats the fields of a section of TrainConfig whose value is derived, without None in their types. A
+few settings may still be None, where None is a meaning: no files of dev pairs, no preset, no translator to start from,
+no limit in minutes, vocabularies whose sizes depend on their texts, and `shard`, which Accelerate's config then
+decides.
 """
 
 from dataclasses import dataclass, fields
@@ -29,7 +30,7 @@ SettledSection = TypeVar("SettledSection", bound=Section)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledData(Data):
-    """The pairs to learn from and the dev pairs, settled."""
+    """[data] with no setting left to derive."""
 
     dev_pairs: Count
     max_tokens: Length
@@ -37,14 +38,14 @@ class SettledData(Data):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledVocabulary(VocabularySettings):
-    """The vocabularies, settled."""
+    """[vocabulary] with no setting left to derive."""
 
     joint: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledTraining(Training):
-    """The optimisation, settled."""
+    """[training] with no setting left to derive."""
 
     batch_tokens: BatchTokens
     learning_rate: Positive
@@ -56,7 +57,7 @@ class SettledTraining(Training):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledEvaluation(Evaluation):
-    """The evaluations, settled."""
+    """[evaluation] with no setting left to derive."""
 
     every_steps: Count
     patience: Count
@@ -64,7 +65,10 @@ class SettledEvaluation(Evaluation):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CorpusConfig(TrainConfig):
-    """Settings of which all that the corpus on disk depends on is settled; the rest may need the corpus itself."""
+    """Settings whose [data] and [vocabulary] are complete, which is enough to write the encoded corpus.
+
+    [training] and [evaluation] may have None: their defaults depend on the number of batches in the encoded corpus.
+    """
 
     data: SettledData
     vocabulary: SettledVocabulary
@@ -72,27 +76,27 @@ class CorpusConfig(TrainConfig):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledConfig(CorpusConfig):
-    """The settings that a training runs with."""
+    """The complete settings of a training."""
 
     training: SettledTraining
     evaluation: SettledEvaluation
 
 
 def settled_section(kind: type[SettledSection], section: Section, **derived: Any) -> SettledSection:
-    """Return a section as its settled kind, with derived values in place of None.
+    """Return a section as an instance of the class `kind`; a setting that is None gets its value in `derived`.
 
     Raises:
-        InputError: a setting is still None that must not be.
+        InputError: a setting is None that `kind` requires and `derived` does not have.
     """
     values = {setting.name: getattr(section, setting.name) for setting in fields(section)}  # type: ignore[arg-type]
     return kind(**{**values, **{name: value for name, value in derived.items() if values[name] is None}})
 
 
 def complete(config: TrainConfig) -> SettledConfig:
-    """Return settings that have nothing left to derive, such as a training's folder keeps, as a SettledConfig.
+    """Return complete settings, such as those read from config.toml of a training's folder, as a SettledConfig.
 
     Raises:
-        InputError: a setting is missing.
+        InputError: a setting that must have a value is None.
     """
     return SettledConfig(
         data=settled_section(SettledData, config.data),

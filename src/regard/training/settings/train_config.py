@@ -1,7 +1,8 @@
-"""The settings that a user gives for a training, in five sections; None means "derive", and each field says from what.
+"""The settings that a user gives for a training, in five sections, each of which is a table of the TOML settings file.
 
-The sections are the tables of a TOML file: `training.seed` is the field `seed` of `[training]`. Recipes (settle.py)
-derive the settings that are None and return a SettledConfig, which a training's folder keeps in config.toml.
+`training.seed` is the field `seed` of the table `[training]`. A setting that is None is derived from the corpus and the
+device by the recipes in settle.py, unless its description gives None another meaning. The complete settings, a
+SettledConfig, are stored in the file config.toml of the training's folder.
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ Plain = str | int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The numbers that a setting allows, both ends included."""
+    """The finite numbers from `least` to `most`, both included, that a setting may have."""
 
     least: int | float
     most: int | float = inf
@@ -36,7 +37,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """The numbers greater than a limit."""
+    """The finite numbers greater than `below`, which a setting may have."""
 
     below: int | float
 
@@ -57,7 +58,7 @@ BatchTokens = Annotated[int, Range(8)]
 
 
 class Section:
-    """A table of settings, which checks its values when it is created."""
+    """Base class of the sections: creating one raises InputError if a value has a wrong type or is out of range."""
 
     __slots__ = ()
 
@@ -69,41 +70,44 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Data(Section):
-    """The pairs to learn from, and the dev pairs, which evaluations use."""
+    """The training pairs, and the dev pairs: sentence pairs used only to evaluate."""
 
     dev_source: str | None = None
-    """A file with the source sentences of the dev pairs; None = the dev pairs are held out of the corpus."""
+    """A file with the source sentences of the dev pairs, one per line; None = dev pairs are taken out of the corpus."""
 
     dev_target: str | None = None
     """A file with the translations of `dev_source`, line by line."""
 
     dev_pairs: Count | None = None
-    """The number of dev pairs that are held out of the corpus; None = one in twenty, at most 1,000."""
+    """The number of different source sentences whose pairs are taken out of the corpus as dev pairs; None = one in
+    twenty pairs, at most 1,000."""
 
     max_tokens: Length | None = None
-    """The most pieces of a sentence to learn from; a pair with a longer one is left out and counted. None = 256, or the
-    model's max_tokens less one for the end of the sentence."""
+    """The longest training sentence in subword pieces; pairs with a longer sentence are left out and counted. None =
+    256, but at most the model's max_tokens - 1, to leave room for the end-of-sentence token."""
 
     max_ratio: Annotated[float, Range(1)] = 9.0
-    """The largest ratio between the lengths of a pair's sentences; other pairs are left out and counted."""
+    """The largest ratio of the longer sentence of a pair to the shorter one, in pieces; other pairs are left out and
+    counted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VocabularySettings(Section):
-    """The pieces that SentencePiece cuts texts into."""
+    """The vocabularies: the subword pieces that SentencePiece splits texts into."""
 
     n_tokens: Annotated[int, Range(16)] | None = None
-    """The number of pieces in each vocabulary; None = as many as suit the text of each (vocabulary_size.py)."""
+    """The number of pieces in each vocabulary; None = estimated from its text, see vocabulary_size.py."""
 
     joint: bool | None = None
-    """One vocabulary for both languages; None = yes if the languages have at least half of their letters in common."""
+    """Use one vocabulary for both languages; None = if the languages have at least half of their letters in common."""
 
     coverage: Annotated[float, Range(0.9, 1)] = 1.0
-    """The share of the corpus's characters that get a piece; less than 1 for scripts of very many characters."""
+    """The share of the characters in the corpus that the vocabulary must cover; below 1, rare characters become
+    unknown, which suits scripts with thousands of characters."""
 
     bpe_dropout: Annotated[float, Range(0, 1)] = 0.0
-    """The probability that a merge of BPE is skipped, in every epoch anew; 0.05 makes about a fifth more pieces.
-    Batches are filled by the pieces without dropout, and so have more than batch_tokens."""
+    """BPE-dropout: the probability that a merge is skipped, drawn anew in every epoch; 0.05 makes about a fifth more
+    pieces. Batches are formed from the lengths without dropout, and so may exceed batch_tokens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,130 +115,140 @@ class Model(Section):
     """The model to train."""
 
     kind: Kind = "transformer"
-    """The Transformer, or a recurrent encoder and decoder with attention."""
+    """The kind of model: a Transformer, or a recurrent encoder-decoder with attention."""
 
     preset: str | None = None
-    """The model's size by name: tiny, small, base, big; None = by the size of the corpus and the device."""
+    """The name of the model's size: tiny, small, base or big; None = chosen by the size of the corpus and the
+    device."""
 
     start_from: str | None = None
-    """The folder of a translator whose vocabularies, model and parameters training begins with; None = a new model."""
+    """The folder of a translator to fine-tune: its vocabularies, model and parameters are used; None = a new model."""
 
     changes: Mapping[str, Plain | None] = field(default_factory=dict)
-    """Settings that differ from the preset, by their names in TransformerConfig or RecurrentConfig."""
+    """The values that differ from the preset, by field name of TransformerConfig or RecurrentConfig."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Training(Section):
-    """The optimisation; a setting that is None follows from the size of the corpus and the device."""
+    """The optimisation; a setting that is None is derived from the size of the corpus and the device."""
 
     seed: Annotated[int, Range(0, 2**63 - 2)] = 1
     """The seed of all random numbers: initial parameters, the order of the pairs, dropout."""
 
     batch_tokens: BatchTokens | None = None
-    """The most tokens of a batch on its larger side, padding counted; all processes share a batch."""
+    """The most tokens of a batch in source or target, whichever has more, padding included. Several processes divide
+    each batch among them."""
 
     accumulate: Count = 1
-    """The number of batches whose gradients are added up before a step: accumulate · batch_tokens tokens a step."""
+    """The number of batches whose gradients are summed for one step: a step has up to accumulate · batch_tokens
+    tokens."""
 
     learning_rate: Positive | None = None
-    """The peak of the learning rate."""
+    """The peak learning rate, reached at the end of the warm-up."""
 
     schedule: ScheduleName | None = None
-    """The course of the learning rate after the warm-up."""
+    """How the learning rate changes after the warm-up; see learning_rate.py."""
 
     warmup_steps: CountOrZero | None = None
-    """The number of steps in which the learning rate rises to its peak."""
+    """The number of steps in which the learning rate rises linearly from 0 to its peak."""
 
     label_smoothing: Share = 0.1
-    """The share of every label's probability that is spread over all tokens."""
+    """The part of each label's probability that is spread evenly over the vocabulary."""
 
     r_drop: NotNegative = 0.0
-    """R-Drop's α, the weight of the divergence between two predictions of a pair with different dropout; 5 is usual for
-    translation, 0 = one prediction of each pair. With R-Drop a step takes about twice as long."""
+    """R-Drop's α: the model predicts every pair twice with different dropout, and the loss has α times the divergence
+    of the two predictions. 5 is usual for translation; 0 = no R-Drop. With R-Drop a step takes about twice as long."""
 
     clip_norm: NotNegative = 1.0
-    """The largest norm of a step's gradient, to which longer gradients are scaled; 0 = no clipping."""
+    """The largest norm of the gradient of all parameters; larger gradients are scaled down to it. 0 = no clipping."""
 
     weight_decay: NotNegative = 0.01
-    """AdamW's weight decay, for matrices; biases, norms and embeddings do not decay."""
+    """AdamW's weight decay of the weight matrices; biases, norms and embeddings do not decay."""
 
     max_steps: Count | None = None
     """The number of steps after which training ends."""
 
     max_minutes: Positive | None = None
-    """The minutes after which training ends, earlier runs included; None = no limit."""
+    """The minutes of training, in all runs together, after which it ends; None = no limit."""
 
     precision: Precision | None = None
-    """The type that matrices are multiplied in; None = bfloat16 on a GPU that has it, float32 elsewhere."""
+    """The data type of matrix products; None = bfloat16 on a CUDA device that supports it, float32 elsewhere."""
 
     shard: bool | None = None
-    """Shard parameters, gradients and the optimiser's state over the processes (FSDP), for a model too large for one
-    device; None = if Accelerate's config asks for it."""
+    """Split parameters, gradients and optimiser state among the processes (FSDP), for a model too large for one device;
+    None = only if Accelerate's config asks for FSDP."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluation(Section):
-    """The evaluations on the dev pairs, and the parameters that become the translator."""
+    """When to evaluate on the dev pairs, log and save, and which parameters become the translator."""
 
     every_steps: Count | None = None
-    """The number of steps from one evaluation to the next; None = by the size of the corpus."""
+    """The number of steps from one evaluation to the next; None = derived from max_steps and the size of the corpus."""
 
     pairs: Count = 200
-    """The number of dev pairs that are translated for BLEU; the loss is over all dev pairs."""
+    """The number of dev pairs that are translated to compute BLEU; the loss is computed over all dev pairs."""
 
     metric: Metric = "bleu"
-    """The metric of the best parameters; the loss decides if BLEU is equal."""
+    """The metric that decides which evaluation is the best; if BLEU is equal, the lower loss wins."""
 
     keep: Kept = "best"
-    """The parameters that become the translator: the best, or the last. Of many evaluations the best is partly so by
-    chance; a schedule that ends low, such as cosine, suits the last."""
+    """Which parameters become the translator: those of the best evaluation, or of the last. The best of many
+    evaluations is so partly by chance; if the learning rate ends near 0, as with cosine, the last ones are a good
+    choice."""
 
     patience: Count | None = None
-    """The number of evaluations in a row, none better than all before in its metric or its loss, after which training
-    ends; None = by the size of the corpus."""
+    """Training ends after this many evaluations in a row that improve neither the best metric nor the lowest loss; None
+    = derived from the size of the corpus."""
 
     average: Count = 5
-    """The number of latest evaluations whose parameters are averaged. Each evaluation takes the mean or the current
-    parameters, whichever has the lower dev loss."""
+    """The number of snapshots to average: the parameters at this and earlier evaluations. Each evaluation takes their
+    mean or the current parameters, whichever has the lower dev loss."""
 
     log_steps: Count = 50
-    """The number of steps from one line of the log to the next."""
+    """The number of steps from one log entry to the next."""
 
     save_minutes: Positive = 10.0
-    """The most minutes between checkpoints; every evaluation saves one as well."""
+    """The longest time between checkpoints in minutes; a checkpoint is also saved after every evaluation."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainConfig:
-    """All settings of a training except its two files, its folder and its device.
+    """The settings of a training, apart from its text files, its folder and its device.
 
     >>> TrainConfig(training=Training(seed=3)).training.seed
     3
     """
 
     data: Data = field(default_factory=Data)
-    """[data]"""
+    """The training pairs and the dev pairs."""
 
     vocabulary: VocabularySettings = field(default_factory=VocabularySettings)
-    """[vocabulary]"""
+    """The vocabularies of subword pieces."""
 
     model: Model = field(default_factory=Model)
-    """[model]"""
+    """The kind and size of the model."""
 
     training: Training = field(default_factory=Training)
-    """[training]"""
+    """The optimisation: batches, learning rate, regularisation, length."""
 
     evaluation: Evaluation = field(default_factory=Evaluation)
-    """[evaluation]"""
+    """Evaluations on the dev pairs, logging and saving."""
 
 
 def name_of(section: type) -> str:
-    """Return the name of a section's table, e.g. vocabulary."""
+    """Return the TOML table name of a section's class, e.g. vocabulary for VocabularySettings."""
     return next(name for name, hint in get_type_hints(TrainConfig).items() if issubclass(section, hint))
 
 
 def check(value: Any, hint: Any, name: str) -> None:
-    """Raise InputError unless a value has the type of its setting and is in its range."""
+    """Raise InputError unless a value has the type and the range of a type hint.
+
+    Args:
+        value: the value of a setting.
+        hint: the type of the setting, e.g. Annotated[int, Range(1)] | None.
+        name: the name of the setting, for the message.
+    """
     kinds = [kind for kind in alternatives(hint) if kind is not type(None)]
     if value is None and len(kinds) < len(alternatives(hint)):
         return
@@ -243,10 +257,10 @@ def check(value: Any, hint: Any, name: str) -> None:
             if value not in get_args(kind):
                 refuse(name, value, " or ".join(f'"{choice}"' for choice in get_args(kind)))
         elif get_origin(kind) is Annotated:
-            plain, allowed = get_args(kind)
-            refuse_type(name, value, plain)
+            number_type, allowed = get_args(kind)
+            refuse_type(name, value, number_type)
             if value not in allowed:
-                refuse(name, value, f"{TYPE_WORDS[plain]} {allowed}")
+                refuse(name, value, f"{TYPE_WORDS[number_type]} {allowed}")
         elif kind in TYPE_WORDS:
             refuse_type(name, value, kind)
 
@@ -263,13 +277,13 @@ TYPE_WORDS = {int: "a whole number", float: "a number", bool: "true or false", s
 
 
 def refuse_type(name: str, value: Any, kind: type) -> None:
-    """Raise InputError unless a value has the type; a whole number is a number, but true is not 1."""
+    """Raise InputError unless `value` has the type `kind`; an int is valid as a float, but a bool not as an int."""
     if not (type(value) is kind or (kind is float and type(value) is int)):
         refuse(name, value, TYPE_WORDS[kind])
 
 
 def refuse(name: str, value: Any, allowed: str) -> None:
-    """Raise InputError with the value of a setting and the values it allows."""
+    """Raise InputError with the value of a setting and `allowed`, a description of the values that it may have."""
     if value is None:
         raise InputError(f"{name} is missing: it must be {allowed}.")
     shown = str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else value
