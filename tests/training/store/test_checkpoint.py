@@ -130,9 +130,9 @@ def cut(path):
     [
         ("model.safetensors", cut, "is damaged: model.safetensors has 219 bytes, and 220 were written."),
         ("model.safetensors", spoil, "is damaged: model.safetensors is not what was written (its SHA-256 differs)."),
-        ("optimiser.safetensors", os.unlink, "is not whole: optimiser.safetensors is missing."),
+        ("optimiser.safetensors", os.unlink, "is incomplete: optimiser.safetensors is missing."),
         ("state.json", spoil, "is damaged: state.json is not what was written (its SHA-256 differs)."),
-        ("manifest.json", os.unlink, "is not whole: its manifest.json is missing or cannot be read."),
+        ("manifest.json", os.unlink, "is incomplete: its manifest.json is missing or cannot be read."),
         ("manifest.json", cut, "is damaged: its manifest.json is not what regard writes."),
     ],
 )
@@ -150,7 +150,7 @@ def test_all_checkpoints_are_damaged(tmp_path):
     with pytest.raises(DamagedError) as refusal:
         latest_checkpoint(folder, silent)
     assert str(refusal.value) == (
-        f"{folder / 'step-3'} is not whole: state.json is missing. There is no other checkpoint; "
+        f"{folder / 'step-3'} is incomplete: state.json is missing. There is no other checkpoint; "
         "train into another folder with --out."
     )
 
@@ -178,11 +178,11 @@ def test_files_beside_are_checked_too(tmp_path):
     spoil(beside)
     assert latest_checkpoint(folder, said.append).state == {"n": 1}
     assert said == [
-        f"{folder / 'step-3'} belongs to another snapshots/step-3.safetensors than the one that is there (its SHA-256 "
-        "differs). Going on from step 1."
+        f"{folder / 'step-3'} was saved with another snapshots/step-3.safetensors than the present file (its "
+        "SHA-256 differs). Going on from step 1."
     ]
     beside.unlink()
     latest_checkpoint(folder, said.append)
     assert said[1:] == [
-        f"{folder / 'step-3'} is not whole: snapshots/step-3.safetensors is missing. Going on from step 1."
+        f"{folder / 'step-3'} is incomplete: snapshots/step-3.safetensors is missing. Going on from step 1."
     ]

@@ -1,1 +1,1 @@
-"""From two text files to batches: cleaning, dev split, vocabularies, token ids on disk."""
+"""From two text files to training batches: cleaning, taking out dev pairs, vocabularies, token ids on disk."""

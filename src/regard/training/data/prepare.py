@@ -1,13 +1,14 @@
-"""From two text files to batches: pairs are read and cleaned, dev pairs held out, vocabularies made, ids written.
+"""From two text files to batches: clean the pairs, take out the dev pairs, train the vocabularies, write token ids.
 
     DIR/data/source.spm target.spm     the vocabularies; vocabulary.spm if the languages share one
-    DIR/data/train/ dev/               the pairs as ids
+    DIR/data/train/ dev/               the training pairs and the dev pairs as token ids
     DIR/data/start.safetensors         the initial parameters, if training starts from a translator
     DIR/data/dev.json                  the dev pairs that evaluations translate, as texts
     DIR/data/report.json               the counts of pairs read, cleaned, left out and kept
 
-The folder is written under another name and renamed when it is complete. Everything in it follows from the texts and
-the settings: it may be deleted, and the next run writes it again.
+The data folder is written under a temporary name and renamed when it is complete. It is computed from the texts and the
+settings alone (and from the translator that training starts from, if any): if it is deleted, the next run writes it
+again.
 """
 
 import json
@@ -49,30 +50,36 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Prepared:
-    """The settled settings of a training, with its batches, dev pairs and vocabularies."""
+    """The complete settings of a training, and the contents of its data folder."""
 
     config: SettledConfig
     batches: Batches
+    """The batches of the training pairs."""
+
     dev: DevPairs
 
     start: Path | None
-    """The file of the initial parameters; None = random parameters."""
+    """The file of the initial parameters; None = the model starts from random parameters."""
 
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
 
     def model_config(self) -> Any:
-        """Return the config of the model, with the sizes of the vocabularies."""
+        """Return the TransformerConfig or RecurrentConfig, with the sizes of the vocabularies filled in."""
         return model_config(self.config.model, len(self.source_vocabulary), len(self.target_vocabulary))
 
 
 def prepare(
     folder: Path, texts: Mapping[str, Path], config: TrainConfig, device: torch.device, watcher: Watcher
 ) -> Prepared:
-    """Settle the settings and write the data folder, unless an earlier run has done so.
+    """Derive the missing settings and write the data folder, unless an earlier run did so; then read the data folder.
+
+    Args:
+        folder: the folder of the training.
+        texts: the text files by name; see `text_files`.
 
     Raises:
-        InputError: the texts or the settings cannot be used.
+        InputError: a text or a setting is not valid, or a setting differs from the earlier run's.
     """
     data, stored = folder / "data", stored_config(folder)
     if stored is not None:
@@ -95,7 +102,6 @@ def prepare(
 
 
 def parallel_text(texts: Mapping[str, Path]) -> Parallel:
-    """Return the parallel text of the corpus."""
     return Parallel(texts["source"], texts["target"])
 
 
@@ -107,11 +113,11 @@ def write_data(
     watcher: Watcher,
     start: TranslatorContents | None,
 ) -> tuple[Vocabulary, Vocabulary]:
-    """Write the data folder, completely or not at all; return the vocabularies.
+    """Write the data folder, completely or not at all; return the source and the target vocabulary.
 
     Args:
-        n_pairs: the number of pairs in the corpus.
-        start: the translator to start from; None = random parameters and new vocabularies.
+        n_pairs: the number of pairs in the corpus, dev pairs included.
+        start: the translator to fine-tune, whose vocabularies and parameters are copied; None = train new vocabularies.
     """
     writing = data.with_name(f".{data.name}.writing")
     shutil.rmtree(writing, ignore_errors=True)
@@ -149,24 +155,30 @@ def write_data(
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A corpus, split into pairs to learn from and dev pairs."""
+    """The split of the given texts into training pairs and dev pairs.
+
+    Without files of dev pairs, the pairs of a random choice of source sentences are the dev pairs. The choice depends
+    only on the sentence and the seed, so that it is the same in every run.
+    """
 
     parallel: Parallel
+    """The corpus."""
 
     dev_files: Parallel | None
-    """Files of dev pairs; None = dev pairs are held out of the corpus."""
+    """The files of dev pairs; None = dev pairs are taken out of the corpus."""
 
     limit: int
-    """The highest rank of sources whose pairs are held out of the corpus."""
+    """A pair of the corpus is a dev pair if the `random_rank` of its source is at most this number."""
 
     seed: int
+    """The seed of the random ranks."""
 
     @classmethod
     def of(cls, texts: Mapping[str, Path], config: CorpusConfig, n_pairs: int) -> "Split":
         """Return the split that the settings ask for.
 
         Raises:
-            InputError: no pair is left to learn from.
+            InputError: all pairs are dev pairs, so that no training pair is left.
         """
         seed, parallel = config.training.seed, parallel_text(texts)
         if "dev source" in texts:
@@ -183,7 +195,7 @@ class Split:
         return split
 
     def train(self, report: Report | None = None) -> Iterator[Pair]:
-        """Yield the pairs to learn from."""
+        """Yield the training pairs; count in `report` the pairs read and those that are dev pairs."""
         for pair in self.parallel.pairs(report):
             if self.dev_files is None and self.holds_out(pair):
                 if report is not None:
@@ -192,23 +204,26 @@ class Split:
                 yield pair
 
     def dev(self, report: Report | None = None) -> Iterator[Pair]:
-        """Yield the dev pairs."""
+        """Yield the dev pairs; count them in `report` if they come from files of their own."""
         if self.dev_files is not None:
             return self.dev_files.pairs(report)
         return (pair for pair in self.parallel.pairs() if self.holds_out(pair))
 
     def holds_out(self, pair: Pair) -> bool:
-        """Return whether a pair of the corpus is a dev pair."""
+        """Return whether a pair of the corpus is a dev pair, if there are no files of dev pairs."""
         return random_rank(pair[0], self.seed) <= self.limit
 
     def translated(self, n: int, vocabulary: Vocabulary, max_tokens: int) -> list[Pair]:
-        """Return n random dev pairs, the same in every run, whose sources have at most `max_tokens` pieces."""
+        """Return the n dev pairs that evaluations translate: random, but the same in every run.
+
+        Only dev pairs whose source has at most `max_tokens` pieces are chosen; there may be fewer than n.
+        """
         in_random_order = sorted(self.dev(), key=lambda pair: random_rank(pair[0], self.seed + 1))
         return list(islice((pair for pair in in_random_order if len(vocabulary.encode(pair[0])) <= max_tokens), n))
 
 
 def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) -> tuple[Vocabulary, Vocabulary]:
-    """Train the vocabularies of source and target; a joint vocabulary is returned twice."""
+    """Train the source and the target vocabulary on the training pairs; a joint vocabulary is returned twice."""
 
     def vocabulary(lines: Callable[[], Iterator[str]]) -> Vocabulary:
         n_tokens = vocabulary_size(lines(), n_pairs) if settings.n_tokens is None else settings.n_tokens
@@ -223,7 +238,7 @@ def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) 
 
 
 def save_vocabularies(folder: Path, source: Vocabulary, target: Vocabulary) -> None:
-    """Write the vocabularies; a joint vocabulary is one file."""
+    """Write the vocabularies to a folder: one file if both are the same object, otherwise two."""
     if source is target:
         source.save(folder / JOINT_VOCABULARY)
         return
@@ -232,7 +247,7 @@ def save_vocabularies(folder: Path, source: Vocabulary, target: Vocabulary) -> N
 
 
 def load_vocabularies(folder: Path, joint: bool) -> tuple[Vocabulary, Vocabulary]:
-    """Read the vocabularies that `save_vocabularies` wrote.
+    """Return the source and the target vocabulary that `save_vocabularies` wrote; a joint one is returned twice.
 
     Raises:
         InputError: a vocabulary is missing or damaged.
@@ -244,7 +259,7 @@ def load_vocabularies(folder: Path, joint: bool) -> tuple[Vocabulary, Vocabulary
 
 
 def load(data: Path, config: SettledConfig) -> Prepared:
-    """Read the data folder.
+    """Read the data folder and make batches of its pairs.
 
     Raises:
         InputError: a file in it is missing or damaged.
@@ -273,6 +288,6 @@ def load(data: Path, config: SettledConfig) -> Prepared:
 
 
 def bpe_dropouts(config: SettledConfig, source: Vocabulary, target: Vocabulary) -> tuple[BPEDropout, BPEDropout] | None:
-    """Return BPE-dropout for sources and targets, or None if the settings do not ask for it."""
+    """Return BPE-dropout for sources and for targets, or None if vocabulary.bpe_dropout is 0."""
     probability, longest = config.vocabulary.bpe_dropout, config.data.max_tokens
     return (BPEDropout(source, probability, longest), BPEDropout(target, probability, longest)) if probability else None

@@ -1,4 +1,7 @@
-"""The size of a corpus and the letters that its languages have in common, counted before vocabularies are made."""
+"""Counting the sentence pairs of a corpus, and comparing the letters of its two languages.
+
+The results decide the default settings, such as whether the languages share a vocabulary.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -7,22 +10,22 @@ from dataclasses import dataclass
 from regard.training.watcher import Watcher
 
 LETTER_PAIRS = 100_000
-"""The first pairs, whose letters are counted; those of the rest are like them."""
+"""Letters are counted in the first 100,000 pairs only, assuming that the rest have similar letters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The size of a corpus and the letters that its languages have in common."""
+    """The statistics of a corpus that the default settings depend on."""
 
     n_pairs: int
-    """The pairs without an empty side, dev pairs included."""
+    """The number of sentence pairs in which neither sentence is empty, dev pairs included."""
 
     shared_letters: float
-    """The share of letters that the two languages have in common, from 0 to 1."""
+    """The overlap of the two languages' letter frequencies, from 0 (no common letter) to 1 (equal frequencies)."""
 
 
 def survey_corpus(pairs: Iterable[tuple[str, str]], watcher: Watcher) -> Survey:
-    """Count the pairs of a corpus and their letters."""
+    """Count all pairs, and compare the letter frequencies of the first `LETTER_PAIRS`, ignoring case."""
     n_pairs, letters = 0, (Counter[str](), Counter[str]())
     watcher.busy("reading the texts")
     for pair in pairs:
@@ -36,7 +39,7 @@ def survey_corpus(pairs: Iterable[tuple[str, str]], watcher: Watcher) -> Survey:
 
 
 def shared_letters(source: Counter[str], target: Counter[str]) -> float:
-    """Return the share that two counts of letters have in common.
+    """Return the overlap of two letter frequencies: Σ over letters min(share in source, share in target).
 
     >>> shared_letters(Counter("aabb"), Counter("abcc"))
     0.5

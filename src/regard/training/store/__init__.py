@@ -1,1 +1,1 @@
-"""The files of a training: its folder, checkpoints, snapshots and log."""
+"""Reading and writing the files of a training: the folder's description, checkpoints, snapshots and log."""

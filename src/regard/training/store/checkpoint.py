@@ -1,9 +1,9 @@
-"""Checkpoints: folders of safetensors and JSON that exist completely or not at all.
+"""Checkpoints: folders of safetensors and JSON, each of which exists completely or not at all.
 
-A checkpoint is written to a folder of another name; every file and then the folder is forced to the disk, and the
-folder is renamed last. A process that is killed at any moment leaves the earlier checkpoint or the new one.
-`manifest.json` lists every file with its size and SHA-256, so that the damage of a failing disk or a half-finished copy
-is found and reported, and training resumes from the checkpoint before.
+A checkpoint is written to a folder with a temporary name. Every file and then the folder is synced to the disk, and the
+folder is renamed last: a process that is killed at any moment leaves the earlier checkpoint or the new one.
+`manifest.json` lists every file with its size and SHA-256. If a disk fails or a copy is incomplete, the damage is found
+and reported, and training resumes from the previous checkpoint.
 
     DIR/checkpoints/step-400/model.safetensors  optimiser.safetensors  state.json  manifest.json
 """
@@ -29,16 +29,16 @@ PREFIX, SUFFIX = "step-", ".safetensors"
 
 
 class DamagedError(InputError):
-    """A checkpoint is incomplete, or differs from what was written."""
+    """A checkpoint lacks a file, or a file differs from what was written."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Checkpoint:
-    """A checkpoint, read and checked file by file."""
+    """The contents of a checkpoint, whose files have been verified by their checksums."""
 
     folder: Path
     tensors: Mapping[str, dict[str, Tensor]]
-    """The tensors by file name without its suffix: model, optimiser."""
+    """The tensors of each file, by the file's name without its suffix: model, optimiser."""
 
     state: Any
     """The content of state.json."""
@@ -47,17 +47,21 @@ class Checkpoint:
 def save_checkpoint(
     folder: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Any, needed_files: Sequence[Path] = ()
 ) -> Path:
-    """Write the checkpoint of a step, completely or not at all, in place of an earlier checkpoint of this step.
+    """Write the checkpoint of a step, completely or not at all; an earlier checkpoint of this step is replaced.
 
     Args:
         folder: the folder of all checkpoints.
-        step: the step, which names the checkpoint.
-        tensors: the tensors by file, then by name.
-        state: plain values for JSON.
-        needed_files: files next to `folder` that the checkpoint needs unchanged; they are checked when it is read.
+        step: the number of steps taken; it becomes part of the checkpoint's name.
+        tensors: the tensors of each file, by the file's name without its suffix.
+        state: the content of state.json: values that JSON can represent.
+        needed_files: files elsewhere in `folder.parent` that the checkpoint refers to; `read_checkpoint` raises
+            DamagedError if one of them has changed.
+
+    Returns:
+        The folder of the checkpoint.
     """
-    place = folder / f"{PREFIX}{step}"
-    writing = folder / f".{place.name}.writing"
+    checkpoint = folder / f"{PREFIX}{step}"
+    writing = folder / f".{checkpoint.name}.writing"
     shutil.rmtree(writing, ignore_errors=True)
     writing.mkdir(parents=True)
     for name, named in tensors.items():
@@ -68,17 +72,17 @@ def save_checkpoint(
     manifest = {"format": FORMAT, "version": VERSION, "files": files, "beside": files_beside}
     write_atomically(writing / "manifest.json", json.dumps(manifest, indent=1))
     sync_folder(writing)
-    replace_folder(place, writing)
+    replace_folder(checkpoint, writing)
     sync_folder(folder)
-    return place
+    return checkpoint
 
 
 def latest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
-    """Read the latest checkpoint that is not damaged; None = there are no checkpoints.
+    """Read the latest checkpoint that is not damaged; return None if there are no checkpoints.
 
     Args:
         folder: the folder of all checkpoints.
-        say: called with the reason why a checkpoint was skipped.
+        say: called with a message for each damaged checkpoint that was skipped.
 
     Raises:
         DamagedError: all checkpoints are damaged.
@@ -100,15 +104,16 @@ def latest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | 
 
 
 def saved_steps(folder: Path) -> list[int]:
-    """Return the steps that have a checkpoint, smallest first."""
+    """Return the steps of the checkpoints in `folder`, in ascending order."""
     names = [path.name.removeprefix(PREFIX) for path in folder.glob(f"{PREFIX}*")]
     return sorted(int(name) for name in names if name.isdecimal())
 
 
 def keep_latest(folder: Path, n: int, step: int) -> None:
-    """Remove all checkpoints except the latest n up to a step, and incomplete ones of killed runs.
+    """Remove all checkpoints except the latest n up to `step`, and incomplete folders that killed runs left.
 
-    Checkpoints of later steps are damaged: training resumed from one before them.
+    `step` is the current step. A checkpoint of a later step was left by an earlier run and is damaged: otherwise
+    training would have resumed from it.
     """
     saved = saved_steps(folder)
     kept = [saved_step for saved_step in saved if saved_step <= step][-n:]
@@ -119,54 +124,54 @@ def keep_latest(folder: Path, n: int, step: int) -> None:
         shutil.rmtree(incomplete, ignore_errors=True)
 
 
-def read_checkpoint(place: Path) -> Checkpoint:
-    """Read a checkpoint from its folder.
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """Read a checkpoint from its folder and verify the checksums of its files.
 
     Raises:
-        DamagedError: a file is missing or differs from what was written.
+        DamagedError: a file, or a file elsewhere that the checkpoint refers to, is missing or was changed.
     """
-    manifest = read_manifest(place)
+    manifest = read_manifest(folder)
     for name, written in manifest["files"].items():
-        refuse_damage(place, place / name, written)
+        refuse_damage(folder, folder / name, written)
     for name, written in manifest["beside"].items():
-        refuse_change(place, name, written)
+        refuse_change(folder, name, written)
     try:
         return Checkpoint(
-            folder=place,
+            folder=folder,
             tensors={
-                Path(name).stem: read_tensors(place / name)[0] for name in manifest["files"] if name.endswith(SUFFIX)
+                Path(name).stem: read_tensors(folder / name)[0] for name in manifest["files"] if name.endswith(SUFFIX)
             },
-            state=json.loads((place / "state.json").read_bytes()),
+            state=json.loads((folder / "state.json").read_bytes()),
         )
     except (OSError, ValueError, RecursionError) as error:
-        raise DamagedError(f"{place} is damaged: {first_paragraph(error)}.") from error
+        raise DamagedError(f"{folder} is damaged: {first_paragraph(error)}.") from error
 
 
-def read_manifest(place: Path) -> dict[str, Any]:
-    """Read the manifest of a checkpoint.
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the content of manifest.json in the folder of a checkpoint.
 
     Raises:
-        DamagedError: the manifest is missing or damaged, or of a version that this regard cannot read.
+        DamagedError: the manifest is missing or damaged, or has a version that this version of regard cannot read.
     """
     try:
-        manifest = json.loads((place / "manifest.json").read_bytes())
+        manifest = json.loads((folder / "manifest.json").read_bytes())
         kind, version = manifest["format"], manifest["version"]
-        whole = are_checksums(manifest["files"]) and are_checksums(manifest["beside"])
+        is_valid = are_checksums(manifest["files"]) and are_checksums(manifest["beside"])
     except OSError as error:
-        raise DamagedError(f"{place} is not whole: its manifest.json is missing or cannot be read.") from error
+        raise DamagedError(f"{folder} is incomplete: its manifest.json is missing or cannot be read.") from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DamagedError(f"{place} is damaged: its manifest.json is not what regard writes.") from error
+        raise DamagedError(f"{folder} is damaged: its manifest.json is not what regard writes.") from error
     if (kind, version) != (FORMAT, VERSION):
         raise DamagedError(
-            f"{place} is a {kind!s:.40} of version {version!r:.40}, and this regard reads version {VERSION}."
+            f"{folder} is a {kind!s:.40} of version {version!r:.40}, and this regard reads version {VERSION}."
         )
-    if not whole:
-        raise DamagedError(f"{place} is damaged: its manifest.json is not what regard writes.")
+    if not is_valid:
+        raise DamagedError(f"{folder} is damaged: its manifest.json is not what regard writes.")
     return dict(manifest)
 
 
 def are_checksums(files: object) -> bool:
-    """Return whether an object is a table of files with their checksums, each file within the folder."""
+    """Return whether an object read from JSON maps relative paths, none with "..", to sizes and checksums."""
     return isinstance(files, dict) and all(
         isinstance(written, dict)
         and type(written.get("size")) is int
@@ -178,7 +183,7 @@ def are_checksums(files: object) -> bool:
 
 
 def files_needed(folder: Path) -> set[Path]:
-    """Return the files next to a folder of checkpoints that any of them needs."""
+    """Return the `needed_files` that the checkpoints in `folder` were saved with."""
     names: set[str] = set()
     for step in saved_steps(folder):
         with suppress(DamagedError):  # a damaged checkpoint is never read again
@@ -186,22 +191,28 @@ def files_needed(folder: Path) -> set[Path]:
     return {folder.parent / name for name in names}
 
 
-def refuse_damage(place: Path, path: Path, written: Mapping[str, Any]) -> None:
-    """Raise DamagedError unless a file of a checkpoint has the size and the checksum of the manifest."""
+def refuse_damage(folder: Path, path: Path, written: Mapping[str, Any]) -> None:
+    """Raise DamagedError unless a file of the checkpoint `folder` has the size and the checksum in its manifest."""
     if not path.is_file():
-        raise DamagedError(f"{place} is not whole: {path.name} is missing.")
+        raise DamagedError(f"{folder} is incomplete: {path.name} is missing.")
     if path.stat().st_size != written["size"]:
         raise DamagedError(
-            f"{place} is damaged: {path.name} has {path.stat().st_size:,} bytes, and {written['size']:,} were written."
+            f"{folder} is damaged: {path.name} has {path.stat().st_size:,} bytes, and {written['size']:,} were written."
         )
     if checksum(path) != written:
-        raise DamagedError(f"{place} is damaged: {path.name} is not what was written (its SHA-256 differs).")
+        raise DamagedError(f"{folder} is damaged: {path.name} is not what was written (its SHA-256 differs).")
 
 
-def refuse_change(place: Path, name: str, written: Mapping[str, Any]) -> None:
-    """Raise DamagedError if a file next to the checkpoints is not the file that a checkpoint was saved with."""
-    path = place.parents[1] / name
+def refuse_change(folder: Path, name: str, written: Mapping[str, Any]) -> None:
+    """Raise DamagedError if a needed file is missing, or is not the file that the checkpoint was saved with.
+
+    Args:
+        folder: the folder of the checkpoint.
+        name: the path of the file, relative to the training's folder.
+        written: the size and checksum in the manifest.
+    """
+    path = folder.parents[1] / name
     if not path.is_file():
-        raise DamagedError(f"{place} is not whole: {name} is missing.")
+        raise DamagedError(f"{folder} is incomplete: {name} is missing.")
     if checksum(path) != written:
-        raise DamagedError(f"{place} belongs to another {name} than the one that is there (its SHA-256 differs).")
+        raise DamagedError(f"{folder} was saved with another {name} than the present file (its SHA-256 differs).")

@@ -1,4 +1,4 @@
-"""Checksums of files, for manifests; and the removal and replacement of folders of checkpoints."""
+"""Checksums of files, and removing or replacing a checkpoint's folder so that a kill at any moment does no harm."""
 
 import shutil
 from hashlib import file_digest
@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Any
 
 REPLACED = ".replaced"
-"""The end of the name of a folder whose place a new one is about to take."""
+"""The suffix of a folder's name while `replace_folder` replaces it."""
 
 
 def checksum(path: Path) -> dict[str, Any]:
-    """Return the size and the SHA-256 of a file, as a manifest has them."""
+    """Return the size and the SHA-256 of a file: {"size": bytes, "sha256": hexadecimal digits}."""
     with path.open("rb") as file:
         return {"size": path.stat().st_size, "sha256": file_digest(file, "sha256").hexdigest()}
 
 
 def remove_folder(folder: Path) -> None:
-    """Rename a checkpoint's folder and then remove it, so that a half-removed folder never has the name of one."""
+    """Remove a checkpoint's folder, renaming it first: a half-removed folder must not be read as a checkpoint."""
     if folder.exists():
         removed = folder.with_name(f".{folder.name}.going.writing")
         shutil.rmtree(removed, ignore_errors=True)
@@ -25,10 +25,10 @@ def remove_folder(folder: Path) -> None:
 
 
 def replace_folder(folder: Path, new: Path) -> None:
-    """Rename a new folder to the name of an earlier one, which is removed afterwards.
+    """Rename the folder `new` to `folder`; a folder that already has this name is removed.
 
-    A process that is killed between the two renames leaves the earlier folder under a name that `restore_folders`
-    knows.
+    The earlier folder is renamed first, and removed last. If the process is killed between the two renames,
+    `restore_folders` gives the earlier folder its name back.
     """
     earlier = folder.with_name(f".{folder.name}{REPLACED}")
     if folder.exists():
@@ -39,7 +39,7 @@ def replace_folder(folder: Path, new: Path) -> None:
 
 
 def restore_folders(parent: Path) -> None:
-    """Rename back each folder that `replace_folder` renamed without putting the new one in its place."""
+    """Restore the name of each earlier folder that a killed `replace_folder` left; remove it if the new one exists."""
     for earlier in parent.glob(f".*{REPLACED}"):
         folder = parent / earlier.name.removeprefix(".").removesuffix(REPLACED)
         if folder.exists():

@@ -1,7 +1,7 @@
-"""Snapshots: the parameters of the latest evaluations, and their mean.
+"""Snapshots: files with the model's parameters at the latest evaluations, and the mean of such files.
 
-Towards the end of a training the mean of parameters is a better model than any of them: it lies in the middle of the
-basin of low loss, whose walls the steps jump between.
+Late in training the mean of several snapshots is a better model than each of them: the steps move around a minimum of
+the loss, and the mean is closer to it.
 
 Source: Vaswani et al. 2017, section 6.1 (checkpoint averaging); Izmailov et al. 2018.
 """
@@ -17,7 +17,7 @@ from regard.tensor_file import write_tensors
 
 
 def write_snapshot(folder: Path, step: int, parameters: Mapping[str, Tensor]) -> str:
-    """Write the parameters of a step to a file and return its name."""
+    """Write the parameters at a step to a file in `folder`; return the file's name."""
     path = folder / f"step-{step}.safetensors"
     folder.mkdir(parents=True, exist_ok=True)
     write_tensors(path, parameters)
@@ -25,14 +25,14 @@ def write_snapshot(folder: Path, step: int, parameters: Mapping[str, Tensor]) ->
 
 
 def mean_parameters(folder: Path, names: Sequence[str]) -> dict[str, Tensor]:
-    """Return the mean of the parameters in files of a folder, summed in float64, one tensor at a time."""
+    """Return the mean of the parameters in the named files; it reads only one parameter of each file at a time."""
     safe_open = import_extra("safetensors", "translation").safe_open
     files = [safe_open(folder / name, framework="pt") for name in names]
     return {name: mean([file.get_tensor(name) for file in files]) for name in files[0].keys()}  # noqa: SIM118
 
 
 def mean(tensors: Sequence[Tensor]) -> Tensor:
-    """Return the mean of tensors in their own type."""
+    """Return the mean of tensors, summed in float64, in the type of the first."""
     total = torch.zeros_like(tensors[0], dtype=torch.float64)
     for tensor in tensors:
         total += tensor
@@ -40,7 +40,7 @@ def mean(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def keep_only(folder: Path, needed: Collection[Path]) -> None:
-    """Remove all snapshots except the needed ones."""
+    """Remove all snapshots in `folder` whose paths are not in `needed`."""
     for path in folder.glob("*.safetensors"):
         if path not in needed:
             path.unlink()

@@ -1,8 +1,11 @@
-"""The folder of a training: its lock, the checksums of its texts, and its settings.
+"""The folder of a training: its lock file, the checksums of its texts, and its settings.
 
-A running training holds `training.lock`. `training.json` marks the folder of a training, and has the sizes and
-checksums of the texts; a folder that has other files and no `training.json` is refused. `config.toml` has all
-settings, derived settings included. A training is resumed with the same settings, except those of `MAY_CHANGE`.
+    training.lock     locked while a training runs in the folder, so that no second one can start there
+    training.json     marks the folder as a training's, and has the sizes and checksums of the texts
+    config.toml       all settings, including the derived ones
+
+A folder that has files but no `training.json` is refused. A training can only be resumed with the same texts and the
+same settings, except the settings in `MAY_CHANGE`.
 """
 
 import json
@@ -33,31 +36,32 @@ MAY_CHANGE = {
     "evaluation.log_steps",
     "evaluation.save_minutes",
 }
-"""The settings that may change when training is resumed: when it ends, and how often it logs and saves."""
+"""The settings that may change when training is resumed: they do not affect what a step computes."""
 
 CHECKED_BY_CONTENT = {"data.dev_source", "data.dev_target"}
-"""Settings that name files; the files may have moved, since their checksums are compared."""
+"""The settings with paths of text files. The paths may change, as the checksums of the files are compared instead."""
 
 
 def claim(folder: Path, texts: Mapping[str, Path], training: ExitStack | None = None) -> None:
-    """Create the folder of a training on some texts, or check that an existing folder belongs to these texts.
+    """Create and lock the folder of a training, or lock an existing one and check that it was made for these texts.
 
     Args:
         folder: the folder, which is created if it does not exist.
-        texts: the files by role: source, target, and maybe dev source and dev target.
-        training: the stack that holds the folder's lock until it closes; None = another process of this training holds
-            the lock.
+        texts: the text files by name: source, target, and "dev source" and "dev target" if they are given.
+        training: the lock is released when this stack closes; None = do not lock, as another process of the same
+            training has the lock.
 
     Raises:
-        InputError: a text cannot be read, or the folder belongs to another training, to other texts or to no training.
+        InputError: a text cannot be read, another training runs in the folder, the folder was made for other texts, or
+            it has files but is not a training's.
     """
     checksums = {name: text_checksum(path) for name, path in texts.items()}
     about = folder / ABOUT
-    with usable(folder):
+    with os_errors_as_input_errors(folder):
         if about.exists():
             earlier_checksums = read_about(about)
-            hold_lock(folder, training)
-            for incomplete in folder.rglob(".*.writing"):  # of a run that was killed
+            lock_folder(folder, training)
+            for incomplete in folder.rglob(".*.writing"):  # left by a run that was killed
                 if incomplete.is_file():
                     incomplete.unlink()
             if (folder / CONFIG).exists():
@@ -65,25 +69,25 @@ def claim(folder: Path, texts: Mapping[str, Path], training: ExitStack | None = 
                 return
         else:
             make_folder(folder)
-            hold_lock(folder, training)
+            lock_folder(folder, training)
         content = json.dumps({"format": FORMAT, "version": VERSION, "texts": checksums}, indent=1)
         write_atomically(about, content)
 
 
 @contextmanager
-def usable(folder: Path) -> Iterator[None]:
-    """Turn an OSError of the block into an InputError that names the folder."""
+def os_errors_as_input_errors(folder: Path) -> Iterator[None]:
+    """Turn an OSError raised in the with-block into an InputError whose message names the folder."""
     try:
         yield
     except OSError as error:
         raise InputError(f"cannot train in {folder}: {reason(error)}; name another folder with --out.") from error
 
 
-def hold_lock(folder: Path, training: ExitStack | None) -> None:
-    """Hold the folder's lock until the stack closes.
+def lock_folder(folder: Path, training: ExitStack | None) -> None:
+    """Lock the folder until the stack `training` closes; None = do not lock.
 
     Raises:
-        InputError: another training holds the lock.
+        InputError: another training has locked the folder.
     """
     if training is None:
         return
@@ -96,10 +100,10 @@ def hold_lock(folder: Path, training: ExitStack | None) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create the folder of a new training.
+    """Create the folder of a new training; an existing empty folder is fine.
 
     Raises:
-        InputError: the folder has files already.
+        InputError: the folder has files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     names = (path.name for path in folder.iterdir())
@@ -112,10 +116,10 @@ def make_folder(folder: Path) -> None:
 
 
 def text_checksum(path: Path) -> dict[str, Any]:
-    """Return the size and checksum of a text.
+    """Return the size and SHA-256 of a text file.
 
     Raises:
-        InputError: the text cannot be read.
+        InputError: the file cannot be read.
     """
     try:
         return checksum(path)
@@ -124,10 +128,10 @@ def text_checksum(path: Path) -> dict[str, Any]:
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """Return the checksums of the texts that training.json has.
+    """Return the checksums of the texts by name, as stored in training.json.
 
     Raises:
-        InputError: the file is damaged, or of a version that this regard cannot read.
+        InputError: the file is damaged, or has a version that this version of regard cannot read.
     """
     try:
         about = json.loads(path.read_bytes())
@@ -142,7 +146,12 @@ def read_about(path: Path) -> dict[str, Any]:
 def refuse_other_texts(
     folder: Path, before: Mapping[str, Any], now: Mapping[str, Any], texts: Mapping[str, Path]
 ) -> None:
-    """Raise InputError if the checksums of the texts differ from those that training began with."""
+    """Raise InputError if the texts differ from those that training began with.
+
+    Args:
+        before, now: the checksums of the texts by name, when training began and now.
+        texts: the present text files by name.
+    """
     for name in (*texts, *(before.keys() - now.keys())):
         if before.get(name) == now.get(name):
             continue
@@ -154,34 +163,34 @@ def refuse_other_texts(
 
 
 def stored_config(folder: Path) -> SettledConfig | None:
-    """Return the settings of a training that has begun; None = the folder has none.
+    """Return the settings in the folder's config.toml; None if no training has stored its settings there yet.
 
     Raises:
-        InputError: the settings cannot be read, or one is missing.
+        InputError: the file cannot be read, or a setting in it is missing or not valid.
     """
     path = folder / CONFIG
-    with usable(folder):
+    with os_errors_as_input_errors(folder):
         return complete(read_config(path)) if (folder / ABOUT).exists() and path.exists() else None
 
 
 def write_config(folder: Path, config: SettledConfig) -> None:
-    """Write the settings of a training to its folder."""
     write_atomically(folder / CONFIG, as_toml(config))
 
 
 def resumed_config(folder: Path, stored: SettledConfig, requested: TrainConfig) -> SettledConfig:
-    """Return the settings of a training that is resumed: the stored ones, with those changes that are allowed.
+    """Return the settings to resume a training with: `stored`, updated by the settings of `requested` that may change.
 
-    A setting that the user left at its default is not a change.
+    A setting of `requested` that equals its default counts as not given, so the stored value stays.
 
     Raises:
-        InputError: a setting differs from the stored one and may not change.
+        InputError: a requested setting differs from the stored one and is not in `MAY_CHANGE`, or max_steps changes
+            with a cosine schedule.
     """
     default = TrainConfig()
     sections: dict[str, Any] = {}
     for section in fields(TrainConfig):
-        of_each = (getattr(config, section.name) for config in (stored, requested, default))
-        sections[section.name] = resumed_section(folder, section.name, *of_each)
+        old, new, unset = (getattr(config, section.name) for config in (stored, requested, default))
+        sections[section.name] = resumed_section(folder, section.name, old, new, unset)
     resumed = SettledConfig(**sections)
     if resumed.training.schedule == "cosine" and resumed.training.max_steps != stored.training.max_steps:
         raise InputError(
@@ -192,7 +201,7 @@ def resumed_config(folder: Path, stored: SettledConfig, requested: TrainConfig) 
 
 
 def resumed_section(folder: Path, name: str, stored: Section, requested: Section, default: Section) -> Section:
-    """Return a section of the settings of a training that is resumed."""
+    """Return one section of the settings to resume with; see `resumed_config`."""
     changes = {}
     for setting in fields(stored):  # type: ignore[arg-type]
         key, path = setting.name, f"{name}.{setting.name}"
@@ -209,14 +218,13 @@ def resumed_section(folder: Path, name: str, stored: Section, requested: Section
 
 
 def refuse_model_changes(folder: Path, section: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Raise InputError if a setting of the model differs from the stored one."""
+    """Raise InputError if a requested field of the model's config differs from the stored one."""
     for name, value in new.items():
         if old.get(name) != value:
             raise changed_setting(folder, f"{section}.{name}", value, old.get(name, "the preset's"))
 
 
 def changed_setting(folder: Path, path: str, new: Any, old: Any) -> InputError:
-    """Return the error for a setting that differs from the one that training began with."""
     return InputError(
         f"cannot go on in {folder} with {path} = {new}: training began with {old}; "
         "leave it out, or name a new folder with --out."

@@ -1,4 +1,6 @@
-"""The log of a training: a line of JSON every `evaluation.log_steps` steps and at evaluations, and TensorBoard events.
+"""The log of a training: a line of JSON every `evaluation.log_steps` steps and at every evaluation.
+
+If TensorBoard is installed, the same numbers are also written as TensorBoard events.
 
 {"step": 400, "epoch": 3, "loss_nats": 2.1, "learning_rate": 0.001, "tokens_per_second": 9000, …}
 {"step": 400, "epoch": 3, "dev_loss_nats": 1.9, "dev_bleu": 31.2, "averaged": 5, "sample": {…}, …}
@@ -16,7 +18,11 @@ Entry = Mapping[str, Any]
 
 
 class Log:
-    """The log of a training in its folder; entries of an earlier run after the step of the checkpoint are removed."""
+    """Writes log.jsonl and TensorBoard events to the folder of a training.
+
+    Args:
+        step: the step from which training resumes; entries of an earlier run after this step are removed.
+    """
 
     def __init__(self, folder: Path, step: int) -> None:
         self.path = folder / "log.jsonl"
@@ -26,7 +32,7 @@ class Log:
         self.events = event_writer(folder / "tensorboard", step)
 
     def add(self, entry: Entry) -> None:
-        """Append an entry, whose step is its value of `step`."""
+        """Append an entry, which must have the key "step"."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(f"{as_line(entry)}\n")
         if self.events is not None:
@@ -37,18 +43,17 @@ class Log:
                     self.events.add_text(name, f"{value['source']}\n\n{value['translation']}", entry["step"])
 
     def close(self) -> None:
-        """Write the events that TensorBoard still buffers."""
+        """Write the TensorBoard events that are still buffered; the log cannot be used afterwards."""
         if self.events is not None:
             self.events.close()
 
 
 def as_line(entry: Entry) -> str:
-    """Return an entry as a line of JSON, with letters of all scripts unescaped."""
     return json.dumps(dict(entry), ensure_ascii=False)
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """Return the entries of a log, without a last line that a killed run left incomplete.
+    """Return the entries of a log, without an incomplete last line, as a killed run may leave; [] if there is no file.
 
     Raises:
         InputError: a line of the file is not JSON.
@@ -63,7 +68,10 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def event_writer(folder: Path, step: int) -> Any:
-    """Return TensorBoard's writer, or None if TensorBoard is not installed; it hides earlier events after the step."""
+    """Return TensorBoard's SummaryWriter, or None if TensorBoard is not installed.
+
+    The writer tells TensorBoard to hide events of an earlier run that are later than `step`.
+    """
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
