@@ -209,7 +209,7 @@ def test_unsupported_configs_of_accelerate_are_refused(monkeypatch, variable, na
     with pytest.raises(InputError) as refusal:
         Processes.start(torch.device("cpu"), "float32")
     assert str(refusal.value) == (
-        f"Accelerate's config asks for {name}, and regard does DDP and FSDP alone; "
+        f"Accelerate's config asks for {name}, and regard supports only DDP and FSDP; "
         "run `accelerate config` anew, or use torchrun."
     )
 

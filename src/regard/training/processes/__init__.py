@@ -1,1 +1,1 @@
-"""Training in several processes, on one machine or several."""
+"""Training in several processes at once, on one machine or several."""

@@ -1,9 +1,10 @@
-"""An open connection between the main process and every other one, by which each learns that another is lost.
+"""Open TCP connections between the main process and every other one, by which each notices that another has died.
 
-Nothing but a last byte is sent over a connection. When a process is killed, its system closes its connections at once;
-when a machine loses its power or its network, the system at the other end notices within a minute by probes of its own
-(TCP keep-alive). Without the connections the others would wait for the lost process in their next exchange until its
-timeout; that is days, since they also wait there while the main process prepares texts or evaluates.
+Over a connection each process sends a greeting at the start and one byte when it has finished. When a process is
+killed, its operating system closes its connections at once. When a machine loses power or network, the operating system
+of the other machine notices within about a minute by its own probes (TCP keep-alive). Without these connections the
+remaining processes would wait in their next exchange of gradients until its timeout, which is days, since processes
+also wait there while the main process prepares texts or evaluates.
 """
 
 import os
@@ -19,28 +20,33 @@ from threading import Event, Thread
 from regard.errors import InputError, reason
 
 KEEP_ALIVE = {"TCP_KEEPIDLE": 20, "TCP_KEEPALIVE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 4}
-"""The socket options for a probe after 20 silent seconds and then every 10 seconds, four probes in all; macOS has
-TCP_KEEPALIVE in place of TCP_KEEPIDLE."""
+"""Socket options: probe after 20 seconds without traffic, then every 10 seconds; the connection is lost after four
+unanswered probes. macOS has TCP_KEEPALIVE in place of TCP_KEEPIDLE."""
 
 CONNECT_SECONDS = 60
-"""The time in which all processes must have connected."""
+"""How long a process waits for a connection to the main process, and the main process for each other one."""
 
 GRACE_SECONDS = 10
-"""The time from a loss until this process is ended, if it still waits in an exchange with the lost process."""
+"""How long after a loss this process is ended by force, in case it waits for the lost process in an exchange."""
 
 LAST_BYTE = b"."
-"""The byte that a process sends when it has finished: its connection may close without a loss."""
+"""The byte that a process sends when it has finished; afterwards its connection may close without being a loss."""
 
 GREETING = struct.Struct("!QI")
-"""The secret of this training and the rank of the process that connects."""
+"""The first bytes over a connection: a random number that only this training knows, and the sender's rank."""
 
 
 class LostError(InputError):
-    """Another process of the training is lost."""
+    """Another process of the training has died or cannot be reached."""
 
 
 class Heartbeat:
-    """The connections of one process: to all others in the main process, to the main process in the others."""
+    """The connections of one process, watched by a thread; only the main process is connected to more than one other.
+
+    Args:
+        connections: the sockets, by the rank of the process at the other end.
+        n: the number of processes.
+    """
 
     def __init__(self, connections: Mapping[int, socket.socket], n: int) -> None:
         self.connections = dict(connections)
@@ -57,7 +63,7 @@ class Heartbeat:
         Args:
             rank: the rank of this process.
             n: the number of processes.
-            from_main: sends numbers of the main process to all processes.
+            from_main: returns in every process the numbers that the main process calls it with.
 
         Raises:
             LostError: a process did not connect.
@@ -70,7 +76,7 @@ class Heartbeat:
             return cls(accept_all(listening, secret, n), n)
 
     def watch(self) -> None:
-        """Wait until all connections have ended well, or one is lost."""
+        """Wait until the other processes have finished, or the first one is lost; this runs in the thread."""
         with DefaultSelector() as selector:
             for rank, connection in self.connections.items():
                 selector.register(connection, EVENT_READ, rank)
@@ -82,7 +88,7 @@ class Heartbeat:
                         return
 
     def report_lost(self, rank: int) -> None:
-        """Note the lost process, and end this process if it does not end by itself."""
+        """Report the lost process, and exit after `GRACE_SECONDS` unless `finish` or `close` is called before."""
         self.message = (
             f"process {rank + 1} of {self.n} is gone: it was ended or killed, or its machine or the network failed. "
             "The same command, started again on every machine, goes on from the latest checkpoint."
@@ -93,12 +99,12 @@ class Heartbeat:
             os._exit(2)
 
     def raise_if_lost(self) -> None:
-        """Raise LostError if another process is lost, or is found to be within some seconds; for a failed exchange."""
+        """Raise LostError if another process is lost now or within some seconds; call it after a failed exchange."""
         if self.lost.wait(GRACE_SECONDS / 2):
             raise LostError(self.message)
 
     def finish(self) -> None:
-        """Tell the other processes that this one has finished, and wait until they have."""
+        """Tell the other processes that this one has finished; wait until they have, but at most `GRACE_SECONDS`."""
         self.ended.set()
         for connection in self.connections.values():
             with suppress(OSError):  # the other process is lost, and no longer needed
@@ -106,18 +112,18 @@ class Heartbeat:
         self.thread.join(GRACE_SECONDS)
 
     def close(self) -> None:
-        """Close the connections; to a process that has not finished this one is lost."""
+        """Close the connections; without a call of `finish` before, the other processes report this one as lost."""
         self.ended.set()
         for connection in self.connections.values():
             with suppress(OSError):  # closed by the other process
-                connection.shutdown(socket.SHUT_RDWR)  # wakes the thread that watches
+                connection.shutdown(socket.SHUT_RDWR)  # wakes the thread in `watch`
         self.thread.join(GRACE_SECONDS)
         for connection in self.connections.values():
             connection.close()
 
 
 def server() -> socket.socket:
-    """Listen for the other processes, on IPv4 and IPv6 if the system has both."""
+    """Return a socket that listens at any free port, on IPv4 and also on IPv6 if the system supports it."""
     if socket.has_dualstack_ipv6():
         listening = socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
     else:
@@ -127,7 +133,11 @@ def server() -> socket.socket:
 
 
 def connect(port: int, secret: int, rank: int) -> socket.socket:
-    """Connect to the main process."""
+    """Return a connection to the main process, to which the greeting has been sent.
+
+    Raises:
+        LostError: the main process cannot be reached.
+    """
     address = os.environ.get("MASTER_ADDR", "localhost")
     try:
         connection = socket.create_connection((address, port), timeout=CONNECT_SECONDS)
@@ -142,7 +152,13 @@ def connect(port: int, secret: int, rank: int) -> socket.socket:
 
 
 def accept_all(listening: socket.socket, secret: int, n: int) -> dict[int, socket.socket]:
-    """Return the connections of all other processes by rank; connections without the secret are closed."""
+    """Accept the connections of all other processes; return them by rank.
+
+    A connection that does not send the secret is closed.
+
+    Raises:
+        LostError: no process connected for `CONNECT_SECONDS`, and some are missing.
+    """
     connections: dict[int, socket.socket] = {}
     while len(connections) < n - 1:
         try:
@@ -163,7 +179,7 @@ def accept_all(listening: socket.socket, secret: int, n: int) -> dict[int, socke
 
 
 def read_greeting(connection: socket.socket) -> tuple[int, int] | None:
-    """Return the secret and the rank that a new connection sends, or None if it sends something else."""
+    """Return the secret and the rank that arrive over a new connection, or None if its bytes are not a greeting."""
     try:
         secret, rank = GREETING.unpack(connection.recv(GREETING.size, socket.MSG_WAITALL))
     except (OSError, struct.error):
@@ -172,7 +188,7 @@ def read_greeting(connection: socket.socket) -> tuple[int, int] | None:
 
 
 def with_keep_alive(connection: socket.socket) -> socket.socket:
-    """Return the connection without a timeout, with the system's probes switched on."""
+    """Remove the timeout of a connection and switch on TCP keep-alive; return the connection."""
     connection.settimeout(None)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEP_ALIVE.items():
@@ -182,7 +198,7 @@ def with_keep_alive(connection: socket.socket) -> socket.socket:
 
 
 def ended_well(connection: socket.socket) -> bool:
-    """Return whether the other process has finished; False = its connection is lost."""
+    """Return whether the other process sent its last byte; False = it closed the connection before or is lost."""
     try:
         return connection.recv(1) == LAST_BYTE
     except OSError:

@@ -1,11 +1,12 @@
-"""The processes that train together, on one machine or several, by Accelerate; usually there is one.
+"""Training in one process, or in several on one machine or more, by means of Accelerate.
 
     regard train …                                             one process
     torchrun --nproc-per-node 2 $(which regard) train …        two processes; `accelerate launch` works too
 
-All processes take the same batches in the same order; each computes its own rows, with its own random numbers for
-dropout. Without dropout the result does not depend on the number of processes, nor on whether each has the whole model
-or a shard of it. Only the first process, the main one, writes files and prints. When one process is lost, all end.
+All processes take the same batches in the same order; each computes some rows of every batch, with its own random
+numbers for dropout. Without dropout the result does not depend on the number of processes, nor on whether each process
+stores the whole model or a shard of it (up to rounding). Only the main process, the one of rank 0, prints and writes
+the files of the training. When one process dies, all others end too.
 """
 
 import os
@@ -26,42 +27,51 @@ from regard.training.processes.sharding import full_tensor, is_sharded, part_fro
 from regard.training.settings.train_config import Precision
 
 ADAM = ("step", "exp_avg", "exp_avg_sq")
-"""The tensors of AdamW's state for a parameter."""
+"""The names of the tensors that AdamW stores for each parameter."""
 
 FSDP = "ACCELERATE_USE_FSDP"
-"""The environment variable that `accelerate launch` sets if its config asks for FSDP."""
+"""The environment variable that `accelerate launch` sets to "true" if its config asks for FSDP."""
 
 UNSUPPORTED = {"ACCELERATE_USE_DEEPSPEED": "DeepSpeed", "ACCELERATE_USE_MEGATRON_LM": "Megatron-LM"}
-"""The environment variables that `accelerate launch` sets for what regard does not support."""
+"""The environment variables that `accelerate launch` sets if its config asks for what regard does not support."""
 
 Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """The processes that train together, as seen by one of them."""
+    """The group of processes that train together; each process has one such object.
+
+    Use it as a context manager: leaving the with-block closes the connections to the other processes.
+    """
 
     accelerator: Any
+    """The accelerate.Accelerator of this process."""
+
     launcher_shards: bool = False
-    """Whether Accelerate's config asks for a sharded model; training.shard overrides it unless it is None."""
+    """Whether Accelerate's config asks for FSDP; used if training.shard is None."""
 
     heartbeat: Heartbeat | None = None
-    """None = there is one process."""
+    """Notices when another process dies; None = there is only one process."""
 
     @classmethod
     def start(cls, device: torch.device, precision: Precision) -> "Processes":
-        """Meet the other processes, if a launcher started any.
+        """Join the group of processes that a launcher such as torchrun started; without a launcher it is one process.
+
+        Args:
+            device: cpu, or cuda, with the number of a GPU only if there is one process.
+            precision: the data type of matrix products.
 
         Raises:
-            InputError: Accelerate's config asks for what regard does not support, another process does not connect, or
-                the launcher gives this process another device than the numbered one.
+            InputError: Accelerate's config asks for DeepSpeed or Megatron-LM, another process does not connect, or
+                `device` has a number and the launcher chose another device or started several processes.
         """
         refuse_unsupported()
         numbered = device.type == "cuda" and device.index is not None
         if numbered:
-            torch.cuda.set_device(device)  # Accelerate takes the current device, unless a launcher gives each its own
+            torch.cuda.set_device(device)  # Accelerate uses the current device, unless a launcher chose one
         accelerate = import_extra("accelerate", "translation")
-        launcher_shards = os.environ.pop(FSDP, "false").lower() == "true"  # regard shards by itself, on CPUs too
+        launcher_shards = os.environ.pop(FSDP, "false").lower() == "true"  # regard shards, not Accelerate
         timeout = import_extra("accelerate.utils", "translation").InitProcessGroupKwargs(timeout=timedelta(days=7))
         processes = cls(
             accelerate.Accelerator(
@@ -86,44 +96,42 @@ class Processes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the connections to the other processes.
+        """Close the connections to the other processes; after an error, first check whether another process was lost.
 
         Raises:
-            LostError: an exchange failed because another process is lost.
+            LostError: the with-block raised RuntimeError because another process is lost.
         """
         if self.heartbeat is None:
             return
         try:
             if error is None:
                 self.heartbeat.finish()
-            elif isinstance(error, RuntimeError):  # torch.distributed raises it when an exchange fails
+            elif isinstance(error, RuntimeError):  # torch.distributed raises it if another process is lost
                 self.heartbeat.raise_if_lost()
         finally:
             self.heartbeat.close()
 
     @property
     def n(self) -> int:
-        """The number of processes."""
         return int(self.accelerator.num_processes)
 
     @property
     def rank(self) -> int:
-        """The number of this process, from 0."""
+        """The number of this process among all processes, from 0."""
         return int(self.accelerator.process_index)
 
     @property
     def is_main(self) -> bool:
-        """Whether this is the main process, which writes files and prints."""
+        """Whether this process has rank 0: it prints and writes the files of the training."""
         return bool(self.accelerator.is_main_process)
 
     @property
     def is_first_here(self) -> bool:
-        """Whether this is the first process of its machine."""
+        """Whether this is the first process on its machine."""
         return bool(self.accelerator.is_local_main_process)
 
     @property
     def device(self) -> torch.device:
-        """The device of this process."""
         return self.accelerator.device
 
     def wait(self) -> None:
@@ -131,28 +139,30 @@ class Processes:
         self.accelerator.wait_for_everyone()
 
     def wrap(self, module: nn.Module, sharded: bool | None) -> nn.Module:
-        """Return a module that all processes train together, on their devices; create its optimiser afterwards.
+        """Move a module to this process's device and wrap it by DDP, or shard it by FSDP; one process needs neither.
+
+        Create the optimiser from the result: sharding replaces the parameters.
 
         Args:
-            module: the same module in all processes.
-            sharded: each process keeps a shard of the parameters; None = as Accelerate's config says.
+            module: the module, with equal parameters in all processes.
+            sharded: shard the parameters over the processes; None = only if Accelerate's config asks for FSDP.
         """
         if self.n == 1 or not (self.launcher_shards if sharded is None else sharded):
             return self.accelerator.prepare_model(module)
         return self.accelerator.prepare_model(shard(module, self.device, self.n), evaluation_mode=True)
 
     def gradient_exchange(self, module: nn.Module, exchange: bool) -> AbstractContextManager[None]:
-        """Return the context of a backward pass, which exchanges gradients between processes only if `exchange`."""
+        """Return a context for a backward pass; it averages gradients over the processes only if `exchange` is True."""
         if exchange or self.n == 1:
             return nullcontext()
         return without_exchange(module) if is_sharded(module) else self.accelerator.no_sync(module)
 
     def backward(self, loss: Tensor) -> None:
-        """Add the gradients of a loss to those of the parameters."""
+        """Add the gradients of a loss to the `.grad` of the parameters."""
         self.accelerator.backward(loss)
 
     def clip(self, module: nn.Module, norm: float) -> None:
-        """Scale the gradient to a norm if its norm is larger; 0 = no clipping."""
+        """Scale the gradient of all parameters down to `norm` if its norm is larger; 0 = do nothing."""
         if norm:
             self.accelerator.clip_grad_norm_(module.parameters(), norm)
 
@@ -161,33 +171,36 @@ class Processes:
         return number if self.n == 1 else self.accelerator.reduce(number, reduction="sum")
 
     def any(self, conditions: Sequence[bool]) -> list[bool]:
-        """Return for each condition whether it holds in any process."""
+        """Return for each condition whether it is true in at least one process."""
         if self.n == 1:
             return list(conditions)
         counts = self.total(torch.tensor(conditions, dtype=torch.float32, device=self.device))
         return [bool(count) for count in counts > 0]
 
     def from_main(self, numbers: list[Number]) -> list[Number]:
-        """Return the main process's numbers, all of one type, in every process."""
+        """Return in every process the numbers that the main process calls this with, all of them int or all float."""
         if self.n == 1:
             return numbers
         exact = torch.float64 if isinstance(numbers[0], float) else torch.int64
         return self.total(torch.tensor(numbers, dtype=exact, device=self.device) * self.is_main).tolist()
 
     def parameters(self, module: nn.Module) -> dict[str, Tensor]:
-        """Return all parameters and buffers, each whole and once, in the main process; an empty dict in the others."""
+        """Return the unsharded parameters and persistent buffers in the main process, an empty dict in the others."""
         return self.gathered(named_tensors(self.unwrapped(module)))
 
     def optimiser_tensors(self, module: nn.Module, optimiser: Optimizer) -> dict[str, Tensor]:
-        """Return the optimiser's tensors, each whole, in the main process; an empty dict in the others.
+        """Return the unsharded tensors of the optimiser's state in the main process, an empty dict in the others.
 
-        Their names are those of the parameter and of the tensor: `encoder.bias:exp_avg`.
+        A tensor's name has the parameter's name and its name in AdamW's state, e.g. `encoder.bias:exp_avg`.
         """
         named, state = self.unwrapped(module).named_parameters(), optimiser.state
         return self.gathered({f"{name}:{key}": tensor for name, p in named for key, tensor in state[p].items()})
 
     def gathered(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Collect the tensors of a model that is shared out, one tensor at a time, in the main process, on the CPU."""
+        """Return tensors unsharded in the main process, an empty dict in the others; all processes must call it.
+
+        With several processes the result is on the CPU, since the device may lack memory for all the full tensors.
+        """
         if self.n == 1:
             return {name: tensor.detach() for name, tensor in tensors.items()}
         gathered = {}
@@ -204,25 +217,29 @@ class Processes:
         parameters: Mapping[str, Tensor],
         optimiser_tensors: Mapping[str, Tensor],
     ) -> None:
-        """Restore the tensors of `parameters` and `optimiser_tensors`, which only the main process needs to have.
+        """Copy a checkpoint's tensors into the module and the optimiser of every process, sharded if they are.
+
+        Args:
+            parameters: the result of the method `parameters`; other processes than the main one may give an empty dict.
+            optimiser_tensors: likewise the result of the method `optimiser_tensors`.
 
         Raises:
-            InputError: the tensors belong to another model.
+            InputError: a tensor is missing or has another shape: the checkpoint belongs to another model.
         """
         inner, tensors = self.unwrapped(module), {**parameters, **optimiser_tensors}
         with torch.no_grad():
             for name, tensor in named_tensors(inner).items():
-                tensor.copy_(self.own_part(tensors, name, tensor))
+                tensor.copy_(self.shard_like(tensors, name, tensor))
         for name, parameter in inner.named_parameters():
             for key in ADAM:
                 like = torch.zeros((), device=parameter.device) if key == "step" else parameter
-                optimiser.state[parameter][key] = self.own_part(tensors, f"{name}:{key}", like)
+                optimiser.state[parameter][key] = self.shard_like(tensors, f"{name}:{key}", like)
 
-    def own_part(self, tensors: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
-        """Return this process's part of a tensor that the main process has whole.
+    def shard_like(self, tensors: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
+        """Return this process's shard of tensors[name], which only the main process has; it is sharded as `like` is.
 
         Raises:
-            InputError: the main process does not have the tensor, or in another shape.
+            InputError: in the main process the tensor is missing, or its shape differs from that of `like`.
         """
         if self.is_main:
             tensor = tensors.get(name)
@@ -230,7 +247,7 @@ class Processes:
                 has = "nothing" if tensor is None else f"the shape {tuple(tensor.shape)}"
                 raise InputError(
                     f"the checkpoint is of another model: for {name} it has {has}, and the settings ask for the shape "
-                    f"{tuple(like.shape)}; put the folder's config.toml back, or train into another with --out."
+                    f"{tuple(like.shape)}; restore the folder's config.toml, or train into another folder with --out."
                 )
             tensor = tensor.to(like.device, like.dtype, copy=True)
         else:
@@ -238,12 +255,12 @@ class Processes:
         return tensor if self.n == 1 else part_from_main(tensor, like)
 
     def unwrapped(self, module: nn.Module) -> nn.Module:
-        """Return the module that `wrap` was called with."""
+        """Return the module itself, without the wrapper that `wrap` added."""
         return self.accelerator.unwrap_model(module)
 
 
 def named_tensors(module: nn.Module) -> dict[str, Tensor]:
-    """Return parameters and persistent buffers, each once: a shared parameter has the name of its first module."""
+    """Return parameters and persistent buffers by name; a parameter that modules share has only its first name."""
     persistent = module.state_dict(keep_vars=True).keys()
     buffers = {name: buffer for name, buffer in module.named_buffers() if name in persistent}
     return {**dict(module.named_parameters()), **buffers}
@@ -254,6 +271,6 @@ def refuse_unsupported() -> None:
     for variable, name in UNSUPPORTED.items():
         if os.environ.get(variable, "false").lower() == "true":
             raise InputError(
-                f"Accelerate's config asks for {name}, and regard does DDP and FSDP alone; "
+                f"Accelerate's config asks for {name}, and regard supports only DDP and FSDP; "
                 "run `accelerate config` anew, or use torchrun."
             )

@@ -1,7 +1,8 @@
-"""A model sharded over processes: each keeps a part of every parameter, of its gradient and of its optimiser's state.
+"""Sharding a model over processes: each stores a part of every parameter, its gradient and its optimiser state.
 
-The matrix of a linear layer is gathered just before the layer works, forward and backward, and freed afterwards;
-parameters outside the blocks, and the embeddings, are gathered once a step. The results are those of one process.
+The weights of a linear layer in a block are gathered from all processes just before its forward and its backward pass,
+and freed afterwards; all other parameters, such as embeddings, are gathered once per step. The results equal those of
+training in one process.
 
 Source: Zhao et al. 2023, "PyTorch FSDP"; here in the form of torch.distributed.fsdp.fully_shard.
 """
@@ -19,13 +20,13 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 
 def shard(module: nn.Module, device: torch.device, n: int) -> nn.Module:
-    """Shard a module over n processes and return the module, whose parameters are replaced.
+    """Shard the parameters of a module over n processes, in place; return the module.
 
-    The unit of sharding is a linear layer of a block (a member of a module list), not the block: FSDP follows the
-    inputs and outputs of a unit through its `forward` and through tensors alone, while decoder blocks have `prepare` as
-    well, and blocks return records.
+    The unit of sharding is each linear layer of a block (a member of an nn.ModuleList), not the whole block. FSDP
+    gathers a unit's parameters only when its `forward` is called, and needs `forward` to return tensors; decoder blocks
+    also have a method `prepare`, and blocks return dataclasses.
     """
-    warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")  # no block changes one in place
+    warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")  # views are never modified
     mesh = init_device_mesh(device.type, (n,))
     blocks = (block for part in module.modules() if isinstance(part, nn.ModuleList) for block in part)
     for layer in {layer: None for block in blocks for layer in block.modules() if isinstance(layer, nn.Linear)}:
@@ -35,13 +36,12 @@ def shard(module: nn.Module, device: torch.device, n: int) -> nn.Module:
 
 
 def is_sharded(module: nn.Module) -> bool:
-    """Return whether `shard` was applied to the module."""
     return isinstance(module, FSDPModule)
 
 
 @contextmanager
 def without_exchange(module: nn.Module) -> Iterator[None]:
-    """Keep the gradients of a sharded module in each process inside the block, without exchanging them."""
+    """Within the with-block, backward passes add up gradients in each process and do not exchange them."""
     sharded = cast(FSDPModule, module)
     sharded.set_requires_gradient_sync(False)
     try:
@@ -51,13 +51,16 @@ def without_exchange(module: nn.Module) -> Iterator[None]:
 
 
 def full_tensor(tensor: Tensor) -> Tensor:
-    """Return the whole of a tensor that may be sharded; all processes must call it together."""
+    """Return the full tensor from its shards, or the tensor itself if it is not sharded; all processes must call it."""
     tensor = tensor.detach()
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def part_from_main(tensor: Tensor, like: Tensor) -> Tensor:
-    """Return this process's part of the main process's tensor, sharded as `like` is; the whole if it is not sharded."""
+    """Send the main process's tensor to all processes; return this process's shard of it, or all of it.
+
+    The result is sharded as `like` is. All processes must call it, with tensors of the full shape.
+    """
     if isinstance(like, DTensor):
         return distribute_tensor(tensor, like.device_mesh, like.placements)
     torch.distributed.broadcast(tensor, src=0)
