@@ -1,1 +1,1 @@
-"""Training: from two text files to a translator, stoppable at any moment."""
+"""Training a translator from two text files; a training can be stopped and resumed at any step."""

@@ -1,4 +1,4 @@
-"""Evaluation on the dev pairs: the loss over all of them, and BLEU of greedy translations of some of them."""
+"""Evaluation on the dev set during training: the loss of all its pairs, and BLEU of greedy translations of some."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,34 +23,37 @@ AT_ONCE = 64
 """The number of sentences that are translated in one batch."""
 
 WORDS_FOR_WORD_BLEU = 5
-"""The mean number of words a line from which BLEU counts words. BLEU counts n-grams of up to four; for shorter lines,
-as in scripts without spaces, it counts characters."""
+"""The mean words per reference line from which BLEU counts n-grams of words; below it, n-grams of characters. BLEU
+needs 4-grams, and lines in scripts without spaces have few words."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class DevPairs:
-    """The pairs that evaluations use."""
+    """The dev set: sentence pairs that are not trained on, by which parameters are evaluated."""
 
     batches: Batches
-    """All dev pairs in batches, for the loss."""
+    """The batches of all dev pairs, for the loss."""
 
     sources: Sequence[Sequence[int]]
-    """The ids, without EOS, of the sources that are translated."""
+    """The token ids, without EOS, of the source sentences that are translated for BLEU."""
 
     source_texts: Sequence[str]
+    """The same source sentences as texts."""
+
     target_texts: Sequence[str]
+    """Their reference translations."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DevEvaluation:
-    """The result of an evaluation, with one translation to look at."""
+    """The result of an evaluation, with one of its translations as an example."""
 
     result: DevResult
     sample: Mapping[str, str]
-    """A sentence, its translation and its reference."""
+    """The texts "source", "translation" and "reference" of one sentence."""
 
     def entry(self, state: TrainingState) -> dict[str, Any]:
-        """Return the log's entry, given the state after the evaluation."""
+        """Return this evaluation as an entry for the log; `state` is the training state after it."""
         result, best = self.result, state.best
         return {
             "step": result.step,
@@ -67,21 +70,28 @@ class DevEvaluation:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Evaluator:
-    """Evaluates parameters with a model of its own, so that the model in training does not change.
+    """Evaluates parameters on the dev set.
 
-    The model keeps the parameters of the latest evaluation.
+    The parameters are loaded into a second model, so that the model in training does not change.
     """
 
     model: Any
+    """The second model; after `evaluate` it has the parameters that were evaluated."""
+
     pairs: DevPairs
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
 
     def evaluate(self, folder: Path, names: Sequence[str], step: int) -> DevEvaluation:
-        """Evaluate the latest snapshot or the mean of all named ones, whichever has the lower loss.
+        """Evaluate the newest snapshot or the mean of all `names`, whichever has the lower dev loss.
 
-        While parameters still change fast, their mean is worse than the latest; later it is better. Computing both
-        losses takes little time beside the translations.
+        Early in training, parameters change fast and their mean is worse than the newest; later the mean is better.
+        Computing both losses takes little time compared with translating.
+
+        Args:
+            folder: the folder of the snapshots.
+            names: the files of the snapshots, the newest last.
+            step: the current step.
         """
         candidates = [(names[-1:], self.loss(folder, names[-1:]))]
         if len(names) > 1:
@@ -101,14 +111,14 @@ class Evaluator:
         )
 
     def load_mean(self, folder: Path, names: Sequence[str]) -> None:
-        """Load the mean of snapshots into the model."""
+        """Copy the mean of the parameters in the named snapshot files into the model."""
         with torch.no_grad():
-            own = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
-            for name, tensor in mean_parameters(folder, names).items():
-                own[name].copy_(tensor)
+            tensors = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
+            for name, mean in mean_parameters(folder, names).items():
+                tensors[name].copy_(mean)
 
     def loss(self, folder: Path, names: Sequence[str]) -> float:
-        """Return the mean loss of a target token in nats, without smoothing, of the mean of snapshots."""
+        """Load the mean of the named snapshots; return its cross-entropy on the dev set in nats per target token."""
         self.load_mean(folder, names)
         self.model.eval()
         total, n_tokens = torch.zeros((), dtype=torch.float64), 0
@@ -122,7 +132,7 @@ class Evaluator:
         return float(total) / n_tokens
 
     def translations(self) -> list[str]:
-        """Return greedy translations of the sources, made in batches of similar lengths."""
+        """Return greedy translations of `pairs.sources`, in their order; batches have sources of similar lengths."""
         sources, texts = self.pairs.sources, dict[int, str]()
         by_length = sorted(range(len(sources)), key=lambda number: len(sources[number]))
         for start in range(0, len(by_length), AT_ONCE):
@@ -133,30 +143,29 @@ class Evaluator:
         return [texts[number] for number in range(len(sources))]
 
     def bleu(self, translations: Sequence[str]) -> float:
-        """Return corpus BLEU in percent."""
+        """Return corpus BLEU of the translations against `pairs.target_texts`, from 0 to 100."""
         references = list(self.pairs.target_texts)
         return float(
             import_extra("sacrebleu", "translation")
             .corpus_bleu(
                 list(translations),
                 [references],
-                force=True,  # no warning at every evaluation about texts with spaces before their full stops
+                force=True,  # otherwise every evaluation warns if sentences end with a space and a full stop
                 tokenize=bleu_tokenizer(references),
             )
             .score
         )
 
     def write_translator(self, folder: Path, result: DevResult) -> None:
-        """Write the model with the parameters of the latest evaluation as a translator."""
+        """Write the model, whose parameters were evaluated last, and its vocabularies as a translator's folder."""
         write_translator(folder, self.model, self.source_vocabulary, self.target_vocabulary, {"dev": asdict(result)})
 
     @property
     def device(self) -> torch.device:
-        """The device of the model."""
         return next(self.model.parameters()).device
 
 
 def bleu_tokenizer(references: Sequence[str]) -> str:
-    """Return sacreBLEU's name for counting words, or characters if the references have few words."""
+    """Return sacreBLEU's tokenizer name: 13a, which splits into words, or char if lines have few words."""
     n_words = sum(len(line.split()) for line in references)
     return "13a" if n_words >= WORDS_FOR_WORD_BLEU * len(references) else "char"

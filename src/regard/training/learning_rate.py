@@ -1,6 +1,6 @@
-"""Schedules of the learning rate: a factor of its peak at every step, steps counted from 1.
+"""Learning-rate schedules: functions from a step, counted from 1, to a factor that multiplies the peak learning rate.
 
-Every schedule first rises to 1 in a straight line over `warmup_steps`; then it stays or falls.
+Every schedule rises linearly to 1 during `warmup_steps`; afterwards it falls or stays at 1.
 """
 
 import math
@@ -11,16 +11,16 @@ from typing import Literal
 ScheduleName = Literal["inverse-square-root", "cosine", "constant"]
 
 Schedule = Callable[[int], float]
-"""Step → factor of the peak learning rate."""
+"""A function from a step, counted from 1, to the factor of the peak learning rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class InverseSquareRoot:
-    """The factor falls with the square root of the step; it does not depend on the last step.
+    """After the warm-up the factor falls as 1 / √step; it does not depend on the total number of steps.
 
         factor = min(step / warmup, √(warmup / step))
 
-    Departure: Vaswani's rate is this factor times 1 / √(d_model · warmup); here the peak is a setting of its own.
+    Departure: Vaswani et al. set the peak to 1 / √(d_model · warmup); here the peak is the setting learning_rate.
 
     >>> [InverseSquareRoot(100)(step) for step in (1, 50, 100, 400)]
     [0.01, 0.5, 1.0, 0.5]
@@ -31,13 +31,12 @@ class InverseSquareRoot:
     warmup_steps: int
 
     def __call__(self, step: int) -> float:
-        """Return the factor at a step."""
         return min(warmup(step, self.warmup_steps), math.sqrt(max(self.warmup_steps, 1) / step))
 
 
 @dataclass(frozen=True, slots=True)
 class Cosine:
-    """The factor falls along half a cosine to 0 at `max_steps`.
+    """After the warm-up the factor falls along half a cosine, to 0 at `max_steps`.
 
         factor = (1 + cos(π (step - warmup) / (max_steps - warmup))) / 2
 
@@ -51,7 +50,6 @@ class Cosine:
     max_steps: int
 
     def __call__(self, step: int) -> float:
-        """Return the factor at a step."""
         if step < self.warmup_steps:
             return warmup(step, self.warmup_steps)
         done = min((step - self.warmup_steps) / max(self.max_steps - self.warmup_steps, 1), 1.0)
@@ -60,22 +58,20 @@ class Cosine:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """The factor stays 1."""
+    """After the warm-up the factor stays at 1."""
 
     warmup_steps: int
 
     def __call__(self, step: int) -> float:
-        """Return the factor at a step."""
         return warmup(step, self.warmup_steps)
 
 
 def warmup(step: int, warmup_steps: int) -> float:
-    """Return the factor in the warm-up: a straight line from 0 at step 0 to 1 at its end, and 1 afterwards."""
+    """Return step / warmup_steps, at most 1."""
     return min(step / max(warmup_steps, 1), 1.0)
 
 
 def named_schedule(name: ScheduleName, warmup_steps: int, max_steps: int) -> Schedule:
-    """Return the schedule of a name."""
     match name:
         case "inverse-square-root":
             return InverseSquareRoot(warmup_steps)

@@ -1,7 +1,8 @@
-"""The training loop: batches, steps, and from time to time a line of the log, an evaluation, a checkpoint.
+"""The training loop: optimiser steps, with a log entry, an evaluation or a checkpoint at regular steps.
 
-The state of a training is a TrainingState, which every step replaces; a Run holds what stays the same. Nothing else
-carries over from step to step, so that a checkpoint is the state, the parameters and the optimiser.
+A `Run` has the objects that live as long as the loop, such as the model and the settings. A `TrainingState` has the
+numbers that change; each step makes a new one. A checkpoint stores the TrainingState, the parameters and the optimiser:
+nothing else is needed to resume.
 """
 
 import math
@@ -32,49 +33,56 @@ from regard.training.training_state import Position, TrainingState
 from regard.training.watcher import Progress, Watcher
 
 CHECKPOINTS = 2
-"""The number of checkpoints that are kept: if the latest is damaged, training resumes from the one before."""
+"""The number of latest checkpoints to keep: if the latest is damaged, training resumes from the one before it."""
 
 ASK_STEPS = 10
-"""The number of steps from one decision of several processes to the next, whether to stop or to save."""
+"""The interval, in steps, at which several processes agree whether to stop or to save; see `any_process`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """The objects of a training that stay the same from step to step."""
+    """The objects that the training loop works with; none of them is replaced from step to step."""
 
     config: SettledConfig
     folder: Path
+    """The folder of the training."""
+
     processes: Processes
     batches: Batches
+    """The batches of the training pairs."""
+
     module: nn.Module
+    """The model with its loss, wrapped for training in several processes."""
+
     optimiser: Optimizer
     schedule: Schedule
     evaluator: Evaluator | None
-    """None in every process but the main one; so is the log."""
+    """None in every process except the main one, which alone evaluates."""
 
     log: Log | None
+    """None in every process except the main one, which alone writes the log."""
+
     watcher: Watcher
 
     @property
     def checkpoints(self) -> Path:
-        """The folder of the checkpoints."""
         return self.folder / "checkpoints"
 
     @property
     def snapshots(self) -> Path:
-        """The folder with the parameters of the latest evaluations."""
+        """The folder with the parameters at each of the latest evaluations."""
         return self.folder / "snapshots"
 
     @property
     def vocabularies(self) -> list[Path]:
-        """The files of the vocabularies, without which parameters have no meaning."""
+        """The vocabulary files, which a checkpoint needs unchanged: its parameters are indexed by their token ids."""
         return sorted((self.folder / "data").glob("*.spm"))
 
 
 def training_steps(batches: Batches, position: Position, accumulate: int) -> Iterator[tuple[list[Batch], Position]]:
-    """Yield the batches of every step from a position on, without end, and the position after the step.
+    """Yield for each step, starting at `position` and never ending, its batches and the position after it.
 
-    The last step of an epoch may have fewer batches.
+    A step has `accumulate` batches, or fewer if it is the last of an epoch.
     """
     while True:
         group: list[Batch] = []
@@ -92,10 +100,11 @@ def training_steps(batches: Batches, position: Position, accumulate: int) -> Ite
 
 
 def own_rows(batch: Batch, rank: int, n: int, device: torch.device) -> tuple[list[Tensor], bool]:
-    """Return a process's rows of a batch, and whether there are any.
+    """Return the rows of a batch that the process `rank` of n trains on, on its device, and whether it has any.
 
-    Every process takes every n-th row, so that all have sentences of similar lengths. A process without rows takes the
-    first row, and its loss does not count: all processes must take part in the exchange of gradients.
+    The process takes rows rank, rank + n, rank + 2n, …: batches are sorted by length, so that all processes get
+    sentences of similar lengths. If the batch has too few rows for all processes, the result is the first row and
+    False: the process must compute some loss, multiplied by 0, to take part in the exchange of gradients.
     """
     rows = slice(rank, None, n) if rank < len(batch.source) else slice(0, 1)
     tensors = [tensor[rows].to(device) for tensor in (batch.source, batch.lengths, batch.target, batch.expected)]
@@ -103,19 +112,19 @@ def own_rows(batch: Batch, rank: int, n: int, device: torch.device) -> tuple[lis
 
 
 def train_step(run: Run, batches: list[Batch], step: int) -> Tensor:
-    """Take one step; return the loss summed over this process's tokens.
+    """Take one optimiser step on the gradients of all `batches`; return the loss summed over this process's tokens.
 
-    The loss of every batch is divided by the number of tokens in all batches of all processes: the gradients add up to
-    the gradient of the mean over one large batch. The factor n makes up for the exchange, which averages gradients over
-    the processes.
+    Each process computes its rows of each batch. Every summed loss is divided by the number of target tokens of the
+    whole step, so that the accumulated gradient is that of the mean loss over one large batch. The factor n cancels the
+    division by n when the processes average their gradients.
     """
     n, rank, training = run.processes.n, run.processes.rank, run.config.training
     n_tokens = sum(batch.n_tokens for batch in batches)
     total = torch.zeros((), device=run.processes.device)
-    for part, batch in enumerate(batches):
-        torch.manual_seed(seed_of(training.seed, step, part, rank))
+    for i, batch in enumerate(batches):
+        torch.manual_seed(seed_of(training.seed, step, i, rank))
         tensors, has_rows = own_rows(batch, rank, n, run.processes.device)
-        is_last = part == len(batches) - 1
+        is_last = i == len(batches) - 1
         with run.processes.gradient_exchange(run.module, is_last):
             loss = run.module(*tensors) * float(has_rows)
             run.processes.backward(loss * (n / n_tokens))
@@ -128,7 +137,10 @@ def train_step(run: Run, batches: list[Batch], step: int) -> Tensor:
 
 
 class StepTotals:
-    """The loss, tokens and seconds since the last line of the log; adding to them does not wait for the device."""
+    """Sums over the steps since the last log entry: loss, tokens, seconds.
+
+    The loss is summed on the device, so that adding a step does not wait for the GPU.
+    """
 
     def __init__(self, device: torch.device, earlier_seconds: float) -> None:
         self.start = time.perf_counter() - earlier_seconds
@@ -138,30 +150,29 @@ class StepTotals:
 
     @property
     def elapsed_seconds(self) -> float:
-        """The time of training, in all runs together."""
+        """The time spent in the training loop, in earlier runs and this one."""
         return time.perf_counter() - self.start
 
     def add(self, loss: Tensor, batches: list[Batch]) -> None:
-        """Add a step."""
+        """Add the loss and the tokens of a step."""
         self.loss += loss
         self.n_expected += sum(batch.n_tokens for batch in batches)
         self.n_tokens += sum(batch.n_tokens + int(batch.lengths.sum()) for batch in batches)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave out the time of the block, which is not a step, from the seconds."""
+        """Do not count the time of the with-block in `seconds`, from which the speed of the steps is computed."""
         self.seconds += time.perf_counter() - self.resumed_at
         yield
         self.resumed_at = time.perf_counter()
 
     def clear(self) -> None:
-        """Set loss, tokens and seconds to 0."""
         self.loss.zero_()
         self.seconds, self.n_expected, self.n_tokens = 0.0, 0, 0
 
 
 def train_on(run: Run, state: TrainingState) -> TrainingState:
-    """Train from a state on until there is a reason to end, or a signal asks to stop."""
+    """Train from `state` until `end_reason` gives a reason or SIGINT or SIGTERM arrives; return the state reached."""
     training, evaluation = run.config.training, run.config.evaluation
     totals = StepTotals(run.processes.device, state.elapsed_seconds)
     saved_seconds = state.elapsed_seconds
@@ -177,7 +188,7 @@ def train_on(run: Run, state: TrainingState) -> TrainingState:
                 step,
                 handler.requested,
                 totals.elapsed_seconds - saved_seconds > 60 * evaluation.save_minutes,
-                run.processes.is_main and out_of_time(run, state),  # by one clock, as clocks differ
+                run.processes.is_main and out_of_time(run, state),  # only one process decides: clocks differ
             )
             evaluation_is_due = time_is_over or step >= training.max_steps or step % evaluation.every_steps == 0
             if not (stop or save_is_due or evaluation_is_due or step % evaluation.log_steps == 0):
@@ -195,9 +206,10 @@ def train_on(run: Run, state: TrainingState) -> TrainingState:
 
 
 def any_process(run: Run, step: int, *conditions: bool) -> list[bool]:
-    """Return for each condition whether it holds in any process.
+    """Return for each condition whether it is true in at least one process.
 
-    Several processes exchange their conditions every `ASK_STEPS` steps; at other steps all results are False.
+    One process gets its own conditions back at every step. Several processes exchange theirs only every `ASK_STEPS`
+    steps, to save time; at the steps between, all results are False.
     """
     if run.processes.n == 1:
         return list(conditions)
@@ -207,7 +219,7 @@ def any_process(run: Run, step: int, *conditions: bool) -> list[bool]:
 
 
 def end_reason(run: Run, state: TrainingState) -> str | None:
-    """Return the reason why training is over, or None if it is not."""
+    """Return why training is finished, for a message; None = it can go on."""
     reason = end_reason_of_steps(run, state)
     if reason is None and out_of_time(run, state):
         return f"its {run.config.training.max_minutes:g} minutes are over (training.max_minutes)"
@@ -215,7 +227,7 @@ def end_reason(run: Run, state: TrainingState) -> str | None:
 
 
 def end_reason_of_steps(run: Run, state: TrainingState) -> str | None:
-    """Return the reason to end by steps or evaluations, which are the same in all processes, or None."""
+    """Return why training is finished by its count of steps or evaluations, equal in all processes; None = not yet."""
     max_steps, patience = run.config.training.max_steps, run.config.evaluation.patience
     if state.position.step >= max_steps:
         return f"step {max_steps:,} was to be the last (training.max_steps)"
@@ -225,13 +237,13 @@ def end_reason_of_steps(run: Run, state: TrainingState) -> str | None:
 
 
 def out_of_time(run: Run, state: TrainingState) -> bool:
-    """Return whether training has taken its minutes."""
+    """Return whether training has taken `training.max_minutes`."""
     minutes = run.config.training.max_minutes
     return minutes is not None and state.elapsed_seconds >= 60 * minutes
 
 
 def log_progress(run: Run, state: TrainingState, totals: StepTotals) -> None:
-    """Write a line of the log about the steps since the last line, and show the progress.
+    """Log the mean loss and the speed of the steps since the last log entry, show the progress, and clear `totals`.
 
     Raises:
         InputError: the loss is not finite.
@@ -264,7 +276,7 @@ def log_progress(run: Run, state: TrainingState, totals: StepTotals) -> None:
 
 
 def left_seconds(run: Run, state: TrainingState) -> float:
-    """Return the time to the last step at the pace so far, evaluations included, or to the limit in minutes."""
+    """Return the seconds until max_steps at the mean pace so far, or until max_minutes if that comes first."""
     training = run.config.training
     to_last_step = (training.max_steps - state.position.step) * state.elapsed_seconds / state.position.step
     to_limit = math.inf if training.max_minutes is None else 60 * training.max_minutes - state.elapsed_seconds
@@ -272,15 +284,15 @@ def left_seconds(run: Run, state: TrainingState) -> float:
 
 
 def evaluate(run: Run, state: TrainingState) -> TrainingState:
-    """Evaluate the current parameters, or the mean of the latest snapshots if it has the lower loss.
+    """Evaluate the current parameters, or the mean of the latest snapshots if its dev loss is lower.
 
-    Parameters that are the best, or the last if evaluation.keep says so, are written to the training's folder as a
-    translator; so there is one from the first evaluation on.
+    If evaluation.keep is best, the evaluated parameters are written as the translator when they are the best so far; if
+    it is last, always. The first evaluation therefore writes a translator in either case. Returns the state after it.
     """
     parameters = run.processes.parameters(run.module)
     if run.evaluator is not None and run.log is not None:
-        own = {name.removeprefix(TeacherForced.PREFIX): tensor for name, tensor in parameters.items()}
-        name = write_snapshot(run.snapshots, state.position.step, own)
+        of_model = {name.removeprefix(TeacherForced.PREFIX): tensor for name, tensor in parameters.items()}
+        name = write_snapshot(run.snapshots, state.position.step, of_model)
         names = (*(n for n in state.snapshots if n != name), name)[-run.config.evaluation.average :]
         evaluation = run.evaluator.evaluate(run.snapshots, names, state.position.step)
         settings = run.config.evaluation
@@ -295,7 +307,7 @@ def evaluate(run: Run, state: TrainingState) -> TrainingState:
 
 
 def save(run: Run, state: TrainingState) -> None:
-    """Write a checkpoint, and remove the files that no checkpoint needs any more."""
+    """Write a checkpoint; remove checkpoints older than the latest two, and snapshots that no checkpoint refers to."""
     tensors = {
         "model": run.processes.parameters(run.module),
         "optimiser": run.processes.optimiser_tensors(run.module, run.optimiser),

@@ -1,14 +1,16 @@
-"""The training loss: cross-entropy with smoothed labels, and R-Drop if asked for.
+"""The training loss: cross-entropy with label smoothing, and optionally R-Drop.
+
+With the smoothing ε and K tokens in the vocabulary:
 
 q(k) = (1 - ε) [k = expected] + ε / K        loss = - Σ over tokens Σ over k  q(k) log softmax(logits)_k
 
-With R-Drop the model predicts every pair twice, with different dropout, and the loss has the divergence between the two
-predictions p and p′ of each token:
+With R-Drop the model predicts every target twice, with different dropout. The loss has a term for the divergence D
+between the two predicted distributions p and p′ of each token:
 
     loss = Σ over tokens  (loss of p + loss of p′ + α D) / 2          D = (KL(p ‖ p′) + KL(p′ ‖ p)) / 2
 
-The loss is a sum over tokens, not a mean. The mean is taken once, over all tokens of a step in all its batches and
-processes: a mean of means would give the tokens of small batches more weight.
+These functions return the sum over target tokens, not the mean. The training loop divides by the number of tokens of a
+step, in all its batches and processes: a mean of means would give the tokens of small batches more weight.
 """
 
 from typing import Protocol, runtime_checkable
@@ -26,11 +28,11 @@ from regard.translation.model_protocol import TranslatingModel
 
 @runtime_checkable
 class ProjectingModel(Protocol):
-    """A translating model whose logits are a linear projection of vectors, which it can return by themselves."""
+    """A translating model whose logits are `to_logits(vectors(…))`, and which can return the vectors alone."""
 
     @property
     def to_logits(self) -> nn.Linear:
-        """The projection of vectors to logits."""
+        """The linear layer from vectors to logits."""
 
     def vectors(
         self,
@@ -38,13 +40,13 @@ class ProjectingModel(Protocol):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """Return the vector of each target token, given the arguments of a call."""
+        """Return the vectors from which the logits are projected; the arguments are those of the model's `forward`."""
 
 
 def smoothed_loss(
     logits: Float[Tensor, "batch tokens vocabulary"], expected: Int[Tensor, "batch tokens"], smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
-    """Return the loss in nats, summed over all tokens that are not padding.
+    """Return the cross-entropy with label smoothing in nats, summed over all tokens that are not padding.
 
     >>> import torch
     >>> smoothed_loss(torch.zeros(1, 3, 10), torch.tensor([[4, 5, 0]])) / 2  # uniform over 10: log 10 a token
@@ -60,10 +62,13 @@ def smoothed_loss(
 def divergence_loss(
     logits: Float[Tensor, "predictions tokens vocabulary"], expected: Int[Tensor, "predictions tokens"]
 ) -> Float[Tensor, ""]:
-    """Return D in nats, summed over all tokens that are not padding.
+    """Return the R-Drop divergence D in nats, summed over all tokens that are not padding.
+
+        D = (KL(p ‖ p′) + KL(p′ ‖ p)) / 2
 
     Args:
-        logits: the first predictions of all pairs, then the second ones.
+        logits: the logits of two predictions of each target: first of all targets, then again of all in the same order.
+        expected: the label of each token, in the order of `logits`.
 
     >>> import torch
     >>> divergence_loss(torch.tensor([[[0.0, 1.0]], [[0.0, 2.0]]]), torch.tensor([[1], [1]]))
@@ -85,12 +90,16 @@ def loss_of(
     smoothing: float = 0.0,
     r_drop: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """Return the summed loss of predicting every token from the tokens before it, without holding all logits.
+    """Return the training loss of a batch in nats, summed over all target tokens that are not padding.
 
-    All logits are held if torch.compile traces the call, or if the model cannot return vectors.
+    If the model is a `ProjectingModel`, the logits of the whole batch are never in memory at once; while torch.compile
+    traces the call, and for other models, they are.
 
     Args:
-        r_drop: α; 0 = one prediction of every pair.
+        target: BOS and the target, the input of the decoder.
+        expected: the target and EOS, the labels.
+        smoothing: ε of label smoothing.
+        r_drop: R-Drop's α; 0 = one prediction of each target, without R-Drop.
     """
     n = 2 if r_drop else 1
     source, lengths, target, labels = (
@@ -114,10 +123,10 @@ def loss_of(
 
 
 class TeacherForced(nn.Module):
-    """A translating model whose output is its loss, so that one module has the whole forward pass of a step."""
+    """A module whose `forward` is a model's training loss: DDP and FSDP need the whole forward pass in one module."""
 
     PREFIX = "model."
-    """The prefix of the model's parameters in this module."""
+    """The prefix that this module adds to the names of the model's parameters."""
 
     def __init__(self, model: TranslatingModel, smoothing: float, r_drop: float = 0.0) -> None:
         super().__init__()
@@ -131,5 +140,5 @@ class TeacherForced(nn.Module):
         target: Int[Tensor, "batch target"],
         expected: Int[Tensor, "batch target"],
     ) -> Float[Tensor, ""]:
-        """Return the summed loss of predicting every token from the tokens before it."""
+        """Return the training loss of a batch, summed over target tokens; see `loss_of`."""
         return loss_of(self.model, source, lengths, target, expected, self.smoothing, self.r_drop)

@@ -1,16 +1,17 @@
-"""The loss of a projection to a vocabulary without holding all logits, which would be the largest tensor of training.
+"""The loss of a projection to a vocabulary without storing all logits, which would be the largest tensor of training.
 
-    logits = x Wᵀ + b          loss = - Σ over tokens Σ over k  q(k) log softmax(logits)_k          q: see loss.py
+    logits = x Wᵀ + b          loss = - Σ over tokens Σ over k  q(k) log softmax(logits)_k
+    q(k) = (1 - ε) [k = label] + ε / K          the smoothed label; ε: smoothing, K: size of the vocabulary
     ∂loss / ∂logits = softmax(logits) - q
 
-With R-Drop each token has two predictions p and p′ with the logits z and z′ (D: see loss.py):
+With R-Drop each token has two predicted distributions p and p′, with the logits z and z′ (D is defined in loss.py):
 
-    ∂D / ∂z = (p (log p - log p′ - KL(p ‖ p′)) + p - p′) / 2          and for z′ with p and p′ exchanged
+    ∂D / ∂z = (p (log p - log p′ - KL(p ‖ p′)) + p - p′) / 2          ∂D / ∂z′: exchange p and p′
 
-The forward pass takes some tokens at a time and computes their gradient with their loss, while their logits are in the
-processor's cache; the logits are then discarded. The backward pass only scales the gradients.
+The forward pass processes a few tokens at a time: it computes their logits, loss and gradients, and then discards the
+logits, so few that on a CPU they stay in the cache. The backward pass only multiplies the stored gradients by a scalar.
 
-PyTorch's `linear_cross_entropy` (from 2.13 on) holds all logits when labels are smoothed, and has no R-Drop.
+PyTorch's `linear_cross_entropy` (from 2.13 on) stores all logits if labels are smoothed, and has no R-Drop.
 """
 
 from math import ceil
@@ -24,14 +25,17 @@ from torch.autograd.function import once_differentiable
 from regard.text.vocabulary import PAD
 
 AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
-"""The number of logits at a time, by device: as many as fit into a core's cache, or as keep a GPU busy."""
+"""The number of logits computed at a time, by device: about as many as fit a core's cache, or keep a GPU busy."""
 
 LEAST_PREDICTIONS = 128
-"""The fewest predictions at a time: for fewer, loading W takes longer than multiplying by it."""
+"""The fewest predictions (rows of logits) computed at a time: with fewer, loading W takes longer than multiplying."""
 
 
 class ProjectedLoss(torch.autograd.Function):
-    """The loss of the logits, summed over all tokens that are not padding; with R-Drop for two predictions a token."""
+    """The training loss of `x @ weight.T + bias`, summed over all tokens that are not padding.
+
+    `x` has one prediction of each token, or two for R-Drop; `labels` has each token once.
+    """
 
     @staticmethod
     def forward(
@@ -43,7 +47,7 @@ class ProjectedLoss(torch.autograd.Function):
         smoothing: float,
         r_drop: float = 0.0,
     ) -> Float[Tensor, ""]:
-        """Return the loss of the projected vectors, and keep its gradients for `backward` if an input needs them."""
+        """Return the loss; compute its gradients as well, and save them for `backward`, if an input requires them."""
         inputs, device = (x, weight, bias), x.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
         sum_dtype = torch.promote_types(dtype, torch.float32)
@@ -81,7 +85,10 @@ class ProjectedLoss(torch.autograd.Function):
 def losses_and_gradient(
     logs: Float[Tensor, "predictions vocabulary"], labels: Int[Tensor, " predictions"], smoothing: float, r_drop: float
 ) -> tuple[Float[Tensor, "predictions 1"], Float[Tensor, "predictions vocabulary"]]:
-    """Return each prediction's loss and its gradient for the logits; `logs`, log softmax(logits), is overwritten."""
+    """Return the loss of each prediction, and the gradient of the sum of all these losses with respect to the logits.
+
+    `logs` is log softmax(logits), and is overwritten.
+    """
     losses = -log_likelihood(logs, labels, smoothing)
     if not r_drop:
         return losses, loss_gradient_(logs, labels, smoothing)
@@ -92,14 +99,14 @@ def losses_and_gradient(
 def log_likelihood(
     logs: Float[Tensor, "tokens vocabulary"], labels: Int[Tensor, " tokens"], smoothing: float
 ) -> Float[Tensor, "tokens 1"]:
-    """Return Σ over k  q(k) log softmax(logits)_k."""
+    """Return Σ over k  q(k) log softmax(logits)_k; `logs` is log softmax(logits), q the smoothed label."""
     return (1 - smoothing) * logs.gather(1, labels[:, None]) + smoothing * logs.mean(dim=-1, keepdim=True)
 
 
 def loss_gradient_(
     logs: Float[Tensor, "tokens vocabulary"], labels: Int[Tensor, " tokens"], smoothing: float
 ) -> Float[Tensor, "tokens vocabulary"]:
-    """Overwrite log softmax(logits) with softmax(logits) - q."""
+    """Overwrite `logs`, which is log softmax(logits), with softmax(logits) - q; q is the smoothed label."""
     slope = logs.exp_().sub_(smoothing / logs.shape[1])
     return slope.scatter_add_(1, labels[:, None], torch.full_like(slope[:, :1], smoothing - 1))
 
@@ -107,10 +114,12 @@ def loss_gradient_(
 def divergence(
     logs: Float[Tensor, "predictions vocabulary"],
 ) -> tuple[Float[Tensor, "predictions 1"], Float[Tensor, "predictions vocabulary"]]:
-    """Return the KL divergence of each prediction from the token's other prediction, and the gradient of D.
+    """Return, for the two predictions p and p′ of each token, KL(p ‖ p′) and KL(p′ ‖ p), and the gradients of D.
+
+    D is the mean of the two divergences; its gradients are those with respect to the logits of p and of p′.
 
     Args:
-        logs: log softmax(logits) of the first predictions of all tokens, then of the second ones.
+        logs: log softmax(logits): first p of every token, then p′ of every token. The results have the same order.
     """
     first, second = logs.chunk(2)
     ratio, probabilities = torch.cat([first - second, second - first]), logs.exp()
@@ -121,7 +130,7 @@ def divergence(
 
 
 def add_product(into: Float[Tensor, "a c"], left: Float[Tensor, "a b"], right: Float[Tensor, "b c"]) -> None:
-    """Add a product of matrices to a sum that may have a higher precision."""
+    """Add left @ right to `into`, whose type may have a higher precision."""
     if into.dtype == left.dtype:
         into.addmm_(left, right)
     else:

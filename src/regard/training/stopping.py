@@ -1,4 +1,4 @@
-"""Stopping on Ctrl-C, and on the signal that clusters send before they kill: training finishes the step and saves."""
+"""Stopping training by a signal: after SIGINT (Ctrl-C) or SIGTERM it finishes the step, saves and ends."""
 
 import signal
 import threading
@@ -10,7 +10,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopHandler:
-    """A signal handler that notes the first signal; the second one has its usual effect.
+    """Within a with-block, the first SIGINT or SIGTERM only sets `requested`; a second signal has its usual effect.
 
     >>> with StopHandler() as handler:
     ...     signal.raise_signal(signal.SIGTERM)
@@ -35,9 +35,8 @@ class StopHandler:
             signal.signal(number, handler)
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """Note the first signal; restore the earlier handlers and raise the signal again at the second."""
         if self.requested:
-            self.__exit__(None, None, None)
+            self.__exit__(None, None, None)  # restores the earlier handlers
             signal.raise_signal(number)
         self.requested = True
-        self.say("stopping after this step; once more stops at once")
+        self.say("stopping after this step; a second signal stops at once")

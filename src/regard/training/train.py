@@ -1,12 +1,14 @@
-"""Training a translator from two text files: everything around the loop.
+"""Training a translator from two text files: `train` prepares the data, builds the model and runs the training loop.
 
-DIR/training.json      marks the folder of a training, and has the checksums of its texts
-DIR/config.toml        every setting, derived settings included
-DIR/data/              the corpus as ids, and the vocabularies
-DIR/checkpoints/       the checkpoints that training resumes from
-DIR/snapshots/         the parameters of the latest evaluations
-DIR/log.jsonl, DIR/tensorboard/
-DIR/translator.json …  the translator: the best so far, or the last
+`train` writes these files to the folder DIR:
+
+DIR/training.json      marks DIR as the folder of a training; contains the checksums of the training texts
+DIR/config.toml        every setting, including those derived from the corpus and the device
+DIR/data/              the vocabularies, and the training and dev sentence pairs as token ids
+DIR/checkpoints/       parameters, optimiser state and training state, from which training resumes
+DIR/snapshots/         the model's parameters at each of the latest evaluations
+DIR/log.jsonl, DIR/tensorboard/     losses and evaluations by step
+DIR/translator.json …  the translator with the parameters that evaluation.keep chooses: the best so far, or the latest
 """
 
 from contextlib import ExitStack
@@ -40,21 +42,25 @@ from regard.translation.translator_folder import load_parameters, model_kinds
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trained:
-    """The result of a training, or of a part of it if it was stopped."""
+    """The outcome of a call of `train`, which either finished the training or was stopped before its end."""
 
     folder: Path
-    """The folder of the translator."""
+    """The folder that contains the translator and the state of the training."""
 
     step: int
+    """The number of optimiser steps taken since the training began, in all runs together."""
+
     best: DevResult | None
+    """The best evaluation on the dev set; None = no evaluation yet."""
+
     kept: DevResult | None
-    """The result of the translator; it differs from the best if evaluation.keep is last."""
+    """The evaluation of the translator's parameters: the best, or the latest if the setting evaluation.keep is last."""
 
     reason: str | None
-    """The reason why training is over; None = it was stopped and can be resumed."""
+    """Why training ended, e.g. its last step is done; None = it was stopped early and can be resumed."""
 
     is_main: bool = True
-    """Whether this process is the main one, which prints and writes."""
+    """Whether this is the main process, the only one that prints and writes the translator."""
 
 
 def train(
@@ -69,23 +75,24 @@ def train(
     """Train a translator from two text files, or resume the training in a folder exactly where it was stopped.
 
     Args:
-        source: a file of sentences, one a line.
-        target: a file of their translations, line by line.
-        out: the folder for the translator.
-        config: the settings; a setting that is None follows from the size of the corpus and the device.
-        device: cpu, cuda or mps; None = the fastest there is.
-        watcher: receives the progress; None = nothing is shown.
+        source: a text file with one sentence per line.
+        target: a text file whose line n is the translation of line n of `source`.
+        out: the folder for the translator and the files of the training; created if it does not exist.
+        config: the settings; a setting that is None is derived from the size of the corpus and the device.
+        device: cpu, cuda or mps; None = the fastest device available.
+        watcher: an object whose methods are called with the progress; None = no progress is shown.
 
     Raises:
-        InputError: the files, the folder or the settings cannot be used.
+        InputError: a file cannot be read, the folder belongs to another training, a setting is not valid, or training
+            diverges.
     """
     config, out = config or TrainConfig(), Path(out)
     texts = text_files(Path(source), Path(target), config)
-    place, stored = device_named(device), stored_config(out)
-    precision = otherwise((stored or config).training.precision, default_precision(place))
-    with ExitStack() as training, Processes.start(place, precision) as processes:
+    chosen_device, stored = device_named(device), stored_config(out)
+    precision = otherwise((stored or config).training.precision, default_precision(chosen_device))
+    with ExitStack() as folder_lock, Processes.start(chosen_device, precision) as processes:
         watcher = watcher if watcher is not None and processes.is_main else Watcher()
-        prepared = prepare_in_turns(out, texts, config, processes, watcher, training)
+        prepared = prepare_in_turns(out, texts, config, processes, watcher, folder_lock)
         run, state = set_up(out, prepared, processes, watcher)
         try:
             state = train_on(run, state)
@@ -104,23 +111,27 @@ def prepare_in_turns(
     config: TrainConfig,
     processes: Processes,
     watcher: Watcher,
-    training: ExitStack,
+    folder_lock: ExitStack,
 ) -> Prepared:
-    """Prepare the data: the first process on each disk writes it, the others read it."""
+    """Call `prepare` in every process, in an order in which the first process on each disk writes the data.
+
+    The main process goes first, then the first process of every other machine, then the rest: a process that finds
+    the data folder written only reads it.
+    """
     turns = (processes.is_main, processes.is_first_here and not processes.is_main, not processes.is_first_here)
-    for turn in turns:
-        if turn:
-            claim(out, texts, training if processes.is_main else None)
+    for is_own_turn in turns:
+        if is_own_turn:
+            claim(out, texts, folder_lock if processes.is_main else None)
             prepared = prepare(out, texts, config, processes.device, watcher)
         processes.wait()
     return prepared
 
 
 def text_files(source: Path, target: Path, config: TrainConfig) -> dict[str, Path]:
-    """Return the files of a training by their role: source, target, and maybe dev source and dev target.
+    """Return the text files by name: source and target, and "dev source" and "dev target" if the settings have them.
 
     Raises:
-        InputError: only one of the two files of dev pairs is given.
+        InputError: the settings have only one of data.dev_source and data.dev_target.
     """
     dev = config.data.dev_source, config.data.dev_target
     if dev == (None, None):
@@ -132,7 +143,7 @@ def text_files(source: Path, target: Path, config: TrainConfig) -> dict[str, Pat
 
 
 def set_up(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher) -> tuple[Run, TrainingState]:
-    """Create the model and the optimiser, and restore the latest checkpoint if there is one."""
+    """Create the model and the optimiser, and load the latest checkpoint into them if there is one."""
     config, training = prepared.config, prepared.config.training
     torch.manual_seed(seed_of(training.seed))
     model = new_model(prepared)
@@ -157,14 +168,17 @@ def set_up(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher
 
 
 def new_model(prepared: Prepared) -> Any:
-    """Return a model of the settings' kind and size with random parameters."""
+    """Return a randomly initialised model of the kind and size in the settings."""
     return model_kinds()[prepared.config.model.kind].model(prepared.model_config())
 
 
 def restore_checkpoint(
     out: Path, processes: Processes, module: nn.Module, optimiser: Optimizer, watcher: Watcher
 ) -> TrainingState:
-    """Restore parameters and optimiser from the latest checkpoint and return its state; without one, a new state."""
+    """Load the latest checkpoint into `module` and `optimiser`; return its training state, or a new one without it.
+
+    The main process alone reads the checkpoint, and sends its tensors and numbers to the other processes.
+    """
     checkpoint = latest_checkpoint(out / "checkpoints", watcher.say) if processes.is_main else None
     state = TrainingState() if checkpoint is None else TrainingState.from_json(checkpoint.state)
     at = state.position
@@ -182,7 +196,7 @@ def restore_checkpoint(
 
 
 def make_evaluator(prepared: Prepared, processes: Processes) -> Evaluator:
-    """Return an evaluator with a model of its own."""
+    """Return an evaluator on a second model, so that evaluations do not change the model in training."""
     return Evaluator(
         model=new_model(prepared).to(processes.device).eval(),
         pairs=prepared.dev,

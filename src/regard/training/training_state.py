@@ -1,7 +1,8 @@
-"""The state of a training as a value: with the parameters and the optimiser it determines all further steps.
+"""The state of a training as an immutable value, which a checkpoint stores with the parameters and the optimiser.
 
-It holds no states of random generators: the random numbers of a step follow from the seed, the step and the process, so
-that a training that is resumed draws the numbers that it would have drawn.
+These three determine all further steps. States of random generators are not needed: the generator is seeded anew at
+every step from the seed of the training, the step and the process, so a resumed training draws the same numbers as one
+that was never stopped.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from regard.training.settings.train_config import Kept, Metric
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Position:
-    """The steps taken and the next batch to read."""
+    """The point that a training has reached: its steps taken and its next batch."""
 
     step: int = 0
     """The number of steps taken."""
@@ -22,27 +23,31 @@ class Position:
     """The current pass over the corpus, from 0."""
 
     batch: int = 0
-    """The next batch of the epoch."""
+    """The number of the next batch within the epoch, from 0."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DevResult:
-    """The loss and BLEU of some parameters on the dev pairs."""
+    """The result of an evaluation on the dev set."""
 
     step: int
+    """The training step at which the evaluation was made."""
+
     loss_nats: float
-    """The mean loss a token, without label smoothing."""
+    """The mean cross-entropy per target token, without label smoothing."""
 
     bleu: float
+    """Corpus BLEU of greedy translations, from 0 to 100."""
+
     averaged: int
-    """The number of evaluations whose parameters were averaged; 1 = the current parameters."""
+    """The number of snapshots whose mean was evaluated; 1 = the parameters of this step alone."""
 
     def words(self) -> str:
-        """Return the numbers in one line."""
+        """Return BLEU, loss and step as one line of text."""
         return f"BLEU {self.bleu:.1f}, dev loss {self.loss_nats:.3f} (step {self.step:,})"
 
     def better_than(self, other: "DevResult | None", metric: Metric) -> bool:
-        """Return whether this result is better than another; if BLEU is equal, the lower loss is better.
+        """Return whether this result beats `other`; the loss decides if BLEU is equal, and any result beats None.
 
         >>> worse = DevResult(step=100, loss_nats=1.5, bleu=20.0, averaged=1)
         >>> better = DevResult(step=200, loss_nats=1.6, bleu=21.0, averaged=1)
@@ -62,25 +67,27 @@ class TrainingState:
 
     position: Position = Position()
     best: DevResult | None = None
+    """The best evaluation so far; None = no evaluation yet."""
+
     kept: DevResult | None = None
-    """The result of the parameters that are the translator."""
+    """The evaluation of the parameters that are written as the translator; None = no evaluation yet."""
 
     lowest_loss_nats: float | None = None
     """The lowest dev loss of all evaluations; None = no evaluation yet."""
 
     since_best: int = 0
-    """The number of evaluations since the latest that was the best or had the lowest loss."""
+    """The number of evaluations since the last one that improved on all before it, in its metric or its loss."""
 
     snapshots: tuple[str, ...] = ()
-    """The files with the parameters of the latest evaluations, oldest first."""
+    """The names of the files with the parameters at each of the latest evaluations, oldest first."""
 
     elapsed_seconds: float = 0.0
-    """The time of training so far, in all runs together."""
+    """The time spent in the training loop so far, in all runs together."""
 
     def evaluated(self, result: DevResult, metric: Metric, keep: Kept) -> "TrainingState":
-        """Return the state after an evaluation.
+        """Return the state after an evaluation with this result.
 
-        A falling loss counts as progress, whatever the metric: early in training BLEU is near 0 and changes by chance.
+        A new lowest loss resets `since_best` even if the metric is BLEU, which is near 0 and noisy early in training.
         """
         best = result if result.better_than(self.best, metric) else self.best
         lower = self.lowest_loss_nats is None or result.loss_nats < self.lowest_loss_nats
@@ -93,12 +100,10 @@ class TrainingState:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the state as plain values for JSON."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> "TrainingState":
-        """Return the state from the plain values of `as_json`."""
         best, kept = (DevResult(**plain[name]) if plain.get(name) else None for name in ("best", "kept"))
         position, snapshots = Position(**plain["position"]), tuple(plain["snapshots"])
         return cls(**{**plain, "position": position, "best": best, "kept": kept, "snapshots": snapshots})

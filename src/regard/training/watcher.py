@@ -1,4 +1,4 @@
-"""The progress of a training as it is shown: a live line on a terminal, plain lines elsewhere, on standard error."""
+"""Showing the progress of a training on standard error: one live line on a terminal, plain lines elsewhere."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,27 +6,33 @@ from types import TracebackType
 from typing import Any
 
 PLAIN_EVERY = 10
-"""The number of reports for each plain line, if standard error is not a terminal."""
+"""If standard error is not a terminal, only every tenth call of `progress` prints a line."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
-    """The state of a training at a line of its log."""
+    """The progress of a training at one entry of its log."""
 
     step: int
     max_steps: int
     epoch: int
+    """The pass over the corpus, from 0."""
+
     loss_nats: float
+    """The mean training loss per target token since the last entry."""
+
     learning_rate: float
     tokens_per_second: float
+    """Source and target tokens per second since the last entry."""
+
     left_seconds: float
-    """The time to the last step, or to the limit in minutes if that comes first."""
+    """The estimated time to max_steps, or to max_minutes if that comes first."""
 
     best: str
-    """The best result on the dev pairs, in words."""
+    """The best evaluation so far as text; empty = no evaluation yet."""
 
     def words(self) -> str:
-        """Return one line with all numbers."""
+        """Return all numbers as one line of text."""
         words = (
             f"step {self.step:,}/{self.max_steps:,}",
             f"epoch {self.epoch + 1}",
@@ -40,7 +46,7 @@ class Progress:
 
 
 class Watcher:
-    """A listener to the progress of a training. This base class shows nothing; subclasses override its methods."""
+    """Receives the progress of a training by method calls. This base class shows nothing; subclasses override it."""
 
     def __enter__(self) -> "Watcher":
         return self
@@ -51,20 +57,20 @@ class Watcher:
         return None
 
     def say(self, text: str) -> None:
-        """Receive a message that stays."""
+        """Receive a message, to be shown permanently."""
 
     def busy(self, text: str) -> None:
-        """Receive the name of a task that takes time."""
+        """Receive a description of the current task, to be shown until the next one begins."""
 
     def progress(self, progress: Progress) -> None:
-        """Receive the progress at a line of the log."""
+        """Receive the progress; called with every log entry about training steps."""
 
     def evaluated(self, entry: Mapping[str, Any]) -> None:
-        """Receive the log's entry of an evaluation."""
+        """Receive the log entry of an evaluation; its keys are those of `DevEvaluation.entry`."""
 
 
 class Terminal(Watcher):
-    """A live line at the foot of a terminal with messages above it, or plain lines without a terminal."""
+    """Shows progress in a live line at the bottom of a terminal, messages above it; without a terminal, plain lines."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -90,15 +96,13 @@ class Terminal(Watcher):
         self.live.stop()
 
     def say(self, text: str) -> None:
-        """Print a line."""
         self.console.print(text, markup=False)
 
     def busy(self, text: str) -> None:
-        """Show the task in the live line."""
         self.live.update(self.task, total=None, description=text)
 
     def progress(self, progress: Progress) -> None:
-        """Update the live line; without a terminal, print every tenth report."""
+        """Update the live line; without a terminal, print every tenth call as a line."""
         self.live.update(self.task, completed=progress.step, total=progress.max_steps, description=progress.words())
         if not self.console.is_terminal and self.n_reports % PLAIN_EVERY == 0:
             self.say(progress.words())
@@ -118,7 +122,7 @@ class Terminal(Watcher):
 
 
 def clock(seconds: int | float) -> str:
-    """Return a duration in hours, minutes and seconds.
+    """Return a duration as minutes:seconds or hours:minutes:seconds.
 
     >>> clock(75), clock(7322)
     ('1:15', '2:02:02')
