@@ -135,11 +135,11 @@ def test_lines_are_kept_as_they_are(tmp_path):
         ),
         (
             ["test.de", "short.de"],
-            "test.de has 2 lines and short.de has 1 line; line by line they must be the same sentences.",
+            "test.de has 2 lines and short.de has 1 line; line n of each must belong to the same sentence.",
         ),
         (
             ["test.de", "system.de", "-s", "short.de"],
-            "test.de has 2 lines and short.de has 1 line; line by line they must be the same sentences.",
+            "test.de has 2 lines and short.de has 1 line; line n of each must belong to the same sentence.",
         ),
         (["-", "-"], "- is standard input, which can be read only once, and it is given twice; name a file."),
         (["none.de", "system.de"], "cannot read none.de: no such file or directory; name another file."),

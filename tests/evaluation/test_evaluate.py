@@ -187,14 +187,15 @@ def refused(call):
     [
         (
             lambda: evaluate(["a"] * 1200, ["b"] * 1199),
-            "hypothesis has 1,200 lines and reference 1 has 1,199 lines; line by line they must be the same sentences.",
+            "hypothesis has 1,200 lines and reference 1 has 1,199 lines; line n of each must belong to the same "
+            "sentence.",
         ),
         (
             lambda: evaluate(["a"], ["b"], against=["a", "b"]),
-            "hypothesis has 1 line and against has 2 lines; line by line they must be the same sentences.",
+            "hypothesis has 1 line and against has 2 lines; line n of each must belong to the same sentence.",
         ),
         (lambda: evaluate([], []), "hypothesis has no lines; give at least one."),
-        (lambda: evaluate(["a"]), "there is no reference to measure by; give at least one."),
+        (lambda: evaluate(["a"]), "there is no reference to compare with; give at least one."),
         (lambda: check_lines({"x.de": []}), "x.de has no lines; give at least one."),
         (
             lambda: evaluate(["a"], ["a"], tokenize="ja-mecap"),
@@ -219,7 +220,7 @@ def test_a_tokenizer_whose_dictionary_is_not_installed(monkeypatch):
 def test_more_lines_than_a_bootstrap_takes(monkeypatch):
     monkeypatch.setattr(room, "MAX_COMPARED", 2)
     assert refused(lambda: evaluate(["a"] * 3, ["a"] * 3, against=["a"] * 3)) == (
-        "3 lines are more than the 2 that a second system is compared on; compare them on a part of the lines."
+        "3 lines are more than the 2 lines on which two systems can be compared; give a part of the lines."
     )
 
 

@@ -1,1 +1,1 @@
-"""Evaluation of translations against references: BLEU, chrF, TER and exact matches."""
+"""Scoring translations against reference translations: BLEU, chrF, TER and exact matches."""

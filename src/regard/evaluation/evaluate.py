@@ -1,7 +1,7 @@
-"""Evaluation of translations against references: BLEU, chrF, TER and exact matches, by length and line by line.
+"""Scoring translations against references: BLEU, chrF, TER and exact matches, by sentence length and line by line.
 
-The scores are sacreBLEU's, and each has the signature that says exactly what was computed. A second system's
-translations of the same lines are compared by paired bootstrap resampling.
+sacreBLEU computes the scores; each score comes with sacreBLEU's signature, a text that states exactly how it was
+computed. The translations of a second system can be compared with the first by paired bootstrap resampling.
 
 Source: Post 2018 (signatures); Papineni et al. 2002 (BLEU); Popović 2015 (chrF); Snover et al. 2006 (TER); Koehn 2004
 (paired bootstrap).
@@ -14,16 +14,16 @@ from regard.errors import InputError, counted, import_extra, nearest
 from regard.evaluation.records import Comparison, Evaluation, LengthGroup, MetricScore, SentenceScore
 
 LENGTHS = (1, 6, 11, 21, 41, 81)
-"""The smallest length of each row of the table by length, in words of the reference."""
+"""Lines are grouped by the number of words in their reference; these are the fewest words of each group."""
 
-ASIAN = {"zh", "ja-mecab"}
-"""BLEU's tokenizers of languages without spaces; TER then counts letters instead of words."""
+UNSPACED = {"zh", "ja-mecab"}
+"""BLEU's tokenizers for languages written without spaces. With them, TER counts characters instead of words."""
 
 N_SAMPLES = 1000
-"""Samples of a paired bootstrap."""
+"""The number of samples of a paired bootstrap."""
 
 MAX_COMPARED = 30_000
-"""Most lines of a paired bootstrap; sacreBLEU holds all samples' statistics at once, about 70 kB a line."""
+"""The most lines for a paired bootstrap, in which sacreBLEU needs about 70 kB of memory per line."""
 
 
 def evaluate(
@@ -34,17 +34,19 @@ def evaluate(
     tokenize: str = "13a",
     lowercase: bool = False,
 ) -> Evaluation:
-    """Measure translations by one or several references, line by line.
+    """Score translations against one or more references of each line.
 
     Args:
-        source: the source sentences, to be shown beside the translations.
-        against: a second system's translations of the same lines.
-        tokenize: the tokenizer of BLEU; one of sacreBLEU's.
-        lowercase: ignore case in BLEU, chrF and exact matches; TER always does.
+        hypotheses: the translations to score, one per line.
+        references: reference translations of the same lines; several sequences if lines have several references.
+        source: the source sentences, copied into the result; they do not affect the scores.
+        against: a second system's translations of the same lines, to compare with.
+        tokenize: the name of sacreBLEU's tokenizer for BLEU.
+        lowercase: ignore case in BLEU, chrF and exact matches; TER always ignores it.
 
     Raises:
-        InputError: the texts have unequal numbers of lines, or no line or no reference, or the tokenizer is unknown or
-            cannot run here.
+        InputError: the texts have different numbers of lines or no lines, no reference is given, the tokenizer does not
+            exist or lacks its dependencies, or `against` has more than `MAX_COMPARED` lines.
 
     >>> evaluation = evaluate(["the cat sat", "a dog"], ["the cat sat", "the dog"])
     >>> evaluation.exact, evaluation.sentences[0].hypothesis
@@ -55,11 +57,11 @@ def evaluate(
     texts |= {name: text for name, text in {"source": source, "against": against}.items() if text is not None}
     check_lines(texts)
     if not references:
-        raise InputError("there is no reference to measure by; give at least one.")
+        raise InputError("there is no reference to compare with; give at least one.")
     if against is not None and len(against) > MAX_COMPARED:
         raise InputError(
-            f"{len(against):,} lines are more than the {MAX_COMPARED:,} that a second system is compared on; "
-            "compare them on a part of the lines."
+            f"{len(against):,} lines are more than the {MAX_COMPARED:,} lines on which two systems can be compared; "
+            "give a part of the lines."
         )
     metrics = build_metrics(tokenize, lowercase)
     matches = exact_matches(hypotheses, references, lowercase)
@@ -74,13 +76,13 @@ def evaluate(
 
 
 def check_lines(texts: Mapping[str, Sequence[str]]) -> None:
-    """Check that texts have equal numbers of lines.
+    """Raise InputError unless all texts have the same number of lines, and at least one line.
 
     Args:
-        texts: the lines of each text, by name.
+        texts: the lines of each text, by the text's name in messages.
 
     Raises:
-        InputError: the first text has no lines, or another has more or fewer lines.
+        InputError: the first text has no lines, or a later one has another number of lines.
     """
     (first, lines), *others = texts.items()
     if not lines:
@@ -89,12 +91,12 @@ def check_lines(texts: Mapping[str, Sequence[str]]) -> None:
         if len(text) != len(lines):
             raise InputError(
                 f"{first} has {counted(len(lines), 'line')} and {name} has {counted(len(text), 'line')}; "
-                "line by line they must be the same sentences."
+                "line n of each must belong to the same sentence."
             )
 
 
 def is_tokenized(lines: Sequence[str]) -> bool:
-    """Return whether most lines end with a space and a full stop, a sign of tokenized text.
+    """Return whether more than half of the lines end with a space and a full stop, a sign of tokenized text.
 
     >>> is_tokenized(["it has a venom ."]), is_tokenized(["It has a venom."])
     (True, False)
@@ -103,7 +105,11 @@ def is_tokenized(lines: Sequence[str]) -> bool:
 
 
 def build_metrics(tokenize: str, lowercase: bool) -> dict[str, Any]:
-    """Build sacreBLEU's metrics with its default settings, except for the tokenizer and the case of letters."""
+    """Return sacreBLEU's BLEU, chrF and TER by name, with default settings except tokenizer and case.
+
+    Raises:
+        InputError: sacreBLEU has no such tokenizer, or a library or data file that it needs is missing.
+    """
     metrics = import_extra("sacrebleu.metrics", "translation")
     valid = list(metrics.BLEU.TOKENIZERS)
     if tokenize not in valid:
@@ -111,14 +117,14 @@ def build_metrics(tokenize: str, lowercase: bool) -> dict[str, Any]:
             f"no tokenizer {tokenize!r}; nearest: {', '.join(nearest(tokenize, valid))}; there are {', '.join(valid)}."
         )
     try:
-        bleu = metrics.BLEU(tokenize=tokenize, lowercase=lowercase, force=True)  # the command line warns of such text
-    except (ImportError, OSError, RuntimeError) as error:  # a dictionary or a model is missing
+        bleu = metrics.BLEU(tokenize=tokenize, lowercase=lowercase, force=True)  # force: no warnings
+    except (ImportError, OSError, RuntimeError) as error:  # its dictionary or model is missing
         raise InputError(f"the tokenizer {tokenize} cannot run here: {' '.join(str(error).split())}") from error
-    letters = tokenize in ASIAN
+    by_characters = tokenize in UNSPACED
     return {
         "BLEU": bleu,
         "chrF": metrics.CHRF(lowercase=lowercase),
-        "TER": metrics.TER(normalized=letters, asian_support=letters),
+        "TER": metrics.TER(normalized=by_characters, asian_support=by_characters),
     }
 
 
@@ -128,7 +134,7 @@ def metric_scores(
     references: Sequence[Sequence[str]],
     against: Sequence[str] | None,
 ) -> tuple[MetricScore, ...]:
-    """Compute every metric over all lines, compared with the second system if there is one."""
+    """Compute every metric over all lines, and compare it with the second system's if `against` is not None."""
     if against is not None:
         return paired_bootstrap(metrics, hypotheses, references, against)
     found = []
@@ -143,7 +149,7 @@ def metric_scores(
 def paired_bootstrap(
     metrics: dict[str, Any], hypotheses: Sequence[str], references: Sequence[Sequence[str]], against: Sequence[str]
 ) -> tuple[MetricScore, ...]:
-    """Compute every metric and compare it by paired bootstrap; the second system is the baseline."""
+    """Compute every metric for both systems and test their difference; `against` is the baseline."""
     significance = import_extra("sacrebleu.significance", "translation")
     systems = [("against", against), ("hypotheses", hypotheses)]
     test = significance.PairedTest(systems, metrics, references, test_type="bs", n_samples=N_SAMPLES)
@@ -164,22 +170,25 @@ def paired_bootstrap(
 
 
 def signature(name: str, settings: Any) -> str:
-    """Return a metric's name and signature as papers quote them."""
+    """Return a metric's name and settings as papers quote them, e.g. BLEU|nrefs:1|case:mixed|….
+
+    Args:
+        settings: the signature object of sacreBLEU.
+    """
     return f"{name}|{settings.format()}"
 
 
 def exact_matches(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool) -> list[bool]:
-    """Return whether each line equals one of its references, except for spaces at the ends."""
+    """Return for each line whether it equals one of its references, ignoring spaces at both ends."""
 
     def normalised(text: str) -> str:
         return text.strip().lower() if lowercase else text.strip()
 
     lines = zip(hypotheses, *references, strict=True)
-    return [normalised(hypothesis) in map(normalised, right) for hypothesis, *right in lines]
+    return [normalised(hypothesis) in map(normalised, its_references) for hypothesis, *its_references in lines]
 
 
 def percent(matches: Sequence[bool]) -> float:
-    """Return the percentage of matches."""
     return 100 * sum(matches) / len(matches)
 
 
@@ -189,24 +198,27 @@ def scores_by_length(
     references: Sequence[Sequence[str]],
     matches: Sequence[bool],
 ) -> tuple[LengthGroup, ...]:
-    """Compute the scores of groups of lines by length, in words of the first reference as BLEU counts them."""
+    """Compute the scores of each group of `LENGTHS`; groups without lines are left out.
+
+    A line's length is the number of words in its first reference, as BLEU's tokenizer splits it.
+    """
     tokenizer = metrics["BLEU"].tokenizer
     lengths = [len(tokenizer(line).split()) for line in references[0]]
     groups = []
     for least, after in zip(LENGTHS, (*LENGTHS[1:], None), strict=True):
-        # The first group has the empty references too
+        # Empty references belong to the first group
         rows = [i for i, n in enumerate(lengths) if max(n, 1) >= least and (after is None or max(n, 1) < after)]
         if not rows:
             continue
-        group, right = [hypotheses[i] for i in rows], [[reference[i] for i in rows] for reference in references]
-        bleu = metrics["BLEU"].corpus_score(group, right)
+        group, their_references = [hypotheses[i] for i in rows], [[texts[i] for i in rows] for texts in references]
+        bleu = metrics["BLEU"].corpus_score(group, their_references)
         groups.append(
             LengthGroup(
                 least=least,
                 most=None if after is None else after - 1,
                 n_lines=len(rows),
                 bleu=bleu.score if bleu.totals[-1] else None,
-                chrf=metrics["chrF"].corpus_score(group, right).score,
+                chrf=metrics["chrF"].corpus_score(group, their_references).score,
                 exact=percent([matches[i] for i in rows]),
             )
         )
@@ -221,17 +233,17 @@ def worst_first(
     source: Sequence[str] | None,
     against: Sequence[str] | None,
 ) -> tuple[SentenceScore, ...]:
-    """Return every line with its own chrF, the lowest chrF first."""
+    """Return the score of every line by itself, sorted by chrF, the lowest first."""
     sentences = []
-    for i, (hypothesis, *right) in enumerate(zip(hypotheses, *references, strict=True)):
+    for i, (hypothesis, *its_references) in enumerate(zip(hypotheses, *references, strict=True)):
         sentences.append(
             SentenceScore(
                 line=i + 1,
-                # sacreBLEU gives 0 to a pair of empty lines
-                chrf=100.0 if hypothesis in right else chrf.sentence_score(hypothesis, right).score,
+                # For an empty hypothesis and an empty reference sacreBLEU returns 0
+                chrf=100.0 if hypothesis in its_references else chrf.sentence_score(hypothesis, its_references).score,
                 exact=matches[i],
                 hypothesis=hypothesis,
-                references=tuple(right),
+                references=tuple(its_references),
                 source=None if source is None else source[i],
                 other=None if against is None else against[i],
             )

@@ -1,17 +1,16 @@
-"""The results of an evaluation as plain records, which `evaluate` computes, views show and `--json` writes."""
+"""The dataclasses that `evaluate` returns; views draw them, and `regard evaluate --json` writes them."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """Comparison of a score with another system's score on the same lines.
+    """A score compared with a second system's score on the same lines, by paired bootstrap resampling.
 
     Attributes:
-        other: the other system's score.
-        interval: half the width of the 95 % confidence interval of the system's own score.
-        other_interval: half the width of the 95 % confidence interval of the other score.
-        p_value: the probability of a difference at least this large if the systems were equal.
+        other: the second system's score. interval: half the width of the 95 % confidence interval of the first system's
+        score. other_interval: half the width of the 95 % confidence interval of the second system's score. p_value: the
+        probability of a difference at least as large as the observed one, if the systems were equally good.
     """
 
     other: float
@@ -22,13 +21,13 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetricScore:
-    """One metric over all lines.
+    """The score of one metric over all lines.
 
     Attributes:
-        name: as in its signature: BLEU, chrF2, TER. A lower TER is better.
-        value: in percent.
-        signature: sacreBLEU's description of the computation.
-        comparison: with the second system, if there is one.
+        name: BLEU, chrF2 or TER. For TER lower is better, for the others higher.
+        value: the score in percent; TER may exceed 100.
+        signature: sacreBLEU's description of how the score was computed.
+        comparison: the comparison with a second system; None = there is none.
     """
 
     name: str
@@ -42,10 +41,12 @@ class LengthGroup:
     """The scores of the lines whose reference has `least` to `most` words.
 
     Attributes:
-        least: fewest words.
-        most: most words; None = no bound.
-        n_lines: the number of lines.
-        bleu: in percent, as chrf and exact; None if every line has less than the four words of BLEU's n-grams.
+        least: the fewest words.
+        most: the most words; None = no bound.
+        n_lines: the number of lines in the group.
+        bleu: BLEU in percent; None if every translation has fewer than four words, as BLEU counts 4-grams.
+        chrf: chrF in percent.
+        exact: the percentage of lines whose translation equals a reference.
     """
 
     least: int
@@ -58,12 +59,16 @@ class LengthGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SentenceScore:
-    """One line with its chrF.
+    """The translation of one line, with its chrF.
 
     Attributes:
-        line: its number, counted from 1.
-        exact: whether the translation is one of the references.
-        other: the second system's translation, if there is one.
+        line: the line's number, counted from 1.
+        chrf: chrF in percent.
+        exact: whether the translation equals one of the references.
+        hypothesis: the translation.
+        references: the reference translations.
+        source: the source sentence; None = it was not given.
+        other: the second system's translation; None = there is no second system.
     """
 
     line: int
@@ -80,11 +85,12 @@ class Evaluation:
     """The result of an evaluation.
 
     Attributes:
-        scores: BLEU, chrF and TER.
-        exact: the percentage of lines that equal a reference.
-        other_exact: the percentage of the second system, if there is one.
-        by_length: shortest first; groups without lines are left out.
-        sentences: every line, the worst first.
+        n_lines: the number of lines.
+        scores: BLEU, chrF and TER, in this order.
+        exact: the percentage of lines whose translation equals a reference.
+        other_exact: the same percentage for the second system; None = there is no second system.
+        by_length: the scores of groups of lines, from short to long; groups without lines are left out.
+        sentences: every line, sorted by chrF, the lowest first.
     """
 
     n_lines: int
