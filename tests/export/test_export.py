@@ -46,7 +46,7 @@ def test_a_format_that_there_is_not(folder, tmp_path):
 
 def test_a_folder_that_exists_is_left_alone(folder, tmp_path):
     assert refusal(InputError, export, folder, "onnx", tmp_path) == (
-        f"{tmp_path} exists already; name a folder that does not, or remove it first."
+        f"{tmp_path} exists already; name a new folder, or remove this one first."
     )
 
 

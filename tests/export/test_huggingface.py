@@ -87,17 +87,18 @@ def test_what_it_cannot_express(contents_of, tmp_path):
     with pytest.raises(InputError) as caught:
         export.write(contents_of(positions="rotary", activation="swiglu"), tmp_path)
     assert str(caught.value) == (
-        "transformers has no architecture for this translator: positions='rotary', and there they are added to the "
-        "tokens; activation='swiglu', and there none is gated. Export it with --to ctranslate2 or --to onnx."
+        "transformers has no architecture for this translator: positions='rotary', which neither Marian nor Pegasus "
+        "has; activation='swiglu', while Marian and Pegasus have no gated activations. Export it with --to ctranslate2 "
+        "or --to onnx."
     )
     with pytest.raises(InputError) as caught:
         export.write(contents_of(positions="learned", norm="post"), tmp_path)
     assert str(caught.value) == (
-        "transformers has no architecture for this translator: positions='learned' with norm='post', and there they "
-        "go with norm='pre' alone. Export it with --to ctranslate2 or --to onnx."
+        "transformers has no architecture for this translator: positions='learned' with norm='post', which Marian "
+        "does not have (Pegasus has norm='pre'). Export it with --to ctranslate2 or --to onnx."
     )
     with pytest.raises(InputError) as caught:
-        export.suitable(Fake())
+        export.supported(Fake())
     assert str(caught.value) == ("transformers has no architecture for a Fake translator; export it with --to onnx.")
     assert list(tmp_path.iterdir()) == []
 

@@ -80,8 +80,8 @@ def test_a_window_that_moves_with_the_tokens_is_refused(recurrent_of, tmp_path):
     with pytest.raises(InputError) as refusal:
         export.write(recurrent_of(attention="local_m"), tmp_path)
     assert str(refusal.value) == (
-        'this translator looks near its own place (attention="local_m"), which its ONNX graphs cannot count; '
-        'train it with attention="soft", "hard" or "local_p" to export it.'
+        'this translator has attention="local_m", whose window depends on the number of the step, which ONNX graphs '
+        'do not get; train it with attention="soft", "hard" or "local_p" to export it.'
     )
 
 
@@ -139,6 +139,6 @@ def test_what_has_no_graphs():
     with pytest.raises(InputError) as caught:
         export.graphs_of(Fake())
     assert str(caught.value) == (
-        "only a Transformer and a Recurrent are exported to ONNX, and this is a Fake translator; it runs in regard "
-        "alone."
+        "only a Transformer and a Recurrent can be exported to ONNX, and this is a Fake translator, which only regard "
+        "can run."
     )

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard import InputError
-from regard.export.parity import Parity, compare, made_up
+from regard.export.parity import Parity, compare, random_lines
 from regard.text.vocabulary import EOS
 from regard.translation.search.greedy import Greedy
 from regard.translation.search.interface import SourceBatch
@@ -111,8 +111,8 @@ def test_the_same_pieces_with_another_text_are_no_tie(contents_of):
 
 
 def test_lines_made_up_are_the_same_every_time_and_of_all_lengths(vocabularies):
-    lines = made_up(vocabularies[0])
-    assert lines == made_up(vocabularies[0]) != made_up(vocabularies[0], seed=1)
+    lines = random_lines(vocabularies[0])
+    assert lines == random_lines(vocabularies[0]) != random_lines(vocabularies[0], seed=1)
     assert len(lines) == 20
     assert len(vocabularies[0].encode(lines[11])) > len(vocabularies[0].encode(lines[2]))
 
@@ -120,10 +120,10 @@ def test_lines_made_up_are_the_same_every_time_and_of_all_lengths(vocabularies):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["", "  "], "there is no line to check the export by; give some with --lines."),
+        (["", "  "], "there is no line to check the export with; give some with --lines."),
         (
             ["a" * 60],
-            f"a line to check by has 61 pieces and the model reads at most 23: '{'a' * 60}'; leave it out.",
+            f"a line to check with has 61 pieces and the model reads at most 23: '{'a' * 60}'; leave it out.",
         ),
     ],
 )

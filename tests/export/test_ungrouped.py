@@ -3,14 +3,14 @@
 import torch
 from torch.testing import assert_close
 
-from regard.export.ungrouped import repeated, ungrouped
+from regard.export.ungrouped import repeated_heads, ungrouped
 
 
 def test_heads_are_repeated_where_they_stand():
     weight = torch.arange(8.0).reshape(4, 2)  # two heads of width 2
     expected = torch.tensor([[0.0, 1], [2, 3], [0, 1], [2, 3], [4, 5], [6, 7], [4, 5], [6, 7]])
-    assert torch.equal(repeated(weight, d_head=2, group=2), expected)
-    assert torch.equal(repeated(weight[:, 0], d_head=2, group=2), expected[:, 0])
+    assert torch.equal(repeated_heads(weight, d_head=2, group=2), expected)
+    assert torch.equal(repeated_heads(weight[:, 0], d_head=2, group=2), expected[:, 0])
 
 
 def test_the_logits_are_the_same(contents_of):

@@ -1,11 +1,11 @@
-"""Export a translator to other programs, and check that the export translates the same lines the same way.
+"""Exporting a translator to the format of another program, and checking that the export gives the same translations.
 
-    huggingface.py    transformers' own architectures
-    ctranslate2.py    CTranslate2's Transformer
-    onnx.py           ONNX graphs
-    parity.py         the check that the export translates as the translator does
+    huggingface.py    a Marian or Pegasus model for transformers
+    ctranslate2.py    a Transformer for CTranslate2
+    onnx.py           ONNX graphs for ONNX Runtime
+    parity.py         the check: compares the translations of the export with those of the translator
 
-An export is written to a temporary folder beside its destination, and moved there once it is complete and checked.
+An export is written to a temporary folder next to its destination. It is checked there, and then renamed.
 """
 
 import tempfile
@@ -17,18 +17,18 @@ from types import MappingProxyType
 from typing import Any
 
 from regard.errors import InputError, nearest, reason
-from regard.export.parity import Parity, compare, made_up
+from regard.export.parity import Parity, compare, random_lines
 from regard.translation.translator_folder import TranslatorContents, read_translator
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Format:
-    """A format of exports.
+    """A format that translators can be exported to.
 
     Attributes:
-        name: its name in messages.
-        module: the module that writes and reads it, imported when it is used.
-        usage: Python that loads an export; {out!r} is its folder.
+        name: the format's name in messages.
+        module: the name of the module that writes and loads this format; it is imported at first use.
+        usage: Python code that loads an export, to show to the user; {out!r} is replaced by its folder.
     """
 
     name: str
@@ -37,12 +37,12 @@ class Format:
 
     @property
     def write(self) -> Callable[[TranslatorContents, Path], None]:
-        """Return the function that writes an export into an empty folder."""
+        """Return the function that writes a translator in this format to an empty folder."""
         return import_module(self.module).write
 
     @property
     def open(self) -> Callable[[Path], Any]:
-        """Return the class that loads an export, for the check."""
+        """Return the class that loads an export from its folder to translate with it; see `Exported`."""
         return import_module(self.module).Opened
 
 
@@ -68,45 +68,45 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 
 def export(folder: Path, to: str, out: Path, lines: Sequence[str] | None = None) -> Parity:
-    """Export a translator to a new folder, if the export translates as the translator does.
+    """Export a translator to a new folder, and check that the export gives the same translations.
 
     Args:
-        to: one of `FORMATS`.
-        lines: lines for the check; None = lines made up from the vocabulary.
+        folder: the folder of the translator.
+        to: the name of the format, a key of `FORMATS`.
+        out: the folder to create.
+        lines: the source sentences to check with; None = random pieces of the vocabulary.
+
+    Returns:
+        The result of the check.
 
     Raises:
-        InputError: an unknown format or one that cannot express the model, a folder that exists or cannot be made, or
-            an export that translates differently; then no file is left.
+        InputError: the format is unknown or does not support the model, `out` exists or cannot be created, or the
+            translations differ by more than rounding errors. In each case nothing is written to `out`.
     """
     chosen = format_named(to)
     if out.exists():
-        raise InputError(f"{out} exists already; name a folder that does not, or remove it first.")
+        raise InputError(f"{out} exists already; name a new folder, or remove this one first.")
     if not out.absolute().parent.is_dir():
         raise InputError(f"cannot write {out}: there is no folder {out.parent}; make it first or name another.")
     contents = read_translator(folder)
     try:
-        with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}.") as beside:
-            written = Path(beside) / "export"
+        with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}.") as temporary:
+            written = Path(temporary) / "export"
             written.mkdir()
             chosen.write(contents, written)
             parity = compare(
-                contents, chosen.open(written), made_up(contents.source_vocabulary) if lines is None else lines
+                contents, chosen.open(written), random_lines(contents.source_vocabulary) if lines is None else lines
             )
             refuse_difference(parity, chosen)
             written.rename(out)
     except OSError as error:
-        if error.strerror is None:  # not the disk's: a library uses this class for errors of its own
+        if error.strerror is None:  # not from the file system: a library raises OSError for its own errors
             raise
         raise InputError(f"cannot write {out}: {reason(error)}; name another folder.") from error
     return parity
 
 
 def format_named(to: str) -> Format:
-    """Return the format of a name.
-
-    Raises:
-        InputError: no format has this name.
-    """
     if to not in FORMATS:
         close = nearest(to, list(FORMATS), n=1)[0]
         raise InputError(f"cannot export to {to!r}; nearest: {close}; there are {', '.join(FORMATS)}.")
@@ -114,9 +114,9 @@ def format_named(to: str) -> Format:
 
 
 def refuse_difference(parity: Parity, chosen: Format) -> None:
-    """Raise InputError if an export does not translate as the translator does."""
+    """Raise InputError if the translations of the export differ by more than rounding errors."""
     if not parity.holds:
         raise InputError(
             f"the {chosen.name} export does not translate as the translator does, so it was not kept: {parity}, and "
-            f"{parity.gap:.1e} nats where they part; the worst line is {parity.worst[:60]!r}."
+            f"{parity.gap:.1e} nats apart where they first differ; the worst line is {parity.worst[:60]!r}."
         )

@@ -1,9 +1,10 @@
-"""A translator for CTranslate2, which runs it fastest on a CPU: its own Transformer spec, filled with our parameters.
+"""Exporting a Transformer to CTranslate2, an inference engine that is fast on CPUs.
 
-    config.json model.bin *_vocabulary.json     the model, in float32; CTranslate2 makes int8 of it when asked to
-    source.spm target.spm                       the vocabularies, to cut a text into pieces and to join them again
+    config.json model.bin *_vocabulary.json     the model in float32; CTranslate2 quantises it to int8 on request
+    source.spm target.spm                       the vocabularies, to split texts into pieces and to join pieces
 
-Nothing pretends to be a model of Marian's: positions, norms and activations are written as they are.
+The parameters are copied into CTranslate2's own TransformerSpec, which supports the positions, norms and activations of
+regard's Transformer directly; no conversion to a Marian model is involved.
 """
 
 from collections.abc import Iterable
@@ -23,18 +24,19 @@ from regard.transformer.feed_forward import ACTIVATIONS
 from regard.transformer.model import Transformer
 from regard.translation.translator_folder import TranslatorContents
 
-LONGEST = 1024
-"""Positions that there are at least where they are waves; CTranslate2 writes up to 256 pieces unless told otherwise."""
+LEAST_POSITIONS = 1024
+"""The fewest sinusoidal positions to export, since they can be computed for any length: CTranslate2 translates to up to
+256 pieces by default, which may be more than max_tokens."""
 
 
 def write(contents: TranslatorContents, folder: Path) -> None:
-    """Write a translator as CTranslate2 reads it.
+    """Write the model and the vocabularies of a translator to a folder that CTranslate2 can load.
 
     Raises:
-        InputError: a model that CTranslate2 cannot express, or ctranslate2 is not installed.
+        InputError: CTranslate2 does not support the model, or ctranslate2 is not installed.
     """
     specs = import_extra("ctranslate2.specs", "export,translation")
-    model = suitable(contents.model)
+    model = supported(contents.model)
     spec = build(specs, ungrouped(model))
     source, target = contents.source_vocabulary, contents.target_vocabulary
     spec.register_source_vocabulary(pieces(source))
@@ -50,27 +52,31 @@ def write(contents: TranslatorContents, folder: Path) -> None:
     target.save(folder / "target.spm")
 
 
-def suitable(model: object) -> Transformer:
-    """Return the model.
+def supported(model: object) -> Transformer:
+    """Return the model itself if CTranslate2 supports it.
 
     Raises:
-        InputError: CTranslate2 cannot express it.
+        InputError: the model is not a Transformer, or has an activation that CTranslate2 lacks.
     """
     if not isinstance(model, Transformer):
         raise InputError(
             f"CTranslate2 runs Transformers, and this is a {type(model).__name__} translator; export it with --to onnx."
         )
     if ACTIVATIONS[model.config.activation].ctranslate2 is None:
-        supported = [name for name, names in ACTIVATIONS.items() if names.ctranslate2 is not None]
+        names = [name for name, activation in ACTIVATIONS.items() if activation.ctranslate2 is not None]
         raise InputError(
-            f"CTranslate2 has no activation {model.config.activation!r}; it has {', '.join(supported)}. "
+            f"CTranslate2 has no activation {model.config.activation!r}; it has {', '.join(names)}. "
             "Export this model with --to onnx."
         )
     return model
 
 
 def build(specs: Any, model: Transformer) -> Any:
-    """Return CTranslate2's description of a Transformer, with its parameters."""
+    """Return a CTranslate2 TransformerSpec with the shape and the parameters of a Transformer.
+
+    Args:
+        specs: the module ctranslate2.specs.
+    """
     config = model.config
     shape = {
         "num_heads": config.n_heads,
@@ -94,22 +100,32 @@ def build(specs: Any, model: Transformer) -> Any:
 
 
 def set_embedding(side: Any, spec: Any, module: Any, config: TransformerConfig) -> None:
-    """Copy the embedding, which is scaled by √d_model, and the vectors of positions."""
+    """Copy the token embedding and the positions of an encoder or a decoder.
+
+    Args:
+        side: the spec of the encoder or the decoder.
+        spec: the spec of its token embedding.
+        module: the encoder or the decoder to copy from.
+    """
     spec.weight = array(module.embedding.by_token.weight)
-    side.scale_embeddings = True
+    side.scale_embeddings = True  # CTranslate2 multiplies embeddings by √d_model, as the Transformer does
     if config.positions == "rotary":
-        if hasattr(side, "position_encodings"):  # an encoder's spec still has places for positions to be added
+        if hasattr(side, "position_encodings"):  # an encoder's spec expects added positions by default
             del side.position_encodings
         return
-    longest = max(config.max_tokens, LONGEST) if config.positions == "sinusoidal" else config.max_tokens
+    longest = max(config.max_tokens, LEAST_POSITIONS) if config.positions == "sinusoidal" else config.max_tokens
     side.position_encodings.encodings = array(module.embedding.places(longest, 0))
 
 
 def set_block(layer: Any, block: Any) -> None:
-    """Copy a block's parameters; CTranslate2 has one matrix for query, key and value of self-attention."""
-    own = block.self_attention
-    set_linear(layer.self_attention.linear[0], [own.to_query, own.to_key, own.to_value])
-    set_linear(layer.self_attention.linear[1], [own.to_output])
+    """Copy the parameters of a block to its spec `layer`.
+
+    CTranslate2 stores the projections to query, key and value of self-attention as one concatenated matrix, and those
+    to key and value of cross-attention as another.
+    """
+    attention = block.self_attention
+    set_linear(layer.self_attention.linear[0], [attention.to_query, attention.to_key, attention.to_value])
+    set_linear(layer.self_attention.linear[1], [attention.to_output])
     set_norm(layer.self_attention.layer_norm, block.self_attention_norm)
     if hasattr(block, "cross_attention"):
         cross = block.cross_attention
@@ -122,7 +138,7 @@ def set_block(layer: Any, block: Any) -> None:
 
 
 def set_feed_forward(spec: Any, network: Any) -> None:
-    """Copy a feed-forward network; of a gated one CTranslate2 applies the activation to `linear_0`."""
+    """Copy a feed-forward network; in a gated one, CTranslate2 applies the activation to the output of `linear_0`."""
     set_linear(spec.linear_1, [network.narrow])
     if not network.gated:
         set_linear(spec.linear_0, [network.widen])
@@ -133,24 +149,23 @@ def set_feed_forward(spec: Any, network: Any) -> None:
 
 
 def set_linear(spec: Any, layers: Iterable[nn.Linear]) -> None:
-    """Copy linear layers of the same input as one layer."""
+    """Copy linear layers that have the same input to one layer, which concatenates their outputs."""
     layers = list(layers)
     spec.weight = np.concatenate([array(layer.weight) for layer in layers])
     spec.bias = np.concatenate([array(layer.bias) for layer in layers])
 
 
 def set_norm(spec: Any, norm: nn.LayerNorm) -> None:
-    """Copy the parameters of a norm."""
     spec.gamma, spec.beta = array(norm.weight), array(norm.bias)
 
 
 def array(tensor: Tensor) -> Float[np.ndarray, "*shape"]:
-    """Return a parameter as a contiguous float32 array."""
+    """Return a parameter as a contiguous float32 array on the CPU."""
     return tensor.detach().float().cpu().contiguous().numpy()
 
 
 def pieces(vocabulary: Vocabulary) -> list[str]:
-    """Return the tokens of a vocabulary in the order of their ids."""
+    """Return all pieces of a vocabulary, ordered by id."""
     return vocabulary.pieces(range(len(vocabulary)))
 
 
@@ -158,7 +173,7 @@ class Opened:
     """An exported translator, loaded with CTranslate2 and SentencePiece."""
 
     def __init__(self, folder: Path) -> None:
-        threads = torch.get_num_threads()  # as many are left to torch: both count OpenMP's
+        threads = torch.get_num_threads()  # CTranslate2 sets the number of OpenMP threads, which torch uses too
         self.translator = import_extra("ctranslate2", "export,translation").Translator(
             str(folder), compute_type="float32", intra_threads=threads
         )
@@ -168,20 +183,20 @@ class Opened:
         )
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
-        """Return the ids of a greedy translation of at most `limit` pieces, and its text."""
-        never = [[self.target.id_to_piece(token)] for token in (PAD, BOS)]
+        """Translate greedily to at most `limit` pieces; return their ids, without EOS, and the text."""
+        forbidden = [[self.target.id_to_piece(token)] for token in (PAD, BOS)]
         found = self.translator.translate_batch(
             [self.source.encode(text, out_type=str)],
             beam_size=1,
             max_decoding_length=limit,
             min_decoding_length=0,
-            suppress_sequences=never,
+            suppress_sequences=forbidden,
         )
         pieces = found[0].hypotheses[0]
         return [self.target.piece_to_id(piece) for piece in pieces], self.target.decode_pieces(pieces)
 
     def log_probability(self, text: str, tokens: list[int]) -> float:
-        """Return the log-probability of some pieces and EOS, in nats."""
+        """Return log P(tokens, EOS | text) in nats."""
         target = [self.target.id_to_piece(token) for token in tokens]
         scored = self.translator.score_batch([self.source.encode(text, out_type=str)], [target])
         return float(sum(scored[0].log_probs))

@@ -1,10 +1,11 @@
-"""A translator for Hugging Face's transformers: a folder for AutoModelForSeq2SeqLM and AutoTokenizer.
+"""Exporting a Transformer to Hugging Face's transformers, to be loaded by AutoModelForSeq2SeqLM and AutoTokenizer.
 
-    post-norm, sinusoidal positions               a Marian model: see transformer/marian.py
-    pre-norm, sinusoidal or learned positions     a Pegasus model, which is Marian's with pre-norm and a last norm
+    post-norm, sinusoidal positions               becomes a Marian model: see transformer/marian.py
+    pre-norm, sinusoidal or learned positions     becomes a Pegasus model: like Marian, but pre-norm and a final norm
 
-The tokenizer is Marian's in both cases: it reads our SentencePiece vocabularies as they are, and a table of their ids.
-Pegasus has one size of vocabulary, so that the smaller of two is filled up with tokens that are never written.
+The tokenizer is a MarianTokenizer in both cases: it loads the SentencePiece vocabularies unchanged, and tables of their
+ids. Pegasus has the same vocabulary size for source and target, so the smaller vocabulary is padded with unused
+tokens, whose logits are -∞.
 """
 
 import json
@@ -33,23 +34,23 @@ if TYPE_CHECKING:
     from transformers import PegasusForConditionalGeneration, PreTrainedModel
 
 BEAM = 5
-"""Beam size of the exported model's generate(), that of regard translate."""
+"""The default beam size of the exported model's `generate`, equal to that of `regard translate`."""
 
 
 def write(contents: TranslatorContents, folder: Path) -> None:
-    """Write a translator as transformers reads it.
+    """Write the model and the tokenizer of a translator to a folder that transformers can load.
 
     Raises:
-        InputError: a model that transformers has no architecture for, or transformers is not installed.
+        InputError: transformers has no architecture for the model, or is not installed.
     """
     transformers = import_extra("transformers", "huggingface,translation")
-    model = converted(suitable(contents.model))
+    model = converted(supported(contents.model))
     model.generation_config = transformers.GenerationConfig(
         decoder_start_token_id=BOS,
         pad_token_id=PAD,
         bos_token_id=BOS,
         eos_token_id=EOS,
-        suppress_tokens=[PAD, BOS],  # as our search never takes them
+        suppress_tokens=[PAD, BOS],  # as regard's searches never choose them
         max_length=contents.model.config.max_tokens,
         num_beams=BEAM,
     )
@@ -58,8 +59,8 @@ def write(contents: TranslatorContents, folder: Path) -> None:
     write_tokenizer(contents, folder)
 
 
-def suitable(model: object) -> Transformer:
-    """Return the model.
+def supported(model: object) -> Transformer:
+    """Return the model itself if it can become a Marian or a Pegasus model.
 
     Raises:
         InputError: transformers has no architecture for it.
@@ -78,28 +79,28 @@ def suitable(model: object) -> Transformer:
 
 
 def unsupported_reasons(config: TransformerConfig) -> Iterator[str]:
-    """Yield each setting of a Transformer that neither Marian nor Pegasus supports."""
+    """Yield a text for each setting of a Transformer that neither Marian nor Pegasus supports."""
     if config.positions == "rotary":
-        yield "positions='rotary', and there they are added to the tokens"
+        yield "positions='rotary', which neither Marian nor Pegasus has"
     if config.positions == "learned" and config.norm == "post":
-        yield "positions='learned' with norm='post', and there they go with norm='pre' alone"
+        yield "positions='learned' with norm='post', which Marian does not have (Pegasus has norm='pre')"
     if ACTIVATIONS[config.activation].hugging_face is None:
-        yield f"activation={config.activation!r}, and there none is gated"
+        yield f"activation={config.activation!r}, while Marian and Pegasus have no gated activations"
 
 
 def converted(model: Transformer) -> "PreTrainedModel":
-    """A Transformer as a model of transformers that gives the same logits."""
+    """Convert a Transformer to a Marian or a Pegasus model that returns the same logits, in evaluation mode."""
     model = ungrouped(model)
     return (to_marian(model) if model.config.norm == "post" else to_pegasus(model)).eval()
 
 
 def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
-    """A pre-norm Transformer as a Pegasus model that gives the same logits."""
+    """Convert a pre-norm Transformer without grouped heads to a Pegasus model that returns the same logits."""
     transformers = import_extra("transformers", "huggingface,translation")
-    config, given = model.config, model.state_dict()
+    config, ours = model.config, model.state_dict()
     size = max(config.n_source_tokens, config.n_target_tokens)
     sides = {"encoder": len(model.encoder.blocks), "decoder": len(model.decoder.blocks)}
-    theirs = transformers.PegasusForConditionalGeneration(
+    pegasus = transformers.PegasusForConditionalGeneration(
         transformers.PegasusConfig(
             vocab_size=size,
             d_model=config.d_model,
@@ -116,38 +117,42 @@ def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
             **{"decoder_start_token_id": BOS, "forced_eos_token_id": None},
         )
     )
-    waves = config.positions == "sinusoidal"
-    order = marian_order(config.d_model).argsort() if waves else torch.arange(config.d_model)
-    layers = [*pairs(config), *norms()]
-    parameters = {name: reorder(given[ours], axis, order) for ours, name, axis in layers}
-    parameters["final_logits_bias"] = filled_up(parameters["final_logits_bias"][None], size, axis=1, value=-math.inf)
+    is_sinusoidal = config.positions == "sinusoidal"
+    # Pegasus has all sines before all cosines; in regard they alternate
+    order = marian_order(config.d_model).argsort() if is_sinusoidal else torch.arange(config.d_model)
+    layers = [*pairs(config), *final_norms()]
+    parameters = {name: reorder(ours[name_here], axis, order) for name_here, name, axis in layers}
+    parameters["final_logits_bias"] = padded(parameters["final_logits_bias"][None], size, axis=1, value=-math.inf)
     for name in ("lm_head.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"):
-        parameters[name] = filled_up(parameters[name], size, axis=0, value=0.0)
+        parameters[name] = padded(parameters[name], size, axis=0, value=0.0)
     parameters["model.shared.weight"] = parameters["lm_head.weight"]
     for side in sides:
         positions = f"model.{side}.embed_positions.weight"
         parameters[positions] = (
-            theirs.state_dict()[positions] if waves else given[f"{side}.embedding.positions.by_position"]
+            pegasus.state_dict()[positions] if is_sinusoidal else ours[f"{side}.embedding.positions.by_position"]
         )
-    theirs.load_state_dict(parameters)
-    return theirs
+    pegasus.load_state_dict(parameters)
+    return pegasus
 
 
-def norms() -> Iterator[tuple[str, str, int | None]]:
-    """Yield the last norms, which Marian does not have, as `pairs` yields parameters."""
+def final_norms() -> Iterator[tuple[str, str, int | None]]:
+    """Yield, as `pairs` does for all other parameters, those of the norms after the last block; Marian has none.
+
+    Each item has the parameter's name in regard, its name in Pegasus, and its axis of size d_model.
+    """
     for side in ("encoder", "decoder"):
         for end in ("weight", "bias"):
             yield f"{side}.norm.{end}", f"model.{side}.layer_norm.{end}", 0
 
 
-def filled_up(parameter: Float[Tensor, "*shape"], size: int, axis: int, value: float) -> Float[Tensor, "*longer"]:
-    """Return a parameter padded at the end of an axis."""
+def padded(parameter: Float[Tensor, "*shape"], size: int, axis: int, value: float) -> Float[Tensor, "*longer"]:
+    """Pad a parameter with `value` at the end of an axis, to `size`."""
     missing = [0, 0] * (parameter.ndim - 1 - axis) + [0, size - parameter.shape[axis]]
     return F.pad(parameter, missing, value=value)
 
 
 def write_tokenizer(contents: TranslatorContents, folder: Path) -> None:
-    """The vocabularies as Marian's tokenizer reads them."""
+    """Write the vocabularies as files that MarianTokenizer loads."""
     source, target = contents.source_vocabulary, contents.target_vocabulary
     joint = source is target
     source.save(folder / "source.spm")
@@ -167,7 +172,6 @@ def write_tokenizer(contents: TranslatorContents, folder: Path) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write plain values."""
     path.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
@@ -181,7 +185,7 @@ class Opened:
             self.model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True).eval()
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
-        """Return the ids of a greedy translation of at most `limit` pieces, and its text."""
+        """Translate greedily to at most `limit` pieces; return their ids, without EOS, and the text."""
         with quiet_transformers(progress=False), warnings.catch_warnings(action="ignore"):
             given = self.tokenizer(text, return_tensors="pt")
             tokens = self.model.generate(**given, num_beams=1, do_sample=False, max_length=limit + 1)[0, 1:].tolist()
@@ -190,7 +194,7 @@ class Opened:
 
     @torch.inference_mode()
     def log_probability(self, text: str, tokens: list[int]) -> float:
-        """Return the log-probability of some pieces and EOS, in nats."""
+        """Return log P(tokens, EOS | text) in nats."""
         expected = torch.tensor([[*tokens, EOS]])
         given = self.tokenizer(text, return_tensors="pt")
         logits = self.model(**given, decoder_input_ids=torch.tensor([[BOS, *tokens]])).logits

@@ -1,13 +1,17 @@
-"""A translator as ONNX graphs, for ONNX Runtime anywhere: a server, a phone, a browser.
+"""Exporting a translator to two ONNX graphs, which ONNX Runtime runs on servers, phones and in browsers.
 
-    encoder.onnx            source [batch source], lengths [batch]    →  the source, prepared for the decoder
-    decoder.onnx            token [batch 1], lengths, the prepared source, the state so far    →  logits, the new state
-    config.json             the ids to begin and to end with, the longest text, what the graphs take and give
-    source.spm target.spm   the vocabularies, to cut a text into pieces and to join them again
+    encoder.onnx            source [batch source], lengths [batch]  →  the encoded source
+    decoder.onnx            token [batch 1], lengths, the encoded source, decoder state  →  logits, new decoder state
+    config.json             the ids of PAD, BOS and EOS, max_tokens, and the names and axes of all inputs and outputs
+    source.spm target.spm   the vocabularies, to split texts into pieces and to join pieces
 
-The state of the decoder has names that begin with past_. Before the first token, BOS, it is the encoder's output of the
-same names, or empty if the encoder has none; after each step it is the decoder's output of the names that begin with
-present_. In config.json the axis "past" is the number of target tokens so far.
+To translate, run the encoder once, then the decoder once per target token, beginning with the token BOS. Decoder inputs
+whose names begin with past_ are the decoder state:
+
+    first step     the encoder's outputs of the same names; if it has none, empty tensors (the axis "past" has length 0)
+    later steps    the outputs of the previous step, whose names begin with present_ instead of past_
+
+The axis "past" in config.json is the number of target tokens before the present one.
 """
 
 import json
@@ -32,20 +36,21 @@ from regard.transformer.model import Transformer
 from regard.translation.translator_folder import TranslatorContents
 
 OPSET = 18
-"""The version of ONNX's operators; of 2022, so that runtimes in use know it."""
+"""The version of the ONNX operator set: from 2022, so that common runtimes support it."""
 
 
 def write(contents: TranslatorContents, folder: Path) -> None:
-    """Write a translator as ONNX graphs.
+    """Write a translator's two ONNX graphs, config.json and vocabularies to a folder.
 
     Raises:
-        InputError: a model that is neither a Transformer nor a Recurrent, or onnx is not installed.
+        InputError: the model is neither a Transformer nor a Recurrent, or has attention="local_m", or onnxscript is not
+            installed.
     """
     import_extra("onnxscript", "export,translation")
     graphs = graphs_of(contents.model)
     max_tokens = contents.model.config.max_tokens
     for graph, name in ((graphs.encoder, "encoder"), (graphs.decoder, "decoder")):
-        export(graph.module, graph.example, graph.inputs, graph.outputs, max_tokens, folder / f"{name}.onnx")
+        write_graph(graph.module, graph.example, graph.inputs, graph.outputs, max_tokens, folder / f"{name}.onnx")
     config = {
         "pad": PAD,
         "bos": BOS,
@@ -60,18 +65,22 @@ def write(contents: TranslatorContents, folder: Path) -> None:
 
 
 def graphs_of(model: Any) -> Graphs:
-    """Return the graphs of a model."""
+    """Return the encoder and the decoder graph of a model.
+
+    Raises:
+        InputError: the model is neither a Transformer nor a Recurrent, or has attention="local_m".
+    """
     if isinstance(model, Transformer):
         return transformer_graphs(model)
     if isinstance(model, Recurrent):
         return recurrent_graphs(model)
     raise InputError(
-        "only a Transformer and a Recurrent are exported to ONNX, and this is a "
-        f"{type(model).__name__} translator; it runs in regard alone."
+        "only a Transformer and a Recurrent can be exported to ONNX, and this is a "
+        f"{type(model).__name__} translator, which only regard can run."
     )
 
 
-def export(
+def write_graph(
     module: nn.Module,
     example: Sequence[Tensor | tuple[Tensor, ...]],
     inputs: dict[str, Any],
@@ -79,39 +88,50 @@ def export(
     max_tokens: int,
     path: Path,
 ) -> None:
-    """Write one graph, in which each named axis may have any length up to the model's max_tokens, or any batch size."""
-    named = {
+    """Write one graph to a file; named axes have variable length: "batch" any, all others up to max_tokens.
+
+    Args:
+        module: the module to export.
+        example: inputs with which the exporter traces the module.
+        inputs: the axes of each input by name: a name for a variable length, a number for a fixed one.
+        outputs: the axes of each output, likewise; only their names are used.
+    """
+    variable_axes = {
         axis: torch.export.Dim(axis, max=None if axis == "batch" else max_tokens)
         for axes in inputs.values()
         for axis in axes
         if isinstance(axis, str)
     }
-    flat = iter([{i: named[axis] for i, axis in enumerate(axes) if axis in named} for axes in inputs.values()])
-    dynamic = tuple(next(flat) if isinstance(one, Tensor) else tuple(next(flat) for _ in one) for one in example)
+    shapes = iter(
+        [{i: variable_axes[axis] for i, axis in enumerate(axes) if axis in variable_axes} for axes in inputs.values()]
+    )
+    dynamic_shapes = tuple(  # nested like `example`, in which several inputs may be one tuple
+        next(shapes) if isinstance(argument, Tensor) else tuple(next(shapes) for _ in argument) for argument in example
+    )
     with quiet(), torch.no_grad():
         program = torch.onnx.export(
             module.eval(),
             tuple(example),
             input_names=list(inputs),
             output_names=list(outputs),
-            dynamic_shapes=dynamic,
+            dynamic_shapes=dynamic_shapes,
             opset_version=OPSET,
             custom_translation_table={torch.ops.regard.read_cells.default: cells_of_graph},
             dynamo=True,
             verbose=False,
         )
-        assert program is not None  # None is returned only by the older exporter
+        assert program is not None  # torch.onnx.export returns None only if dynamo=False
         program.save(path)
 
 
 def cells_of_graph(x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tuple[Any, Any, Any]:
-    """Return the nodes of recurrent cells, for the graph that is being written."""
+    """Translate the operator `regard::read_cells` to nodes of the ONNX graph; torch.onnx.export calls this."""
     return onnx_cells(import_extra("onnxscript", "export,translation").opset18, x, lengths, weights, lstm)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence the log lines and warnings of torch's exporter."""
+    """Within the with-block, silence the log messages and warnings of torch.onnx.export."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -141,7 +161,7 @@ class Opened:
         )
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
-        """Return the ids of a greedy translation of at most `limit` pieces, and its text."""
+        """Translate greedily to at most `limit` pieces; return their ids, without EOS, and the text."""
         tokens: list[int] = []
         steps = self.steps(text)
         logits = next(steps)
@@ -154,29 +174,29 @@ class Opened:
         return tokens, self.target.decode(tokens)
 
     def log_probability(self, text: str, tokens: list[int]) -> float:
-        """Return the log-probability of some pieces and EOS, in nats."""
+        """Return log P(tokens, EOS | text) in nats."""
         steps = self.steps(text)
-        read = [next(steps), *map(steps.send, tokens)]
-        logits = torch.from_numpy(np.stack(read)).double()
+        logits = torch.from_numpy(np.stack([next(steps), *map(steps.send, tokens)])).double()
         return logits.log_softmax(dim=1).gather(1, torch.tensor([[*tokens, EOS]]).T).sum().item()
 
     def steps(self, text: str) -> Generator[Float[np.ndarray, " vocabulary"], int, None]:
-        """Yield logits of the first token, then of the token after each token that is sent."""
+        """Yield the logits of the first target token; then, for each token sent to the generator, those of the next."""
         source = np.array([[*self.source.encode(text), EOS]])
         lengths = np.array([source.shape[1]])
-        read = self.encoder.run(None, {"source": source, "lengths": lengths})
-        known = dict(zip(self.config["encoder"]["outputs"], read, strict=True))
+        encoded = self.encoder.run(None, {"source": source, "lengths": lengths})
+        tensors = dict(zip(self.config["encoder"]["outputs"], encoded, strict=True))
         inputs = self.config["decoder"]["inputs"]
-        known |= {name: empty(axes) for name, axes in inputs.items() if name.startswith(PAST) and name not in known}
+        state_names = [name for name in inputs if name.startswith(PAST)]
+        tensors |= {name: empty(inputs[name]) for name in state_names if name not in tensors}
         token = BOS
         while True:
-            given = {name: known[name] for name in inputs if name in known}
+            given = {name: tensors[name] for name in inputs if name in tensors}
             logits, *state = self.decoder.run(None, {"token": np.array([[token]]), "lengths": lengths, **given})
-            known |= dict(zip((name for name in inputs if name.startswith(PAST)), state, strict=True))
+            tensors |= dict(zip(state_names, state, strict=True))
             token = yield logits[0]
 
 
 def empty(axes: Sequence[str | int]) -> Float[np.ndarray, "*axes"]:
-    """Return an empty tensor of the state of one text before its first token."""
+    """Return a tensor of the decoder state before the first token of one text: its axis "past" has length 0."""
     sizes = {"batch": 1, "past": 0}
     return np.zeros([axis if isinstance(axis, int) else sizes[axis] for axis in axes], dtype=np.float32)

@@ -1,11 +1,14 @@
-"""The check of an export: whether it translates as the translator does.
+"""Checking that an exported translator gives the same translations as the original one.
 
-Each line is translated by both, the likeliest piece again and again, and both say how probable our translation is:
+Each line x is translated greedily by both. Then both compute the log-probability of the original's translation y:
 
-    difference = | log P_ours(y | x) - log P_theirs(y | x) | / |y|          in nats a token, EOS with them
+    difference = | log P_original(y | x) - log P_export(y | x) | / |y|          in nats per token, EOS counted
 
-Both compute in float32 but add up in other orders, so that two pieces that are equally likely may come out either way.
-A line that differs is therefore the same as long as our model finds the first piece that differs as likely as its own.
+Both compute in float32, but in different orders, so that rounding may decide between two pieces of nearly equal
+probability. Different translations are therefore accepted if, at the first piece that differs, the original model gives
+both pieces nearly the same logit:
+
+    gap = logit of the original's piece - logit of the export's piece
 """
 
 import random
@@ -24,15 +27,18 @@ from regard.translation.search.interface import Hypothesis, SourceBatch
 from regard.translation.translator_folder import TranslatorContents
 
 TOLERANCE = 1e-3
-"""Nats that two float32 computations of one token's log-probability may differ by."""
+"""The largest difference and the largest gap, in nats, that rounding may explain."""
 
 N_LINES = 20
+"""The number of lines to check with if the user gives none."""
+
 LONGEST = 12
+"""The number of pieces of the longest such line."""
 
 
 @runtime_checkable
 class Exported(Protocol):
-    """An exported translator, loaded with the program that it is for."""
+    """An exported translator, loaded with the program that it was exported for."""
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
         """Return the ids of a greedy translation of at most `limit` pieces, and its text."""
@@ -43,14 +49,14 @@ class Exported(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parity:
-    """How far an exported translator is from the one it was made of.
+    """The result of comparing an exported translator with the original one.
 
     Attributes:
-        n_lines: lines that both translated.
-        n_same: those with the same translation to the letter.
-        difference: the largest of any line, in nats a token.
-        gap: by how much our own piece is likelier, in nats, where translations begin to differ; the largest of any.
-        worst: the line with the largest gap, or else difference.
+        n_lines: the number of lines that both translated.
+        n_same: the number of lines with exactly the same translation.
+        difference: the largest difference of all lines, in nats per token; see the module.
+        gap: the largest gap of all lines, in nats; see the module. 0 = all translations are the same.
+        worst: the source line with the largest gap; among lines of equal gap, with the largest difference.
     """
 
     n_lines: int
@@ -61,7 +67,7 @@ class Parity:
 
     @property
     def holds(self) -> bool:
-        """Whether the two differ by no more than rounding."""
+        """Whether the translators are the same up to rounding: difference and gap are at most `TOLERANCE`."""
         return max(self.difference, self.gap) <= TOLERANCE
 
     def __str__(self) -> str:
@@ -73,15 +79,17 @@ class Parity:
 
 
 def compare(contents: TranslatorContents, exported: Exported, lines: Sequence[str]) -> Parity:
-    """Translate lines with both, tidied as our vocabulary tidies them.
+    """Translate lines with the original translator and with its export, and compare the results.
+
+    Control characters and repeated spaces are removed from the lines first; lines without a piece are skipped.
 
     Raises:
-        InputError: no line has a word, or one is longer than the model takes.
+        InputError: no line is left, or a line has more pieces than the model's max_tokens.
     """
     lines = [line for line in map(tidied, lines) if contents.source_vocabulary.encode(line)]
     if not lines:
-        raise InputError("there is no line to check the export by; give some with --lines.")
-    compared = [one_line(contents, exported, line) for line in lines]
+        raise InputError("there is no line to check the export with; give some with --lines.")
+    compared = [compare_line(contents, exported, line) for line in lines]
     worst = max(range(len(lines)), key=lambda i: (compared[i][2], compared[i][1]))
     return Parity(
         n_lines=len(lines),
@@ -92,43 +100,51 @@ def compare(contents: TranslatorContents, exported: Exported, lines: Sequence[st
     )
 
 
-def one_line(contents: TranslatorContents, exported: Exported, line: str) -> tuple[bool, float, float]:
-    """Return whether the translations of a line are the same, the difference, and the gap."""
+def compare_line(contents: TranslatorContents, exported: Exported, line: str) -> tuple[bool, float, float]:
+    """Return whether the two translations of a line are the same, their difference and their gap."""
     ids = [*contents.source_vocabulary.encode(line), EOS]
     if len(ids) > contents.model.config.max_tokens:
         raise InputError(
-            f"a line to check by has {len(ids):,} pieces and the model reads at most "
+            f"a line to check with has {len(ids):,} pieces and the model reads at most "
             f"{contents.model.config.max_tokens:,}: {line[:60]!r}; leave it out."
         )
     sources = SourceBatch.of(contents.model, [ids])
-    own = Greedy().run(contents.model, sources)[0][0]
+    original = Greedy().run(contents.model, sources)[0][0]
     tokens, text = exported.translate(line, sources.limits[0])
-    own_tokens = list(own.tokens)
-    # A text with an unknown piece is written in several ways.
-    same_text = UNK in own_tokens or text == contents.target_vocabulary.decode(own_tokens)
-    same = tokens == own_tokens and same_text
-    difference = abs(own.log_probability - exported.log_probability(line, own_tokens)) / (len(own_tokens) + 1)
-    gap = 0.0 if same else between(contents.model, sources, own, tokens)
+    original_tokens = list(original.tokens)
+    # Programs decode the unknown piece to different texts
+    same_text = UNK in original_tokens or text == contents.target_vocabulary.decode(original_tokens)
+    same = tokens == original_tokens and same_text
+    exported_log_probability = exported.log_probability(line, original_tokens)
+    difference = abs(original.log_probability - exported_log_probability) / (len(original_tokens) + 1)
+    gap = 0.0 if same else logit_gap(contents.model, sources, original, tokens)
     return same, difference, gap
 
 
 @torch.inference_mode()
-def between(model: TranslatingModel, sources: SourceBatch, own: Hypothesis, tokens: Sequence[int]) -> float:
-    """Return the logit of our own piece minus that of the other, where the translations begin to differ.
+def logit_gap(model: TranslatingModel, sources: SourceBatch, original: Hypothesis, tokens: Sequence[int]) -> float:
+    """Return the gap of two translations, at the first piece that differs: the difference of the original's logits.
 
-    Infinite if only the texts differ: then the same pieces were joined to another text.
+    The gap is infinite if the pieces are the same: then the export joined them to another text.
+
+    Args:
+        sources: a batch of one source.
+        original: the original's translation.
+        tokens: the ids of the export's translation.
     """
-    ours, theirs = [*own.tokens, EOS], [*tokens, EOS]
-    place = next((i for i, (one, other) in enumerate(zip(ours, theirs, strict=False)) if one != other), None)
-    if place is None:
+    ours, theirs = [*original.tokens, EOS], [*tokens, EOS]
+    differing = next((i for i, (own, other) in enumerate(zip(ours, theirs, strict=False)) if own != other), None)
+    if differing is None:
         return float("inf")
-    target = torch.tensor([[BOS, *ours[:place]]])
+    target = torch.tensor([[BOS, *ours[:differing]]])
     logits = model(sources.source, sources.lengths, target).logits[0, -1].double()
-    return float(logits[ours[place]] - logits[theirs[place]])
+    return float(logits[ours[differing]] - logits[theirs[differing]])
 
 
-def made_up(vocabulary: Vocabulary, n_lines: int = N_LINES, seed: int = 0) -> list[str]:
-    """Return lines of random pieces of a vocabulary, which are harder to agree on than sentences."""
-    drawn = random.Random(seed)
-    ids = [range(EOS + 1, len(vocabulary))] * n_lines
-    return [vocabulary.decode(drawn.choices(some, k=1 + i % LONGEST)) for i, some in enumerate(ids)]
+def random_lines(vocabulary: Vocabulary, n_lines: int = N_LINES, seed: int = 0) -> list[str]:
+    """Return lines of 1 to `LONGEST` random pieces of a vocabulary: a harder check than sentences.
+
+    On such lines the model is less certain, so that small errors change the translation.
+    """
+    generator, ids = random.Random(seed), range(EOS + 1, len(vocabulary))
+    return [vocabulary.decode(generator.choices(ids, k=1 + i % LONGEST)) for i in range(n_lines)]

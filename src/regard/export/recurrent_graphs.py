@@ -1,8 +1,8 @@
-"""A recurrent encoder-decoder as two modules of tensors, which an exporter can trace for texts of any length.
+"""Wrapping a recurrent encoder-decoder in two modules of tensors, for torch.onnx.export with texts of any length.
 
-The decoder graph calls the model's own decoder, one token at a time. The recurrent cells of the encoder would be traced
-for one length of text alone, so the encoder graph calls the operator `regard::read_cells` instead. The operator has no
-implementation in PyTorch; each export format replaces it by its own cells.
+The decoder graph calls the decoder of the model, one token at a time. The LSTM or GRU of the encoder cannot be traced
+for variable lengths, so while it is exported, the encoder graph calls the custom operator `regard::read_cells` instead.
+The operator has no implementation in PyTorch: the exporter replaces it by ONNX's LSTM or GRU (`onnx_cells`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,62 +22,73 @@ from regard.recurrent.encoder import Encoded
 from regard.recurrent.model import Recurrent
 
 PARTS = "weight_ih", "weight_hh", "bias_ih", "bias_hh"
-"""The parameters of one direction of a layer of PyTorch's cells."""
+"""The name prefixes of the parameters of one direction of one layer in nn.LSTM and nn.GRU."""
 
 INT32 = 6
-"""ONNX's number for the data type int32."""
+"""The number of the data type int32 in ONNX."""
 
 torch.library.define(
     "regard::read_cells", "(Tensor x, Tensor lengths, Tensor[] weights, bool lstm) -> (Tensor, Tensor, Tensor)"
 )
 
 
-def shapes(x: Tensor, lengths: Tensor, weights: list[Tensor], lstm: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Return empty tensors with the shapes of the operator's results: all states, and the last states of the cells."""
+def empty_results(x: Tensor, lengths: Tensor, weights: list[Tensor], lstm: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Return uninitialised tensors with the shapes of the operator's results, as torch.export needs them.
+
+    The results are the hidden state at every token, and for every layer the last hidden state and the last LSTM memory,
+    each with both directions concatenated.
+    """
     (batch, tokens, _), width = x.shape, 2 * weights[1].shape[2]
     last = x.new_empty(len(weights) // 3, batch, width)
     return x.new_empty(batch, tokens, width), last, torch.empty_like(last)
 
 
-torch.library.register_fake("regard::read_cells", shapes)
+torch.library.register_fake("regard::read_cells", empty_results)
 
 
 def onnx_cells(op: Any, x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tuple[Any, Any, Any]:
-    """Return the results of `regard::read_cells` computed by ONNX's LSTM or GRU in both directions.
+    """Build ONNX nodes that compute `regard::read_cells` by bidirectional LSTM or GRU operators, one per layer.
+
+    For a GRU, which has no memory, the third result repeats the second.
 
     Args:
-        op: the builder of ONNX nodes.
-        weights: see `onnx_weights`.
+        op: onnxscript's opset, whose methods create nodes.
+        weights: three tensors per layer; see `onnx_weights`.
     """
-    kind, how = (op.LSTM, {}) if lstm else (op.GRU, {"linear_before_reset": 1})
-    known, n_tokens = [], op.Cast(lengths, to=INT32)
-    for layer in range(0, len(weights), 3):
-        ih, hh, bias = weights[layer : layer + 3]
-        given = op.Transpose(x, perm=[1, 0, 2]), ih, hh, bias, n_tokens
-        states, *last = kind(*given, direction="bidirectional", hidden_size=hh.shape[2], **how)
-        x = op.Reshape(op.Transpose(states, perm=[2, 0, 1, 3]), [0, 0, -1])  # both directions side by side
-        known.append([op.Reshape(op.Transpose(part, perm=[1, 0, 2]), [0, -1]) for part in last])
-    parts = [op.Concat(*(op.Unsqueeze(layer, [0]) for layer in part), axis=0) for part in zip(*known, strict=True)]
-    return x, parts[0], parts[-1]
+    # PyTorch's GRU applies the reset gate after the matrix product with the hidden state
+    cells, settings = (op.LSTM, {}) if lstm else (op.GRU, {"linear_before_reset": 1})
+    last_states, n_tokens = [], op.Cast(lengths, to=INT32)
+    for first in range(0, len(weights), 3):
+        ih, hh, bias = weights[first : first + 3]
+        inputs = op.Transpose(x, perm=[1, 0, 2]), ih, hh, bias, n_tokens
+        states, *last = cells(*inputs, direction="bidirectional", hidden_size=hh.shape[2], **settings)
+        x = op.Reshape(op.Transpose(states, perm=[2, 0, 1, 3]), [0, 0, -1])  # concatenates both directions
+        last_states.append([op.Reshape(op.Transpose(state, perm=[1, 0, 2]), [0, -1]) for state in last])
+    stacked = [
+        op.Concat(*(op.Unsqueeze(state, [0]) for state in of_all_layers), axis=0)
+        for of_all_layers in zip(*last_states, strict=True)
+    ]
+    return x, stacked[0], stacked[-1]
 
 
 def onnx_weights(cells: Cells) -> Iterator[Tensor]:
-    """Yield the weights that ONNX's operators take: three tensors for each layer, stacked over both directions.
+    """Yield the weights of an LSTM or GRU as ONNX takes them: input weights, hidden weights and biases of each layer.
 
-    ONNX has its gates in another order: i o f c for an LSTM, not PyTorch's i f g o; z r h for a GRU, not r z n.
+    Each tensor is stacked over both directions; biases are concatenated. The gates are reordered: for an LSTM from
+    PyTorch's order i f g o to ONNX's i o f c, for a GRU from r z n to z r h.
     """
     order = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}[cells.kind]
     for layer in range(cells.layers.num_layers):
-        ways = []
-        for way in (f"l{layer}", f"l{layer}_reverse"):
-            given = [getattr(cells.layers, f"{part}_{way}").detach() for part in PARTS]
-            ih, hh, *biases = (torch.cat([part.chunk(len(order))[gate] for gate in order]) for part in given)
-            ways.append((ih, hh, torch.cat(biases)))
-        yield from map(torch.stack, zip(*ways, strict=True))
+        directions = []
+        for suffix in (f"l{layer}", f"l{layer}_reverse"):
+            parameters = [getattr(cells.layers, f"{part}_{suffix}").detach() for part in PARTS]
+            ih, hh, *biases = (torch.cat([p.chunk(len(order))[gate] for gate in order]) for p in parameters)
+            directions.append((ih, hh, torch.cat(biases)))
+        yield from map(torch.stack, zip(*directions, strict=True))
 
 
 class EncoderGraph(nn.Module):
-    """From source ids and lengths to the encoded source and the decoder's state before the first token."""
+    """Encodes sources; returns the encoded sources and the decoder state before the first target token."""
 
     def __init__(self, model: Recurrent) -> None:
         super().__init__()
@@ -85,81 +96,88 @@ class EncoderGraph(nn.Module):
         self.weights = nn.ParameterList(onnx_weights(model.encoder.cells))
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> tuple[Tensor, ...]:
-        """Return the tensors that `parts_of` names."""
+        """Return the tensors of `tensors_of`, in their order."""
         encoded = self.exported(source, lengths) if torch.compiler.is_exporting() else self.encoder(source, lengths)
-        return tuple(parts_of(self.decoder.start(encoded, lengths), self.decoder).values())
+        return tuple(tensors_of(self.decoder.start(encoded, lengths), self.decoder).values())
 
     def exported(self, source: Tensor, lengths: Tensor) -> Encoded:
-        """Return the encoded source, its cells computed by the operator."""
+        """Return the encoded sources, computed by `regard::read_cells` in place of nn.LSTM or nn.GRU."""
         lstm = self.encoder.cells.kind == "lstm"
         states, *last = torch.ops.regard.read_cells(self.encoder.embedding(source), lengths, list(self.weights), lstm)
         return Encoded(states=states, last=tuple(last if lstm else last[:1]))
 
 
 class DecoderGraph(nn.Module):
-    """From one token and a state to logits and the next state."""
+    """One step of decoding: takes a target token and the decoder state, returns logits and the new state."""
 
     def __init__(self, model: Recurrent) -> None:
         super().__init__()
         self.decoder = model.decoder
 
     def forward(
-        self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], known: tuple[Tensor, ...]
+        self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], tensors: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Return the logits of the next token, and the state after this one.
+        """Return the logits of the next token; then the tensors of the new decoder state, those that begin with past_.
 
         Args:
-            known: the tensors that the encoder graph returned, with the state of the step before in place of the first.
+            token: the ids of the present target tokens.
+            lengths: the lengths of the sources.
+            tensors: the outputs of the encoder graph; after the first step, those that begin with past_ are replaced by
+                the state that the previous step returned.
         """
-        states, *rest = known
+        states, *rest = tensors
         keys = rest.pop(0) if isinstance(self.decoder.reader.score, Preparable) else states
-        n_parts = len(self.decoder.bridges) // self.decoder.cells.layers.num_layers
-        hidden, rest = tuple(rest[:n_parts]), rest[n_parts:]
+        n_hidden = len(self.decoder.bridges) // self.decoder.cells.layers.num_layers  # 2 for an LSTM, 1 for a GRU
+        hidden, rest = tuple(rest[:n_hidden]), rest[n_hidden:]
         state = State(
             memory=Memory(states=states, keys=keys, lengths=lengths),
             hidden=hidden,
             output=rest.pop(0) if self.decoder.form == "luong_feeding" else torch.zeros_like(states[:, 0]),
             weights=rest.pop(0) if self.decoder.reader.is_location_aware else torch.zeros_like(states[:, :, 0]),
-            n_tokens=0,  # only a window counts them
+            n_tokens=0,  # used only by attention="local_m", which is not exported
         )
         after = self.decoder.step(self.decoder.embedding(token), state).state
-        parts = parts_of(after, self.decoder)
-        return self.decoder.to_logits(after.output), *(part for name, part in parts.items() if name.startswith(PAST))
+        new = [tensor for name, tensor in tensors_of(after, self.decoder).items() if name.startswith(PAST)]
+        return self.decoder.to_logits(after.output), *new
 
 
-def parts_of(state: State, decoder: Decoder) -> dict[str, Tensor]:
-    """The tensors that a decoder's steps need, by name: of the source, and what changes from step to step."""
-    parts = {"source_states": state.memory.states}
+def tensors_of(state: State, decoder: Decoder) -> dict[str, Tensor]:
+    """Return the tensors that a decoding step needs, by name.
+
+    Names that begin with source_ are computed from the source once; those that begin with past_ change at each step.
+    """
+    tensors = {"source_states": state.memory.states}
     if isinstance(decoder.reader.score, Preparable):
-        parts["source_keys"] = state.memory.keys
-    parts |= zip((f"{PAST}hidden", f"{PAST}memory"), state.hidden, strict=False)
+        tensors["source_keys"] = state.memory.keys
+    tensors |= zip((f"{PAST}hidden", f"{PAST}memory"), state.hidden, strict=False)  # a GRU has no memory
     if decoder.form == "luong_feeding":
-        parts[f"{PAST}output"] = state.output
+        tensors[f"{PAST}output"] = state.output
     if decoder.reader.is_location_aware:
-        parts[f"{PAST}weights"] = state.weights
-    return parts
+        tensors[f"{PAST}weights"] = state.weights
+    return tensors
 
 
 def recurrent_graphs(model: Recurrent) -> Graphs:
-    """The graphs of a recurrent encoder-decoder, with inputs to follow them with.
+    """Return the encoder and the decoder graph of a recurrent encoder-decoder.
 
     Raises:
-        InputError: attention that moves with the number of tokens, which no tensor here knows.
+        InputError: the model has attention="local_m", whose window moves by one source token per step: the graphs have
+            no input for the number of the step.
     """
     config = model.config
     if config.attention == "local_m":
         raise InputError(
-            'this translator looks near its own place (attention="local_m"), which its ONNX graphs cannot count; '
-            'train it with attention="soft", "hard" or "local_p" to export it.'
+            'this translator has attention="local_m", whose window depends on the number of the step, which ONNX '
+            'graphs do not get; train it with attention="soft", "hard" or "local_p" to export it.'
         )
     source, lengths = torch.full((2, 5), config.n_source_tokens - 1), torch.tensor([5, 3])
     encoder, decoder = EncoderGraph(model).eval(), DecoderGraph(model).eval()
     with torch.no_grad():
-        names, known = list(parts_of(model.start(source, lengths), model.decoder)), encoder(source, lengths)
+        names, tensors = list(tensors_of(model.start(source, lengths), model.decoder)), encoder(source, lengths)
     layers, per_token = (config.n_layers, "batch", config.d_model), ("batch", "source")
     axes: dict[str, Axes] = {
-        "source_states": (*per_token, known[0].shape[2]),
-        "source_keys": (*per_token, known[1].shape[2]),
+        "source_states": (*per_token, tensors[0].shape[2]),
+        "source_keys": (*per_token, tensors[1].shape[2]),
         f"{PAST}hidden": layers,
         f"{PAST}memory": layers,
         f"{PAST}output": ("batch", config.d_model),
@@ -176,7 +194,7 @@ def recurrent_graphs(model: Recurrent) -> Graphs:
         ),
         decoder=Graph(
             module=decoder,
-            example=(torch.full((2, 1), config.n_target_tokens - 1), lengths, known),
+            example=(torch.full((2, 1), config.n_target_tokens - 1), lengths, tensors),
             inputs={"token": ("batch", 1), **texts, **given},
             outputs={"logits": ("batch", config.n_target_tokens), **after},
         ),

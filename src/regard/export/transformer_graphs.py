@@ -1,7 +1,7 @@
-"""A Transformer as two modules whose inputs and outputs are tensors, as an exporter to ONNX needs them.
+"""Wrapping a Transformer in two modules whose inputs and outputs are only tensors, as torch.onnx.export requires.
 
-`EncoderGraph` and `DecoderGraph` call the model's own encoder and decoder, and pass keys and values as tensors where
-these pass states.
+`EncoderGraph` and `DecoderGraph` call the encoder and the decoder of the model. Where these take or return a
+DecodingState, the wrappers take or return the keys and values that it consists of.
 """
 
 from collections.abc import Sequence
@@ -17,22 +17,22 @@ from regard.transformer.decoding.state import DecodingState
 from regard.transformer.model import Transformer
 
 Axes = Sequence[str | int]
-"""The axes of a tensor: a name for one of any length, a number for one that is fixed."""
+"""The axes of a tensor: a name for an axis of variable length, a number for one of fixed length."""
 
 
 PAST, PRESENT = "past_", "present_"
-"""Prefixes of the names of a state's tensors: before a step, and after it."""
+"""Prefixes of the names of the tensors in the decoder state: as input of a step, and as its output."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Graph:
-    """A module to export as an ONNX graph.
+    """A module to export as an ONNX graph, with a description of its inputs and outputs.
 
     Attributes:
-        module: takes the inputs and returns the outputs, in their order.
-        example: inputs with which the exporter runs the module.
-        inputs: names and axes of the inputs.
-        outputs: names and axes of the outputs.
+        module: the module; it takes `inputs` and returns `outputs`, in this order.
+        example: example inputs with which the exporter traces the module.
+        inputs: the axes of each input, by name.
+        outputs: the axes of each output, by name.
     """
 
     module: nn.Module
@@ -43,9 +43,10 @@ class Graph:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Graphs:
-    """The graphs of a translator.
+    """The two graphs of a translator.
 
-    The decoder takes a token, the lengths, the encoder's outputs and its state, and returns logits and the next state.
+    The encoder graph takes source ids and their lengths. The decoder graph takes a target token, the lengths of the
+    sources, the outputs of the encoder graph and the decoder state; it returns logits and the new decoder state.
     """
 
     encoder: Graph
@@ -53,7 +54,7 @@ class Graphs:
 
 
 class EncoderGraph(nn.Module):
-    """From a source and its lengths to keys and values of the cross-attention of every block of the decoder."""
+    """Encodes sources, and projects them to the keys and values of cross-attention in every decoder block."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -62,13 +63,13 @@ class EncoderGraph(nn.Module):
     def forward(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch heads source d_head"], ...]:
-        """Return keys and values, block by block."""
+        """Return key and value of the cross-attention in the first decoder block, then in the second, and so on."""
         state = self.decoder.start(self.encoder(source, lengths).output, lengths)
         return tensors_of(state.sources)
 
 
 class DecoderGraph(nn.Module):
-    """From one token and the state to logits and the next state."""
+    """One step of decoding: takes a target token, returns the logits of the next one."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -77,10 +78,13 @@ class DecoderGraph(nn.Module):
     def forward(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Return logits of the next token, and keys and values of the target's tokens, block by block.
+        """Return the next token's logits; then for each block the self-attention's key and value of all tokens so far.
 
         Args:
-            keys_values: keys and values of the source for every block, then those of the tokens before.
+            token: the ids of the present target tokens.
+            lengths: the lengths of the sources.
+            keys_values: for each block the cross-attention's key and value, as the encoder graph returns them; then for
+                each block the self-attention's key and value of the tokens before the present one.
         """
         half = len(keys_values) // 2
         cache = BlockCache(blocks_of(keys_values[half:]))
@@ -90,7 +94,7 @@ class DecoderGraph(nn.Module):
 
 
 def transformer_graphs(model: Transformer) -> Graphs:
-    """Return the graphs of a Transformer, with example inputs."""
+    """Return the encoder and the decoder graph of a Transformer."""
     config = model.config
     heads = config.n_heads if config.n_key_heads is None else config.n_key_heads
     blocks = range(len(model.decoder.blocks))
@@ -127,11 +131,11 @@ def transformer_graphs(model: Transformer) -> Graphs:
 
 
 def tensors_of(blocks: Sequence[KeyValue]) -> tuple[Tensor, ...]:
-    """Return the key and value of each block in turn."""
+    """Return the key and the value of the first block, of the second, and so on, as one flat tuple."""
     return tuple(tensor for block in blocks for tensor in (block.key, block.value))
 
 
 def blocks_of(tensors: Sequence[Tensor]) -> tuple[KeyValue, ...]:
-    """Return the keys and values of each block, from tensors as `tensors_of` returns them."""
+    """Undo `tensors_of`: return the key and value of each block from a flat sequence."""
     pairs = zip(tensors[::2], tensors[1::2], strict=True)
     return tuple(KeyValue(key=key, value=value) for key, value in pairs)
