@@ -5,9 +5,14 @@ from matplotlib.figure import Figure
 
 def texts(picture: Figure) -> list[str]:
     """Return every text in the axes of a picture."""
-    return [text.get_text() for axes in picture.axes for text in axes.texts]
+    return [readable(text.get_text()) for axes in picture.axes for text in axes.texts]
 
 
 def caption(picture: Figure) -> str:
     """Return the text below a picture."""
-    return " ".join(text.get_text() for text in picture.axes[-1].texts)
+    return " ".join(readable(text.get_text()) for text in picture.axes[-1].texts)
+
+
+def readable(text: str) -> str:
+    """Return a text without the invisible marks around words that may be written from right to left."""
+    return text.replace("\u2068", "").replace("\u2069", "")

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from cli_runner import output, refused
+from cli_runner import invoke, output, refused
 from torch.testing import assert_close
 
 SNAKE = "The snake is very dangerous because it has a venom."
@@ -120,3 +120,22 @@ def test_refusals(arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert refused("look", *arguments) == message
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_text_of_which_the_model_knows_little_and_letters_that_no_font_has_are_told(
+    minilm_once, tmp_path, monkeypatch
+):
+    from matplotlib.font_manager import fontManager
+
+    from regard.views.picture import fonts
+
+    monkeypatch.setattr(fontManager, "ttflist", [entry for entry in fontManager.ttflist if entry.name == fonts.BASE])
+    monkeypatch.setattr(fonts, "findSystemFonts", list)
+    remarks = invoke("look", "뱀은 독이 있어서 위험하다").stderr.splitlines()
+    assert remarks == [
+        "regard: MiniLM knows 0 of these 13 tokens; the others are unknown words, single jamo or bytes, so their "
+        "attention says little about this text: choose a model of its language."
+    ]
+    assert invoke("look", "The snake has a venom.").stderr == ""
+    told = invoke("look", "a snake is साँप here", "--png", tmp_path / "a.png").stderr
+    assert told.startswith("regard: □ stands for letters that no installed font has")

@@ -8,7 +8,7 @@ from refusals import refusal
 
 from regard import InputError
 from regard.tracing import model_loading as models
-from regard.tracing.model_loading import MINILM, from_pretrained, load
+from regard.tracing.model_loading import MINILM, from_pretrained, load, load_tokenizer
 
 INSTEAD = "give a folder with a model in it or a name on the Hugging Face hub."
 
@@ -139,3 +139,16 @@ def test_transformers_remarks_come_back_after_loading():
     before = logging.get_verbosity(), logging.is_progress_bar_enabled()
     load()
     assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before
+
+
+def test_a_folder_without_its_tokenizer_is_refused(minilm, tmp_path):
+    """transformers gives a tokenizer of five special tokens for it, for which every word is unknown."""
+    minilm.model.save_pretrained(tmp_path)
+    with pytest.raises(InputError) as refusal:
+        load(str(tmp_path))
+    assert str(refusal.value) == (
+        f"'{tmp_path}' comes without a tokenizer, so every word would be unknown; save it there too, with "
+        "tokenizer.save_pretrained(folder)."
+    )
+    with pytest.raises(InputError, match=r"no tokenizer for .* could be had; give one with tokenizer=…\."):
+        load_tokenizer(str(tmp_path))

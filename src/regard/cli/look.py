@@ -73,8 +73,10 @@ def look(
         seen = trace_text(model, text, target, truncate)
         focus = focus_on(seen, token, head, layer)
 
+    from regard.tracing.readable_tokens import unfamiliar_text_note
     from regard.views.terminal.trace import show
 
+    print_remark(unfamiliar_text_note(seen.model, seen.tokens))
     query, name = focus.query, f"{focus.head.kind} {focus.head.name}"
     if not to_stdout:
         show(seen, token=query, head=name)
@@ -95,12 +97,22 @@ def look(
                 sys.stdout.write(document)
             else:
                 write_output(json, document)
+    if any(pictures.values()) or heads:
+        from regard.views.picture.fonts import fonts_for
+
+        print_remark(fonts_for("".join(token.text for token in (*seen.source, *seen.target))).advice)
     if to_stdout:
         return
     if outputs:
         print()
     for output in outputs:
         print(f"wrote {escape_controls(output)}")
+
+
+def print_remark(remark: str) -> None:
+    """Print a remark on the error stream, unless it is empty."""
+    if remark:
+        print(f"regard: {escape_controls(remark)}", file=sys.stderr)
 
 
 def read_stdin() -> str:

@@ -51,6 +51,7 @@ def load(name: str | None = None) -> LoadedModel:
     model = from_pretrained(AutoModel, f"the model {name!r}", source, local)
     check_reads_text(model)
     tokenizer = from_pretrained(AutoTokenizer, f"the tokenizer of {name!r}", source, local)
+    check_has_words(tokenizer, name)
     return LoadedModel(name=model_name(model), model=model.eval(), tokenizer=tokenizer)
 
 
@@ -63,7 +64,9 @@ def load_tokenizer(name: str) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return from_pretrained(AutoTokenizer, f"the tokenizer of {name!r}", name, is_on_this_machine(name))
+        tokenizer = from_pretrained(AutoTokenizer, f"the tokenizer of {name!r}", name, is_on_this_machine(name))
+        check_has_words(tokenizer, name)
+        return tokenizer
     except InputError as error:
         raise InputError(f"no tokenizer for {name!r} could be had; give one with tokenizer=….") from error
 
@@ -86,6 +89,15 @@ def from_pretrained(auto_class: Any, description: str, source: str, local: bool)
         if local and not Path(source).is_dir():
             return from_pretrained(auto_class, description, source, local=False)
         raise InputError(f"{description} could not be loaded: {first_paragraph(error)}.") from error
+
+
+def check_has_words(tokenizer: Any, name: str) -> None:
+    """Raise InputError if a tokenizer has no words, as transformers gives for a folder without a tokenizer's files."""
+    if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
+        raise InputError(
+            f"{name!r} comes without a tokenizer, so every word would be unknown; save it there too, with "
+            "tokenizer.save_pretrained(folder)."
+        )
 
 
 def minilm_source() -> str:

@@ -2,8 +2,11 @@
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from regard.errors import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,3 +153,24 @@ def standalone_letter(letter: str) -> str:
         return unicodedata.lookup(f"HANGUL LETTER {name}")
     except KeyError:
         return letter
+
+
+FRAGMENT = re.compile(r"\[UNK:.*\]|[\u3131-\u318e]|(‹[0-9A-F]{2}›)+", re.DOTALL)
+"""The texts of tokens that a tokenizer makes of letters it does not know: [UNK:뱀], a jamo, bytes."""
+
+
+def unfamiliar_text_note(model: str, tokens: Sequence[Token]) -> str:
+    """Return a remark if a model knows under half of a text's tokens; else an empty text.
+
+    >>> unfamiliar_text_note("MiniLM", [Token(text, text) for text in ("ㅂ", "ㅐ", "[UNK:위험하다]", "a")])
+    'MiniLM knows 1 of these 4 tokens; the others are unknown words, single jamo or bytes, so their attention says \
+little about this text: choose a model of its language.'
+    """
+    words = [token for token in tokens if not token.special]
+    known = sum(FRAGMENT.fullmatch(token.text) is None for token in words)
+    if 2 * known >= len(words):
+        return ""
+    return (
+        f"{model} knows {known:,} of these {counted(len(words), 'token')}; the others are unknown words, single jamo "
+        "or bytes, so their attention says little about this text: choose a model of its language."
+    )

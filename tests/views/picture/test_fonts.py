@@ -1,57 +1,90 @@
 """Labels in any script: fonts that have the letters, else a box and the name of the font to install."""
 
 import warnings
+from dataclasses import replace
 
 import pytest
-from matplotlib.font_manager import fontManager
-from pictures import texts
+from matplotlib._text_helpers import layout
+from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
+from pictures import readable, texts
 
 from regard.tracing.focus import focus_on
+from regard.views.picture import fonts as fonts_module
 from regard.views.picture.canvas import save_figure
-from regard.views.picture.fonts import BASE, MISSING, Fonts, fonts_for, free_font
+from regard.views.picture.fonts import BASE, MISSING, OWN, OWN_FILE, Fonts, fonts_for, free_font, quoted
 from regard.views.picture.trace import figure
 
-KOREAN = "뱀은 독이 있다"
+KOREAN, HINDI = "뱀은 독이 있다", "साँप बहुत"
 
 
 @pytest.fixture
 def only_the_base_font(monkeypatch):
     """As on a machine that has no font but matplotlib's own."""
     monkeypatch.setattr(fontManager, "ttflist", [entry for entry in fontManager.ttflist if entry.name == BASE])
+    monkeypatch.setattr(fonts_module, "findSystemFonts", list)
 
 
 def test_english_needs_no_other_font():
     assert fonts_for("The snake, “naïve” … → × ₁ Ελλάδα Москва") == Fonts((BASE,))
 
 
-def test_korean_is_drawn_or_the_font_to_install_is_named(handmade, tmp_path):
-    trace = handmade(KOREAN)
+@pytest.mark.parametrize("text", [KOREAN, "똠방각하 뷁", "とても カタカナ 危険", "很危险，有毒"])
+def test_korean_japanese_and_chinese_are_drawn_where_no_font_is_installed(handmade, tmp_path, only_the_base_font, text):
+    trace = handmade(text)
+    fonts = fonts_for(text)
+    assert (fonts.family, fonts.missing) == ((BASE, OWN), frozenset())
     picture = figure(trace, focus_on(trace))
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error")  # matplotlib warns of a letter without a glyph
         for ending in (".png", ".svg", ".pdf"):
             save_figure(picture, tmp_path / f"a{ending}")
-    written = texts(picture)
-    fonts = fonts_for(KOREAN)
-    assert set(map(fonts.drawable, KOREAN.split())) <= set(written)
-    assert bool(fonts.missing) == any("install Noto Sans CJK KR" in text for text in written)
+    assert set(text.split()) <= set(texts(picture))
 
 
-def test_without_a_korean_font_the_letters_are_boxes_and_the_caption_says_what_to_install(
+def test_regards_font_has_every_hangul_syllable_and_kana():
+    letters = {chr(code) for code in (*range(0xAC00, 0xD7A4), *range(0x3041, 0x3097), *range(0x30A1, 0x30FB))}
+    assert fonts_module.letters_in_file(str(OWN_FILE), letters) == letters
+
+
+def test_an_installed_font_of_the_script_comes_before_regards(monkeypatch, only_the_base_font):
+    fonts_module.add_own_font()
+    installed = replace(fontManager.ttflist[-1], name="Noto Sans CJK KR", weight=400)
+    monkeypatch.setattr(fontManager, "ttflist", [*fontManager.ttflist, installed])
+    assert fonts_for("뱀").family == (BASE, "Noto Sans CJK KR")
+
+
+def test_a_font_installed_after_matplotlib_made_its_list_is_found(monkeypatch, only_the_base_font):
+    monkeypatch.setattr(fonts_module, "add_own_font", lambda: None)
+    assert fonts_for("뱀").missing == {"뱀"}
+    monkeypatch.setattr(fonts_module, "findSystemFonts", lambda: [str(OWN_FILE)])
+    assert fonts_for("뱀") == Fonts((BASE, OWN))
+
+
+def test_letters_that_no_font_has_are_boxes_and_the_caption_says_what_to_install(
     handmade, tmp_path, only_the_base_font
 ):
-    trace = handmade(KOREAN)
+    trace = handmade(HINDI)
     picture = figure(trace, focus_on(trace))
     save_figure(picture, tmp_path / "a.png")  # a warning of matplotlib's would be an error here
     written = texts(picture)
-    assert MISSING * 2 in written
-    fonts = fonts_for(KOREAN)
-    assert fonts.missing == set(KOREAN) - {" "}
+    assert MISSING * 4 in written
+    fonts = fonts_for(HINDI)
+    assert fonts.missing == set(HINDI) - {" "}
     first = ", ".join(f"U+{ord(letter):04X}" for letter in sorted(fonts.missing)[:3])
     assert fonts.advice == (
-        f"□ stands for letters that no installed font has ({first} …); install Noto Sans CJK KR to see them."
+        f"□ stands for letters that no installed font has ({first} …); install Noto Sans Devanagari to see them."
     )
     assert fonts.advice in " ".join(written)
+
+
+@pytest.mark.parametrize(("query", "key"), [("سما", "جدا"), ("ארס", "מסוכן")])
+def test_a_sentence_about_arabic_or_hebrew_words_keeps_its_order(query, key):
+    """The whole sentence is laid out from left to right, so the query's letters come first and the weight last."""
+    fonts = Fonts((BASE,))
+    sentence = f"{quoted(query)} looks most at {quoted(key)} (0.993)"
+    font = get_font(findfont(FontProperties(family=BASE)))
+    drawn = "".join(item.char for item in layout(fonts.drawable(sentence), font))
+    assert readable(drawn) == f"“{query[::-1]}” looks most at “{key[::-1]}” (0.993)"
 
 
 def test_each_script_names_its_font():
@@ -68,8 +101,8 @@ def test_each_script_names_its_font():
 
 
 def test_one_missing_letter_is_one_line(only_the_base_font):
-    advice = "□ stands for letters that no installed font has (U+BC40); install Noto Sans CJK KR to see them."
-    assert fonts_for("a 뱀").advice == advice
+    advice = "□ stands for letters that no installed font has (U+0938); install Noto Sans Devanagari to see them."
+    assert fonts_for("a स").advice == advice
 
 
 def test_control_signs_are_seen_and_format_signs_are_left_out():
@@ -82,7 +115,8 @@ def test_a_font_file_that_is_gone_is_passed_over(monkeypatch, tmp_path):
     lost = [entry for entry in fontManager.ttflist if entry.name == BASE]
     ghost = type(lost[0])(fname=str(tmp_path / "gone.ttf"), name="A Ghost", style="normal", weight=400)
     monkeypatch.setattr(fontManager, "ttflist", [*lost, ghost])
-    assert fonts_for("뱀") == Fonts((BASE,), frozenset("뱀"))
+    monkeypatch.setattr(fonts_module, "findSystemFonts", list)
+    assert fonts_for("स") == Fonts((BASE,), frozenset("स"))
 
 
 def test_shortening_keeps_as_much_as_fits():

@@ -1,24 +1,35 @@
 """Fonts for the text of a picture: which installed fonts have its letters, how wide it is, where its lines break.
 
 matplotlib's own font has no Korean, Japanese or Chinese letters, so letters that it lacks are looked for in the other
-installed fonts. Letters that no installed font has are drawn as □, and `Fonts.advice` names a font to install.
+installed fonts, and then in the font that comes with regard: letters/NotoSansCJK-subset.otf has all Hangul syllables,
+the kana, and 5,009 Chinese characters (those of GB 2312 level 1 and JIS X 0208 level 1). Letters that no font has are
+drawn as □, and `Fonts.advice` names a font to install.
 """
 
 import unicodedata
 from bisect import bisect
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 
 from matplotlib.backends.backend_agg import RendererAgg
-from matplotlib.font_manager import FontEntry, FontProperties, fontManager, get_font
+from matplotlib.font_manager import FontEntry, FontProperties, findSystemFonts, fontManager, get_font
 
 from regard.visible_text import escape_controls
 
 BASE = "DejaVu Sans"
 """The font that matplotlib installs, so it is the same on every machine."""
 
+OWN = "Noto Sans CJK of regard"
+OWN_FILE = Path(__file__).parent / "letters" / "NotoSansCJK-subset.otf"
+"""The font that comes with regard, and its file."""
+
 MISSING = "□"
+
+FIRST_STRONG_ISOLATE, POP_ISOLATE = "\u2068", "\u2069"
+"""Unicode's marks around a part of a line whose direction of writing does not affect the rest of the line."""
 
 SCRIPTS = {
     "HIRAGANA": ("Noto Sans CJK JP", "Noto Sans JP", "Hiragino Sans", "Yu Gothic", "Meiryo", "IPAGothic"),
@@ -54,7 +65,8 @@ class Fonts:
         >>> Fonts(("DejaVu Sans",), missing=frozenset("뱀")).drawable("뱀\u200b=snake")
         '□=snake'
         """
-        letters = filter(has_glyph, escape_controls(text))
+        marks = FIRST_STRONG_ISOLATE + POP_ISOLATE
+        letters = (letter for letter in escape_controls(text, keep=marks) if letter in marks or has_glyph(letter))
         return "".join(MISSING if letter in self.missing else letter for letter in letters)
 
     @property
@@ -98,29 +110,54 @@ class Fonts:
 
 
 def fonts_for(text: str) -> Fonts:
-    """Return the fonts for a text: matplotlib's own font, then installed fonts with the letters that it lacks."""
+    """Return the fonts for a text: matplotlib's own font, then other fonts with the letters that it lacks."""
     text = escape_controls(text)
     missing = set(filter(has_glyph, text)) - letters_in_font(BASE, text)
-    family = [BASE]
-    for entry in candidate_fonts(missing) if missing else ():
-        letters = letters_in_file(entry.fname, missing)
-        if letters:
+    if not missing:
+        return Fonts((BASE,))
+    add_own_font()
+    fonts = fonts_with(missing)
+    return fonts_with(missing) if fonts.missing and add_fonts_installed_since() else fonts
+
+
+def fonts_with(letters: set[str]) -> Fonts:
+    """Return matplotlib's own font and the fonts that it needs beside it for these letters."""
+    family, missing = [BASE], set(letters)
+    for entry in candidate_fonts(letters):
+        if found := letters_in_file(entry.fname, missing):
             family.append(entry.name)
-            missing -= letters
+            missing -= found
         if not missing:
             break
     return Fonts(tuple(family), frozenset(missing))
 
 
+def add_own_font() -> None:
+    """Add the font that comes with regard to matplotlib's list; for bold text too, so that matplotlib does not warn."""
+    if all(entry.name != OWN for entry in fontManager.ttflist):
+        fontManager.addfont(OWN_FILE)
+        fontManager.ttflist.append(replace(fontManager.ttflist[-1], weight=700))
+
+
+def add_fonts_installed_since() -> bool:
+    """Add fonts that were installed after matplotlib made its list of fonts; return whether there are any."""
+    listed = {Path(entry.fname) for entry in fontManager.ttflist}
+    new = [path for path in map(Path, findSystemFonts()) if path not in listed]
+    for path in new:
+        with suppress(OSError, RuntimeError):  # not a readable font
+            fontManager.addfont(path)
+    return bool(new)
+
+
 def candidate_fonts(letters: set[str]) -> Iterator[FontEntry]:
-    """Yield the installed fonts except matplotlib's own, with the preferred fonts of the letters' scripts first."""
+    """Yield fonts other than matplotlib's: the preferred fonts of the letters' scripts, regard's, then all others."""
     scripts = {script_of(letter) for letter in letters}
     preferred = [name for script, names in SCRIPTS.items() if script in scripts for name in names]
-    rank = {name: number for number, name in reversed(list(enumerate(preferred)))}
+    rank = {name: number for number, name in reversed(list(enumerate([*preferred, OWN])))}
     upright = [e for e in fontManager.ttflist if e.style == "normal" and e.weight in ("normal", "regular", 400, 500)]
     others = [e for e in upright if e.name != BASE and not e.name.startswith(("Last Resort", "cm", "STIX"))]
     seen: set[str] = set()
-    for entry in sorted(others, key=lambda e: (rank.get(e.name, len(preferred)), e.name, e.fname)):
+    for entry in sorted(others, key=lambda e: (rank.get(e.name, len(rank)), e.name, e.fname)):
         if entry.name not in seen:
             seen.add(entry.name)
             yield entry
@@ -140,6 +177,11 @@ def letters_in_file(path: str, letters: set[str]) -> set[str]:
     except (OSError, RuntimeError):
         return set()
     return {letter for letter in letters if font.get_char_index(ord(letter))}
+
+
+def quoted(label: str) -> str:
+    """Return a label in quotation marks, isolated so that Arabic or Hebrew in it does not reverse the sentence."""
+    return f"“{FIRST_STRONG_ISOLATE}{label}{POP_ISOLATE}”"
 
 
 def has_glyph(letter: str) -> bool:

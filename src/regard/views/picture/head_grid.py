@@ -12,7 +12,7 @@ from regard.tracing.focus import Focus, strongest_other_words
 from regard.tracing.head import Head
 from regard.tracing.trace import Trace
 from regard.views.picture.canvas import BLUE, EDGE, FAINT, INK, STEPS, Page, draw_cells, outline
-from regard.views.picture.fonts import Fonts
+from regard.views.picture.fonts import Fonts, quoted
 from regard.views.shared_text import token_label
 
 LARGEST_CELL = 0.24
@@ -56,7 +56,10 @@ class HeadGrid:
     def title(self) -> list[str]:
         """The lines of the title, which says what the cells show."""
         name = self.fonts.shortened(token_label(self.focus.query, self.focus.head.queries), 8.5, self.room / 2)
-        weight, none = f"the largest weight that “{name}” gives to another word", f"“{name}” looks at no other word"
+        weight, none = (
+            f"the largest weight that {quoted(name)} gives to another word",
+            f"{quoted(name)} looks at no other word",
+        )
         return self.fonts.lines(f"Every head: {weight if self.strongest else none}", 8.5, self.room)
 
     @property

@@ -19,7 +19,7 @@ from regard.tracing.focus import Focus
 from regard.tracing.head import KeyWeight
 from regard.tracing.readable_tokens import Token
 from regard.views.picture.canvas import BLUE, FAINT, INK, MARGIN, MASKED, WIDTH, Page, text_colour, weight_colours
-from regard.views.picture.fonts import Fonts
+from regard.views.picture.fonts import Fonts, quoted
 from regard.views.shared_text import token_label
 
 ROOM = WIDTH - 2 * MARGIN
@@ -101,8 +101,8 @@ class Sentence:
         if self.queries:
             sides.append(("written", self.queries, self.focus.head.queries))
         counts = [(side, sum(box.position >= 0 for box in boxes), len(tokens)) for side, boxes, tokens in sides]
-        return [f"Tint and arcs: where “{name}” looks."] + [
-            f"Of the {total} tokens {side}, {shown} are shown: those near “{name}” and near its strongest keys."
+        return [f"Tint and arcs: where {quoted(name)} looks."] + [
+            f"Of the {total} tokens {side}, {shown} are shown: those near {quoted(name)} and near its strongest keys."
             for side, shown, total in counts
             if shown < total
         ]

@@ -8,7 +8,7 @@ from regard.tracing.focus import Focus, focus_on
 from regard.tracing.token_reference import TokenReference
 from regard.tracing.trace import Trace
 from regard.views.picture.canvas import FAINT, MARGIN, WIDTH, Page, blank_page, check_picture_path, save_figure
-from regard.views.picture.fonts import fonts_for
+from regard.views.picture.fonts import fonts_for, quoted
 from regard.views.picture.head_grid import lay_out_head_grid
 from regard.views.picture.pattern import lay_out_pattern
 from regard.views.picture.sentence import lay_out_sentence
@@ -71,5 +71,5 @@ def write_title(page: Page, trace: Trace, focus: Focus) -> None:
     strongest = head.top(focus.query, 1)
     words = [token_label(focus.query, head.queries), *(token_label(key.position, head.keys) for key in strongest)]
     query, *keys = (fonts.shortened(word, 10.5, 2.5) for word in words)
-    finding = f"looks most at “{keys[0]}” ({strongest[0].weight:.3f})" if strongest else "sees nothing"
-    page.write(axes, 0.0, 0.42, f"“{query}” {finding}", 10.5, color=FAINT)
+    finding = f"looks most at {quoted(keys[0])} ({strongest[0].weight:.3f})" if strongest else "sees nothing"
+    page.write(axes, 0.0, 0.42, f"{quoted(query)} {finding}", 10.5, color=FAINT)
