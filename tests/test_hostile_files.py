@@ -179,6 +179,8 @@ def show(path):
     trace = Trace.load(path)
     trace.check()
     repr(trace)
+    trace.show()
+    trace.html(path.with_suffix(".html"))
     for head in trace.heads()[:2]:
         head.pattern.summary(top=1)
         repr(head)

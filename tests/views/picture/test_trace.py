@@ -381,3 +381,14 @@ def test_a_word_that_looks_at_no_other_has_no_list(handmade):
     written = texts(drawn(handmade("a b c", mask=Causal(), kind="decoder"), token="a"))
     assert "Every head: “a” looks at no other word" in " ".join(written)
     assert not [text for text in written if text.startswith("L1H")]
+
+
+@pytest.mark.parametrize(("text", "from_right"), [("הנחש מסוכן מאוד", True), ("the snake הנחש", False)])
+def test_a_text_in_hebrew_runs_from_right_to_left(handmade, text, from_right):
+    """The boxes stand in the order in which the text is read, and the arcs follow them."""
+    picture = figure(trace := handmade(text), focus_on(trace))
+    lefts = [
+        next(t.get_position()[0] for axes in picture.axes for t in axes.texts if t.get_text() == word)
+        for word in text.split()
+    ]
+    assert lefts == sorted(lefts, reverse=from_right)

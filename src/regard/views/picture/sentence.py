@@ -5,8 +5,10 @@ takes several lines. If it takes too many, only the tokens near the query and ne
 stands for the tokens between.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from matplotlib.axes import Axes
@@ -250,4 +252,19 @@ def place_boxes(
             left, line = 0.0, line + 1
         placed.append(Box(position, text, left, width, line))
         right = left + width
-    return placed
+    if not reads_from_right(token.text for token in tokens):
+        return placed
+    widest = max((box.left + box.width for box in placed), default=0.0)
+    return [replace(box, left=widest - box.left - box.width) for box in placed]
+
+
+def reads_from_right(texts: Iterable[str]) -> bool:
+    """Return whether most letters are of scripts that are written from right to left, such as Arabic and Hebrew.
+
+    >>> reads_from_right(["ארס", "[CLS]"]), reads_from_right(["the", "word", "ארס"])
+    (False, False)
+    >>> reads_from_right(["הנחש", "מסוכן", "[CLS]"])
+    True
+    """
+    directions = Counter(unicodedata.bidirectional(letter) for text in texts for letter in text)
+    return directions["R"] + directions["AL"] > directions["L"]

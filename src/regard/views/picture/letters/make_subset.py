@@ -1,0 +1,49 @@
+"""Make the font that comes with regard from Noto Sans CJK.
+
+    python -m regard.views.picture.letters.make_subset NotoSansCJK-Regular.ttc
+
+The subset has all Hangul syllables and jamo, the kana, full-width forms, and the Chinese characters of GB 2312 level 1
+and of JIS X 0208 level 1. Hints and layout tables are left out: pictures do not need them.
+"""
+
+import sys
+from pathlib import Path
+
+from fontTools import subset
+
+NAME, FILE = "Noto Sans CJK of regard", Path(__file__).parent / "NotoSansCJK-subset.otf"
+RANGES = (0x1100, 0x11FF), (0x3000, 0x30FF), (0x3131, 0x318E), (0xAC00, 0xD7A3), (0xFF01, 0xFFE6)
+"""The first and last code of each block of characters."""
+
+KOREAN_FACE = 1
+"""The number of the font with Korean forms in the collection of fonts."""
+
+
+def level_1(encoding: str, first: int, last: int) -> set[str]:
+    """Return the characters of the rows from `first` to `last` of a standard with two bytes a character."""
+    pairs = (bytes([row, cell]) for row in range(first, last + 1) for cell in range(0xA1, 0xFF))
+    return {letter for pair in pairs if (letter := pair.decode(encoding, errors="ignore"))}
+
+
+def make_subset(source: Path) -> None:
+    """Write the subset of a font to FILE."""
+    letters = {chr(code) for first, last in RANGES for code in range(first, last + 1)}
+    letters |= level_1("gb2312", 0xB0, 0xD7) | level_1("euc_jp", 0xB0, 0xCF)
+    options = subset.Options(
+        font_number=KOREAN_FACE, hinting=False, layout_features=[], name_IDs=["*"], notdef_outline=True
+    )
+    options.drop_tables += ["vmtx", "vhea", "VORG", "GSUB", "GPOS", "BASE", "DSIG"]
+    font = subset.load_font(source, options)
+    subsetter = subset.Subsetter(options)
+    subsetter.populate(unicodes=map(ord, letters))
+    subsetter.subset(font)
+    joined = NAME.replace(" ", "")
+    names = {1: NAME, 16: NAME, 3: f"regard;{joined}", 4: f"{NAME} Regular", 6: f"{joined}-Regular"}
+    for record in font["name"].names:
+        record.string = names.get(record.nameID, record.toUnicode())
+    font["CFF "].cff.fontNames[0] = names[6]
+    subset.save_font(font, FILE, options)
+
+
+if __name__ == "__main__":
+    make_subset(Path(sys.argv[1]))
