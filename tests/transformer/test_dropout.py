@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from torch.utils.checkpoint import checkpoint
 
 from regard.transformer import dropout
-from regard.transformer.dropout import Dropout, Residual, draw_bound, draw_kept
+from regard.transformer.dropout import Dropout, Residual, draw_kept, draw_threshold
 
 N = 2**21
 
@@ -46,9 +46,9 @@ def test_each_quarter_of_a_draw_is_as_likely(place):
 @pytest.mark.parametrize("p", [0.1, 0.3, 1 / 3])
 def test_the_chance_is_exact_though_16_bits_are_not(p):
     n, share = 10_000, p * 2**16 % 1
-    bounds = torch.tensor([draw_bound(p) for _ in range(n)])
-    assert set(bounds.tolist()) == {math.floor(p * 2**16), math.ceil(p * 2**16)}
-    assert_binomial(int((bounds == math.ceil(p * 2**16)).sum()), n, share)
+    thresholds = torch.tensor([draw_threshold(p) for _ in range(n)])
+    assert set(thresholds.tolist()) == {math.floor(p * 2**16), math.ceil(p * 2**16)}
+    assert_binomial(int((thresholds == math.ceil(p * 2**16)).sum()), n, share)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -133,12 +133,12 @@ def test_generate_ends_and_starts_as_our_decoder_does():
     ("given", "reason"),
     [
         ({"norm": "pre"}, "norm='pre', and Marian's blocks are post-norm"),
-        ({"positions": "rotary"}, "positions='rotary', and Marian's are sinusoidal"),
-        ({"n_key_heads": 2}, "n_key_heads=2, and Marian has as many as n_heads=6"),
-        ({"activation": "geglu"}, "activation='geglu', and Marian has none that is gated"),
+        ({"positions": "rotary"}, "positions='rotary', and Marian has sinusoidal positions"),
+        ({"n_key_heads": 2}, "n_key_heads=2, and Marian has n_key_heads equal to n_heads=6"),
+        ({"activation": "geglu"}, "activation='geglu', and Marian has no gated activations"),
         (
             {"norm": "pre", "positions": "learned"},
-            "norm='pre', and Marian's blocks are post-norm; positions='learned', and Marian's are sinusoidal",
+            "norm='pre', and Marian's blocks are post-norm; positions='learned', and Marian has sinusoidal positions",
         ),
     ],
 )
@@ -153,17 +153,16 @@ def test_what_marian_cannot_express_is_refused(given, reason):
     [
         (
             {"encoder_attention_heads": 4},
-            "this Marian model has encoder_attention_heads=4 and decoder_attention_heads=6; a Transformer has the same "
-            "on both sides.",
+            "this Marian model has encoder_attention_heads=4 and decoder_attention_heads=6; a Transformer has the "
+            "same in both.",
         ),
         (
             {"decoder_ffn_dim": 31},
-            "this Marian model has encoder_ffn_dim=29 and decoder_ffn_dim=31; a Transformer has the same on both "
-            "sides.",
+            "this Marian model has encoder_ffn_dim=29 and decoder_ffn_dim=31; a Transformer has the same in both.",
         ),
         (
             {"activation_function": "quick_gelu"},
-            "this Marian model has activation_function='quick_gelu'; a Transformer takes over relu, gelu, "
+            "this Marian model has activation_function='quick_gelu'; a Transformer supports relu, gelu, "
             "gelu_pytorch_tanh, swish, silu, mish, relu2, tanh.",
         ),
     ],
@@ -177,9 +176,7 @@ def test_a_marian_model_that_is_no_transformer_is_refused(given, message):
 def test_a_folder_without_a_marian_model_is_refused(tmp_path):
     with pytest.raises(InputError) as error:
         from_marian(tmp_path / "none")
-    assert str(error.value) == (
-        f"{tmp_path / 'none'} is no folder with a config.json; give one that a Marian model was saved in."
-    )
+    assert str(error.value) == (f"{tmp_path / 'none'} has no config.json; give the folder of a saved Marian model.")
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 2, "decoder_ffn_dim": 2}
     heads = {"encoder_attention_heads": 1, "decoder_attention_heads": 1}
     BartForConditionalGeneration(BartConfig(vocab_size=7, d_model=2, **sizes, **heads)).save_pretrained(tmp_path)

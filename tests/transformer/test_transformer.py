@@ -163,11 +163,11 @@ def test_texts_may_be_longer_than_foreseen_unless_positions_are_learned():
     [
         (
             lambda: Encoder(small(n_source_tokens=0)),
-            "n_source_tokens=0 leaves an encoder nothing to read; give the size of its vocabulary.",
+            "n_source_tokens=0 leaves an encoder without a vocabulary; give the size of its vocabulary.",
         ),
         (
             lambda: Decoder(small(n_target_tokens=0)),
-            "n_target_tokens=0 leaves a decoder nothing to say; give the size of its vocabulary.",
+            "n_target_tokens=0 leaves a decoder without a vocabulary; give the size of its vocabulary.",
         ),
         (
             lambda: Decoder(small())(TARGET),

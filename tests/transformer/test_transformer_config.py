@@ -73,18 +73,17 @@ def test_an_unknown_preset_is_refused():
         ),
         (
             {"d_model": 15, "n_heads": 5, "positions": "rotary"},
-            "positions='rotary' turn pairs of numbers, and d_model=15 over n_heads=5 leaves a head 3; its width must "
-            "be even.",
+            "positions='rotary' rotates pairs of numbers, so that d_model / n_heads must be even; it is 15 / 5 = 3.",
         ),
         (
             {"n_source_tokens": 0, "n_target_tokens": 0},
-            "n_source_tokens=0 and n_target_tokens=0 leave nothing to read; give the size of the source vocabulary, "
-            "of the target vocabulary, or of both.",
+            "n_source_tokens=0 and n_target_tokens=0 leave the model without a vocabulary; give the size of the "
+            "source vocabulary, of the target vocabulary, or of both.",
         ),
         (
             {"n_target_tokens": 89, "share": "all"},
-            "share='all' makes the source's embedding the target's, so n_source_tokens=97 and n_target_tokens=89 must "
-            "be the same; with two vocabularies take share='target' or share='none'.",
+            "share='all' shares one embedding between source and target, so n_source_tokens=97 and n_target_tokens=89 "
+            "must be equal; with two vocabularies take share='target' or share='none'.",
         ),
     ],
 )

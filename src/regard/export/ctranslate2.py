@@ -114,7 +114,7 @@ def set_embedding(side: Any, spec: Any, module: Any, config: TransformerConfig) 
             del side.position_encodings
         return
     longest = max(config.max_tokens, LEAST_POSITIONS) if config.positions == "sinusoidal" else config.max_tokens
-    side.position_encodings.encodings = array(module.embedding.places(longest, 0))
+    side.position_encodings.encodings = array(module.embedding.position_vectors(longest, 0))
 
 
 def set_block(layer: Any, block: Any) -> None:

@@ -26,7 +26,7 @@ from regard.text.vocabulary import BOS, EOS, PAD, UNK
 from regard.tracing.model_loading import quiet_transformers
 from regard.transformer.config import TransformerConfig
 from regard.transformer.feed_forward import ACTIVATIONS
-from regard.transformer.marian import marian_order, pairs, reorder, to_marian
+from regard.transformer.marian import marian_order, parameter_names, reorder, to_marian
 from regard.transformer.model import Transformer
 from regard.translation.translator_folder import TranslatorContents
 
@@ -120,7 +120,7 @@ def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
     is_sinusoidal = config.positions == "sinusoidal"
     # Pegasus has all sines before all cosines; in regard they alternate
     order = marian_order(config.d_model).argsort() if is_sinusoidal else torch.arange(config.d_model)
-    layers = [*pairs(config), *final_norms()]
+    layers = [*parameter_names(config), *final_norms()]
     parameters = {name: reorder(ours[name_here], axis, order) for name_here, name, axis in layers}
     parameters["final_logits_bias"] = padded(parameters["final_logits_bias"][None], size, axis=1, value=-math.inf)
     for name in ("lm_head.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"):

@@ -1,1 +1,1 @@
-"""The Transformer: encoder and decoder blocks that look at each other through attention alone."""
+"""The Transformer: an encoder and a decoder made of attention and feed-forward networks."""

@@ -22,12 +22,12 @@ from regard.transformer.feed_forward import FeedForward
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockOutput:
-    """The output of a block and of its attention.
+    """The output of a block, with the outputs of its attention layers.
 
     Attributes:
-        output: the tokens' vectors, as the next block takes them.
-        self_attention: how the tokens attended to each other.
-        cross_attention: how the tokens attended to the source, or None if there is no source.
+        output: the hidden states after this block, the input of the next block.
+        self_attention: the output, weights and cache of the block's self-attention.
+        cross_attention: the output and weights of its cross-attention, or None if the block has no cross-attention.
     """
 
     output: Float[Tensor, "batch tokens d_model"]
@@ -48,10 +48,11 @@ class EncoderBlock(nn.Module):
         self.residual = Residual(config.dropout)  # residual(x, y) = x + dropout(y)
 
     def forward(self, x: Float[Tensor, "batch tokens d_model"], *, mask: Mask | None = None) -> BlockOutput:
-        """Return the tokens' vectors after this block.
+        """Return the hidden states after this block, given those before it.
 
         Args:
-            mask: which tokens may be attended to; None = all.
+            x: the hidden states before this block.
+            mask: the keys that each query may attend to; None = every token attends to every token.
         """
         if self.norm_first:
             attention = self.self_attention(self.self_attention_norm(x), mask=mask)
@@ -64,12 +65,12 @@ class EncoderBlock(nn.Module):
         return BlockOutput(output=x, self_attention=attention)
 
     def extra_repr(self) -> str:
-        """Return where the block normalises."""
+        """Return the position of the norm, as in `norm='pre'`, for the module's repr."""
         return norm_repr(self.norm_first)
 
 
 class DecoderBlock(nn.Module):
-    """Self-attention, then cross-attention to the source if there is one, then a feed-forward network."""
+    """Self-attention, then cross-attention if the config has a source vocabulary, then a feed-forward network."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -91,17 +92,19 @@ class DecoderBlock(nn.Module):
         memory_mask: Mask | None = None,
         cache: KeyValue | None = None,
     ) -> BlockOutput:
-        """Return the tokens' vectors after this block.
+        """Return the hidden states after this block, given those before it.
 
         Args:
-            memory: the source as keys and values, from this block's `prepare`. It may have fewer rows than x: then
-                each source serves the same number of consecutive rows of x.
-            mask: which tokens of the target may be attended to, the tokens of the cache included; None = all.
-            memory_mask: which tokens of the source may be attended to; None = all.
-            cache: keys and values of the earlier tokens, `self_attention.cache` of an earlier `BlockOutput`.
+            x: the hidden states before this block, one row for each target.
+            memory: the keys and values of the source, from this block's `prepare`; None if the block has no
+                cross-attention. With k times as many targets as sources, k consecutive rows of x read each source.
+            mask: the target tokens that each query may attend to, cached tokens included; None = all.
+            memory_mask: the source tokens that each query may attend to; None = all.
+            cache: the self-attention keys and values of the tokens before x: `self_attention.cache` of the
+                `BlockOutput` for those tokens. None = x begins at the first token.
 
         Raises:
-            ValueError: a block with cross-attention got no memory, or one without cross-attention got a memory.
+            ValueError: the block has cross-attention and memory is None, or it has none and memory is given.
         """
         if (memory is None) != (self.cross_attention is None):
             raise ValueError(
@@ -130,36 +133,38 @@ class DecoderBlock(nn.Module):
         return BlockOutput(output=x, self_attention=attention, cross_attention=cross)
 
     def prepare(self, memory: Float[Tensor, "batch source d_model"]) -> KeyValue | None:
-        """Return the source as keys and values of the cross-attention, or None if the block has no cross-attention."""
+        """Project an encoder's output to this block's cross-attention keys and values.
+
+        Returns:
+            The `memory` argument of `forward`, or None if the block has no cross-attention.
+        """
         return None if self.cross_attention is None else self.cross_attention.prepare(memory)
 
     def extra_repr(self) -> str:
-        """Return where the block normalises."""
+        """Return the position of the norm, as in `norm='pre'`, for the module's repr."""
         return norm_repr(self.norm_first)
 
 
 def rows_by_source(
     x: Float[Tensor, "batch tokens d_model"], memory: KeyValue | None
 ) -> Float[Tensor, "sources queries d_model"]:
-    """Join the tokens of rows that read the same source into one row, so that the source is not copied for each."""
+    """Concatenate the rows of x that read the same source along the token axis, so that keys need no copies."""
     return x if memory is None else x.reshape(memory.key.shape[0], -1, x.shape[2])
 
 
 def norm_repr(norm_first: bool) -> str:
-    """Return the `norm` of a block's config as its repr shows it."""
     return f"norm={'pre' if norm_first else 'post'!r}"
 
 
 def new_self_attention(config: TransformerConfig) -> MultiHeadAttention:
-    """Return attention of a text's tokens to each other, with rotary positions if the config has them."""
     return new_attention(config, positions=Rotary() if config.positions == "rotary" else None)
 
 
 def new_attention(config: TransformerConfig, positions: Rotary | None) -> MultiHeadAttention:
-    """Return attention with the config's sizes.
+    """Return a `MultiHeadAttention` with the config's sizes and smaller initial projections.
 
-    Queries, keys and values start smaller by √2 than the projections of a `MultiHeadAttention` alone, as if one matrix
-    of Glorot's size made all three (torch, fairseq); post-norm trains markedly faster so.
+    The weights of the query, key and value projections are Glorot's divided by √2 (gain 1/√2), as fairseq draws them.
+    Post-norm models train markedly faster with this gain than with gain 1, the default of `MultiHeadAttention`.
     """
     attention = MultiHeadAttention(
         config.d_model,

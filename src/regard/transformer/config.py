@@ -1,4 +1,4 @@
-"""The configuration of a Transformer: its sizes, and one name for every choice that the papers left open."""
+"""The configuration of a Transformer: its sizes, dropout, norms, positions, activation and shared matrices."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,60 +10,65 @@ from regard.checks import check_choice, check_count
 from regard.transformer.feed_forward import Activation
 
 Norm = Literal["post", "pre"]
-"""The norm of a block: the sum of a sublayer's input and output ("post", the paper) or its input ("pre")."""
+"""Where a block applies LayerNorm: after each residual sum ("post", the paper) or to each sublayer's input ("pre")."""
 
 Position = Literal["sinusoidal", "learned", "rotary"]
-"""How positions enter: added to the tokens' vectors, or by rotating queries and keys."""
+"""Position encodings: "sinusoidal" and "learned" vectors are added to the token embeddings; "rotary" rotates the
+queries and keys of self-attention."""
 
 Share = Literal["none", "target", "all"]
-"""Which of the three token matrices (source embedding, target embedding, output projection) are one."""
+"""Which of the three vocabulary matrices share parameters: none; the target embedding and the output projection
+("target"); or these two and the source embedding ("all")."""
 
 Value = str | int | float | None
-"""The type of a field; TOML and JSON can express it."""
+"""The types that a field of the config can have, all of which JSON can express."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TransformerConfig:
-    """Sizes and choices of a `Transformer`, or of an `Encoder` or `Decoder` alone.
+    """The configuration of a `Transformer`, an `Encoder` or a `Decoder`.
 
     Raises:
-        ValueError: sizes that do not fit together, or an unknown choice; the message names what would do.
+        ValueError: a size, name or probability is out of range, or two sizes do not fit together. The message lists
+            the allowed values.
 
     >>> TransformerConfig.preset("big", n_source_tokens=37_000, n_target_tokens=37_000).d_head
     64
     """
 
     n_source_tokens: int = 0
-    """Size of the source vocabulary; 0 = there is no source, and a decoder is a language model."""
+    """Size of the source vocabulary; 0 = the decoder is a language model, with no encoder and no cross-attention."""
     n_target_tokens: int = 0
-    """Size of the target vocabulary; 0 = there is no target, only an encoder."""
+    """Size of the target vocabulary; 0 = the config is for an `Encoder` alone."""
     d_model: int = 512
-    """Width of a token's vector."""
+    """Width of a token's embedding and hidden states."""
     n_heads: int = 8
-    """Heads of every attention."""
+    """Query heads of every attention layer."""
     n_key_heads: int | None = None
-    """Heads that keys and values have, each serving a group of heads of queries; None = n_heads."""
+    """Key and value heads of every attention layer (grouped-query attention); they divide n_heads. None = n_heads."""
     d_ff: int = 2048
-    """Width inside the feed-forward networks; a gated one has it twice, for values and for gates."""
+    """Width of the hidden layer of the feed-forward networks; a gated network has d_ff values and d_ff gates."""
     n_layers: int = 6
-    """Blocks of the encoder."""
+    """Number of encoder blocks."""
     n_decoder_layers: int | None = None
-    """Blocks of the decoder; None = n_layers."""
+    """Number of decoder blocks; None = n_layers."""
     norm: Norm = "pre"
-    """The norm of a block: "post", the sum of a sublayer's input and output (the paper), or "pre", its input
+    """Where a block applies LayerNorm: "post", after each residual sum (the paper), or "pre", to each sublayer's input
     (easier to train)."""
     positions: Position = "sinusoidal"
-    """How positions enter: "sinusoidal" or "learned" vectors added to the tokens', or "rotary" self-attention."""
+    """Position encodings: "sinusoidal" or "learned" vectors added to the token embeddings, or "rotary", which rotates
+    the queries and keys of self-attention."""
     activation: Activation = "relu"
-    """Activation of the feed-forward networks; `feed_forward.py` lists them."""
+    """Activation of the feed-forward networks; `regard.transformer.feed_forward.Activation` describes each."""
     share: Share = "target"
-    """Which token matrices are one: "none", "target" (embedding and output projection), "all" (the source's too)."""
+    """Which vocabulary matrices share parameters: "none"; "target", the target embedding and the output projection;
+    "all", these two and the source embedding."""
     dropout: float = 0.1
-    """The probability that a number of an embedding or of a sublayer's output is dropped in training."""
+    """Dropout probability of the embeddings and of each sublayer's output."""
     attention_dropout: float = 0.0
-    """The probability that an attention weight is dropped in training; the paper drops none."""
+    """Dropout probability of the attention weights; 0 in the paper."""
     max_tokens: int = 1024
-    """The longest text: learned positions end there."""
+    """Number of learned position vectors, and so the most tokens of a text with them; other positions have no limit."""
 
     def __post_init__(self) -> None:
         for name in ("n_source_tokens", "n_target_tokens"):
@@ -83,15 +88,19 @@ class TransformerConfig:
 
     @property
     def d_head(self) -> int:
-        """Width of a head."""
+        """Width of a head's queries, keys and values: d_model / n_heads."""
         return self.d_model // self.n_heads
 
     @classmethod
     def preset(cls, name: str, **fields: Value) -> "TransformerConfig":
-        """Return one of `PRESETS`, with some fields changed, the vocabularies' sizes among them.
+        """Return the config of a preset, with the given fields replaced.
+
+        Args:
+            name: a key of `PRESETS`: "tiny", "small", "base" or "big".
+            **fields: any fields of the config; at least one of n_source_tokens and n_target_tokens, which presets omit.
 
         Raises:
-            ValueError: no preset has this name.
+            ValueError: no preset has this name, or the resulting config is invalid.
         """
         check_choice("preset", name, list(PRESETS))
         return cls(**{**PRESETS[name], **fields})  # type: ignore[arg-type]
@@ -108,25 +117,26 @@ class TransformerConfig:
                 )
         if self.positions == "rotary" and self.d_head % 2:
             raise ValueError(
-                f"positions='rotary' turn pairs of numbers, and d_model={self.d_model} over n_heads={self.n_heads} "
-                f"leaves a head {self.d_head}; its width must be even."
+                f"positions='rotary' rotates pairs of numbers, so that d_model / n_heads must be even; it is "
+                f"{self.d_model} / {self.n_heads} = {self.d_head}."
             )
 
     def _check_vocabularies(self) -> None:
         if not self.n_source_tokens and not self.n_target_tokens:
             raise ValueError(
-                "n_source_tokens=0 and n_target_tokens=0 leave nothing to read; give the size of the source "
-                "vocabulary, of the target vocabulary, or of both."
+                "n_source_tokens=0 and n_target_tokens=0 leave the model without a vocabulary; give the size of "
+                "the source vocabulary, of the target vocabulary, or of both."
             )
         if self.share == "all" and self.n_source_tokens != self.n_target_tokens:
             raise ValueError(
-                f"share='all' makes the source's embedding the target's, so n_source_tokens={self.n_source_tokens} "
-                f"and n_target_tokens={self.n_target_tokens} must be the same; with two vocabularies take "
-                "share='target' or share='none'."
+                "share='all' shares one embedding between source and target, so "
+                f"n_source_tokens={self.n_source_tokens} and n_target_tokens={self.n_target_tokens} must be equal; "
+                "with two vocabularies take share='target' or share='none'."
             )
 
 
 PAPER: Mapping[str, Value] = {"norm": "post", "share": "all"}
+"""The fields that the paper's models have in common and that differ from the defaults."""
 
 PRESETS: Mapping[str, Mapping[str, Value]] = MappingProxyType(
     {
@@ -136,4 +146,4 @@ PRESETS: Mapping[str, Mapping[str, Value]] = MappingProxyType(
         "big": {**PAPER, "d_model": 1024, "n_heads": 16, "d_ff": 4096, "n_layers": 6, "dropout": 0.3},
     }
 )
-"""Sizes by name. base and big are the paper's (Vaswani et al. 2017, table 3); tiny and small suit small corpora."""
+"""Presets by name. base and big are the paper's (Vaswani et al. 2017, table 3); tiny and small suit small corpora."""

@@ -1,6 +1,6 @@
-"""The decoder: logits of the next token from the target's tokens so far and, if there is one, the source.
+"""The decoder: logits of the next token, from the target tokens so far and, in a translator, the encoded source.
 
-    logits_t = norm(x_t) W + b             W: the target's embedding matrix unless share="none"
+    logits_t = norm(x_t) Wᵀ + b      x_t: last block's output;  W: the target embedding matrix unless share="none"
 
 Source: Vaswani et al. 2017, section 3.1; shared matrix: Press & Wolf 2017.
 """
@@ -23,14 +23,14 @@ from regard.transformer.embedding import Embedding
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Decoded:
-    """The output of a decoder for some tokens, and the attention of each block.
+    """The output of `Decoder.forward`.
 
     Attributes:
-        logits: of the token after each of these tokens.
-        state: the state after these tokens, which the next call takes.
-        patterns: self-attention of the target's tokens, block by block.
-        cross: attention of the target's tokens to the source, block by block; empty if there is no source. Rows that
-            share a source are merged into one batch item: their tokens follow each other along the query axis.
+        logits: for each input token, the logits of the token that follows it.
+        state: the state after the input tokens, an argument of the next call.
+        patterns: the self-attention pattern of each block.
+        cross: the cross-attention pattern of each block; empty for a language model. If several rows read one source,
+            its batch item has the queries of all these rows, one row after another.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
@@ -40,7 +40,9 @@ class Decoded:
 
 
 class Decoder(nn.Module):
-    """Embedding, blocks with causal self-attention, and the output projection; without a source, a language model.
+    """A Transformer decoder: embedding, blocks with causal self-attention, output projection.
+
+    The blocks have cross-attention if n_source_tokens is above 0; otherwise the decoder is a language model.
 
     >>> import torch
     >>> decoder = Decoder(TransformerConfig.preset("tiny", n_target_tokens=97, share="target"))
@@ -54,7 +56,9 @@ class Decoder(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         if not config.n_target_tokens:
-            raise ValueError("n_target_tokens=0 leaves a decoder nothing to say; give the size of its vocabulary.")
+            raise ValueError(
+                "n_target_tokens=0 leaves a decoder without a vocabulary; give the size of its vocabulary."
+            )
         self.config = config
         self.embedding = Embedding(config.n_target_tokens, config)
         n_layers = config.n_layers if config.n_decoder_layers is None else config.n_decoder_layers
@@ -64,7 +68,10 @@ class Decoder(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise the output projection as the embedding is, and share its matrix unless share="none"; biases 0."""
+        """Initialise the output projection.
+
+        The weights are the embedding matrix, or drawn from N(0, 1/d_model) if share="none"; the biases are 0.
+        """
         if self.config.share == "none":
             nn.init.normal_(self.to_logits.weight, std=self.config.d_model**-0.5)
         else:
@@ -76,19 +83,19 @@ class Decoder(nn.Module):
         memory: Float[Tensor, "batch source d_model"] | None = None,
         lengths: Int[Tensor, " batch"] | None = None,
     ) -> DecodingState:
-        """Return the state before the first token: the source as keys and values of every block, projected once.
+        """Return the state before the first target token, with the source projected to each block's keys and values.
 
         Args:
-            memory: an encoder's output; None for a language model.
-            lengths: how many tokens of each source are no padding; None = all.
+            memory: the output of an encoder, `Encoded.output`; None for a language model.
+            lengths: the number of tokens of each source before its padding; None = no padding.
 
         Raises:
-            ValueError: a source for a language model, or no source for a decoder that reads one.
+            ValueError: memory is None and n_source_tokens is above 0, or memory is given and n_source_tokens is 0.
         """
         if (memory is None) != (self.config.n_source_tokens == 0):
-            had = "no memory" if memory is None else "a memory"
+            given = "no memory" if memory is None else "a memory"
             raise ValueError(
-                f"got {had} for n_source_tokens={self.config.n_source_tokens}; a decoder that was built for a source "
+                f"got {given} for n_source_tokens={self.config.n_source_tokens}; a decoder that was built for a source "
                 "takes the encoder's output as its memory, and one with n_source_tokens=0 takes none."
             )
         blocks = cast("Iterable[DecoderBlock]", self.blocks)
@@ -96,13 +103,13 @@ class Decoder(nn.Module):
         return DecodingState(lengths=lengths, memory=prepared)
 
     def forward(self, tokens: Int[Tensor, "batch tokens"], state: DecodingState | None = None) -> Decoded:
-        """Read the next tokens of each row; return, for each of these tokens, the logits of the token after it.
+        """Return, for each input token, the logits of the token that follows it.
 
         Args:
-            tokens: ids; the first of a text is BOS. Shorter rows are padded on the right, where no earlier token
-                attends.
-            state: the state that `start`, or the call with the tokens before these, returned; None = a language model
-                that has read no token.
+            tokens: the next token ids of each target, one or more; a target begins with BOS. Shorter targets are
+                padded on the right: causal attention keeps the padding from earlier tokens.
+            state: for the first tokens of the targets, the result of `start`; for later tokens, `Decoded.state` of the
+                previous call. None = the result of `start()`, for the first tokens of a language model.
         """
         state = self.start() if state is None else state
         vectors, outputs = self.read(tokens, state)
@@ -116,8 +123,8 @@ class Decoder(nn.Module):
     def read(
         self, tokens: Int[Tensor, "batch tokens"], state: DecodingState
     ) -> tuple[Float[Tensor, "batch tokens d_model"], list[BlockOutput]]:
-        """Run tokens through all blocks; return their last hidden states, normalised, and the output of each block."""
-        # A single token is the last one and may attend to all before it, so that it needs no mask.
+        """Return the vectors that the output projection takes, and the output of each block."""
+        # A single new token may attend to itself and all earlier tokens: it needs no mask.
         mask = Causal() if tokens.shape[1] > 1 else None
         memory_mask = None if state.lengths is None else Padding(state.lengths)
         x, outputs = self.embedding(tokens, first=state.n_tokens), []

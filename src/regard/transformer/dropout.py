@@ -1,10 +1,11 @@
-"""Dropout: in training each number becomes 0 with probability p, and the others grow so that the mean stays.
+"""Dropout: in training, each number becomes 0 with probability p, and the others are divided by 1 - p.
 
     output = kept ∘ x / (1 - p)                      kept_i = 0 with probability p, else 1
 
-torch.nn.Dropout draws from its generator once for each number, which on a CPU is an eighth of a training step. Here
-one draw of 64 random bits serves four numbers: each is dropped if its 16 bits, as a number, are below a bound. The
-bound is 2^16 p, rounded up or down at random, so that every number's probability is p exactly.
+torch.nn.Dropout draws one random number for each element, which on a CPU takes an eighth of a training step. Here a
+draw of 64 random bits is enough for four elements: an element is dropped if its 16 bits, read as an integer, are below
+a threshold. The threshold is 2^16 p rounded up or down at random, with mean 2^16 p, so that the probability of being
+dropped is exactly p.
 
 Source: Srivastava et al. 2014, section 4.
 """
@@ -17,49 +18,50 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 LEVELS = 2**16
-"""How many values 16 bits can have."""
+"""The number of values of a 16-bit integer."""
 
 
 class Dropout(nn.Dropout):
-    """torch.nn.Dropout with faster random numbers on a CPU; the same seed drops other numbers than torch's does."""
+    """torch.nn.Dropout, faster on a CPU; with the same seed it drops other elements than torch.nn.Dropout."""
 
     def forward(self, x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
-        """Return x with some numbers dropped in training, and x itself in evaluation."""
-        if self.training and draws_16_bits(x, self.p):
+        if self.training and fast_dropout_applies(x, self.p):
             return x * draw_kept(x, self.p).mul_(1 / (1 - self.p))
         return F.dropout(x, self.p, self.training)
 
 
 class Residual(Dropout):
-    """A residual connection: x + dropout(output)."""
+    """A residual connection with dropout: residual(x, output) = x + dropout(output)."""
 
     def forward(  # type: ignore[override]
         self, x: Float[Tensor, "*axes"], output: Float[Tensor, "*axes"]
     ) -> Float[Tensor, "*axes"]:
-        """Return the sum of a sublayer's input x and its output, of which some numbers are dropped in training."""
-        if self.training and draws_16_bits(output, self.p):
+        if self.training and fast_dropout_applies(output, self.p):
             return torch.addcmul(x, output, draw_kept(output, self.p), value=1 / (1 - self.p))
         return x + F.dropout(output, self.p, self.training)
 
 
-def draws_16_bits(x: Tensor, p: float) -> bool:
-    """Return whether `draw_kept` serves x; compiled programs and GPUs have a fast dropout, and 16 bits a least p."""
-    wide = x.dtype in (torch.float32, torch.float64)
-    return x.is_cpu and wide and 1 <= p * LEVELS <= LEVELS - 1 and not torch.compiler.is_compiling()
+def fast_dropout_applies(x: Tensor, p: float) -> bool:
+    """Return whether to use `draw_kept` instead of torch's dropout, which is fast on GPUs and in compiled programs.
+
+    `draw_kept` needs a p between 1/2^16 and 1 - 1/2^16.
+    """
+    is_float32_or_64 = x.dtype in (torch.float32, torch.float64)
+    return x.is_cpu and is_float32_or_64 and 1 <= p * LEVELS <= LEVELS - 1 and not torch.compiler.is_compiling()
 
 
 def draw_kept(like: Float[Tensor, "*axes"], p: float) -> Float[Tensor, "*axes"]:
-    """Return a tensor of another one's shape whose numbers are 0 with probability p, else 1.
+    """Return a tensor of the shape and dtype of `like` in which each element is 0 with probability p, else 1.
 
     >>> sorted(set(draw_kept(torch.empty(1000), p=0.5).tolist()))
     [0.0, 1.0]
     """
     words = torch.empty(-(-like.numel() // 4), dtype=torch.int64, device=like.device).random_(-(2**63), None)
-    bits = words.view(torch.int16)[: like.numel()].view(like.shape)  # numbers from -2^15 on
+    bits = words.view(torch.int16)[: like.numel()].view(like.shape)  # integers from -2^15 to 2^15 - 1
     kept = torch.empty(like.shape, dtype=like.dtype, device=like.device)
-    return torch.ge(bits, draw_bound(p) - LEVELS // 2, out=kept)
+    return torch.ge(bits, draw_threshold(p) - LEVELS // 2, out=kept)
 
 
-def draw_bound(p: float) -> int:
-    """Return 2^16 p rounded up or down at random, so that its mean is 2^16 p itself."""
+def draw_threshold(p: float) -> int:
+    """Return 2^16 p rounded up or down at random, with mean 2^16 p."""
     return math.floor(p * LEVELS + torch.rand((), dtype=torch.float64, device="cpu").item())

@@ -18,7 +18,7 @@ from regard.transformer.dropout import Dropout
 
 
 class Embedding(nn.Module):
-    """The embedding of tokens; positions are added unless they are rotary.
+    """Token embeddings scaled by √d_model, plus position vectors unless positions are rotary; then dropout.
 
     Args:
         n_tokens: size of the vocabulary.
@@ -35,21 +35,24 @@ class Embedding(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw numbers of standard deviation 1/√d_model, which suits the output projection too; scaled, they have 1."""
+        """Draw the embedding matrix from N(0, 1/d_model).
+
+        The scaled embeddings then have variance 1, and so have the logits if the output projection shares the matrix.
+        """
         nn.init.normal_(self.by_token.weight, std=self.d_model**-0.5)
 
     def forward(self, tokens: Int[Tensor, "batch tokens"], first: int = 0) -> Float[Tensor, "batch tokens d_model"]:
-        """Return the tokens' vectors.
+        """Return the embeddings of token ids.
 
         Args:
-            first: the position of the first token, as after a cache of earlier ones.
+            first: the position of the first token: the number of cached tokens before it.
         """
         x = F.embedding(tokens, self.by_token.weight) * math.sqrt(self.d_model)
-        places = self.places(tokens.shape[1], first)
-        return self.dropout(x if places is None else x + places)
+        position_vectors = self.position_vectors(tokens.shape[1], first)
+        return self.dropout(x if position_vectors is None else x + position_vectors)
 
-    def places(self, n_tokens: int, first: int) -> Float[Tensor, "tokens d_model"] | None:
-        """Return the vectors of positions, or None if positions are rotary."""
+    def position_vectors(self, n_tokens: int, first: int) -> Float[Tensor, "tokens d_model"] | None:
+        """Return the vectors of positions first … first + n_tokens - 1, or None if positions are rotary."""
         if self.positions is not None:
             return self.positions(n_tokens, first)
         if self.waves is None or first + n_tokens <= len(self.waves):

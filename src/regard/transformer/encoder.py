@@ -1,4 +1,4 @@
-"""The encoder: a vector for each token of a text, which depends on the whole text.
+"""The encoder: for each token of a text, a vector computed from the whole text.
 
 Source: Vaswani et al. 2017, section 3.1.
 """
@@ -17,11 +17,11 @@ from regard.transformer.embedding import Embedding
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Encoded:
-    """The output of an encoder, and the attention of each block.
+    """The output of `Encoder.forward`.
 
     Attributes:
-        output: a vector for each token; the vectors of padding mean nothing.
-        patterns: self-attention, block by block.
+        output: a vector for each token; vectors at padded positions are arbitrary and must be masked.
+        patterns: the self-attention pattern of each block.
     """
 
     output: Float[Tensor, "batch source d_model"]
@@ -29,7 +29,7 @@ class Encoded:
 
 
 class Encoder(nn.Module):
-    """Embedding and blocks whose tokens attend in both directions.
+    """A Transformer encoder: embedding, then blocks in which each token attends to the whole text.
 
     >>> import torch
     >>> encoder = Encoder(TransformerConfig.preset("tiny", n_source_tokens=97, n_target_tokens=97))
@@ -41,7 +41,9 @@ class Encoder(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         if not config.n_source_tokens:
-            raise ValueError("n_source_tokens=0 leaves an encoder nothing to read; give the size of its vocabulary.")
+            raise ValueError(
+                "n_source_tokens=0 leaves an encoder without a vocabulary; give the size of its vocabulary."
+            )
         self.config = config
         self.embedding = Embedding(config.n_source_tokens, config)
         self.blocks = nn.ModuleList(EncoderBlock(config) for _ in range(config.n_layers))
@@ -51,8 +53,8 @@ class Encoder(nn.Module):
         """Return a vector for each token of each text.
 
         Args:
-            source: ids, padded on the right.
-            lengths: how many ids of each text are no padding; None = all.
+            source: token ids, padded on the right.
+            lengths: the number of tokens of each text before its padding; None = no padding.
         """
         mask, patterns = None if lengths is None else Padding(lengths), []
         x = self.embedding(source)

@@ -1,4 +1,4 @@
-"""The feed-forward network of a block: two linear layers and an activation, applied to each token alone.
+"""The feed-forward network of a block: two linear layers and an activation, applied to each token separately.
 
 output = activation(x W_1 + b_1) W_2 + b_2                           Vaswani et al. 2017, equation 2
 output = (activation(x W_g + b_g) ∘ (x W_1 + b_1)) W_2 + b_2         gated: Shazeer 2020, equations 5 and 6
@@ -18,25 +18,28 @@ Activation = Literal[
     "relu", "gelu", "gelu_tanh", "swish", "silu", "mish", "squared_relu", "tanh",
     "glu", "bilinear", "reglu", "geglu", "swiglu",
 ]  # fmt: skip
-"""The plain activations are applied to the hidden numbers, those of the second row to gates that multiply them.
+"""Activations of plain networks (first row) and of gated networks (second row), where they are applied to the gates.
 
-    relu, gelu, gelu_tanh       as usual; Gaussian error unit, and its approximation by tanh: Hendrycks & Gimpel 2016
-    swish = silu                x sigmoid(x): Ramachandran, Zoph & Le 2017; Elfwing, Uchibe & Doya 2018
-    mish, squared_relu, tanh    Misra 2019; So et al. 2021 (Primer); as usual
-    glu                         gates by sigmoid: Dauphin et al. 2017
-    bilinear, reglu             gates without activation, gates by relu: Shazeer 2020
-    geglu, swiglu               gates by gelu, by swish: Shazeer 2020
+    relu, tanh           as in torch.nn
+    gelu, gelu_tanh      x Φ(x), and its approximation by tanh: Hendrycks & Gimpel 2016
+    swish = silu         x sigmoid(x): Ramachandran, Zoph & Le 2017; Elfwing, Uchibe & Doya 2018
+    mish                 x tanh(softplus(x)): Misra 2019
+    squared_relu         max(x, 0)²: So et al. 2021 (Primer)
+    glu                  sigmoid: Dauphin et al. 2017
+    bilinear             identity: Shazeer 2020
+    reglu, geglu         relu, gelu: Shazeer 2020
+    swiglu               swish: Shazeer 2020
 """
 
 
 class FeedForward(nn.Module):
-    """Two linear layers with an activation between them, from d_model to d_ff and back.
+    """Two linear layers, from d_model to d_ff and back, with an activation between them.
 
-    A gated network has d_ff values and d_ff gates, so three matrices where a plain one has two: Shazeer 2020 takes two
-    thirds of d_ff to compare them at equal size.
+    With a gated activation the first layer gives d_ff values and d_ff gates, and the network has 3/2 as many weights.
+    Take 2/3 of d_ff to compare a gated with a plain network of equal size (Shazeer 2020).
 
     Raises:
-        ValueError: an unknown activation.
+        ValueError: activation is not one of `Activation`.
 
     >>> FeedForward(512, 2048)(torch.randn(2, 7, 512)).shape
     torch.Size([2, 7, 512])
@@ -53,14 +56,14 @@ class FeedForward(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weights from a uniform distribution that keeps the size of a layer's output (Glorot & Bengio 2010)."""
+        """Draw weights from Glorot's uniform distribution (values and gates as two matrices), and set biases to 0."""
         for weight in (*self.widen.weight.chunk(2 if self.gated else 1), self.narrow.weight):
             nn.init.xavier_uniform_(weight)
         nn.init.zeros_(self.widen.bias)
         nn.init.zeros_(self.narrow.bias)
 
     def forward(self, x: Float[Tensor, "*tokens d_model"]) -> Float[Tensor, "*tokens d_model"]:
-        """Return the network's output for each token."""
+        """Return the network's output for each token of x."""
         activate = ACTIVATIONS[self.activation].function
         if not self.gated:
             return self.narrow(activate(self.widen(x)))
@@ -68,30 +71,28 @@ class FeedForward(nn.Module):
         return self.narrow(activate(gate) * hidden)
 
     def extra_repr(self) -> str:
-        """Return the activation."""
+        """Return the activation, as in `activation='relu'`, for the module's repr."""
         return f"activation={self.activation!r}"
 
 
 def squared_relu(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
-    """Return max(x, 0)²."""
     return F.relu(x).square()
 
 
 def identity(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
-    """Return x."""
     return x
 
 
 @dataclass(frozen=True, slots=True)
 class ActivationNames:
-    """An activation, and its name in the CPU kernel and in other programs.
+    """An activation, and its name in the CPU kernel, Hugging Face and CTranslate2.
 
     Attributes:
-        function: number by number; of a gated network it is applied to the gates.
-        kernel: its number in `kernels/decoding_step.c`.
+        function: the elementwise activation; a gated network applies it to the gates.
+        kernel: the activation's number in `kernels/decoding_step.c`.
         gated: whether the network has gates.
-        hugging_face: its name in a Hugging Face config, or None if there is none, as for gated networks.
-        ctranslate2: its name among `ctranslate2.specs.Activation`, or None if CTranslate2 does not have it.
+        hugging_face: the activation's name in a Hugging Face config; None if it is gated or has no name there.
+        ctranslate2: the activation's name in `ctranslate2.specs.Activation`; None if CTranslate2 does not have it.
     """
 
     function: Callable[[Tensor], Tensor]
@@ -116,4 +117,4 @@ ACTIVATIONS: Mapping[Activation, ActivationNames] = {
     "geglu": ActivationNames(F.gelu, 1, True, None, "GELU"),
     "swiglu": ActivationNames(F.silu, 3, True, None, "SWISH"),
 }
-"""The activations by name."""
+"""For each name of an activation, its function and its names elsewhere."""

@@ -1,8 +1,8 @@
-"""Marian checkpoints of Hugging Face as a Transformer, and a Transformer as such a checkpoint.
+"""Convert Hugging Face's Marian models to a `Transformer`, and a `Transformer` to a Marian model.
 
-Both compute the paper's model with post-norm and sinusoidal positions, and differ in one thing: Marian has all sines
-before all cosines where the paper has them by turns. Which number of a vector is which is only a name, so the numbers
-of every vector are reordered, in each parameter that reads or writes one; the logits are the same.
+Both are the paper's model with post-norm and sinusoidal positions. They differ in the position vectors: Marian has all
+sines before all cosines, the paper alternates them. So the conversion permutes the d_model axis of every parameter that
+has one; the logits stay the same.
 
 Source: Junczys-Dowmunt et al. 2018; the checkpoints of Tiedemann & Thottingal 2020 (OPUS-MT).
 """
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 HUGGING_FACE_ACTIVATIONS: Mapping[str, Activation] = {
     names.hugging_face: name for name, names in ACTIVATIONS.items() if names.hugging_face is not None
 }
-"""Our activations by their names in a Hugging Face config."""
+"""regard's activations by their names in a Hugging Face config."""
 
 READS = {".weight": 1, ".bias": None}
-"""The axis of a layer's parameters along a token's vector, for a layer whose input is such a vector."""
+"""The d_model axis of each parameter of a linear layer that maps from d_model; its bias has none."""
 
 WRITES = {".weight": 0, ".bias": 0}
-"""The axis of a layer's parameters along a token's vector, for a layer whose output is such a vector, or a norm."""
+"""The d_model axis of each parameter of a LayerNorm, or of a linear layer that maps to d_model."""
 
 Axes = Mapping[str, int | None]
 
@@ -47,7 +47,7 @@ BLOCK: Mapping[str, tuple[str, Axes]] = {
     "feed_forward.narrow": ("fc2", WRITES),
     "feed_forward_norm": ("final_layer_norm", WRITES),
 }
-"""The name of each layer of a block in Marian, and the axes of its parameters."""
+"""For each layer of an encoder or decoder block: its name in Marian, and the d_model axes of its parameters."""
 
 CROSS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_query": ("encoder_attn.q_proj", READS),
@@ -56,27 +56,27 @@ CROSS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_output": ("encoder_attn.out_proj", WRITES),
     "cross_attention_norm": ("encoder_attn_layer_norm", WRITES),
 }
-"""The names of the layers that only a decoder's block has."""
+"""The same for the layers of cross-attention, which only decoder blocks have."""
 
 
 def from_marian(model: "MarianMTModel | str | Path") -> Transformer:
     """Return a Transformer that gives the same logits as a Marian model.
 
-    The decoder's first token is the checkpoint's own decoder_start_token_id (its padding, as a rule), not our BOS.
-    Settings that only training uses (activation_dropout, layerdrop) are not copied.
+    Its targets begin with the Marian config's decoder_start_token_id (usually the padding id), not with BOS.
+    The settings activation_dropout and layerdrop, which only training uses, are not copied.
 
     Args:
         model: a MarianMTModel, or a folder that one was saved in.
 
     Raises:
-        InputError: the folder holds no Marian model, or transformers is not installed.
-        ValueError: a model that differs from a Transformer; the message says where.
+        InputError: the folder contains no Marian model, or transformers is not installed.
+        ValueError: a setting of the model has no equivalent in `TransformerConfig`; the message names the setting.
     """
     if not isinstance(model, str | Path):
         return copy_from_marian(model)
     transformers = import_extra("transformers", "huggingface")
     if not (Path(model) / "config.json").is_file():
-        raise InputError(f"{model} is no folder with a config.json; give one that a Marian model was saved in.")
+        raise InputError(f"{model} has no config.json; give the folder of a saved Marian model.")
     kind = transformers.AutoConfig.from_pretrained(model).model_type
     if kind != "marian":
         raise InputError(f"{model} holds a model of type {kind!r}; only 'marian' can become a Transformer.")
@@ -87,12 +87,12 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
     """Return a MarianMTModel that gives the same logits as a Transformer.
 
     Args:
-        pad: id of padding.
-        bos: id that a target starts with.
-        eos: id that a text ends with.
+        pad: the padding id.
+        bos: the id that begins a target.
+        eos: the id that ends a source or target.
 
     Raises:
-        InputError: a Transformer that Marian cannot express, and why; or transformers is not installed.
+        InputError: a setting of the Transformer has no equivalent in Marian, or transformers is not installed.
     """
     config, reasons = model.config, list(unsupported_reasons(model.config))
     if reasons:
@@ -120,10 +120,10 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
         )
     ).to(model.decoder.to_logits.weight)
     order, given = marian_order(config.d_model).argsort(), model.state_dict()
-    parameters = {name: reorder(given[ours], axis, order) for ours, name, axis in pairs(config)}
+    parameters = {name: reorder(given[ours], axis, order) for ours, name, axis in parameter_names(config)}
     parameters["final_logits_bias"] = parameters["final_logits_bias"][None]
     for name, parameter in theirs.state_dict().items():
-        parameters.setdefault(name, parameter)  # the waves, and a shared embedding under its other name
+        parameters.setdefault(name, parameter)  # sinusoidal positions, and second names of shared matrices
     if config.share == "all":
         parameters["model.shared.weight"] = parameters["lm_head.weight"]
     theirs.load_state_dict(parameters)
@@ -134,29 +134,28 @@ def copy_from_marian(model: "MarianMTModel") -> Transformer:
     """Return a Transformer with a Marian model's sizes and parameters."""
     theirs, given = model.config, dict(model.state_dict())
     config = config_from_marian(theirs, shared_matrices(model))
-    if not theirs.scale_embedding:  # ours are scaled by √d_model, so that these must be as much smaller
+    if not theirs.scale_embedding:  # Transformer multiplies embeddings by √d_model, so divide them first
         for side in ("encoder", "decoder"):
             name = f"model.{side}.embed_tokens.weight"
             given[name] = given[name] / math.sqrt(theirs.d_model)
     given["final_logits_bias"] = given["final_logits_bias"][0]
     order = marian_order(theirs.d_model)
     copy = Transformer(config).to(model.lm_head.weight)
-    copy.load_state_dict({ours: reorder(given[name], axis, order) for ours, name, axis in pairs(config)})
+    copy.load_state_dict({ours: reorder(given[name], axis, order) for ours, name, axis in parameter_names(config)})
     return copy.train(model.training)
 
 
 def config_from_marian(theirs: "MarianConfig", share: Share) -> TransformerConfig:
-    """Return the sizes of a Marian model as a config."""
     for name in ("attention_heads", "ffn_dim"):
         encoder, decoder = (getattr(theirs, f"{side}_{name}") for side in ("encoder", "decoder"))
         if encoder != decoder:
             raise ValueError(
                 f"this Marian model has encoder_{name}={encoder} and decoder_{name}={decoder}; a Transformer has the "
-                "same on both sides."
+                "same in both."
             )
     if theirs.activation_function not in HUGGING_FACE_ACTIVATIONS:
         raise ValueError(
-            f"this Marian model has activation_function={theirs.activation_function!r}; a Transformer takes over "
+            f"this Marian model has activation_function={theirs.activation_function!r}; a Transformer supports "
             f"{', '.join(HUGGING_FACE_ACTIVATIONS)}."
         )
     return TransformerConfig(
@@ -177,7 +176,10 @@ def config_from_marian(theirs: "MarianConfig", share: Share) -> TransformerConfi
 
 
 def shared_matrices(model: "MarianMTModel") -> Share:
-    """Return which token matrices of a Marian model are shared; "none" if its embeddings are not scaled."""
+    """Return which vocabulary matrices of a Marian model share parameters, as in `TransformerConfig.share`.
+
+    The result is "none" if Marian does not scale its embeddings: conversion divides only them, not the projection.
+    """
     source, target = (side.embed_tokens.weight for side in (model.model.encoder, model.model.decoder))
     if target is not model.lm_head.weight or not model.config.scale_embedding:
         return "none"
@@ -185,19 +187,19 @@ def shared_matrices(model: "MarianMTModel") -> Share:
 
 
 def unsupported_reasons(config: TransformerConfig) -> Iterator[str]:
-    """Yield each setting of a Transformer that Marian does not support."""
+    """Yield a phrase for each setting of a Transformer that Marian does not support."""
     if config.norm != "post":
         yield f"norm={config.norm!r}, and Marian's blocks are post-norm"
     if config.positions != "sinusoidal":
-        yield f"positions={config.positions!r}, and Marian's are sinusoidal"
+        yield f"positions={config.positions!r}, and Marian has sinusoidal positions"
     if config.n_key_heads not in (None, config.n_heads):
-        yield f"n_key_heads={config.n_key_heads}, and Marian has as many as n_heads={config.n_heads}"
+        yield f"n_key_heads={config.n_key_heads}, and Marian has n_key_heads equal to n_heads={config.n_heads}"
     if ACTIVATIONS[config.activation].hugging_face is None:
-        yield f"activation={config.activation!r}, and Marian has none that is gated"
+        yield f"activation={config.activation!r}, and Marian has no gated activations"
 
 
-def pairs(config: TransformerConfig) -> Iterator[tuple[str, str, int | None]]:
-    """Yield each parameter's name here, its name in Marian, and its axis along a token's vector."""
+def parameter_names(config: TransformerConfig) -> Iterator[tuple[str, str, int | None]]:
+    """Yield each parameter's name in `Transformer`, its name in Marian, and its d_model axis or None."""
     yield "encoder.embedding.by_token.weight", "model.encoder.embed_tokens.weight", 1
     yield "decoder.embedding.by_token.weight", "model.decoder.embed_tokens.weight", 1
     yield "decoder.to_logits.weight", "lm_head.weight", 1
@@ -211,7 +213,7 @@ def pairs(config: TransformerConfig) -> Iterator[tuple[str, str, int | None]]:
 
 
 def marian_order(d_model: int) -> Int[Tensor, " d_model"]:
-    """Return the place in a vector of Marian's of each number of ours, where sines and cosines alternate.
+    """Return, for each index of a `Transformer` vector (alternating sines and cosines), the index in Marian's vector.
 
     >>> marian_order(6)
     tensor([0, 3, 1, 4, 2, 5])
@@ -225,5 +227,5 @@ def marian_order(d_model: int) -> Int[Tensor, " d_model"]:
 def reorder(
     parameter: Float[Tensor, "*shape"], axis: int | None, order: Int[Tensor, " d_model"]
 ) -> Float[Tensor, "*shape"]:
-    """Return a parameter with the numbers along one axis in another order."""
+    """Return a parameter permuted along an axis, or unchanged if axis is None."""
     return parameter if axis is None else parameter.index_select(axis, order.to(parameter.device))

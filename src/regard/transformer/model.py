@@ -1,4 +1,4 @@
-"""The Transformer: an encoder reads the source, and a decoder attends to both source and target as it writes.
+"""The Transformer: an encoder for the source, and a decoder that predicts each target token from source and prefix.
 
 Source: Vaswani et al. 2017, "Attention is all you need".
 """
@@ -18,19 +18,19 @@ from regard.transformer.config import TransformerConfig
 from regard.transformer.decoder import Decoder
 from regard.transformer.decoding.kernel import CompiledDecoder, SourceRows
 from regard.transformer.decoding.state import DecodingState
-from regard.transformer.decoding.supported import only_numbers_wanted
+from regard.transformer.decoding.supported import kernel_allowed
 from regard.transformer.encoder import Encoder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TransformerOutput:
-    """The output of a Transformer for whole targets, and the attention of each block.
+    """The output of `Transformer.forward`.
 
     Attributes:
-        logits: of the token after each target token.
-        encoder: self-attention of the source's tokens.
-        decoder: self-attention of the target's tokens.
-        cross: attention of the target's tokens to the source's.
+        logits: for each target token, the logits of the token that follows it.
+        encoder: the self-attention pattern of each encoder block.
+        decoder: the self-attention pattern of each decoder block.
+        cross: the cross-attention pattern of each decoder block.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
@@ -41,12 +41,12 @@ class TransformerOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TransformerStep:
-    """The output of one step.
+    """The output of `Transformer.step`.
 
     Attributes:
-        logits: of the token after each new token.
-        state: the state that the next step takes.
-        cross: attention of the new tokens to the source, block by block.
+        logits: for each input token, the logits of the token that follows it.
+        state: the decoding state after the input tokens, an argument of the next step.
+        cross: the cross-attention pattern of each decoder block; its queries are the input tokens.
     """
 
     logits: Float[Tensor, "batch new vocabulary"]
@@ -56,12 +56,12 @@ class TransformerStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CompiledStep:
-    """The output of a step of one token by the CPU kernel; patterns are made when they are asked for.
+    """The output of `Transformer.step` when the CPU kernel computed it; `cross` is built on access.
 
     Attributes:
-        logits: of the token after the new token.
-        state: the state that the next step takes.
-        queries: each block's queries to the source.
+        logits: for each row, the logits of the token that follows the input token.
+        state: the decoding state after the input tokens, an argument of the next step.
+        queries: the cross-attention queries of each decoder block.
     """
 
     logits: Float[Tensor, "batch 1 vocabulary"]
@@ -70,14 +70,16 @@ class CompiledStep:
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
-        """Attention of the new token to the source, block by block."""
+        """The cross-attention pattern of each decoder block; its queries are the input tokens."""
         mask = None if self.state.lengths is None else Padding(self.state.lengths)
-        blocks = zip(self.queries, self.state.sources, strict=True)
-        return tuple(Pattern(Call.of(query, to.key, to.value, ScaledDot(), mask, Softmax())) for query, to in blocks)
+        return tuple(
+            Pattern(Call.of(query, source.key, source.value, ScaledDot(), mask, Softmax()))
+            for query, source in zip(self.queries, self.state.sources, strict=True)
+        )
 
 
 class Transformer(nn.Module):
-    """An encoder and a decoder.
+    """An encoder-decoder Transformer for translation.
 
     >>> import torch
     >>> model = Transformer(TransformerConfig.preset("tiny", n_source_tokens=97, n_target_tokens=97)).eval()
@@ -103,15 +105,15 @@ class Transformer(nn.Module):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> TransformerOutput:
-        """Return logits for whole targets at once, as in training.
+        """Return, for each token of whole targets, the logits of the token that follows it (teacher forcing).
 
         Args:
-            source: ids, padded on the right.
-            lengths: how many ids of each source are no padding.
-            target: ids that the decoder reads, from BOS on, padded on the right.
+            source: token ids, padded on the right.
+            lengths: the number of tokens of each source before its padding.
+            target: token ids, beginning with BOS and padded on the right.
 
         Raises:
-            ValueError: a length below 1, or beyond the source; on an accelerator, lengths are not checked.
+            ValueError: a length is below 1 or above source.shape[1]. Lengths on an accelerator are not checked.
         """
         check_source_lengths(lengths, source.shape[1])
         encoded = self.encoder(source, lengths)
@@ -122,7 +124,7 @@ class Transformer(nn.Module):
 
     @property
     def to_logits(self) -> nn.Linear:
-        """The output projection."""
+        """The output projection, from decoder vectors to logits."""
         return self.decoder.to_logits
 
     def vectors(
@@ -131,22 +133,35 @@ class Transformer(nn.Module):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """Return the vectors that the output projection takes, for a loss that never holds all logits at once."""
+        """Return the input of the output projection for whole targets, so that a loss can compute the logits in chunks.
+
+        The arguments are those of `forward`.
+        """
         check_source_lengths(lengths, source.shape[1])
         return self.decoder.read(target, self.decoder.start(self.encoder(source, lengths).output, lengths))[0]
 
     def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> DecodingState:
-        """Encode the sources, and return the state before the first token of each target."""
+        """Encode the sources, and return the decoding state before the first target token, an argument of `step`.
+
+        Args:
+            source: token ids, padded on the right.
+            lengths: the number of tokens of each source before its padding.
+        """
         check_source_lengths(lengths, source.shape[1])
         state = self.decoder.start(self.encoder(source, lengths).output, lengths)
-        if type(self.decoder) is not Decoder or not only_numbers_wanted(source.device):
+        if type(self.decoder) is not Decoder or not kernel_allowed(source.device):
             return state
         return replace(state, compiled=CompiledDecoder.of(self.decoder, SourceRows.of(state.sources, lengths)))
 
     def step(self, tokens: Int[Tensor, "batch new"], state: DecodingState) -> "TransformerStep | CompiledStep":
-        """Return logits of the token after each of the next tokens of each target, usually one token, BOS first."""
+        """Return, for each input token, the logits of the token that follows it, and the state for the next step.
+
+        Args:
+            tokens: the next token ids of each target, usually one per row; in the first step BOS.
+            state: the result of `start`, or `state` of the previous step's output.
+        """
         one = tokens.shape[1] == 1 and not self.training
-        if one and state.compiled is not None and only_numbers_wanted(tokens.device):
+        if one and state.compiled is not None and kernel_allowed(tokens.device):
             x, cache, queries = state.compiled.step(self.decoder.embedding(tokens, state.n_tokens)[:, 0], state.cache)
             logits = self.decoder.to_logits(x[:, None])
             return CompiledStep(logits=logits, state=replace(state, cache=cache), queries=queries)

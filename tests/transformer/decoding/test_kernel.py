@@ -32,7 +32,7 @@ from regard.transformer.model import Transformer
 LENGTHS = torch.tensor([7, 1, 16, 5, 33])
 SOURCE = texts(LENGTHS.tolist(), 31)
 N_TOKENS = 37
-UNLIKE = "all blocks have the same shape, the paper's"
+UNLIKE = "all blocks must have the layer widths of one config"
 
 
 def new_model(seed=0, **fields):
@@ -239,7 +239,7 @@ def with_a_norm_in_float64(model):
         (with_another_activation, UNLIKE),
         (with_another_width, UNLIKE),
         (with_another_norm_order, UNLIKE),
-        (with_float64_parameters, "it reads contiguous float32 parameters on a CPU"),
+        (with_float64_parameters, "parameters must be contiguous float32 tensors on a CPU"),
         (lambda model: None, None),
     ],
 )
@@ -273,14 +273,18 @@ def with_a_narrow_last_norm(model):
 @pytest.mark.parametrize(
     ("fields", "change", "reason"),
     [
-        ({"d_model": 48}, None, "d_head and d_ff are multiples of 16"),
-        ({"d_ff": 40}, None, "d_head and d_ff are multiples of 16"),
+        ({"d_model": 48}, None, "d_head and d_ff must be multiples of 16"),
+        ({"d_ff": 40}, None, "d_head and d_ff must be multiples of 16"),
         ({}, with_narrow_cross_attention, UNLIKE),
         ({}, with_narrow_norms, UNLIKE),
         ({}, with_a_narrow_last_norm, UNLIKE),
-        ({}, with_a_norm_in_float64, "it reads contiguous float32 parameters on a CPU"),
-        ({}, lambda model: model.decoder.train(), "the decoder is in training"),
-        ({}, lambda model: model.decoder.embedding.to("meta"), "it reads contiguous float32 parameters on a CPU"),
+        ({}, with_a_norm_in_float64, "parameters must be contiguous float32 tensors on a CPU"),
+        ({}, lambda model: model.decoder.train(), "the decoder is in training mode"),
+        (
+            {},
+            lambda model: model.decoder.embedding.to("meta"),
+            "parameters must be contiguous float32 tensors on a CPU",
+        ),
     ],
 )
 def test_parts_that_do_not_fit_together_are_never_read(fields, change, reason):
@@ -309,7 +313,7 @@ def test_sources_in_float64_are_never_read():
         sources = model.start(SOURCE, LENGTHS).compiled.sources
         memory = tuple(replace(source, key=source.key.double()) for source in sources.memory)
         reason = unsupported_reason(model.decoder, SourceRows.of(memory, LENGTHS))
-        assert reason == "sources are float32, the numbers of a vector side by side"
+        assert reason == "source keys and values must be float32 with contiguous vectors"
 
 
 def test_lengths_beyond_the_source_read_no_further():

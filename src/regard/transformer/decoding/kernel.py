@@ -1,9 +1,9 @@
-"""The incremental decoding step as one call of a CPU kernel: one token more in every row, through all blocks.
+"""The incremental decoding step as one call of a CPU kernel, which computes one token of every row in all blocks.
 
-For a few rows of one token the arithmetic takes less time than calling PyTorch for each operation. The kernel,
-`kernels/decoding_step.c`, computes what `DecoderBlock.forward` computes, for decoders that `unsupported_reason` finds
-nothing against; the modules take every other step. Each thread takes some rows through the whole decoder. Cached tokens
-stay where they were written when search reorders the rows: a table tells the kernel in which row each token is.
+With few rows, the arithmetic of a step takes less time than calling a PyTorch function for each operation. The kernel,
+`kernels/decoding_step.c`, computes the same numbers as `DecoderBlock.forward`, for the decoders for which
+`unsupported_reason` returns None. Each thread computes some rows in all blocks. When a search reorders the rows, cached
+keys and values are not moved: a table gives the kernel the buffer row of each token.
 """
 
 import ctypes
@@ -22,18 +22,18 @@ from regard.attention.positions.rotary import Rotary
 from regard.kernels.library import FLOATS, INTEGERS, function
 from regard.kernels.threads import run_on_threads
 from regard.transformer.block import DecoderBlock
-from regard.transformer.decoding.cache import SPARE_TOKENS, BlockCache, BufferCache, TokenBuffer
+from regard.transformer.decoding.cache import MIN_BUFFER_TOKENS, BlockCache, BufferCache, TokenBuffer
 from regard.transformer.decoding.supported import WIDTH_MULTIPLE, linear_layers, norms, structure_reason
 from regard.transformer.feed_forward import ACTIVATIONS
 
 MOST_ROWS_AT_ONCE = 32
-"""The most rows that a thread takes together, so that their vectors stay in its cache; 16 to 160 are as fast."""
+"""The most rows that a thread computes together, so that their vectors fit its cache; 16 to 160 are as fast."""
 
 Vectors = Float[Tensor, "rows d_model"]
 """The vector of the newest token of each row."""
 
 Queries = tuple[Float[Tensor, "sources heads queries d_head"], ...]
-"""Each block's queries to the sources."""
+"""The cross-attention queries of each block."""
 
 
 class LinearParameters(ctypes.Structure):
@@ -43,7 +43,6 @@ class LinearParameters(ctypes.Structure):
 
     @classmethod
     def of(cls, layer: nn.Linear) -> "LinearParameters":
-        """Return the addresses of a layer's parameters."""
         return cls(layer.weight.data_ptr(), layer.bias.data_ptr(), layer.in_features, layer.out_features)
 
 
@@ -54,7 +53,6 @@ class NormParameters(ctypes.Structure):
 
     @classmethod
     def of(cls, norm: nn.LayerNorm) -> "NormParameters":
-        """Return the addresses of a norm's parameters."""
         return cls(norm.weight.data_ptr(), norm.bias.data_ptr(), norm.eps)
 
 
@@ -77,12 +75,11 @@ class BlockParameters(ctypes.Structure):
 
     @classmethod
     def of(cls, block: DecoderBlock) -> "BlockParameters":
-        """Return the addresses of a block's parameters."""
         return cls(*map(LinearParameters.of, linear_layers(block)), *map(NormParameters.of, norms(block)))
 
 
 class VectorLayout(ctypes.Structure):
-    """The struct `Vectors` of decoding_step.c."""
+    """The struct `Vectors` of decoding_step.c: the address and strides of a tensor."""
 
     _fields_ = (
         ("vectors", FLOATS),
@@ -93,12 +90,11 @@ class VectorLayout(ctypes.Structure):
 
     @classmethod
     def of(cls, tensor: Float[Tensor, "rows heads tokens d_head"]) -> "VectorLayout":
-        """Return a tensor's address and strides."""
         return cls(tensor.data_ptr(), *tensor.stride()[:3])
 
 
 class StepArguments(ctypes.Structure):
-    """The struct of the same name in decoding_step.c, field by field."""
+    """The struct `StepArguments` of decoding_step.c, which describes each field."""
 
     _fields_ = (
         ("decoder", ctypes.POINTER(BlockParameters)),
@@ -140,12 +136,12 @@ class StepArguments(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceRows:
-    """The sources, and which row of the target reads which.
+    """The sources of a batch, and the source that each target row reads.
 
     Attributes:
-        memory: the sources as keys and values of each block.
-        source_of_row: which source each row reads.
-        lengths: for each row, how many tokens of its source are no padding; None = all.
+        memory: the sources' cross-attention keys and values, for each block.
+        source_of_row: for each target row, the number of its source.
+        lengths: for each target row, the number of tokens of its source before the padding; None = no padding.
     """
 
     memory: tuple[KeyValue, ...]
@@ -156,7 +152,7 @@ class SourceRows:
     def of(
         cls, memory: tuple[KeyValue, ...], lengths: Int[Tensor, " sources"] | None, rows_per_source: int = 1
     ) -> "SourceRows":
-        """Return sources of which `rows_per_source` consecutive rows read each."""
+        """Return a `SourceRows` in which `rows_per_source` consecutive target rows read each source."""
         key = memory[0].key
         source_of_row = torch.arange(len(key), device=key.device).repeat_interleave(rows_per_source)
         if lengths is None or not bool((lengths < key.shape[2]).any()):
@@ -165,22 +161,22 @@ class SourceRows:
 
     @property
     def n_tokens(self) -> int:
-        """How many tokens the longest source has."""
+        """The number of tokens in the longest source."""
         return self.memory[0].n_tokens
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledDecoder:
-    """A decoder and the sources that its rows read, as the kernel takes them.
+    """A decoder and the sources of a batch, converted to the C structs that the kernel reads.
 
     Attributes:
-        arguments: those that are the same in every step: the decoder's sizes and addresses.
+        arguments: the kernel's arguments, of which those that are the same in every step are set.
         blocks: the addresses of the blocks' parameters.
-        tensors: the parameters at these addresses, which stay in memory when a module is given others.
-        rotary: the positions of self-attention, or None.
-        sources: the sources of the rows.
-        source_keys: the addresses of the sources' keys, block by block.
-        source_values: the addresses of their values.
+        tensors: the parameters at these addresses, kept so that they are not freed if a module replaces them.
+        rotary: the rotary positions of self-attention, or None.
+        sources: the sources, and the source of each target row.
+        source_keys: for each block, the address and strides of the sources' keys.
+        source_values: for each block, the address and strides of the sources' values.
     """
 
     arguments: StepArguments
@@ -193,7 +189,7 @@ class CompiledDecoder:
 
     @classmethod
     def of(cls, decoder: nn.Module, sources: SourceRows) -> "CompiledDecoder | None":
-        """Return the decoder for the kernel, or None if the kernel cannot take its steps."""
+        """Return the decoder and sources as C structs, or None if the kernel does not support them."""
         if unsupported_reason(decoder, sources) is not None:
             return None
         blocks = list(cast("Iterable[DecoderBlock]", decoder.blocks))
@@ -214,28 +210,28 @@ class CompiledDecoder:
         return cls(arguments, parameters, tensors, attention.positions, sources, *layouts(sources))
 
     def with_sources(self, sources: SourceRows) -> "CompiledDecoder":
-        """Return the decoder for rows that read other sources."""
+        """Return the same decoder with other sources."""
         return CompiledDecoder(self.arguments, self.blocks, self.tensors, self.rotary, sources, *layouts(sources))
 
     def step(self, x: Vectors, cache: BlockCache | BufferCache | None) -> tuple[Vectors, BufferCache, Queries]:
-        """Take the newest token of each row through all blocks.
+        """Compute all blocks for the newest token of each row.
 
         Args:
-            x: the tokens' embeddings, which are overwritten.
-            cache: the tokens before; None = there are none.
+            x: the embeddings of the newest tokens; they are overwritten.
+            cache: the keys and values of the earlier tokens; None = there are no earlier tokens.
 
         Returns:
-            The vectors that the output projection takes; the cache with the new tokens; each block's query vectors
-            of cross-attention.
+            The input of the output projection; the cache, with the newest tokens appended; the cross-attention queries
+            of each block.
 
         Raises:
-            ValueError: the number of rows is not that of the sources.
+            ValueError: x has not one row for each row of the sources and of the cache.
         """
         n_rows, d_head = len(self.sources.source_of_row), self.arguments.d_head
         if len(x) != n_rows or (cache is not None and len(x) != cache.rows):
             raise ValueError(
-                f"got {len(x)} rows of tokens for a state of {n_rows}; each row of a state goes on by one token, and "
-                "state.select takes some rows of it."
+                f"got {len(x)} rows of tokens for a state of {n_rows} rows; give one token for each row, or select "
+                "some rows with state.select."
             )
         cache = self.new_cache(x) if cache is None else cache.with_next_token()
         queries = x.new_empty(len(self.blocks), n_rows, x.shape[1])
@@ -245,13 +241,13 @@ class CompiledDecoder:
         return x, cache, by_source.unbind()
 
     def new_cache(self, x: Vectors) -> BufferCache:
-        """Return a cache of one token, which is still to be written, with room for a translation's."""
-        room, d_head = self.sources.n_tokens + SPARE_TOKENS, self.arguments.d_head
+        """Return a cache of one uninitialised token, with room for a target as long as the longest source."""
+        room, d_head = self.sources.n_tokens + MIN_BUFFER_TOKENS, self.arguments.d_head
         vectors = x.new_empty(len(x), len(self.blocks), 2, self.arguments.key_heads, room, d_head)
         return BufferCache(TokenBuffer(vectors, n_written=1), n_tokens=1)
 
     def run(self, x: Vectors, cache: BufferCache, queries: Float[Tensor, "blocks rows d_model"]) -> None:
-        """Call the kernel, which overwrites x and the queries and writes the newest tokens into the cache."""
+        """Call the kernel, which writes its results to x, to `queries` and to the last token of the cache."""
         row_table, sources, threads = cache.row_table, self.sources, min(torch.get_num_threads(), len(x))
         rows_at_once = ceil(len(x) / (threads * ceil(len(x) / (threads * MOST_ROWS_AT_ONCE))))
         scratch = x.new_empty(threads, self.scratch_numbers(rows_at_once, cache.n_tokens))
@@ -275,30 +271,30 @@ class CompiledDecoder:
         run_on_threads(regard_decoding_step(), arguments, threads)
 
     def scratch_numbers(self, rows: int, tokens: int) -> int:
-        """Return how many numbers of scratch memory a thread needs for `rows` rows at once."""
+        """Return how many floats of scratch memory a thread needs to compute `rows` rows together."""
         d_key, d_hidden = self.arguments.key_heads * self.arguments.d_head, self.blocks[0].widen.n_out
         n_vectors = 4 * self.arguments.d_model + 2 * d_key + d_hidden
         return int(rows * n_vectors + max(tokens, self.sources.n_tokens) + WIDTH_MULTIPLE)
 
 
 def layouts(sources: SourceRows) -> tuple["ctypes.Array[VectorLayout]", "ctypes.Array[VectorLayout]"]:
-    """Return the addresses of the sources' keys and of their values, block by block."""
+    """Return the layouts of the sources' keys, and those of their values, for each block."""
     memory = sources.memory
     return struct_array(VectorLayout, [m.key for m in memory]), struct_array(VectorLayout, [m.value for m in memory])
 
 
 def struct_array(struct: Any, objects: Sequence[Any]) -> Any:
-    """Return a C array with one struct for each object."""
+    """Return a C array of the structs `struct.of(object)`."""
     return (struct * len(objects))(*map(struct.of, objects))
 
 
 def unsupported_reason(decoder: nn.Module, sources: SourceRows) -> str | None:
-    """Return why the kernel cannot take the steps of a decoder, or None if it can."""
+    """Return why the kernel does not support a decoder with these sources, or None if it does."""
     if (reason := structure_reason(decoder)) is not None:
         return reason
     tensors = [tensor for block in sources.memory for tensor in (block.key, block.value)]
     if any(tensor.dtype != torch.float32 or tensor.stride(-1) != 1 for tensor in tensors):
-        return "sources are float32, the numbers of a vector side by side"
+        return "source keys and values must be float32 with contiguous vectors"
     if regard_decoding_step() is None:
         return "no C kernels were built when regard was installed"
     return None
@@ -306,5 +302,5 @@ def unsupported_reason(decoder: nn.Module, sources: SourceRows) -> str | None:
 
 @cache
 def regard_decoding_step() -> Any | None:
-    """Return the compiled function, which takes `StepArguments` by reference, or None where no kernels were built."""
+    """Return the compiled function, which takes a pointer to `StepArguments`, or None if no kernels were built."""
     return function("regard_decoding_step", ctypes.c_void_p)

@@ -1,4 +1,4 @@
-"""The state of a decoder between two steps: the source, projected once, and the target's tokens so far."""
+"""The state of a decoder between two steps: keys and values of the source and of the target tokens so far."""
 
 from dataclasses import dataclass, replace
 
@@ -13,16 +13,17 @@ from regard.transformer.decoding.kernel import CompiledDecoder, SourceRows
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class DecodingState:
-    """The state of a batch of target texts; a step returns a new state and does not change this one.
+    """The state of a batch of target texts, one row each; a step returns a new state and does not change this one.
 
-    Consecutive rows that read the same source, as a beam's do, share its keys and values.
+    Consecutive rows that read the same source (the hypotheses of a beam) share its keys and values.
 
     Attributes:
-        lengths: how many tokens of each source are no padding; None = all.
-        memory: the source as keys and values of each block's cross-attention; None if there is no source.
-        cache: the keys and values of the target's tokens so far; None before the first.
-        rows_per_source: how many consecutive rows read each source.
-        compiled: the CPU kernel that takes a step of one token; None = the decoder's modules take it.
+        lengths: the number of tokens of each source before its padding; None = no padding.
+        memory: for each block, the source's cross-attention keys and values; None for a language model.
+        cache: the self-attention keys and values of the target tokens so far; None before the first token.
+        rows_per_source: the number of consecutive rows that read each source.
+        compiled: the decoder as arguments of the CPU kernel, for steps of one token; None = steps use
+            `Decoder.forward`.
     """
 
     lengths: Int[Tensor, " sources"] | None
@@ -33,11 +34,11 @@ class DecodingState:
 
     @property
     def n_tokens(self) -> int:
-        """How many target tokens have been read."""
+        """The number of target tokens in each row so far."""
         return 0 if self.cache is None else self.cache.n_tokens
 
     def select(self, rows: Int[Tensor, " rows"]) -> "DecodingState":
-        """Return the state of some rows of the batch, in the order of `rows`; a row may come several times."""
+        """Return the state of the rows with these numbers, in this order; a number may be repeated."""
         state = replace(self, cache=None if self.cache is None else self.cache.select(rows))
         if self.memory[0] is None:
             return state
@@ -47,7 +48,7 @@ class DecodingState:
         return state.with_sources(*group_by_source(sources))
 
     def with_sources(self, sources: Int[Tensor, " sources"], rows_per_source: int) -> "DecodingState":
-        """Return the state with some of the sources, each for `rows_per_source` consecutive rows."""
+        """Return the state with the sources of these numbers, each read by `rows_per_source` consecutive rows."""
         lengths, memory = self.lengths, self.memory
         if not torch.equal(sources, torch.arange(self.n_sources, device=sources.device)):
             lengths = None if lengths is None else lengths.index_select(0, sources)
@@ -60,12 +61,12 @@ class DecodingState:
 
     @property
     def sources(self) -> tuple[KeyValue, ...]:
-        """The source as keys and values of each block; empty for a language model."""
+        """For each block, the source's keys and values; empty for a language model."""
         return tuple(source for source in self.memory if source is not None)
 
     @property
     def n_sources(self) -> int:
-        """How many sources the rows read; for a language model, which reads none, how many rows there are."""
+        """The number of sources; for a language model, the number of rows."""
         if self.memory[0] is not None:
             return len(self.memory[0].key)
         return 0 if self.cache is None else self.cache.rows
@@ -77,11 +78,14 @@ class DecodingState:
 
 
 def group_by_source(sources: Int[Tensor, " rows"]) -> tuple[Int[Tensor, " sources"], int]:
-    """Return the sources of the rows, each once, and how many consecutive rows read each; or each row's source and 1.
+    """Merge runs of equal source numbers if all runs have one length.
+
+    Returns:
+        The source of each run, and the length of the runs; the argument and 1 if the lengths differ.
 
     >>> group_by_source(torch.tensor([4, 4, 7, 7])), group_by_source(torch.tensor([4, 4, 7]))
     ((tensor([4, 7]), 2), (tensor([4, 4, 7]), 1))
     """
-    each, counts = torch.unique_consecutive(sources, return_counts=True)
-    rows_per_source = len(sources) // max(len(each), 1)
-    return (each, rows_per_source) if bool((counts == rows_per_source).all()) else (sources, 1)
+    source_of_run, lengths = torch.unique_consecutive(sources, return_counts=True)
+    rows_per_source = len(sources) // max(len(source_of_run), 1)
+    return (source_of_run, rows_per_source) if bool((lengths == rows_per_source).all()) else (sources, 1)

@@ -1,7 +1,8 @@
-"""Which decoders the kernel of the decoding step can express: Vaswani et al.'s, made of regard's own modules.
+"""The decoders that the CPU kernel supports: those of `Decoder`, with cross-attention and unchanged modules.
 
-A module that was replaced or has a hook, another score or normaliser, parameters that are spread over processes, widths
-that do not fit the processor's registers: then the decoder's modules take the step.
+A step uses `Decoder.forward` instead if a module was replaced or has a hook, if the score is not a scaled dot product
+or the weights are not a softmax, if parameters are sharded over processes, or if a width is not a multiple of
+`WIDTH_MULTIPLE`.
 """
 
 from collections.abc import Iterable
@@ -23,71 +24,71 @@ from regard.transformer.embedding import Embedding
 from regard.transformer.feed_forward import ACTIVATIONS, FeedForward
 
 WIDTH_MULTIPLE = 16
-"""Vectors have a multiple of this many numbers: the widest register of a processor holds 16."""
+"""d_head and d_ff must be multiples of 16, the number of floats in the widest processor register."""
 
 MODULES = (
     DecoderBlock, MultiHeadAttention, FeedForward, Residual, Embedding, LearnedPositions, Dropout,
     nn.Embedding, nn.LayerNorm, nn.Linear, nn.ModuleList,
 )  # fmt: skip
-"""The modules whose arithmetic the kernel repeats."""
+"""The module classes that the kernel implements."""
 
 
-def only_numbers_wanted(device: torch.device) -> bool:
-    """Return whether gradients, autocast, torch.compile and `use_backend` are all off, so that the kernel may run."""
-    extra = torch.is_grad_enabled() or torch.is_autocast_enabled(device.type) or torch.compiler.is_compiling()
-    return not extra and PREFERRED.name in (None, "fused")
+def kernel_allowed(device: torch.device) -> bool:
+    """Return whether gradients, autocast and torch.compile are off, and no backend but "fused" is chosen."""
+    needs_modules = torch.is_grad_enabled() or torch.is_autocast_enabled(device.type) or torch.compiler.is_compiling()
+    return not needs_modules and PREFERRED.name in (None, "fused")
 
 
 def structure_reason(decoder: nn.Module) -> str | None:
-    """Return why the kernel cannot express a decoder, or None if it can."""
+    """Return why the kernel does not support a decoder's modules and parameters, or None if it does."""
     if decoder.training:
-        return "the decoder is in training"
+        return "the decoder is in training mode"
     if hooked(decoder) or not all(map(is_standard, list(decoder.modules())[1:])):
         return "a module or a parameter of the decoder is not the standard one, or has a hook"
     for parameter in decoder.parameters():
         if parameter.device.type != "cpu" or parameter.dtype != torch.float32 or not parameter.is_contiguous():
-            return "it reads contiguous float32 parameters on a CPU"
+            return "parameters must be contiguous float32 tensors on a CPU"
     blocks = list(cast("Iterable[DecoderBlock]", decoder.blocks))
     first = blocks[0]
     widths = first.self_attention.d_head, first.feed_forward.narrow.in_features
     if any(width % WIDTH_MULTIPLE for width in widths):
-        return f"d_head and d_ff are multiples of {WIDTH_MULTIPLE}"
+        return f"d_head and d_ff must be multiples of {WIDTH_MULTIPLE}"
     last_norm = decoder.norm is None or cast("nn.LayerNorm", decoder.norm).normalized_shape == normalized_shape(first)
-    if not (last_norm and fits(first) and all(shape(block) == shape(first) for block in blocks)):
-        return "all blocks have the same shape, the paper's"
+    if not (last_norm and has_config_widths(first) and all(structure(block) == structure(first) for block in blocks)):
+        return "all blocks must have the layer widths of one config"
     return None
 
 
 def hooked(module: nn.Module) -> bool:
-    """Return whether a module has hooks or another `forward` than its class's."""
+    """Return whether a module has forward hooks or a `forward` set on the instance."""
     return bool(module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module))
 
 
 def is_standard(module: nn.Module) -> bool:
-    """Return whether the kernel repeats all that a module of the decoder does."""
+    """Return whether the kernel implements a module with its settings."""
     if type(module) not in MODULES or hooked(module):
         return False
     if any(type(parameter) is not nn.Parameter for parameter in module._parameters.values()):
-        return False  # it is None, or spread over processes
+        return False  # None, or sharded over processes
     if isinstance(module, MultiHeadAttention):
-        return plain_products(module.score) and plain_softmax(module.normalise)
+        return is_plain_dot(module.score) and is_plain_softmax(module.normalise)
     if isinstance(module, DecoderBlock):
         return module.cross_attention is not None and module.cross_attention.positions is None
     return True
 
 
-def plain_products(score: Score) -> bool:
-    """Return whether scores are dot products divided by √d_head."""
+def is_plain_dot(score: Score) -> bool:
+    """Return whether scores are dot products divided by √d_head, without softcap or bias."""
     return isinstance(score, ScaledDot) and score.scale is None and score.softcap is None and score.bias is None
 
 
-def plain_softmax(normalise: Normaliser) -> bool:
-    """Return whether weights are the softmax of the scores, without temperature or sinks."""
+def is_plain_softmax(normalise: Normaliser) -> bool:
+    """Return whether weights are the softmax of the scores, with temperature 1 and without sinks."""
     return isinstance(normalise, Softmax) and normalise.temperature == 1 and normalise.sinks is None
 
 
-def fits(block: DecoderBlock) -> bool:
-    """Return whether the parts of a block have the widths that a config gives them, which the kernel relies on."""
+def has_config_widths(block: DecoderBlock) -> bool:
+    """Return whether the layers of a block have the widths that `DecoderBlock` gives them."""
     attention, feed_forward = block.self_attention, block.feed_forward
     d_model, d_key = attention.n_heads * attention.d_head, attention.n_key_heads * attention.d_head
     d_ff, gates = feed_forward.narrow.in_features, ACTIVATIONS[feed_forward.activation].gated
@@ -101,30 +102,30 @@ def fits(block: DecoderBlock) -> bool:
     )
 
 
-def shape(block: DecoderBlock) -> tuple[Any, ...]:
-    """Return what must be the same in all blocks of a decoder."""
+def structure(block: DecoderBlock) -> tuple[Any, ...]:
+    """Return the settings and widths that must be equal in all blocks of a decoder."""
     heads = [(attention.n_heads, attention.n_key_heads, attention.d_head) for attention in attentions(block)]
     widths = [layer.weight.shape for layer in linear_layers(block)] + [norm.weight.shape for norm in norms(block)]
     return block.norm_first, block.feed_forward.activation, block.self_attention.positions, heads, widths
 
 
 def normalized_shape(block: DecoderBlock) -> tuple[int, ...]:
-    """Return the shape of a vector between the block's parts."""
+    """Return (d_model,), the `normalized_shape` of the block's norms."""
     return (block.self_attention.n_heads * block.self_attention.d_head,)
 
 
 def attentions(block: DecoderBlock) -> tuple[MultiHeadAttention, MultiHeadAttention]:
-    """Return self-attention and cross-attention of a block that reads a source."""
+    """Return the self-attention and the cross-attention of a block."""
     return block.self_attention, cast("MultiHeadAttention", block.cross_attention)
 
 
 def linear_layers(block: DecoderBlock) -> tuple[nn.Linear, ...]:
-    """Return the linear layers of a step, in the order of the kernel's struct."""
+    """Return the linear layers that a step computes, in the order of the C struct `Block`."""
     own, cross = attentions(block)
     layers = own.to_query, own.to_key, own.to_value, own.to_output, cross.to_query, cross.to_output
     return *layers, block.feed_forward.widen, block.feed_forward.narrow
 
 
 def norms(block: DecoderBlock) -> tuple[nn.LayerNorm, ...]:
-    """Return the norms of a block, in the order of the kernel's struct."""
+    """Return the norms of a block, in the order of the C struct `Block`."""
     return block.self_attention_norm, cast("nn.LayerNorm", block.cross_attention_norm), block.feed_forward_norm
