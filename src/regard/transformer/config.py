@@ -68,7 +68,8 @@ class TransformerConfig:
     attention_dropout: float = 0.0
     """Dropout probability of the attention weights; 0 in the paper."""
     max_tokens: int = 1024
-    """Number of learned position vectors, and so the most tokens of a text with them; other positions have no limit."""
+    """The most tokens of a source with EOS or a target with BOS in a `Translator`; also the number of learned
+    positions. A model with sinusoidal or rotary positions itself reads longer texts."""
 
     def __post_init__(self) -> None:
         for name in ("n_source_tokens", "n_target_tokens"):
