@@ -8,10 +8,10 @@ LARGEST_FLOAT32 = 3.4028234663852886e38
 def check_temperature(temperature: float) -> None:
     """Raise ValueError unless scores can be divided by a temperature; 0 stands for all weight on the largest score.
 
-    >>> check_temperature(-1)
+    >>> check_temperature(-1.0)
     Traceback (most recent call last):
       ...
-    ValueError: temperature=-1 divides the scores, so it must be 0 (all weight on the largest) or above.
+    ValueError: temperature=-1.0 divides the scores, so it must be 0 (all weight on the largest) or above.
     """
     if not temperature >= 0 or math.isinf(temperature):
         raise ValueError(
