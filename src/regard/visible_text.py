@@ -12,7 +12,7 @@ SYMBOLS = {"\t": "⇥", "\n": "⏎"}
 
 
 def escape_controls(text: object, keep: str = "") -> str:
-    r"""Replace each character that would be executed by its code in ‹›, a tab by ⇥ and a line feed by ⏎.
+    r"""Replace a tab by ⇥, a line feed by ⏎, and other characters that a terminal would act on by their codes in ‹›.
 
     Args:
         keep: characters that stay as they are.

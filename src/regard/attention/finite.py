@@ -37,7 +37,7 @@ def may_be_infinite(tensor: Float[Tensor, "*shape"]) -> bool:
 
 
 def may_hold_nan_statistics(summary: Summary) -> bool:
-    """Return whether a statistic contains NaN; always False if it is not on a CPU."""
+    """Return whether a statistic on a CPU contains NaN; on a GPU it is not looked at, and the answer is False."""
     return any(may_hold_nan(numbers) for numbers in tensors_in(summary) if numbers.is_floating_point())
 
 

@@ -75,7 +75,7 @@ def weights_of(call: Call, tile: Tile) -> Weights:
 def context_of(
     call: Call, value: Float[Tensor, "value_batch value_heads keys d"], dropout: float = 0.0
 ) -> Float[Tensor, "batch heads queries d"]:
-    """Return weights @ value, for any values of the keys; dropout is the probability with which a weight is zeroed."""
+    """Return weights @ value; `value` need not be the call's own. Each weight is zeroed with probability `dropout`."""
 
     infinite = may_be_infinite(value)
 

@@ -125,7 +125,8 @@ class Numbers:
         """Return the numbers with another temperature, or with a causal mask in addition to their own mask.
 
         Raises:
-            InputError: the temperature is below 0, or the mask is causal and the keys are other tokens.
+            InputError: the temperature is below 0, or a causal mask is asked for where the keys are other tokens than
+                the queries.
         """
         new_temperature = self.temperature if temperature is None else checked_temperature(temperature)
         new_mask = self.mask

@@ -233,7 +233,13 @@ def worst_first(
     source: Sequence[str] | None,
     against: Sequence[str] | None,
 ) -> tuple[SentenceScore, ...]:
-    """Return the score of every line by itself, sorted by chrF, the lowest first."""
+    """Return the score of every line by itself, sorted by chrF, the lowest first.
+
+    Args:
+        references: the lines of each set of references.
+        matches: for each line, whether the hypothesis equals a reference.
+        against: the lines of another system, which are shown beside; None = there is none.
+    """
     sentences = []
     for i, (hypothesis, *its_references) in enumerate(zip(hypotheses, *references, strict=True)):
         sentences.append(

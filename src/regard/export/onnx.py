@@ -174,7 +174,7 @@ class Opened:
         return tokens, self.target.decode(tokens)
 
     def log_probability(self, text: str, tokens: list[int]) -> float:
-        """Return log P(tokens, EOS | text) in nats."""
+        """Return log P(tokens, EOS | text), in nats."""
         steps = self.steps(text)
         logits = torch.from_numpy(np.stack([next(steps), *map(steps.send, tokens)])).double()
         return logits.log_softmax(dim=1).gather(1, torch.tensor([[*tokens, EOS]]).T).sum().item()

@@ -38,13 +38,13 @@ LONGEST = 12
 
 @runtime_checkable
 class Exported(Protocol):
-    """An exported translator, loaded with the program that it was exported for."""
+    """An exported translator, run by the library that it was exported for, such as CTranslate2 or ONNX Runtime."""
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
         """Return the ids of a greedy translation of at most `limit` pieces, and its text."""
 
     def log_probability(self, text: str, tokens: list[int]) -> float:
-        """Return the log-probability of some pieces and EOS, in nats."""
+        """Return log P(tokens, EOS | text): that the translation of `text` is these pieces, in nats."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -33,7 +33,7 @@ torch.library.define(
 
 
 def empty_results(x: Tensor, lengths: Tensor, weights: list[Tensor], lstm: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Return uninitialised tensors with the shapes of the operator's results, as torch.export needs them.
+    """Return uninitialised tensors of the shapes that regard::read_cells returns; torch.export traces with them.
 
     The results are the hidden state at every token, and for every layer the last hidden state and the last LSTM memory,
     each with both directions concatenated.
@@ -96,7 +96,7 @@ class EncoderGraph(nn.Module):
         self.weights = nn.ParameterList(onnx_weights(model.encoder.cells))
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> tuple[Tensor, ...]:
-        """Return the tensors of `tensors_of`, in their order."""
+        """Return the encoded sources and the decoder's first state as a flat tuple, in the order of `tensors_of`."""
         encoded = self.exported(source, lengths) if torch.compiler.is_exporting() else self.encoder(source, lengths)
         return tuple(tensors_of(self.decoder.start(encoded, lengths), self.decoder).values())
 

@@ -127,7 +127,7 @@ def installed(model: "PreTrainedModel") -> Iterator[list[RecordedStep]]:
 
 
 def models_in(model: nn.Module) -> list["PreTrainedModel"]:
-    """Return the Hugging Face models among a model's modules; the model itself is one of them."""
+    """Return the Hugging Face models among a model's modules, including the model itself if it is one."""
     from transformers import PreTrainedModel
 
     return [part for part in model.modules() if isinstance(part, PreTrainedModel)]

@@ -52,7 +52,7 @@ def occurrences(text: str, tokens: Sequence[Token]) -> list[int]:
 
 
 def tokens_spelling(word: str, tokens: Sequence[Token]) -> list[str]:
-    """Return the texts of the first consecutive tokens that spell a word when joined; empty if no tokens do."""
+    """Return the texts of the first consecutive tokens that spell a word in any case when joined; empty if none do."""
     for start in range(len(tokens)):
         spelling = ""
         for stop in range(start, len(tokens)):

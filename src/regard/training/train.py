@@ -175,7 +175,7 @@ def new_model(prepared: Prepared) -> Any:
 def restore_checkpoint(
     out: Path, processes: Processes, module: nn.Module, optimiser: Optimizer, watcher: Watcher
 ) -> TrainingState:
-    """Load the latest checkpoint into `module` and `optimiser`; return its training state, or a new one without it.
+    """Load the latest checkpoint into `module` and `optimiser` and return its state; a new state if there is none.
 
     The main process alone reads the checkpoint, and sends its tensors and numbers to the other processes.
     """

@@ -31,7 +31,7 @@ class Choice(ABC):
 
     @abstractmethod
     def preference(self, masked: Rows, tile: Tile) -> Rows:
-        """Return a number for each key; the key with the largest is chosen.
+        """Return a number for each query and key, from the masked scores; each query's key with the largest is chosen.
 
         In the backward pass, the gradient of the weights becomes the gradient of these numbers (straight-through).
         """

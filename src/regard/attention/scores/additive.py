@@ -88,7 +88,7 @@ class Additive(nn.Module, Preparable):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key, given U key as `key`."""
+        """Return the score of every query with every key; `key` is already projected, to U key."""
         query = query @ self.query_weight.to(query).mT
         return in_tiles(additive_scores, query, key, self.vector.to(query))
 

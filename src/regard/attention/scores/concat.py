@@ -71,7 +71,7 @@ class Concat(nn.Module, Preparable):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key, given W_key key as `key`."""
+        """Return the score of every query with every key; `key` is already projected, to W_key key."""
         query = query @ self.weight[:, : self.d_query].to(query).mT
         return in_tiles(additive_scores, query, key, self.vector.to(query))
 

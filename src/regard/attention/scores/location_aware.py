@@ -130,7 +130,7 @@ class LocationAware(nn.Module, Preparable):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key in the first step, given V key as `key`."""
+        """Return the scores of the first decoding step, whose previous weights are 0; `key` is already V key."""
         return self.after(query.new_zeros(1, 1, 1, tile.grid.keys)).of_prepared(query, key, tile)
 
     def of_tile(self, query: Tensor, key: Tensor, previous: Tensor, tile: Tile) -> Tensor:

@@ -210,7 +210,7 @@ class Split:
         return (pair for pair in self.parallel.pairs() if self.holds_out(pair))
 
     def holds_out(self, pair: Pair) -> bool:
-        """Return whether a pair of the corpus is a dev pair, if there are no files of dev pairs."""
+        """Return whether a pair is held out of training as a dev pair; used only where no dev files are given."""
         return random_rank(pair[0], self.seed) <= self.limit
 
     def translated(self, n: int, vocabulary: Vocabulary, max_tokens: int) -> list[Pair]:

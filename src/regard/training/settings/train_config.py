@@ -230,7 +230,7 @@ class TrainConfig:
     """The kind and size of the model."""
 
     training: Training = field(default_factory=Training)
-    """The optimisation: batches, learning rate, regularisation, length."""
+    """The optimisation: batches, learning rate, regularisation, number of steps."""
 
     evaluation: Evaluation = field(default_factory=Evaluation)
     """Evaluations on the dev pairs, logging and saving."""

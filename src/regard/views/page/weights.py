@@ -125,7 +125,9 @@ def deflated(data: bytes) -> str:
 
 
 def embed_mask(pattern: Pattern, blocks: dict[str, str]) -> dict[str, Any]:
-    """Add a layer's mask to `blocks`, one bit for each weight (1 = may attend), unless an equal mask is there.
+    """Add a layer's mask to `blocks`, one bit for each query and key (1 = the query may attend to the key).
+
+    Nothing is added if `blocks` has an equal mask, or if the mask hides nothing.
 
     Returns:
         The entries "mask" and "masks" of the layer's record (see `Embedded`).

@@ -50,7 +50,8 @@ class Box:
 
     Attributes:
         position: the token's position in the text; -1 for a … that stands for tokens that are left out.
-        left, width: in inches from the left of the line.
+        left: the distance from the left of the line, in inches.
+        width: in inches.
         line: the number of the line, counted from 0.
     """
 

@@ -123,7 +123,7 @@ class Results:
         )
 
     def summary(self) -> Summary:
-        """Return the statistics in float32; the mean of each cell of the map if `ask` says so."""
+        """Return the statistics in float32; each cell of the map is the mean or the maximum of its weights."""
         pooled = None if self.pooled is None else self.pooled.value()
         if pooled is not None and self.ask.reduce == "mean":
             pooled /= self.cells.sizes

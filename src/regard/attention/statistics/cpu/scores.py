@@ -39,7 +39,10 @@ class DistanceTable:
 
     @classmethod
     def of(cls, bias: Bias, grid: Grid) -> "DistanceTable":
-        """Return the table of a bias rule, read from its first column (last query first) and then its first row."""
+        """Return the table of a bias rule, whose biases depend on head and distance only.
+
+        The bias matrix's first column, read upwards, and the rest of its first row have every distance, lowest first.
+        """
         one_item = grid.whole().part(batch=range(1))
         first_column = bias(one_item.part(keys=range(1)), CPU).float()[0, :, :, 0]
         first_row = bias(one_item.part(queries=range(1), keys=range(1, grid.keys)), CPU).float()[0, :, 0]

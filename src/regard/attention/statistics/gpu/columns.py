@@ -46,9 +46,13 @@ def read_columns(
     cells: Float[Tensor, "batch heads rows tiles cells"] | None,
     items: range,
 ) -> None:
-    """Run the kernel over the heads `items`, and write their results into `received` and `cells`.
+    """Run the kernel `columns` over some heads: add up the weights of each key, and pool them into the map's cells.
 
-    Item n is head n % heads of batch item n // heads.
+    Args:
+        log_sum: for each query, log Σ exp(score) over the keys, with which the kernel recomputes the weights.
+        received: gets the sum of the weights that each key receives; None = it is not asked for.
+        cells: gets the pooled weights; None = the map is not asked for.
+        items: item n is head n % heads of batch item n // heads.
     """
     n_keys, n_queries = arguments.tiles
     programs = triton.cdiv(arguments.grid.keys, n_keys) * len(items)

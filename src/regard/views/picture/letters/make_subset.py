@@ -26,7 +26,7 @@ def level_1(encoding: str, first: int, last: int) -> set[str]:
 
 
 def make_subset(source: Path) -> None:
-    """Write the subset of a font to FILE."""
+    """Write to FILE the letters of a font that this module's docstring names."""
     letters = {chr(code) for first, last in RANGES for code in range(first, last + 1)}
     letters |= level_1("gb2312", 0xB0, 0xD7) | level_1("euc_jp", 0xB0, 0xCF)
     options = subset.Options(
