@@ -14,7 +14,8 @@ STOPPED = 130
 
 def main() -> NoReturn:
     """Run the command line; Ctrl-C ends it with one line and status 130, also while packages are being imported."""
-    signal.signal(signal.SIGINT, interrupt)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not if Ctrl-C is ignored, as in the background
+        signal.signal(signal.SIGINT, interrupt)
     gc.set_threshold(50_000)  # 700 by default: imports make many objects and no garbage; a fifth of `regard look`
     try:
         from regard.cli.main import run
@@ -29,14 +30,14 @@ def main() -> NoReturn:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt; during an import end the process, since packages that are imported may catch it.
+    """Raise KeyboardInterrupt; during an import end the process, since a package that is imported may catch it.
 
-    An import has nothing to undo and writes no file.
+    Temporary files are deleted at exit; see `atomic_replace`.
     """
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             os.write(2, b"regard: stopped\n")
-            os._exit(STOPPED)
+            end(STOPPED)
         frame = frame.f_back
     raise KeyboardInterrupt
 

@@ -1,8 +1,10 @@
 """Replace files atomically: after a crash or power cut, a reader finds the complete old or the complete new file."""
 
+import atexit
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 
@@ -11,8 +13,8 @@ from secrets import token_hex
 def atomic_replace(path: Path) -> Iterator[Path]:
     """Yield the path of a temporary file, which replaces the file at `path` when the `with` block ends.
 
-    If the block raises, the file at `path` is unchanged and the temporary file is deleted. If `path` exists and is not
-    a regular file (a pipe, a terminal, /dev/null), `path` itself is yielded.
+    If the block raises, or the process exits, the file at `path` is unchanged and the temporary file is deleted. If
+    `path` exists and is not a regular file (a pipe, a terminal, /dev/null), `path` itself is yielded.
 
     Raises:
         OSError: the file cannot be written.
@@ -22,6 +24,8 @@ def atomic_replace(path: Path) -> Iterator[Path]:
         return
     path = Path(os.path.realpath(path))  # replace the target of a symbolic link, not the link
     temporary = path.with_name(f".{token_hex(8)}.writing")
+    delete = partial(temporary.unlink, missing_ok=True)
+    atexit.register(delete)
     temporary.touch(exist_ok=False)
     default_mode = temporary.stat().st_mode
     try:
@@ -33,7 +37,8 @@ def atomic_replace(path: Path) -> Iterator[Path]:
         temporary.replace(path)
         sync_folder(path.parent)
     finally:
-        temporary.unlink(missing_ok=True)
+        delete()
+        atexit.unregister(delete)
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

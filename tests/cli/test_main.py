@@ -138,6 +138,31 @@ def test_ctrl_c_stops_cleanly_while_the_command_is_still_loading(tmp_path):
     assert run_command("look", "a", env=environment) == (130, "", "regard: stopped\n")
 
 
+def test_ctrl_c_that_the_shell_ignores_for_a_background_job_stays_ignored(tmp_path):
+    (tmp_path / "typer.py").write_text(f"import os, sys\nos.kill(os.getpid(), {signal.SIGINT:d})\nsys.exit(7)\n")
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    command = " ".join(map(shlex.quote, [*COMMAND, "explain"]))
+    done = subprocess.run(f"trap '' INT; {command}", shell=True, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (7, "")
+
+
+def test_ctrl_c_during_an_import_leaves_no_temporary_file(tmp_path):
+    """A package may be imported while a picture or an export is being written."""
+    (tmp_path / "slow.py").write_text(f"import os, time\nos.kill(os.getpid(), {signal.SIGINT:d})\ntime.sleep(60)\n")
+    (tmp_path / "written").mkdir()
+    program = (
+        "import signal, sys, tempfile\nfrom pathlib import Path\nfrom regard.__main__ import interrupt\n"
+        "from regard.atomic_files import atomic_replace\nsignal.signal(signal.SIGINT, interrupt)\n"
+        "with atomic_replace(Path('written/a.png')), tempfile.TemporaryDirectory(dir='written'):\n    import slow"
+    )
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd=tmp_path
+    )
+    assert (done.returncode, done.stderr) == (130, "regard: stopped\n")
+    assert list((tmp_path / "written").iterdir()) == []
+
+
 @pytest.mark.parametrize("arguments", [["look", "-"], ["translate", "."], ["translate", ".", "--prefix-file", "-"]])
 def test_a_closed_standard_input_is_told_in_a_line(arguments, run_main, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
