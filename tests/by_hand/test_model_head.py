@@ -169,6 +169,9 @@ def test_the_model_is_left_as_it_was(minilm):
     def hooks():
         return [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in minilm.model.modules()]
 
+    model_numbers(
+        minilm.model, SNAKE, head="L3H1", tokenizer=minilm.tokenizer
+    )  # transformers adds hooks of its own, once
     before = hooks()
     model_numbers(minilm.model, SNAKE, head="L3H1", tokenizer=minilm.tokenizer)
     with pytest.raises(InputError):
@@ -192,3 +195,8 @@ def test_a_head_that_is_not_there_is_refused(minilm):
     assert str(refusal.value) == (
         "no head 'L9H1'; heads are named like L3H1 and run from L0H0 to L5H11; nearest: L5H1, L5H0, L5H2."
     )
+
+
+def test_a_text_that_the_model_hardly_knows_is_remarked():
+    numbers, _ = model_numbers(None, "뱀은 독이 있어서 위험하다", head="L3H1")
+    assert numbers.notes[-1].startswith("MiniLM knows 0 of these 13 tokens")

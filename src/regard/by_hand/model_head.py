@@ -7,6 +7,7 @@ Q, K and V.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from regard.errors import InputError
 from regard.tracing.focus import Focus, focus_on
 from regard.tracing.head import Head
 from regard.tracing.model_loading import load
+from regard.tracing.readable_tokens import unfamiliar_text_note
 from regard.tracing.run import trace
 from regard.tracing.token_reference import TokenReference
 from regard.tracing.trace import Trace
@@ -61,7 +63,9 @@ def model_numbers(
         model_trace = trace(model, text, target=target, tokenizer=tokenizer, truncate=truncate)
         focus = focus_on(model_trace, token, head)
         attended = model_trace.attended[focus.head.kind][focus.head.layer]
-        return head_numbers(focus, calls.get(id(attended), []), head_title(model_trace, focus)), focus.query
+        numbers = head_numbers(focus, calls.get(id(attended), []), head_title(model_trace, focus))
+    remark = unfamiliar_text_note(model_trace.model, model_trace.tokens)
+    return replace(numbers, notes=(*numbers.notes, *filter(None, [remark]))), focus.query
 
 
 def head_title(model_trace: Trace, focus: Focus) -> str:
