@@ -14,7 +14,7 @@ def test_devices_that_are_here():
     assert device_named("cpu:0") == torch.device("cpu", 0)
 
 
-@pytest.mark.skipif(OTHERS, reason="there is a faster one")
+@pytest.mark.skipif(OTHERS, reason="PyTorch finds a GPU here, which is faster")
 def test_the_fastest_where_none_is_named():
     assert device_named(None) == torch.device("cpu")
 
@@ -29,7 +29,7 @@ def test_the_fastest_where_none_is_named():
         pytest.param(
             "cuda:0",
             "PyTorch finds no cuda on this machine; it finds cpu.",
-            marks=pytest.mark.skipif(OTHERS, reason="it does"),
+            marks=pytest.mark.skipif(OTHERS, reason="PyTorch finds a GPU here"),
         ),
     ],
 )

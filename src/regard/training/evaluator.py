@@ -38,7 +38,7 @@ class DevPairs:
     """The token ids, without EOS, of the source sentences that are translated for BLEU."""
 
     source_texts: Sequence[str]
-    """The same source sentences as texts."""
+    """The texts of the source sentences in `sources`, in the same order."""
 
     target_texts: Sequence[str]
     """Their reference translations."""

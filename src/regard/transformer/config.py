@@ -10,7 +10,7 @@ from regard.checks import check_choice, check_count
 from regard.transformer.feed_forward import Activation
 
 Norm = Literal["post", "pre"]
-"""Where a block applies LayerNorm: after each residual sum ("post", the paper) or to each sublayer's input ("pre")."""
+"""The place of LayerNorm in a block: after each residual sum ("post", the paper) or before each sublayer ("pre")."""
 
 Position = Literal["sinusoidal", "learned", "rotary"]
 """Position encodings: "sinusoidal" and "learned" vectors are added to the token embeddings; "rotary" rotates the
@@ -53,7 +53,7 @@ class TransformerConfig:
     n_decoder_layers: int | None = None
     """Number of decoder blocks; None = n_layers."""
     norm: Norm = "pre"
-    """Where a block applies LayerNorm: "post", after each residual sum (the paper), or "pre", to each sublayer's input
+    """The place of LayerNorm in a block: "post", after each residual sum (the paper), or "pre", before each sublayer
     (easier to train)."""
     positions: Position = "sinusoidal"
     """Position encodings: "sinusoidal" or "learned" vectors added to the token embeddings, or "rotary", which rotates

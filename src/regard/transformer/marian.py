@@ -56,7 +56,7 @@ CROSS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_output": ("encoder_attn.out_proj", WRITES),
     "cross_attention_norm": ("encoder_attn_layer_norm", WRITES),
 }
-"""The same for the layers of cross-attention, which only decoder blocks have."""
+"""For each layer of a decoder block's cross-attention: its name in Marian, and the d_model axes of its parameters."""
 
 
 def from_marian(model: "MarianMTModel | str | Path") -> Transformer:
