@@ -75,6 +75,7 @@ from .tracing.head import Head as Head
 from .tracing.huggingface import install as install
 from .tracing.run import trace as trace
 from .tracing.trace import Trace as Trace
+from .tracing.watching import watching as watching
 from .training.settings.train_config import TrainConfig as TrainConfig
 from .training.train import train as train
 from .transformer.block import DecoderBlock as DecoderBlock

@@ -294,5 +294,5 @@ def test_a_model_off_the_interface_is_refused_in_words():
         regard.install(model)
     assert str(refusal.value) == (
         "BloomForCausalLM, BloomModel computes its attention without Hugging Face's attention interface, so its "
-        "patterns cannot be seen exactly; use a model that follows it (most do: BERT, GPT-2, Llama, T5, Marian …)."
+        "patterns do not come with its outputs; record them with regard.watching(model)."
     )

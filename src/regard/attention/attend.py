@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from jaxtyping import Float
 from torch import Tensor
+from torch.overrides import handle_torch_function, has_torch_function
 
 from regard.attention.ask import Ask
 from regard.attention.backends.choose import Choice, choose
@@ -83,6 +84,18 @@ def attend(
     >>> seen.context.shape, seen.pattern
     (torch.Size([2, 8, 64, 16]), Pattern(batch=2, heads=8, queries=64, keys=64, mask=Causal()))
     """
+    if has_torch_function((query, key, value)):  # a mode such as that of `watching` sees each call of attend
+        stages = {"score": score, "mask": mask, "normalise": normalise}
+        return handle_torch_function(
+            attend,
+            (query, key, value),
+            query,
+            key,
+            value,
+            dropout=dropout,
+            ask=ask,
+            **stages,  # type: ignore[arg-type]
+        )
     call = Call.of(query, key, value, score, mask, normalise)
     choice = checked_choice(call, dropout, ask)
     with without_autocast(call.device):

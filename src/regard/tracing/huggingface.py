@@ -83,7 +83,7 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
     if unsupported:
         raise InputError(
             f"{', '.join(unsupported)} computes its attention without Hugging Face's attention interface, so its "
-            "patterns cannot be seen exactly; use a model that follows it (most do: BERT, GPT-2, Llama, T5, Marian …)."
+            "patterns do not come with its outputs; record them with regard.watching(model)."
         )
     # model.set_attn_implementation alone would miss submodels with their own configuration, such as T5's stacks.
     for part in models_in(model):

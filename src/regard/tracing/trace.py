@@ -10,12 +10,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import NoReturn
 
-import torch
-from torch import Tensor
-
 from regard.attention.attend import Attended
 from regard.attention.pattern import Pattern
 from regard.errors import InputError, nearest
+from regard.tracing.check import Check, check_contexts
 from regard.tracing.head import Head
 from regard.tracing.readable_tokens import Token
 from regard.tracing.token_reference import TokenReference
@@ -26,21 +24,6 @@ KINDS = ("encoder", "decoder", "cross")
 
 AttentionSteps = Mapping[str, Mapping[int, Attended]]
 """The attention calls of a model, by kind and layer number."""
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """The difference between contexts recomputed as weights @ value and the contexts that the model's kernel returned.
-
-    Attributes:
-        max_error: the largest absolute difference in any layer, or NaN if any context has a NaN.
-        magnitude: the largest absolute value in the kernel's contexts, or NaN if they have a NaN.
-        backends: the names of the backends that computed the kernel's contexts.
-    """
-
-    max_error: float
-    magnitude: float
-    backends: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -135,15 +118,7 @@ class Trace:
 
     def check(self) -> Check:
         """Recompute every context as weights @ value and compare it with the one that the model's kernel returned."""
-        steps = [step for layers in self.attended.values() for step in layers.values()]
-        with torch.no_grad():
-            errors = [largest_magnitude(step.pattern.apply(step.pattern.value) - step.context) for step in steps]
-            sizes = [largest_magnitude(step.context) for step in steps]
-        return Check(
-            max_error=largest_magnitude(torch.tensor(errors)),
-            magnitude=largest_magnitude(torch.tensor(sizes)),
-            backends=tuple(sorted({step.backend for step in steps})),
-        )
+        return check_contexts([step for layers in self.attended.values() for step in layers.values()])
 
     def show(self, token: TokenReference | None = None, head: str | None = None) -> None:
         """Print in the terminal what one query token attends to in one head, and its largest weight in every head.
@@ -241,11 +216,6 @@ def missing_layer_error(layer: int, layers: Collection[int], use: str) -> InputE
     """Return the InputError for a layer that is not in `layers`; `use` is the message's verb, such as "trace"."""
     near = min(layers, key=lambda candidate: abs(candidate - layer))
     return InputError(f"no layer {layer} to {use}: layers run from {min(layers)} to {max(layers)}; nearest: {near}.")
-
-
-def largest_magnitude(numbers: Tensor) -> float:
-    """Return the largest absolute value of a tensor; NaN if it has a NaN, 0 if it is empty."""
-    return float(numbers.abs().max()) if numbers.numel() else 0.0
 
 
 def nearest_heads(name: str, names: list[str]) -> list[str]:

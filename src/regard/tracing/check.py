@@ -1,0 +1,41 @@
+"""Check attention patterns against the contexts that a model's own kernels returned."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.attention.attend import Attended
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The difference between contexts recomputed as weights @ value and the contexts that the model's kernel returned.
+
+    Attributes:
+        max_error: the largest absolute difference in any layer, or NaN if any context has a NaN.
+        magnitude: the largest absolute value in the kernel's contexts, or NaN if they have a NaN.
+        backends: the names of the backends that computed the kernel's contexts.
+    """
+
+    max_error: float
+    magnitude: float
+    backends: tuple[str, ...]
+
+
+def check_contexts(steps: Sequence[Attended]) -> Check:
+    """Recompute the context of each attention call as weights @ value and compare it with the call's own context."""
+    with torch.no_grad():
+        errors = [largest_magnitude(step.pattern.apply(step.pattern.value) - step.context) for step in steps]
+        sizes = [largest_magnitude(step.context) for step in steps]
+    return Check(
+        max_error=largest_magnitude(torch.tensor(errors)),
+        magnitude=largest_magnitude(torch.tensor(sizes)),
+        backends=tuple(sorted({step.backend for step in steps})),
+    )
+
+
+def largest_magnitude(numbers: Tensor) -> float:
+    """Return the largest absolute value of a tensor; NaN if it has a NaN, 0 if it is empty."""
+    return float(numbers.abs().max()) if numbers.numel() else 0.0

@@ -1,0 +1,32 @@
+"""Give tensors of other models the axes of regard: [batch heads queries keys], [batch heads tokens width]."""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+
+def four_axes(tensor: Tensor, lead: Sequence[int], n_heads: int | None) -> Tensor:
+    """Reshape a tensor of shape [*lead, rows, columns], or one that broadcasts to it, to [batch heads rows columns].
+
+    Two leading axes are batch and heads. Otherwise heads are the last part of the leading axes: one axis of
+    batch · heads is split, and further axes (windows, groups of heads) are joined.
+
+    Args:
+        lead: the sizes of the leading axes of the attention weights.
+        n_heads: the number of heads; None = unknown: a single leading axis is then the batch, with one head.
+
+    >>> import torch
+    >>> four_axes(torch.ones(6, 5, 4), (6,), n_heads=3).shape
+    torch.Size([2, 3, 5, 4])
+    """
+    tensor = tensor[(None,) * (len(lead) + 2 - tensor.ndim)]
+    if len(lead) == 2:
+        return tensor
+    rows, columns = tensor.shape[-2:]
+    if tensor.shape[:-2].numel() == 1:
+        return tensor.reshape(1, 1, rows, columns)
+    expanded = tensor.expand(*lead, rows, columns)
+    n_items = expanded.shape[:-2].numel()
+    if n_heads is None or n_items % n_heads:
+        n_heads = lead[-1] if len(lead) > 1 else 1
+    return expanded.reshape(-1, n_heads, rows, columns)

@@ -1,0 +1,178 @@
+"""See the attention calls of any PyTorch code, without changing what it computes.
+
+PyTorch hands every call of a torch function to the active `TorchFunctionMode`. The mode below makes each call as it is,
+and then records the calls that are attention:
+
+    F.scaled_dot_product_attention, nn.MultiheadAttention, FlexAttention     from their arguments
+    regard's own `attend`                                                    as it is
+    matrix product → softmax → matrix product                                see `written_out.py`
+"""
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from regard.attention.attend import Attended, attend
+from regard.attention.call import Call
+from regard.attention.masks import Causal, Keep, Mask
+from regard.attention.normalise.softmax import Softmax
+from regard.attention.pattern import Pattern
+from regard.attention.scores.dot import ScaledDot
+from regard.attention.scores.score import Score
+from regard.tracing.flex_call import FlexMask, FlexScore
+from regard.tracing.four_axes import four_axes
+from regard.tracing.written_out import WeightedSum, WrittenOut
+
+multi_head_attention_forward = FunctionType(
+    F.multi_head_attention_forward.__code__,
+    {**vars(F), "has_torch_function": lambda tensors: False},
+    argdefs=F.multi_head_attention_forward.__defaults__,
+)
+"""F.multi_head_attention_forward that does not hand itself to the active mode, so that the mode sees its operations."""
+
+
+SDPA, FLEX, WRITTEN_OUT = "sdpa", "flex", "written out"
+"""What the recorded steps name as their backend: the way in which the code computed its context."""
+
+
+class AttentionInterceptor(TorchFunctionMode):
+    """Within a `with` block, call `record` with every attention step that PyTorch code computes in this thread.
+
+    Args:
+        record: called with the context that the code computed and its pattern.
+        record_unseen: called with the reason if a pattern for an attention call cannot be made.
+        n_heads: returns the number of heads of the module that is running, or None if it is unknown. It is needed where
+            batch and heads share an axis.
+    """
+
+    def __init__(
+        self,
+        record: Callable[[Attended], None],
+        record_unseen: Callable[[str], None],
+        n_heads: Callable[[], int | None],
+    ) -> None:
+        super().__init__()
+        self.record, self.record_unseen, self.n_heads = record, record_unseen, n_heads
+        self.written_out = WrittenOut()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call a torch function, and record the call if it is attention."""
+        kwargs = kwargs or {}
+        if torch.compiler.is_compiling():
+            return func(*args, **kwargs)
+        if func is F.multi_head_attention_forward:
+            with self:
+                return multi_head_attention_forward(*args, **kwargs)
+        result, written_out = self.written_out.follow(func, args, kwargs)
+        if written_out is not None:
+            self.try_to_record(self.written_out_step, written_out)
+        elif func is attend:
+            self.record(result)
+        elif func is F.scaled_dot_product_attention:
+            self.try_to_record(self.sdpa_step, result, *args, **kwargs)
+        elif func is torch.ops.higher_order.flex_attention:
+            self.try_to_record(self.flex_step, result[0], *args, **kwargs)
+        return result
+
+    def try_to_record(self, step: Callable[..., Attended], *args: Any, **kwargs: Any) -> None:
+        """Record the attention step that `step` makes of its arguments; if it fails, record why."""
+        try:
+            attended = step(*args, **kwargs)
+        except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
+            self.record_unseen(f"its pattern cannot be made: {error}")
+        else:
+            self.record(attended)
+
+    def sdpa_step(
+        self,
+        context: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Attended:
+        """Return the attention step of a call of F.scaled_dot_product_attention that returned `context`."""
+        lead, heads = context.shape[:-2], self.n_heads()
+        mask: Mask | None = Causal(offset=0) if is_causal else None
+        bias = None
+        if attn_mask is not None:
+            attn_mask = four_axes(attn_mask, lead, heads)
+            if attn_mask.dtype == torch.bool:
+                mask = Keep(attn_mask) if mask is None else mask & Keep(attn_mask)
+            else:
+                bias = attn_mask
+        query, key, value = autocast(query.expand(*lead, -1, -1), key, value)
+        query, key, value = (
+            four_axes(part, part.shape[:-2] if enable_gqa else lead, heads) for part in (query, key, value)
+        )
+        return attended_of(
+            four_axes(context, lead, heads), query, key, value, ScaledDot(scale=scale, bias=bias), mask, SDPA
+        )
+
+    def flex_step(
+        self,
+        context: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        score_mod: Callable[..., Tensor],
+        block_mask: tuple[Any, ...],
+        scale: float,
+        kernel_options: Any,
+        score_buffers: tuple[Any, ...] = (),
+        mask_buffers: tuple[Any, ...] = (),
+    ) -> Attended:
+        """Return the attention step of a call of FlexAttention that returned `context`."""
+        score = FlexScore(score_mod, score_buffers, scale)
+        return attended_of(context, query, key, value, score, FlexMask(block_mask[-1], mask_buffers), FLEX)
+
+    def written_out_step(self, found: WeightedSum) -> Attended:
+        """Return the attention step of weights that a model computed itself and multiplied with values."""
+        scores, product = found.weights.scores, found.weights.product
+        lead, heads = scores.shape[:-2], self.n_heads()
+        scores, context, value = (four_axes(part, lead, heads) for part in (scores, found.context, found.value))
+        if product is not None:
+            query, key = (four_axes(part, lead, heads) for part in (product.query, product.key))
+            bias = None if product.bias is None else four_axes(product.bias, lead, heads)
+            mask = None if product.keep is None else Keep(four_axes(product.keep, lead, heads))
+            score = ScaledDot(scale=product.scale, bias=bias)
+            step = attended_of(context, query, key, value.to(query.dtype), score, mask, WRITTEN_OUT)
+            if has_weights(step.pattern, scores):
+                return step
+        query, key = (scores.new_zeros(*scores.shape[:2], n, 1) for n in scores.shape[2:])
+        return attended_of(context, query, key, value.to(query.dtype), ScaledDot(bias=scores), None, WRITTEN_OUT)
+
+
+def attended_of(
+    context: Tensor, query: Tensor, key: Tensor, value: Tensor, score: Score, mask: Mask | None, backend: str
+) -> Attended:
+    """Return an attention step that was computed elsewhere, as `attend` would return it."""
+    call = Call.of(query, key, value, score, mask, Softmax())
+    return Attended(context=context, pattern=Pattern(call), backend=backend)
+
+
+def has_weights(pattern: Pattern, scores: Tensor) -> bool:
+    """Return whether up to 64 rows of a pattern are, in every head, the softmax of a model's own scores."""
+    if pattern.shape != scores.shape:
+        return False
+    rows = torch.linspace(0, pattern.shape[2] - 1, min(64, pattern.shape[2])).long().tolist()
+    with torch.no_grad():
+        weights = scores[:, :, rows].to(pattern.call.dtype).softmax(dim=-1)
+        return torch.allclose(pattern[:, :, rows], weights, rtol=1e-4, atol=1e-5)
+
+
+def autocast(*tensors: Tensor) -> list[Tensor]:
+    """Return tensors in the data type to which autocast converts the arguments of attention, if it is enabled."""
+    device = tensors[0].device.type
+    if not torch.is_autocast_enabled(device):
+        return list(tensors)
+    return [tensor.to(torch.get_autocast_dtype(device)) for tensor in tensors]

@@ -1,0 +1,268 @@
+"""Attention that a model writes out as tensor operations, recognised from the sequence of these operations.
+
+    scores  = query @ key.mT                    matmul, bmm, baddbmm, einsum
+    scores  = scores * scale + bias             with a number as scale
+    scores  = scores.masked_fill(~keep, -inf)   or torch.where
+    weights = softmax(scores)                   over the last axis
+    context = dropout(weights) @ value          matmul, bmm, einsum
+
+`WrittenOut` stores how each tensor was computed that results from one of these lines. The softmax and the product with
+values are what makes attention. If the scores were computed in another way than above, they are used as they are.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from string import ascii_uppercase
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Product:
+    """How scores [... queries keys] were computed: scale · query keyᵀ + bias, and -∞ where `keep` is False."""
+
+    query: Tensor
+    key: Tensor
+    scale: float = 1.0
+    bias: Tensor | None = None
+    keep: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Normalised:
+    """How weights [... queries keys] were computed: as the softmax of `scores`, which are `product` if it is known."""
+
+    scores: Tensor
+    product: Product | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightedSum:
+    """A context [... queries d_value] that was computed as weights @ value."""
+
+    weights: Normalised
+    value: Tensor
+    context: Tensor
+
+
+Origin = Product | Normalised
+"""How a tensor was computed."""
+
+OPERANDS = ("condition", "input", "self", "mask", "value", "batch1", "batch2", "mat2", "other")
+"""The names under which torch's functions take their operands, in the order in which each takes them."""
+
+Known = Callable[[Any], Origin | None]
+"""A function that returns how a tensor was computed, or None if that is unknown."""
+
+
+class WrittenOut:
+    """Follows the tensor operations of a model and recognises attention in them."""
+
+    def __init__(self) -> None:
+        self.origins: Any = WeakTensorKeyDictionary()
+
+    def follow(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, WeightedSum | None]:
+        """Call a torch function; return its result, and the weighted sum of values if that is what it computed."""
+        rule = RULES.get(getattr(func, "__name__", "").strip("_"))
+        if rule is None:
+            return func(*args, **kwargs), None
+        operands = [*args, *(kwargs[name] for name in OPERANDS if name in kwargs)]
+        options = {name: option for name, option in kwargs.items() if name not in OPERANDS}
+        known = {id(tensor): self.origin(tensor) for tensor in tensors_in(operands)}  # before an in-place operation
+        result = func(*args, **kwargs)
+        try:
+            made = rule(lambda tensor: known.get(id(tensor)), result, *operands, **options)
+        except (TypeError, ValueError, IndexError, RuntimeError):  # a form of the operation that the rule does not know
+            made = None
+        if isinstance(made, Product | Normalised):
+            self.origins[result] = (made, version(result))
+        return result, made if isinstance(made, WeightedSum) else None
+
+    def origin(self, tensor: Tensor) -> Origin | None:
+        """Return how a tensor was computed; None if that is unknown, or if it was changed in place since."""
+        origin, at_version = self.origins.get(tensor, (None, 0))
+        return origin if origin is not None and version(tensor) == at_version else None
+
+
+def tensors_in(operands: list[Any]) -> list[Tensor]:
+    """Return the tensors among the arguments of an operation, those in lists included."""
+    flat = [part for operand in operands for part in (operand if isinstance(operand, list | tuple) else [operand])]
+    return [part for part in flat if isinstance(part, Tensor)]
+
+
+def version(tensor: Tensor) -> int:
+    """Return a tensor's in-place version counter; 0 for a tensor of inference mode, which has none."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+# The rules: each is called with the result and the arguments of an operation, and returns how the result was computed.
+
+
+def matrix_product(known: Known, result: Tensor, left: Tensor, right: Tensor) -> Product | WeightedSum | None:
+    """matmul and bmm: the scores of queries and keys, or weights times values."""
+    if left.ndim < 2 or right.ndim < 2:
+        return None
+    weights = known(left)
+    if isinstance(weights, Normalised):
+        return WeightedSum(weights, right, result)
+    return Product(left, right.mT)
+
+
+def added_product(
+    known: Known, result: Tensor, bias: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Product:
+    """baddbmm: beta · bias + alpha · left @ right."""
+    if beta == 0:
+        return Product(left, right.mT, alpha)
+    return Product(left, right.mT, alpha, bias if beta == 1 else beta * bias)
+
+
+def einsum(known: Known, result: Tensor, equation: Any, *operands: Any) -> Product | WeightedSum | None:
+    """einsum of two tensors: the scores of queries and keys, or weights times values."""
+    if len(operands) == 1 and isinstance(operands[0], list | tuple):
+        operands = tuple(operands[0])
+    if len(operands) != 2 or not isinstance(equation, str) or "->" not in equation:
+        return None
+    inputs, output = equation.replace(" ", "").split("->")
+    parts = zip((*inputs.split(","), output), (*operands, result), strict=True)
+    left_axes, right_axes, axes = ([*spell_out(part, tensor.ndim)] for part, tensor in parts)
+    left, right = operands
+    weights = known(left)
+    if isinstance(weights, Normalised):
+        *lead, query, key = left_axes
+        width = [axis for axis in right_axes if axis not in left_axes]
+        if key in axes or len(width) != 1:
+            return None
+        value = arrange(right, right_axes, [*lead, key, *width])
+        context = arrange(result, axes, [*lead, query, *width])
+        return None if value is None or context is None else WeightedSum(weights, value, context)
+    if len(axes) < 2:
+        return None
+    *lead, query, key = axes
+    if query in right_axes:
+        left, left_axes, right, right_axes = right, right_axes, left, left_axes
+    summed = [axis for axis in left_axes if axis in right_axes and axis not in axes]
+    queries, keys = arrange(left, left_axes, [*lead, query, *summed]), arrange(right, right_axes, [*lead, key, *summed])
+    return Product(queries, keys) if len(summed) == 1 and queries is not None and keys is not None else None
+
+
+def spell_out(axes: str, n_axes: int) -> str:
+    """Return the axes of an einsum operand with capital letters in place of an ellipsis."""
+    return axes.replace("...", ascii_uppercase[-(n_axes - len(axes) + 3) :] if n_axes > len(axes) - 3 else "")
+
+
+def arrange(tensor: Tensor, axes: list[str], wanted: list[str]) -> Tensor | None:
+    """Permute a tensor's axes into the wanted order; a wanted axis that it lacks gets size 1; None if one is left over.
+
+    >>> arrange(torch.ones(2, 3), ["j", "b"], ["b", "h", "j"]).shape
+    torch.Size([3, 1, 2])
+    """
+    if sorted(axis for axis in wanted if axis in axes) != sorted(axes):
+        return None
+    permuted = tensor.permute([axes.index(axis) for axis in wanted if axis in axes])
+    return permuted[tuple([slice(None) if axis in axes else None for axis in wanted])]
+
+
+def scaled(known: Known, result: Tensor, left: Any, right: Any) -> Product | None:
+    """Multiplication: scores times a number."""
+    product, number = (known(left), right) if known(left) is not None else (known(right), left)
+    return times(product, number)
+
+
+def divided(known: Known, result: Tensor, scores: Any, number: Any) -> Product | None:
+    """Division: scores by a number."""
+    if not is_number(number) or float(number) == 0:
+        return None
+    return times(known(scores), 1 / float(number))
+
+
+def times(product: Origin | None, number: Any) -> Product | None:
+    if not isinstance(product, Product) or not is_number(number) or product.keep is not None:
+        return None
+    factor = float(number)
+    bias = None if product.bias is None else product.bias * factor
+    return replace(product, scale=product.scale * factor, bias=bias)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) or (isinstance(value, Tensor) and value.numel() == 1 and value.ndim <= 1)
+
+
+def biased(known: Known, result: Tensor, left: Any, right: Any, *, alpha: float = 1) -> Product | None:
+    """Addition: scores plus a bias."""
+    product, bias = (known(left), right) if isinstance(known(left), Product) else (known(right), left)
+    if alpha != 1 or not isinstance(product, Product):
+        return None
+    if not isinstance(bias, Tensor):
+        return product if math.isfinite(bias) else None  # the same number for all keys leaves the softmax as it is
+    return replace(product, bias=bias if product.bias is None else product.bias + bias)
+
+
+def masked(known: Known, result: Tensor, scores: Tensor, mask: Tensor, value: Any) -> Product | None:
+    """masked_fill: scores whose keys are masked by -∞, or by a number so low that its exponential is 0."""
+    product = known(scores)
+    if not isinstance(product, Product) or not is_number(value) or mask.dtype != torch.bool:
+        return None
+    keep = ~mask if product.keep is None else product.keep & ~mask
+    if float(value) == -math.inf or (float(value) <= -1e4 and bool(keep.any(dim=-1).all())):
+        return replace(product, keep=keep)
+    return None
+
+
+def chosen(known: Known, result: Tensor, first: Any, second: Any = None, third: Any = None) -> Product | None:
+    """torch.where(keep, scores, number) and scores.where(keep, number)."""
+    keep, scores = (first, second) if known(first) is None else (second, first)
+    return None if third is None else masked(known, result, scores, ~keep, third)
+
+
+def normalised(known: Known, result: Tensor, scores: Tensor, dim: int | None = None, *_: Any, **__: Any) -> Any:
+    """softmax over the last axis."""
+    if dim not in (-1, result.ndim - 1) or result.ndim < 2:
+        return None
+    product = known(scores)
+    return Normalised(scores, product if isinstance(product, Product) else None)
+
+
+def passed_on(known: Known, result: Tensor, tensor: Any, *_: Any, **__: Any) -> Origin | None:
+    """Dropout, conversions and views that leave the axes of queries and keys as they are."""
+    origin = known(tensor)
+    if origin is None or result.numel() != tensor.numel() or result.shape[-2:] != tensor.shape[-2:]:
+        return None
+    if result.shape == tensor.shape:
+        return origin
+    old, new = tensor.shape[:-2], result.shape[:-2]
+    if isinstance(origin, Product):
+        return reshaped(origin, old, new)
+    product = None if origin.product is None else reshaped(origin.product, old, new)
+    return Normalised(origin.scores.reshape(*new, *origin.scores.shape[-2:]), product)
+
+
+def reshaped(product: Product, old: torch.Size, new: torch.Size) -> Product:
+    """Return a product whose leading axes, which broadcast to `old`, are reshaped to `new`."""
+    parts = {name: getattr(product, name) for name in ("query", "key", "bias", "keep")}
+    for name, part in parts.items():
+        if part is not None:
+            parts[name] = part.expand(*old, *part.shape[-2:]).reshape(*new, *part.shape[-2:])
+    return replace(product, **parts)
+
+
+VIEWS = ("contiguous", "clone", "view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten")
+CONVERSIONS = ("to", "type", "type_as", "float", "half", "bfloat16")
+
+RULES: dict[str, Callable[..., Origin | WeightedSum | None]] = {
+    **dict.fromkeys(("matmul", "bmm"), matrix_product),
+    "baddbmm": added_product,
+    "einsum": einsum,
+    **dict.fromkeys(("mul", "rmul", "imul", "multiply"), scaled),
+    **dict.fromkeys(("div", "truediv", "itruediv", "divide", "true_divide"), divided),
+    **dict.fromkeys(("add", "radd", "iadd"), biased),
+    "masked_fill": masked,
+    "where": chosen,
+    "softmax": normalised,
+    **dict.fromkeys(("dropout", *VIEWS, *CONVERSIONS), passed_on),
+}
+"""The rule for each operation, by its name without underscores."""
