@@ -27,7 +27,8 @@ ROOMS = {
     "text": "atomic_files errors",
     "transformer": "attention kernels checks errors",
     "recurrent": "attention kernels checks",
-    "tracing": "attention errors tensor_file typed_fields",
+    "effects": "attention errors",
+    "tracing": "attention effects errors tensor_file typed_fields",
     "evaluation": "errors",
     "translation": (
         "attention kernels text transformer recurrent tracing atomic_files device errors tensor_file typed_fields"

@@ -67,10 +67,14 @@ from .attention.scores.prepared import Prepared as Prepared
 from .attention.scores.shaw import Shaw as Shaw
 from .attention.statistics.ranks import summary_over_ranks as summary_over_ranks
 from .attention.steps import Steps as Steps
+from .effects.changes import Cut as Cut
+from .effects.changes import Sharpen as Sharpen
+from .effects.changes import Silence as Silence
 from .errors import InputError as InputError
 from .recurrent.config import RecurrentConfig as RecurrentConfig
 from .recurrent.model import Recurrent as Recurrent
 from .text.vocabulary import Vocabulary as Vocabulary
+from .tracing.changing import changed as changed
 from .tracing.head import Head as Head
 from .tracing.huggingface import install as install
 from .tracing.run import trace as trace

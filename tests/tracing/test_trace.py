@@ -39,7 +39,7 @@ def test_every_weight_equals_eagers(snake, minilm):
 
 def test_check_holds_the_weights_against_the_kernels_contexts(snake):
     check = snake.check()
-    assert check.backends == ("fused",)
+    assert check.backends == ("sdpa",)
     assert 0 < check.max_error < 1e-5 * check.magnitude
 
 

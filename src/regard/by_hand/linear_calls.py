@@ -3,16 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-
-from regard.tracing.huggingface import RECORDING
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,31 +29,15 @@ class Projection:
 
 
 @contextmanager
-def linear_calls_by_step(model: "PreTrainedModel") -> Iterator[dict[int, list[LinearCall]]]:
-    """Record the calls of linear layers in the module of each attention step, by the id of the `Attended`."""
-    from transformers.pytorch_utils import Conv1D
-
-    calls: dict[int, list[LinearCall]] = {}
-    handles = []
-    for module in model.modules():
-        if layers := [child for child in module.children() if isinstance(child, nn.Linear | Conv1D)]:
-            handles += add_hooks(module, layers, calls)
-    try:
-        yield calls
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-@contextmanager
 def linear_calls(modules: Iterable[nn.Module]) -> Iterator[list[LinearCall]]:
     """Record the calls of every linear layer among some modules."""
     calls: list[LinearCall] = []
 
     def record(layer: nn.Module, inputs: Any, output: Any) -> None:
-        calls.append(LinearCall(layer, inputs[0], output))
+        if inputs and isinstance(output, Tensor):
+            calls.append(LinearCall(layer, inputs[0], output))
 
-    handles = [layer.register_forward_hook(record) for layer in modules if isinstance(layer, nn.Linear)]
+    handles = [layer.register_forward_hook(record) for layer in modules if is_linear(layer)]
     try:
         yield calls
     finally:
@@ -66,27 +45,9 @@ def linear_calls(modules: Iterable[nn.Module]) -> Iterator[list[LinearCall]]:
             handle.remove()
 
 
-def add_hooks(module: nn.Module, layers: Sequence[nn.Module], calls: dict[int, list[LinearCall]]) -> list[Any]:
-    """Hook a module so that its layers' calls are recorded for each attention step inside; inner modules come first."""
-    open_calls: list[tuple[int, list[LinearCall]]] = []
-
-    def begin(module: nn.Module, inputs: Any) -> None:
-        open_calls.append((len(RECORDING.get() or ()), []))
-
-    def record(layer: nn.Module, inputs: Any, output: Any) -> None:
-        if open_calls and inputs and isinstance(output, Tensor):
-            open_calls[-1][1].append(LinearCall(layer, inputs[0], output))
-
-    def end(module: nn.Module, inputs: Any, output: Any) -> None:
-        n_steps_before, layer_calls = open_calls.pop()
-        for step in (RECORDING.get() or [])[n_steps_before:]:
-            calls.setdefault(id(step.attended), layer_calls)
-
-    return [
-        module.register_forward_pre_hook(begin),
-        *(layer.register_forward_hook(record) for layer in layers),
-        module.register_forward_hook(end),
-    ]
+def is_linear(module: nn.Module) -> bool:
+    """Return whether a module is an nn.Linear, or a Conv1D of transformers, which is the same with W transposed."""
+    return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
 
 
 def find_projection(part: Float[Tensor, "tokens d_head"], calls: Sequence[LinearCall]) -> Projection | None:

@@ -1,9 +1,8 @@
 """One head of a model as numbers to work out by hand: its input x with W_q, W_k and W_v, or else Q, K and V.
 
-This works for any model. While the model runs, hooks record the linear layers that are children of an attention module.
-If some columns of a layer's output are the head's queries, then Q = x W_q + b_q, where x is the input of the layer and
-W_q these columns of its parameters. If there are none (rotary positions, normalised queries), the numbers start from
-Q, K and V.
+This works for any model. While the model runs, hooks record its linear layers. If some columns of a layer's output are
+the head's queries, then Q = x W_q + b_q, where x is the input of the layer and W_q these columns of its parameters. If
+there are none (rotary positions, normalised queries), the numbers start from Q, K and V.
 """
 
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from torch import Tensor
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
 from regard.by_hand.head_steps import Matrix
-from regard.by_hand.linear_calls import LinearCall, Projection, find_projection, linear_calls_by_step
+from regard.by_hand.linear_calls import LinearCall, Projection, find_projection, linear_calls
 from regard.by_hand.numbers import Numbers, joined_names
 from regard.errors import InputError
 from regard.tracing.focus import Focus, focus_on
@@ -59,11 +58,11 @@ def model_numbers(
     if model is None or isinstance(model, str):
         loaded = load(model)
         model, tokenizer = loaded.model, tokenizer or loaded.tokenizer
-    with linear_calls_by_step(model) as calls, torch.no_grad():
+    assert not isinstance(model, str)
+    with linear_calls(model.modules()) as calls, torch.no_grad():
         model_trace = trace(model, text, target=target, tokenizer=tokenizer, truncate=truncate)
         focus = focus_on(model_trace, token, head)
-        attended = model_trace.attended[focus.head.kind][focus.head.layer]
-        numbers = head_numbers(focus, calls.get(id(attended), []), head_title(model_trace, focus))
+        numbers = head_numbers(focus, calls, head_title(model_trace, focus))
     remark = unfamiliar_text_note(model_trace.model, model_trace.tokens)
     return replace(numbers, notes=(*numbers.notes, *filter(None, [remark]))), focus.query
 

@@ -6,6 +6,7 @@ import torch
 
 from regard.attention.representation import type_name
 from regard.errors import InputError, first_paragraph
+from regard.tracing.attention_kind import is_causal
 from regard.tracing.readable_tokens import Token, readable_tokens
 
 if TYPE_CHECKING:
@@ -155,8 +156,3 @@ def position_limit(model: "PreTrainedModel") -> int | None:
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
             return int(module.num_embeddings) - int(module.padding_idx) - 1
     return n_positions
-
-
-def is_causal(model: "PreTrainedModel") -> bool:
-    """Return whether any module of the model has an attribute `is_causal` that is true."""
-    return any(getattr(module, "is_causal", False) for module in model.modules())

@@ -12,16 +12,13 @@ model may add a bias to them, and causality is part of the mask.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
-from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.attend import Attended, attend
+from regard.attention.attend import attend
 from regard.attention.masks import Causal, Keep, Mask
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
@@ -36,26 +33,6 @@ SDPA, EAGER = "regard", "regard_eager"
 
 UNSUPPORTED_ARGUMENTS = "block_indices", "sinks"
 """Arguments that some models pass to their attention function and that regard does not implement."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RecordedStep:
-    """One attention call of a model.
-
-    Attributes:
-        attended: the context that the call returned, and its pattern.
-        layer: the `layer_idx` of the attention module; None if the module has none.
-    """
-
-    attended: Attended
-    layer: int | None
-
-
-INSTALLING = RLock()
-"""Lock held inside `installed`, which changes a model's attention for all threads that share the model."""
-
-RECORDING: ContextVar[list[RecordedStep] | None] = ContextVar("recording", default=None)
-"""The list to which `attention_forward` appends each attention call; None outside of `installed`."""
 
 
 def install(model: "PreTrainedModel") -> "PreTrainedModel":
@@ -103,27 +80,29 @@ def is_for_sdpa(model: "PreTrainedModel") -> bool:
     return bool(model._supports_flex_attn and causal and all(causal))
 
 
-@contextmanager
-def installed(model: "PreTrainedModel") -> Iterator[list[RecordedStep]]:
-    """Within a `with` block, make a model compute its attention through regard, in evaluation mode.
+def needs_installing(model: "PreTrainedModel") -> bool:
+    """Return whether the patterns of a model can be seen only, or better, if its attention runs through regard.
 
-    Yields the list to which every attention call is appended. Afterwards the model has its former attention
-    implementations and training modes.
+    PyTorch's SDPA and attention written out as tensor operations can be watched as they are. Softcaps, sinks and
+    kernels of other packages are handed to an attention function of the interface.
     """
-    with INSTALLING:
-        implementations = [(part.config, part.config._attn_implementation) for part in models_in(model)]
-        modes = [(module, module.training) for module in model.modules()]
-        recorded: list[RecordedStep] = []
-        token = RECORDING.set(recorded)
-        try:
-            install(model).eval()
-            yield recorded
-        finally:
-            RECORDING.reset(token)
-            for module, training in modes:
-                module.training = training
-            for config, implementation in implementations:
-                config._attn_implementation = implementation
+    parts = models_in(model)
+    watchable = all(
+        part._supports_sdpa and part.config._attn_implementation in ("sdpa", "eager", SDPA, EAGER) for part in parts
+    )
+    return not watchable and all(part._can_set_attn_implementation() for part in parts)
+
+
+@contextmanager
+def installed(model: "PreTrainedModel") -> Iterator[None]:
+    """Within a `with` block, make a model compute its attention through regard."""
+    implementations = [(part.config, part.config._attn_implementation) for part in models_in(model)]
+    try:
+        install(model)
+        yield
+    finally:
+        for config, implementation in implementations:
+            config._attn_implementation = implementation
 
 
 def models_in(model: nn.Module) -> list["PreTrainedModel"]:
@@ -183,9 +162,6 @@ def attention_forward(
         normalise=Softmax(sinks=None if s_aux is None else s_aux[:]),  # a view keeps its device when the model is moved
         dropout=dropout,
     )
-    if (recorded := RECORDING.get()) is not None:
-        layer = getattr(module, "layer_idx", None)
-        recorded.append(RecordedStep(attended, layer if isinstance(layer, int) else None))
     return attended.context.transpose(1, 2).contiguous(), attended.pattern
 
 

@@ -19,13 +19,14 @@ from torch.overrides import TorchFunctionMode
 
 from regard.attention.attend import Attended, attend
 from regard.attention.call import Call
-from regard.attention.masks import Causal, Keep, Mask
+from regard.attention.masks import Keep, Mask
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
 from regard.tracing.flex_call import FlexMask, FlexScore
 from regard.tracing.four_axes import four_axes
+from regard.tracing.sdpa_call import CHANGED, sdpa_call
 from regard.tracing.written_out import WeightedSum, WrittenOut
 
 multi_head_attention_forward = FunctionType(
@@ -74,7 +75,10 @@ class AttentionInterceptor(TorchFunctionMode):
         elif func is attend:
             self.record(result)
         elif func is F.scaled_dot_product_attention:
-            self.try_to_record(self.sdpa_step, result, *args, **kwargs)
+            if result in CHANGED:
+                self.record(CHANGED[result])
+            else:
+                self.try_to_record(self.sdpa_step, result, *args, **kwargs)
         elif func is torch.ops.higher_order.flex_attention:
             self.try_to_record(self.flex_step, result[0], *args, **kwargs)
         return result
@@ -88,35 +92,10 @@ class AttentionInterceptor(TorchFunctionMode):
         else:
             self.record(attended)
 
-    def sdpa_step(
-        self,
-        context: Tensor,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> Attended:
+    def sdpa_step(self, context: Tensor, *args: Any, **kwargs: Any) -> Attended:
         """Return the attention step of a call of F.scaled_dot_product_attention that returned `context`."""
-        lead, heads = context.shape[:-2], self.n_heads()
-        mask: Mask | None = Causal(offset=0) if is_causal else None
-        bias = None
-        if attn_mask is not None:
-            attn_mask = four_axes(attn_mask, lead, heads)
-            if attn_mask.dtype == torch.bool:
-                mask = Keep(attn_mask) if mask is None else mask & Keep(attn_mask)
-            else:
-                bias = attn_mask
-        query, key, value = autocast(query.expand(*lead, -1, -1), key, value)
-        query, key, value = (
-            four_axes(part, part.shape[:-2] if enable_gqa else lead, heads) for part in (query, key, value)
-        )
-        return attended_of(
-            four_axes(context, lead, heads), query, key, value, ScaledDot(scale=scale, bias=bias), mask, SDPA
-        )
+        call = sdpa_call(self.n_heads(), *args, **kwargs)
+        return Attended(context=context.reshape(*call.grid.shape[:3], -1), pattern=Pattern(call), backend=SDPA)
 
     def flex_step(
         self,
@@ -168,11 +147,3 @@ def has_weights(pattern: Pattern, scores: Tensor) -> bool:
     with torch.no_grad():
         weights = scores[:, :, rows].to(pattern.call.dtype).softmax(dim=-1)
         return torch.allclose(pattern[:, :, rows], weights, rtol=1e-4, atol=1e-5)
-
-
-def autocast(*tensors: Tensor) -> list[Tensor]:
-    """Return tensors in the data type to which autocast converts the arguments of attention, if it is enabled."""
-    device = tensors[0].device.type
-    if not torch.is_autocast_enabled(device):
-        return list(tensors)
-    return [tensor.to(torch.get_autocast_dtype(device)) for tensor in tensors]

@@ -1,24 +1,33 @@
 """Run a Hugging Face model on a text and record every attention step: `regard.trace`."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from regard.attention.attend import Attended
 from regard.attention.representation import type_name
+from regard.effects.changes import Change, Cut, heads_of
 from regard.errors import InputError, first_paragraph
-from regard.tracing.encoding import check_reads_text, encode, is_causal
-from regard.tracing.huggingface import RecordedStep, installed
+from regard.tracing.attention_kind import KindOfPath
+from regard.tracing.changing import changing
+from regard.tracing.encoding import check_reads_text, encode
+from regard.tracing.huggingface import installed, needs_installing
 from regard.tracing.model_loading import load, load_tokenizer, model_name
+from regard.tracing.readable_tokens import Token
+from regard.tracing.token_reference import token_position
 from regard.tracing.trace import AttentionSteps, Trace, missing_layer_error
+from regard.tracing.watching import Watched, WatchedStep, watching
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-OUTPUT_NAMES = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions"}
-"""For each kind of attention, the name of the output in which an encoder-decoder returns its patterns."""
+RUNNING = RLock()
+"""Lock held while a model is traced, since its training mode and its attention functions are changed meanwhile."""
 
 
 def trace(
@@ -29,6 +38,7 @@ def trace(
     tokenizer: Any = None,
     layers: Collection[int] | None = None,
     truncate: bool = False,
+    changes: Sequence[Change] = (),
 ) -> Trace:
     """Run a Hugging Face model on a text and record every layer's attention pattern.
 
@@ -38,10 +48,13 @@ def trace(
         tokenizer: None = the tokenizer that belongs to the model's name.
         layers: the numbers of the layers to keep, counted from 0; None = all layers that have attention.
         truncate: cut off a text that is longer than the model reads, instead of raising.
+        changes: what the heads shall attend to instead: `Cut`, `Silence` and `Sharpen`, with tokens given by their
+            texts or positions.
 
     Raises:
         InputError: the text is blank, not UTF-8 or longer than the model reads; the tokenizer has another vocabulary; a
-            layer does not exist; the model reads no text, or its attention cannot be recorded.
+            layer, or a head or token of a change, does not exist; the model reads no text, or its attention cannot be
+            recorded.
         TypeError: the text is not a str, or the model or the tokenizer is an object of another kind.
     """
     if tokenizer is not None and not hasattr(tokenizer, "convert_ids_to_tokens"):
@@ -56,9 +69,10 @@ def trace(
         check_reads_text(model)
         name, tokenizer = model_name(model), tokenizer or load_tokenizer(model.name_or_path)
     inputs, source, target_tokens = encode(model, tokenizer, text, target, truncate)
-    with installed(model) as recorded, torch.no_grad():
+    located = [with_positions(change, model, source, target_tokens) for change in changes]
+    with watching_in_evaluation(model) as watched, changing(model, located):
         outputs = run_model(model, inputs)
-    steps = steps_by_kind(model, outputs, recorded)
+    steps = steps_by_kind(model, watched)
     check_no_nan(name, steps)
     result = Trace(
         model=name,
@@ -67,9 +81,26 @@ def trace(
         source=source,
         target=target_tokens,
         attended=select_layers(steps, layers),
+        output=output_of(outputs),
+        changes=tuple(located),
     )
     check_shapes(result)
     return result
+
+
+@contextmanager
+def watching_in_evaluation(model: "PreTrainedModel") -> Iterator[Watched]:
+    """Within a `with` block, watch a model in evaluation mode and without gradients; then it is as it was."""
+    with RUNNING:
+        modes = [(module, module.training) for module in model.modules()]
+        interface = installed(model) if needs_installing(model) else nullcontext()
+        try:
+            model.eval()
+            with interface, watching(model) as watched, torch.no_grad():
+                yield watched
+        finally:
+            for module, training in modes:
+                module.training = training
 
 
 def run_model(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> Any:
@@ -79,42 +110,70 @@ def run_model(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> A
         InputError: the model raised an error, for instance because it needs more than a text.
     """
     try:
-        return model(**inputs, output_attentions=True, return_dict=True)
+        return model(**inputs, return_dict=True)
     except InputError:
         raise
     except Exception as error:  # the model's code may raise any exception
         raise InputError(f"{type(model).__name__} could not read the text: {first_paragraph(error)}.") from error
 
 
-def steps_by_kind(model: "PreTrainedModel", outputs: Any, recorded: list[RecordedStep]) -> AttentionSteps:
-    """Return the recorded attention calls by kind (encoder, decoder, cross) and layer.
+def output_of(outputs: Any) -> torch.Tensor | None:
+    """Return a model's logits, else its last hidden state, else None."""
+    return next((outputs[name] for name in ("logits", "last_hidden_state") if name in outputs), None)
 
-    A call is found by its pattern, which transformers has put into the output for its kind.
+
+def with_positions(
+    change: Change, model: "PreTrainedModel", source: Sequence[Token], target: Sequence[Token]
+) -> Change:
+    """Return a change with its tokens given by position.
 
     Raises:
-        InputError: the outputs lack the patterns of some kind.
+        InputError: a token does not exist, or the heads have several kinds of attention, whose tokens differ.
     """
-    names = dict(OUTPUT_NAMES)
-    if not model.config.is_encoder_decoder:
-        names = {"decoder" if is_causal(model) else "encoder": "attentions"}
-    steps = {id(step.attended.pattern): step for step in recorded}
-    kinds = {kind: getattr(outputs, name, None) or () for kind, name in names.items()}
-    missing = [kind for kind, patterns in kinds.items() if not patterns or any(id(p) not in steps for p in patterns)]
-    if missing:
+    if not isinstance(change, Cut):
+        return change
+    texts = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
+    only_kind = None if model.config.is_encoder_decoder else "encoder" if source else "decoder"
+    kinds = {heads.kind or only_kind for heads in heads_of(change)}
+    if len(kinds) != 1 or None in kinds:
         raise InputError(
-            f"{type(model).__name__} did not hand out its {' and '.join(missing)} attention, so it cannot be seen."
+            f"{change} must name heads of one kind, since an encoder-decoder has two texts: for instance "
+            "heads=['cross'] or heads=['cross L0H1']."
         )
-    return {kind: steps_by_layer([steps[id(p)] for p in patterns]) for kind, patterns in kinds.items()}
+    queries, keys = texts[kinds.pop() or ""]
+    return replace(change, query=token_position(change.query, queries), key=token_position(change.key, keys))
 
 
-def steps_by_layer(steps: Sequence[RecordedStep]) -> dict[int, Attended]:
-    """Return attention calls by layer number: their modules' `layer_idx` if all have one and these rise, else 0, 1, …
+def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> AttentionSteps:
+    """Return the attention calls of a model by kind (encoder, decoder, cross) and layer.
 
-    The numbers have gaps where layers of the model have no attention.
+    Raises:
+        InputError: the model computed attention that could not be seen, or none at all.
     """
-    indices = [step.layer for step in steps if step.layer is not None]
-    is_usable = len(indices) == len(steps) and indices == sorted(set(indices))
-    numbers = indices if is_usable else range(len(steps))
+    if watched.unseen:
+        path, reason = next(iter(watched.unseen.items()))
+        raise InputError(
+            f"{type(model).__name__} computes attention that cannot be seen in {path}: {reason}; "
+            "regard.watching(model) records the attention of its other modules."
+        )
+    kind_of = KindOfPath.of(model)
+    kinds = ("encoder", "decoder", "cross") if kind_of.only_kind is None else (kind_of.only_kind,)
+    steps = {kind: [step for step in watched.steps if kind_of(step.path) == kind] for kind in kinds}
+    if missing := [kind for kind in kinds if not steps[kind]]:
+        raise InputError(
+            f"{type(model).__name__} computed no {' and no '.join(missing)} attention, so there is nothing to see."
+        )
+    return {kind: steps_by_layer(steps[kind]) for kind in kinds}
+
+
+def steps_by_layer(steps: Sequence[WatchedStep]) -> dict[int, Attended]:
+    """Return attention calls by layer number: the numbers in the paths of their modules if these rise, else 0, 1, …
+
+    The numbers have gaps where layers of the model have no attention. They do not rise where layers share a module.
+    """
+    numbers = [-1 if step.layer is None else step.layer for step in steps]
+    if -1 in numbers or numbers != sorted(set(numbers)):
+        numbers = list(range(len(steps)))
     return {number: step.attended for number, step in zip(numbers, steps, strict=True)}
 
 

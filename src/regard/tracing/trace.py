@@ -10,8 +10,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import NoReturn
 
+from jaxtyping import Float
+from torch import Tensor
+
 from regard.attention.attend import Attended
 from regard.attention.pattern import Pattern
+from regard.effects.changes import Change
 from regard.errors import InputError, nearest
 from regard.tracing.check import Check, check_contexts
 from regard.tracing.head import Head
@@ -40,6 +44,8 @@ class Trace:
         source: the tokens that the encoder read; empty for a decoder-only model.
         target: the tokens that the decoder read; empty for an encoder-only model.
         attended: every attention call, by kind ("encoder", "decoder", "cross") and layer number.
+        output: the model's logits, or its last hidden state if it has none, [1 tokens numbers]; None if it has neither.
+        changes: the changes to its heads with which the model ran, their tokens given by position.
     """
 
     model: str
@@ -48,6 +54,8 @@ class Trace:
     source: tuple[Token, ...]
     target: tuple[Token, ...]
     attended: AttentionSteps
+    output: Float[Tensor, "1 tokens numbers"] | None = None
+    changes: tuple[Change, ...] = ()
 
     @property
     def tokens(self) -> tuple[Token, ...]:
@@ -194,7 +202,8 @@ class Trace:
         for kind in self.kinds:
             n_heads = sorted({pattern.n_heads for pattern in self._patterns(kind).values()})
             counts.append(f"{kind}={len(self.attended[kind])}x{'-'.join(map(str, n_heads))}")
-        return f"Trace({texts}, model={self.model!r}, tokens={len(self.tokens)}, {', '.join(counts)})"
+        changes = f", changes={list(self.changes)}" if self.changes else ""
+        return f"Trace({texts}, model={self.model!r}, tokens={len(self.tokens)}, {', '.join(counts)}{changes})"
 
 
 class PatternsByLayer(dict[int, Pattern]):

@@ -15,7 +15,7 @@ from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from pkgutil import walk_packages
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,7 @@ from regard.attention.pattern import Pattern
 from regard.attention.scores.biases.bias import Bias
 from regard.attention.scores.score import Score
 from regard.attention.weights import weights_of
+from regard.effects.changes import Change
 from regard.errors import InputError, first_paragraph
 from regard.tensor_file import read_tensors, write_tensors
 from regard.tracing.readable_tokens import Token
@@ -92,6 +93,8 @@ def write_record(path: Path, record: Mapping[str, Any]) -> Path:
         **{name: record[name] for name in ("model", "text", "target_text")},
         **{side: [asdict(token) for token in record[side]] for side in ("source", "target")},
         "attended": steps,
+        "output": to_json(record["output"], table),
+        "changes": [{"kind": type(change).__name__, **asdict(change)} for change in record["changes"]],
     }
     write_tensors(path, table.tensors, {FORMAT: json.dumps(document, ensure_ascii=False)})
     return path
@@ -145,7 +148,23 @@ def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str,
                     f"layer {layer} has {step.pattern.shape[2]} queries and {step.pattern.shape[3]} keys, and the "
                     f"texts have {len(queries)} and {len(keys)} tokens."
                 )
-    return {**texts, **tokens, "attended": attended}
+    output = from_json(document.get("output"), tensors)
+    changes = tuple(change_from_json(**change) for change in document.get("changes", ()))
+    return {**texts, **tokens, "attended": attended, "output": checked_output(output), "changes": changes}
+
+
+def checked_output(output: Any) -> Tensor | None:
+    """Return the output of a trace; raise TypeError unless it is a floating-point tensor or None."""
+    if output is not None and not (isinstance(output, Tensor) and output.is_floating_point()):
+        raise TypeError("the model's output must be a floating-point tensor.")
+    return output
+
+
+def change_from_json(kind: str, **parts: Any) -> Change:
+    """Return a change from the name of its class and its fields; raise some exception if there is no such change."""
+    change_class = {cls.__name__: cls for cls in get_args(Change)}[kind]
+    check_fields(change_class, parts)
+    return change_class(**parts)
 
 
 def step_to_json(step: Attended, table: TensorTable) -> Json:

@@ -7,25 +7,21 @@ functions (see `interception.py`), and at which of the module's submodules is ru
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.hooks import RemovableHandle
 
 from regard.attention.attend import Attended
 from regard.attention.representation import type_name
 from regard.errors import InputError
 from regard.tracing.check import Check, check_contexts
 from regard.tracing.interception import AttentionInterceptor
+from regard.tracing.running_modules import RunningModules, layer_of, running_modules
 
 ATTENTION_NAME = re.compile("attention|attn", re.IGNORECASE)
 """Matches the class names of modules that are expected to compute attention."""
-
-HEAD_COUNTS = ("num_heads", "n_heads", "num_attention_heads", "n_head", "heads", "nhead", "n_attention_heads")
-"""The attributes in which modules store their number of heads."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,11 +103,10 @@ def watching(model: nn.Module, layers: Collection[int] | None = None) -> Iterato
     check_not_compiled(model)
     watched = Watched(layers)
     recorder = Recorder(watched)
-    with ExitStack() as stack:
-        for path, module in model.named_modules():
-            for hook in recorder.hooks(path, module):
-                stack.callback(hook.remove)
-        stack.enter_context(AttentionInterceptor(recorder.record, recorder.record_unseen, recorder.n_heads))
+    with (
+        running_modules(model, recorder.enter, recorder.leave) as recorder.running,
+        AttentionInterceptor(recorder.record, recorder.record_unseen, lambda: recorder.running.n_heads),
+    ):
         yield watched
 
 
@@ -119,14 +114,15 @@ class Recorder:
     """Records attention steps in a `Watched`, each with the path of the module that is running.
 
     Attributes:
-        running: the modules that are running, the innermost last: path and module.
         n_calls: for each path, how many attention calls the module has made.
+        calls_before: for each module that is running, how many attention calls there were when it started.
     """
 
     def __init__(self, watched: Watched) -> None:
         self.watched = watched
-        self.running: list[tuple[str, nn.Module | None]] = [("", None)]
+        self.running = RunningModules()
         self.n_calls: Counter[str] = Counter()
+        self.calls_before: list[int] = []
 
     def record(self, attended: Attended) -> None:
         """Record an attention step of the module that is running."""
@@ -142,7 +138,7 @@ class Recorder:
 
     def count_call(self) -> tuple[str, int]:
         """Count an attention call of the module that is running; return its path and its number of earlier calls."""
-        path = self.running[-1][0]
+        path = self.running.path
         self.n_calls[path] += 1
         return path, self.n_calls[path] - 1
 
@@ -150,37 +146,15 @@ class Recorder:
         """Return whether the steps of the module at this path are kept."""
         return self.watched.layers is None or layer_of(path) in self.watched.layers
 
-    def n_heads(self) -> int | None:
-        """Return the number of heads of the module that is running; None if it has no attribute for it."""
-        module = self.running[-1][1]
-        numbers = (getattr(module, name, None) for name in HEAD_COUNTS)
-        return next((number for number in numbers if isinstance(number, int) and number > 0), None)
+    def enter(self, n_running: int) -> None:
+        """Take note that a module starts."""
+        self.calls_before.append(self.n_calls.total())
 
-    def hooks(self, path: str, module: nn.Module) -> Iterator[RemovableHandle]:
-        """Add the hooks to a module that keep `running` up to date, and yield them."""
-        calls_before: list[int] = []
-
-        def enter(module: nn.Module, args: Any) -> None:
-            self.running.append((path, module))
-            calls_before.append(self.n_calls.total())
-
-        def leave(module: nn.Module, args: Any, output: Any) -> None:
-            saw_none = calls_before.pop() == self.n_calls.total()
-            if saw_none and output is not None and ATTENTION_NAME.search(type(module).__name__):
-                self.record_unseen("it computes no softmax of scores whose result is multiplied with values")
-            self.running.pop()
-
-        yield module.register_forward_pre_hook(enter)
-        yield module.register_forward_hook(leave, always_call=True)
-
-
-def layer_of(path: str) -> int | None:
-    """Return the first number in the path of a module; None if it has none.
-
-    >>> layer_of("encoder.layer.11.attention.self"), layer_of("pool")
-    (11, None)
-    """
-    return next((int(name) for name in path.split(".") if name.isdecimal()), None)
+    def leave(self, module: nn.Module, has_output: bool) -> None:
+        """Record a module as unseen if it is named like attention and ends without an attention call."""
+        saw_none = self.calls_before.pop() == self.n_calls.total()
+        if saw_none and has_output and ATTENTION_NAME.search(type(module).__name__):
+            self.record_unseen("it computes no softmax of scores whose result is multiplied with values")
 
 
 def check_not_compiled(model: nn.Module) -> None:

@@ -1,0 +1,204 @@
+"""Changes to what the heads of a model attend to: cut an edge, silence a head, sharpen its weights.
+
+A change is exact: it is made in the arguments of `attend`, before the softmax, so the weights that are left sum to 1.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.attention.grid.grid import Grid, Tile
+from regard.attention.masks import Mask
+from regard.attention.normalise.normaliser import Normaliser
+from regard.attention.normalise.softmax import Softmax
+from regard.attention.scores.score import Score
+from regard.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Keep a query token from attending to a key token.
+
+    Attributes:
+        query: the query's position in its text, or its text where the text is known.
+        key: the key's position or text.
+        heads: the names of the heads in which the edge is cut, such as "L3H1" or "cross L3H1"; None = all heads.
+    """
+
+    query: int | str
+    key: int | str
+    heads: Collection[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Keep a head, or a layer such as "L3", from attending to any key, so that its context is 0."""
+
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sharpen:
+    """Divide the scores of a head, or a layer, by a temperature: below 1 its weights become sharper, above 1 flatter.
+
+    Raises:
+        ValueError: the temperature is not above 0 and finite.
+    """
+
+    head: str
+    temperature: float
+
+    def __post_init__(self) -> None:
+        if not 1e-6 <= self.temperature <= 1e6:
+            raise ValueError(f"temperature={self.temperature} of Sharpen must be from 0.000001 to 1,000,000.")
+
+
+Change = Cut | Silence | Sharpen
+
+Edge = tuple[int | None, int | None, int | None]
+"""A head, a query and a key between which attention is cut, by number; None = every head, query or key."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerChanges:
+    """The changes to the heads of one layer.
+
+    Attributes:
+        edges: the edges that are cut; the queries are counted in the whole text.
+        temperatures: temperatures by the head's number; None = every head. Those for the same head are multiplied.
+    """
+
+    edges: tuple[Edge, ...]
+    temperatures: Mapping[int | None, float]
+
+    def applied(
+        self, score: Score, mask: Mask | None, normalise: Normaliser, grid: Grid, first_query: int
+    ) -> tuple[Score, Mask | None, Normaliser]:
+        """Return score, mask and normaliser of an attention call with these changes.
+
+        Args:
+            first_query: the position in the text of the call's first query; above 0 when decoding with a cache.
+        """
+        for head in (*(edge[0] for edge in self.edges), *self.temperatures):
+            if head is not None and head >= grid.heads:
+                raise InputError(f"no head H{head}: the layer has {grid.heads} heads, H0 to H{grid.heads - 1}.")
+        if self.edges:
+            cut = WithoutEdges(tuple((h, None if q is None else q - first_query, k) for h, q, k in self.edges))
+            mask = cut if mask is None else mask & cut
+        if self.temperatures:
+            everywhere = self.temperatures.get(None, 1.0)
+            temperatures = torch.tensor([everywhere * self.temperatures.get(h, 1.0) for h in range(grid.heads)])
+            score = SharpenedScore(score, temperatures)
+            if isinstance(normalise, Softmax) and normalise.sinks is not None:
+                normalise = replace(normalise, sinks=normalise.sinks / temperatures.to(normalise.sinks))
+        return score, mask, normalise
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WithoutEdges(Mask):
+    """A mask that keeps every key but those that the edges name, each as (head, query, key); None = every one."""
+
+    edges: tuple[Edge, ...]
+
+    def keep(self, tile: Tile, device: torch.device) -> Bool[Tensor, "#batch #heads #queries #keys"]:
+        """Return False at the edges that lie in the tile."""
+        cut = torch.zeros(1, 1, 1, 1, dtype=torch.bool, device=device)
+        for edge in self.edges:
+            on_edge = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
+            for axis, number in enumerate(edge, start=1):
+                if number is not None:
+                    on_edge = on_edge & (tile.along(axis, device) == number)
+            cut = cut | on_edge
+        return ~cut
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class SharpenedScore(Score):
+    """A score whose values are divided by one temperature for each head."""
+
+    score: Score
+    temperatures: Float[Tensor, " heads"]
+
+    def __call__(
+        self,
+        query: Float[Tensor, "batch heads queries d_query"],
+        key: Float[Tensor, "batch heads keys d_key"],
+        tile: Tile,
+    ) -> Float[Tensor, "batch heads queries keys"]:
+        scores = self.score(query, key, tile)
+        return scores / tile.select(self.temperatures[:, None, None]).to(scores)
+
+    def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
+        return self.score.keep(tile)
+
+    def check(self, grid: Grid) -> None:
+        self.score.check(grid)
+
+    def check_widths(self, d_query: int, d_key: int) -> None:
+        self.score.check_widths(d_query, d_key)
+
+    def of_type(self, query: Tensor) -> Score:
+        return replace(self, score=self.score.of_type(query))
+
+
+HEADS = re.compile(r"(?:(encoder|decoder|cross)\s*)?(?:L(\d+)(?:H(\d+))?)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSet:
+    """The heads that a name stands for: "L3H1" one head, "L3" a layer, "cross" or "cross L3" those of one kind.
+
+    Attributes:
+        kind: "encoder", "decoder" or "cross"; None = every kind.
+        layer: the layer's number; None = every layer.
+        head: the head's number in the layer; None = every head.
+    """
+
+    kind: str | None = None
+    layer: int | None = None
+    head: int | None = None
+
+    @classmethod
+    def of(cls, name: str) -> "HeadSet":
+        """Return the heads with this name; raise InputError if it is no name of heads."""
+        match = HEADS.fullmatch(name.strip()) if isinstance(name, str) else None
+        if match is None or not name.strip():
+            raise InputError(f"no heads {name!r}: heads are named like 'L3H1', a layer 'L3', and a kind 'cross L3H1'.")
+        kind, layer, head = match.groups()
+        return cls(
+            kind=None if kind is None else kind.lower(),
+            layer=None if layer is None else int(layer),
+            head=None if head is None else int(head),
+        )
+
+    def is_in(self, kind: str, layer: int) -> bool:
+        """Return whether a layer has some of these heads."""
+        return self.kind in (None, kind) and self.layer in (None, layer)
+
+
+def heads_of(change: Change) -> list[HeadSet]:
+    """Return the heads that a change applies to."""
+    if isinstance(change, Cut):
+        return [HeadSet()] if change.heads is None else [HeadSet.of(name) for name in change.heads]
+    return [HeadSet.of(change.head)]
+
+
+def changes_of_layer(changes: Sequence[Change], kind: str, layer: int) -> LayerChanges:
+    """Return the changes to one layer, from changes whose tokens are given by position."""
+    edges: list[Edge] = []
+    temperatures: dict[int | None, float] = {}
+    for change in changes:
+        for heads in heads_of(change):
+            if not heads.is_in(kind, layer):
+                continue
+            if isinstance(change, Cut):
+                edges.append((heads.head, int(change.query), int(change.key)))
+            elif isinstance(change, Silence):
+                edges.append((heads.head, None, None))
+            else:
+                temperatures[heads.head] = temperatures.get(heads.head, 1.0) * change.temperature
+    return LayerChanges(tuple(edges), temperatures)

@@ -1,0 +1,53 @@
+"""Tell the kind of attention that a module computes: of an encoder, of a decoder, or from a decoder to an encoder."""
+
+import re
+from dataclasses import dataclass
+
+from torch import nn
+
+CROSS_ATTENTION = re.compile(r"cross|encdec|enc_dec|encoder_attn|encoder_attention|multihead_attn", re.IGNORECASE)
+"""Matches a part of the path of cross-attention modules."""
+
+
+@dataclass(frozen=True, slots=True)
+class KindOfPath:
+    """Tells the kind of attention that a module computes (encoder, decoder or cross) from its path in the model.
+
+    Attributes:
+        only_kind: the kind of all attention in a model that does not have both an encoder and a decoder, else None.
+    """
+
+    only_kind: str | None
+
+    @classmethod
+    def of(cls, model: nn.Module) -> "KindOfPath":
+        """Return this for a model: with both, if its config says so or if it has cross-attention."""
+        config = getattr(model, "config", None)
+        has_both = getattr(config, "is_encoder_decoder", None)
+        if has_both is None:
+            has_both = any(CROSS_ATTENTION.search(path) for path, _ in model.named_modules())
+        return cls(None if has_both else "decoder" if is_causal(model) else "encoder")
+
+    def __call__(self, path: str) -> str:
+        if self.only_kind is not None:
+            return self.only_kind
+        if CROSS_ATTENTION.search(path):
+            return "cross"
+        return next((name for name in path.split(".") if name in ("encoder", "decoder")), "decoder")
+
+
+def is_causal(model: nn.Module) -> bool:
+    """Return whether a model without encoder reads a text from left to right.
+
+    Most modules of such models have an attribute `is_causal`. Without it, a model of transformers is causal if its type
+    can be had for language modelling, and not for filling in masked words.
+    """
+    if any(getattr(module, "is_causal", False) is True for module in model.modules()):
+        return True
+    model_type = getattr(getattr(model, "config", None), "model_type", None)
+    if model_type is None:
+        return False
+    from transformers.models.auto import modeling_auto
+
+    masked, causal = modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES, modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    return model_type in causal and model_type not in masked

@@ -1,0 +1,153 @@
+"""Change what the heads of a model attend to while it runs: `regard.changed`, and the changes of `regard.trace`.
+
+A `TorchFunctionMode` receives every call of `attend` and of F.scaled_dot_product_attention, and makes the calls of the
+layers to be changed through `attend`, with other scores and masks. All other calls stay what they are.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from regard.attention.ask import Ask
+from regard.attention.attend import Attended, attend
+from regard.attention.call import Call
+from regard.attention.representation import type_name
+from regard.effects.changes import Change, Cut, changes_of_layer, heads_of
+from regard.errors import InputError
+from regard.tracing.attention_kind import KindOfPath
+from regard.tracing.running_modules import RunningModules, layer_of, running_modules
+from regard.tracing.sdpa_call import CHANGED, output_shape, sdpa_call
+
+
+@contextmanager
+def changed(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
+    """Within a `with` block, change what the heads of a model attend to; afterwards the model is as it was.
+
+    The attention of the model must run through F.scaled_dot_product_attention, the attention interface of transformers
+    (after `regard.install`), or `attend`. Layers that no change names compute what they always compute.
+
+    Args:
+        changes: `Cut`, `Silence` and `Sharpen`. A `Cut` gives its tokens by position in the whole text: while a model
+            generates, a new token is the query, and its position counts all tokens before it.
+
+    Raises:
+        TypeError: `model` is not a module, or a change is of another type.
+        InputError: a change gives a token by its text, or names no head of the model; or, at the end of the block, no
+            attention that it names was computed in a way that can be changed.
+
+    >>> import torch, regard
+    >>> layer = torch.nn.TransformerEncoderLayer(16, 2, batch_first=True).eval()
+    >>> x = torch.randn(1, 5, 16)
+    >>> with regard.changed(layer, [regard.Silence("L0H1")]), regard.watching(layer) as watched:
+    ...     output = layer(x)
+    >>> watched.steps[0].attended.context[0, 1].abs().max()
+    tensor(0., grad_fn=<MaxBackward1>)
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"changed takes a torch.nn.Module; got {type_name(model)}.")
+    for change in changes:
+        if isinstance(change, Cut) and not all(isinstance(place, int) for place in (change.query, change.key)):
+            raise InputError(f"{change} names a token by its text; changed knows no text, so give its position.")
+    with changing(model, changes):
+        yield
+
+
+@contextmanager
+def changing(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
+    """Do the same as `changed`; the tokens of all changes are given by position."""
+    for change in changes:
+        if not isinstance(change, Change):
+            raise TypeError(f"{change!r} is no change; give Cut, Silence or Sharpen objects.")
+        heads_of(change)  # raises for a name that is none
+    if not changes:
+        yield
+        return
+    changer = AttentionChanger(changes, KindOfPath.of(model))
+    with running_modules(model, entered=changer.enter) as changer.running, changer:
+        yield
+    changer.check_all_made()
+
+
+class AttentionChanger(TorchFunctionMode):
+    """Within a `with` block, change the attention of the modules that are running.
+
+    Attributes:
+        kind_of: returns the kind of attention that the module at a path computes.
+        made: the changes that were made so far.
+        layers: the numbers of the layers whose attention was seen, by kind.
+        called: the layers whose attention was called in the current forward pass.
+        first_query: the position of the first query of the last self-attention call of a decoder.
+    """
+
+    def __init__(self, changes: Sequence[Change], kind_of: Callable[[str], str]) -> None:
+        super().__init__()
+        self.changes, self.kind_of, self.running = changes, kind_of, RunningModules()
+        self.made: list[Change] = []
+        self.layers: dict[str, set[int]] = {}
+        self.called: set[tuple[str, int]] = set()
+        self.first_query = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call a torch function; if it is attention that is to be changed, call `attend` with other arguments."""
+        kwargs = kwargs or {}
+        if torch.compiler.is_compiling():
+            return func(*args, **kwargs)
+        if func is attend:
+            call = Call.of(*args, **{name: kwargs[name] for name in ("score", "mask", "normalise")})
+            attended = self.changed(call, kwargs["dropout"], kwargs["ask"])
+            return func(*args, **kwargs) if attended is None else attended
+        if func is F.scaled_dot_product_attention:
+            call = sdpa_call(self.running.n_heads, *args, **kwargs)
+            attended = self.changed(call, kwargs.get("dropout_p", 0.0), None)
+            if attended is not None:
+                context = attended.context.reshape(output_shape(*args, **kwargs))
+                CHANGED[context] = attended
+                return context
+        return func(*args, **kwargs)
+
+    def changed(self, call: Call, dropout: float, ask: Ask | None) -> Attended | None:
+        """Return the result of an attention call with the changes to its layer; None if nothing in it is changed."""
+        kind, layer = self.kind_of(self.running.path), layer_of(self.running.path) or 0
+        self.layers.setdefault(kind, set()).add(layer)
+        if kind != "cross":
+            self.first_query = call.grid.offset
+        here = [change for change in self.changes if any(heads.is_in(kind, layer) for heads in heads_of(change))]
+        if not here:
+            return None
+        if (kind, layer) in self.called:
+            raise InputError(
+                f"{here[0]} is ambiguous: {self.running.path} is not the only attention in {kind} layer {layer} of a "
+                "forward pass, so a change to that layer would change several."
+            )
+        self.called.add((kind, layer))
+        self.made += here
+        changes = changes_of_layer(here, kind, layer)
+        score, mask, normalise = changes.applied(call.score, call.mask, call.normalise, call.grid, self.first_query)
+        return attend(
+            call.query, call.key, call.value, score=score, mask=mask, normalise=normalise, dropout=dropout, ask=ask
+        )
+
+    def enter(self, n_running: int) -> None:
+        """Take note that a module starts; the first one starts a forward pass."""
+        if n_running == 1:
+            self.called.clear()
+
+    def check_all_made(self) -> None:
+        """Raise InputError if a change was not made although the model has run."""
+        missed = [change for change in self.changes if change not in self.made]
+        if missed and self.layers:
+            layers = " and ".join(
+                f"{kind} layers {', '.join(map(str, sorted(numbers)))}" for kind, numbers in self.layers.items()
+            )
+            raise InputError(f"{missed[0]} changed nothing: the model has attention in {layers}.")
+        if missed:
+            raise InputError(
+                f"{missed[0]} changed nothing: no attention was seen that runs through "
+                "F.scaled_dot_product_attention or attend; call regard.install(model), or load the model with "
+                "attn_implementation='sdpa'."
+            )

@@ -1,0 +1,176 @@
+"""Models whose heads are changed, against the same models with other masks and parameters."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from refusals import refusal
+from torch import nn
+from torch.testing import assert_close
+from transformers import AlbertConfig, AlbertModel, GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditionalGeneration
+
+import regard
+from regard import Cut, InputError, Sharpen, Silence
+
+TEXT = "The snake is very dangerous because it has a venom"
+
+
+@pytest.fixture(scope="module")
+def inputs(minilm):
+    return minilm.tokenizer(TEXT, return_tensors="pt")
+
+
+def output(model, inputs, **arguments):
+    with torch.no_grad():
+        return model(**inputs | arguments).last_hidden_state
+
+
+def test_an_unchanged_trace_has_the_models_own_output_bit_for_bit(minilm, inputs):
+    assert torch.equal(regard.trace("MiniLM", TEXT).output, output(minilm.model, inputs))
+
+
+@pytest.mark.parametrize("heads", [[1], range(12)])
+def test_a_cut_is_the_models_own_mask(minilm, inputs, heads):
+    mask = torch.ones(1, 12, 12, 12, dtype=torch.bool)
+    mask[:, heads, 7, 2] = False
+    names = None if len(heads) == 12 else [f"L{layer}H1" for layer in range(6)]
+    trace = regard.trace("MiniLM", TEXT, changes=[Cut("it", "snake", names)])
+    assert_close(trace.output, output(minilm.model, inputs, attention_mask=mask), rtol=1e-4, atol=1e-5)
+    assert trace["L3H1"]["it", "snake"] == 0.0
+    assert float(trace["L3H1"]["it"].sum()) == pytest.approx(1.0, abs=1e-6)
+    assert trace.check().max_error < 1e-5
+
+
+def test_a_silenced_head_is_one_whose_output_projection_is_zero(minilm, inputs):
+    model = copy.deepcopy(minilm.model)
+    with torch.no_grad():
+        model.encoder.layer[3].attention.output.dense.weight[:, 32:64] = 0
+    trace = regard.trace("MiniLM", TEXT, changes=[Silence("L3H1")])
+    assert_close(trace.output, output(model, inputs), rtol=1e-4, atol=1e-5)
+
+
+def test_a_sharpened_head_is_one_with_larger_queries(minilm, inputs):
+    model = copy.deepcopy(minilm.model)
+    with torch.no_grad():
+        model.encoder.layer[3].attention.self.query.weight[32:64] *= 4
+        model.encoder.layer[3].attention.self.query.bias[32:64] *= 4
+    trace = regard.trace("MiniLM", TEXT, changes=[Sharpen("L3H1", 0.25)])
+    assert_close(trace.output, output(model, inputs), rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_is_as_it_was_after_the_block(minilm, inputs):
+    plain = output(minilm.model, inputs)
+
+    def fail():
+        with regard.changed(minilm.model, [Silence("L0")]):
+            assert not torch.equal(output(minilm.model, inputs), plain)
+            raise RuntimeError("stop")
+
+    assert refusal(RuntimeError, fail) == "stop"
+    assert torch.equal(output(minilm.model, inputs), plain)
+
+
+def test_an_encoder_decoder_is_changed_in_the_kind_that_is_named():
+    torch.manual_seed(0)
+    config = T5Config(vocab_size=61, d_model=24, d_kv=4, d_ff=37, num_layers=2, num_heads=6, decoder_start_token_id=0)
+    model = T5ForConditionalGeneration(config).eval()
+    ids, target = torch.randint(3, 61, (1, 7)), torch.randint(3, 61, (1, 5))
+
+    def patterns(*changes):
+        with regard.changed(model, changes), regard.watching(model) as watched, torch.no_grad():
+            model(input_ids=ids, decoder_input_ids=target)
+        return {step.path: step.attended.pattern.dense() for step in watched.steps}
+
+    plain, cut = patterns(), patterns(Cut(2, 3, ["cross L1H4"]), Silence("encoder L0"), Cut(4, 1, ["decoder"]))
+    zeros = {path: ((weights == 0) & (plain[path] > 0)).nonzero().tolist() for path, weights in cut.items()}
+    everything = [[0, head, query, key] for head in range(6) for query in range(7) for key in range(7)]
+    assert zeros == {
+        "encoder.block.0.layer.0.SelfAttention": everything,
+        "encoder.block.1.layer.0.SelfAttention": [],
+        "decoder.block.0.layer.0.SelfAttention": [[0, head, 4, 1] for head in range(6)],
+        "decoder.block.0.layer.1.EncDecAttention": [],
+        "decoder.block.1.layer.0.SelfAttention": [[0, head, 4, 1] for head in range(6)],
+        "decoder.block.1.layer.1.EncDecAttention": [[0, 4, 2, 3]],
+    }
+
+
+def test_generation_with_a_cache_is_changed_at_the_positions_of_the_whole_text():
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=61, n_positions=64, n_embd=24, n_layer=2, n_head=3)
+    model = GPT2LMHeadModel(config).eval()
+    ids = torch.randint(3, 61, (1, 5))
+    with regard.changed(model, [Cut(6, 1, ["L1H2"])]), regard.watching(model) as watched, torch.no_grad():
+        model.generate(ids, max_new_tokens=4, min_new_tokens=4, do_sample=False, pad_token_id=0)
+    steps = [step.attended.pattern.dense() for step in watched.steps if step.layer == 1]
+    assert [tuple(weights.shape[2:]) for weights in steps] == [(5, 5), (1, 6), (1, 7), (1, 8)]
+    assert [(weights[0, 2, -1] == 0).nonzero().flatten().tolist() for weights in steps] == [[], [], [1], []]
+
+
+class Joined(nn.Module):
+    """Attention whose batch and heads share an axis."""
+
+    num_heads = 2
+
+    def forward(self, x):
+        return F.scaled_dot_product_attention(x, x, x)
+
+
+def test_batch_and_heads_in_one_axis_keep_their_shape():
+    model, x = Joined(), torch.randn(6, 5, 7)
+    with regard.changed(model, [Silence("L0H1")]):
+        seen = model(x)
+    assert seen.shape == x.shape
+    assert [bool(item.any()) for item in seen] == [True, False] * 3
+
+
+def test_what_cannot_be_changed_is_refused(minilm, inputs, unhooked):
+    def run(*changes, model=minilm.model):
+        with regard.changed(model, changes):
+            output(model, inputs)
+
+    layers = "the model has attention in encoder layers 0, 1, 2, 3, 4, 5."
+    assert refusal(InputError, run, Silence("L6H0")) == f"Silence(head='L6H0') changed nothing: {layers}"
+    assert refusal(InputError, run, Cut("it", 2)) == (
+        "Cut(query='it', key=2, heads=None) names a token by its text; changed knows no text, so give its position."
+    )
+    assert refusal(TypeError, run, "L3H1") == "'L3H1' is no change; give Cut, Silence or Sharpen objects."
+    assert refusal(TypeError, regard.changed("bert", []).__enter__) == "changed takes a torch.nn.Module; got a str."
+    eager = copy.deepcopy(minilm.model)
+    eager.set_attn_implementation("eager")
+    assert refusal(InputError, run, Silence("L3H1"), model=eager) == (
+        "Silence(head='L3H1') changed nothing: no attention was seen that runs through F.scaled_dot_product_attention "
+        "or attend; call regard.install(model), or load the model with attn_implementation='sdpa'."
+    )
+
+
+def test_layers_that_share_a_module_are_refused():
+    model = AlbertModel(
+        AlbertConfig(vocab_size=61, embedding_size=12, hidden_size=24, num_attention_heads=2, intermediate_size=37)
+    ).eval()
+
+    def run():
+        with regard.changed(model, [Silence("L0H1")]):
+            model(torch.randint(3, 61, (1, 5)))
+
+    assert refusal(InputError, run) == (
+        "Silence(head='L0H1') is ambiguous: encoder.albert_layer_groups.0.albert_layers.0.attention is not the only "
+        "attention in encoder layer 0 of a forward pass, so a change to that layer would change several."
+    )
+
+
+def test_a_cut_in_a_trace_names_tokens_and_heads_of_one_kind(minilm):
+    for heads, message in (
+        (["L3H1"], "no token 'dog' in the text; nearest: [CLS], The, snake."),
+        (["L3X1"], "no heads 'L3X1': heads are named like 'L3H1', a layer 'L3', and a kind 'cross L3H1'."),
+    ):
+        assert refusal(InputError, regard.trace, "MiniLM", TEXT, changes=[Cut("it", "dog", heads)]) == message
+
+
+def test_a_saved_trace_keeps_output_and_changes(tmp_path):
+    trace = regard.trace("MiniLM", TEXT, changes=[Cut("it", "snake", ["L3H1"]), Sharpen("L2", 0.5)])
+    loaded = regard.Trace.load(trace.save(tmp_path / "cut.safetensors"))
+    assert loaded.changes == trace.changes
+    assert torch.equal(loaded.output, trace.output)
+    assert repr(loaded) == repr(trace)
+    assert torch.equal(loaded["L3H1"]["it"], trace["L3H1"]["it"])
