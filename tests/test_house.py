@@ -47,8 +47,8 @@ ROOMS = {
 
 MAY_IMPORT = {room: {room, *others.split()} for room, others in ROOMS.items()}
 
-DOORS = {("regard/tracing/trace.py", "views")}
-"""Imports that point upwards, inside functions only: from the methods of a trace to its views."""
+DOORS = {("regard/tracing/trace.py", "views"), ("regard/tracing/comparison.py", "views")}
+"""Imports that point upwards, inside functions only: from the methods of a trace and a comparison to their views."""
 
 
 def room_of(module: str) -> str:

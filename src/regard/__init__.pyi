@@ -75,6 +75,8 @@ from .recurrent.config import RecurrentConfig as RecurrentConfig
 from .recurrent.model import Recurrent as Recurrent
 from .text.vocabulary import Vocabulary as Vocabulary
 from .tracing.changing import changed as changed
+from .tracing.comparison import Comparison as Comparison
+from .tracing.comparison import compare as compare
 from .tracing.head import Head as Head
 from .tracing.huggingface import install as install
 from .tracing.run import trace as trace

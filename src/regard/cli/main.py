@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import typer
 
+from regard.cli.compare import compare
 from regard.cli.demo import demo
 from regard.cli.evaluate import evaluate
 from regard.cli.explain import explain
@@ -42,6 +43,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(rich_help_panel=LOOK)(look)
+app.command(rich_help_panel=LOOK)(compare)
 app.command(rich_help_panel=LEARN)(demo)
 app.command(rich_help_panel=LEARN)(explain)
 app.command(rich_help_panel=TRANSLATE)(sample)

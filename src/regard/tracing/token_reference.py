@@ -40,6 +40,18 @@ def token_position(reference: TokenReference, tokens: Sequence[Token]) -> int:
     raise InputError(f"no token {reference!r} in the text; nearest: {', '.join(close)}.")
 
 
+def reference_of(position: int, tokens: Sequence[Token]) -> str:
+    """Return the text of a token, followed by its number where several tokens have this text: "it:2".
+
+    >>> tokens = [Token(text=text, piece=text, special=False) for text in ("it", "is", "it")]
+    >>> reference_of(1, tokens), reference_of(2, tokens)
+    ('is', 'it:2')
+    """
+    text = tokens[position].text
+    same = [i for i, token in enumerate(tokens) if token.text == text]
+    return text if len(same) == 1 else f"{text}:{same.index(position) + 1}"
+
+
 def occurrences(text: str, tokens: Sequence[Token]) -> list[int]:
     """Return the positions of the tokens with this text, else with this `piece`, else with this text in any case."""
     criteria: list[Callable[[Token], bool]] = [

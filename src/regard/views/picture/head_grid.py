@@ -128,11 +128,11 @@ def number_grid(page: Page, axes: Axes, n_heads: int, layers: list[int], side: f
     page.write(axes, x, y, "layer", 7.5, color=FAINT, ha="center", va="center", rotation=90)
 
 
-def draw_scale(page: Page, left: float, top: float) -> None:
-    """Draw the scale of colours for weights from 0 to 1."""
+def draw_scale(page: Page, left: float, top: float, label: str = "weight") -> None:
+    """Draw the scale of colours for numbers from 0 to 1; `label` says what they are."""
     axes = page.area(left, top, 1.2, 0.1)
     draw_cells(axes, np.linspace(0, 1, 121)[None], Normalize(0, 1), "scale")
     axes.add_patch(Rectangle((0, 0), 1.2, 0.1, **outline(EDGE, 0.5)))
     for x, text in ((0.0, "0"), (0.6, "0.5"), (1.2, "1")):
         page.write(axes, x, 0.24, text, 7.0, color=FAINT, ha="center")
-    page.write(axes, 1.32, 0.09, "weight", 7.0, color=FAINT)
+    page.write(axes, 1.32, 0.09, label, 7.0, color=FAINT)

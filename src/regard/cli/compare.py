@@ -1,0 +1,76 @@
+"""`regard compare MODEL MODEL TEXT`: where the attention of two models parts."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.shared_options import Target, Truncate
+from regard.errors import InputError
+from regard.visible_text import escape_controls
+
+
+def compare(
+    model: Annotated[str, typer.Argument(help="A Hugging Face model by name or folder, a translator, or MiniLM.")],
+    other: Annotated[str, typer.Argument(help="The model to compare it with.")],
+    text: Annotated[str, typer.Argument(help="The text that both models read; - reads it from standard input.")],
+    target: Target = None,
+    at_most: Annotated[
+        float | None,
+        typer.Option(
+            "--at-most",
+            help="End with status 1 if a query moves more than this share of its attention; for automatic checks.",
+        ),
+    ] = None,
+    png: Annotated[Path | None, typer.Option("--png", help="Write a picture.")] = None,
+    svg: Annotated[Path | None, typer.Option("--svg", help="Write a picture.")] = None,
+    json: Annotated[
+        Path | None, typer.Option("--json", help="Write the numbers; - writes them alone to stdout.")
+    ] = None,
+    truncate: Truncate = False,
+) -> None:
+    """Compare two models that read the same text: checkpoints, quantised and not, before and after training.
+
+    For every head and query, the comparison is the share of its attention that the query moves to other keys.
+
+    [bold]Examples[/bold]
+
+    \b
+      regard compare MiniLM ./my-tuned-minilm "The snake is very dangerous because it has a venom."
+      regard compare checkpoint-1000 checkpoint-2000 "A dog runs." --at-most 1e-3 --json parted.json
+    """
+    from regard.cli.look import check_picture_ending, read_stdin, trace_text
+    from regard.cli.progress import spinner
+    from regard.tracing.comparison import compare as compare_traces
+    from regard.views.comparison_json import as_json
+    from regard.views.output_file import check_writable, write_output
+
+    to_stdout = json == Path("-")
+    outputs = [path for path in (png, svg, None if to_stdout else json) if path is not None]
+    for ending, picture in ((".png", png), (".svg", svg)):
+        check_picture_ending(picture, ending)
+    for output in outputs:
+        check_writable(output)
+    if at_most is not None and not 0 <= at_most <= 1:
+        raise InputError(f"--at-most {at_most:g}: a share of attention is from 0 to 1.")
+    text = read_stdin() if text == "-" else text
+    with spinner("reading the text with both models"):
+        traces = [trace_text(name, text, target, truncate) for name in (model, other)]
+        comparison = compare_traces(*traces, at_most=1e-3 if at_most is None else at_most)
+    document = as_json(comparison)
+    if to_stdout:
+        sys.stdout.write(document)
+    else:
+        comparison.show()
+    for picture in (png, svg):
+        if picture:
+            comparison.figure(picture)
+    if json and not to_stdout:
+        write_output(json, document)
+    if outputs and not to_stdout:
+        print()
+        for output in outputs:
+            print(f"wrote {escape_controls(output)}")
+    if at_most is not None and comparison.first is not None:
+        raise typer.Exit(1)

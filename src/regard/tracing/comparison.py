@@ -1,0 +1,156 @@
+"""Compare two traces of the same text: `regard.compare`, for checkpoints, quantised models, backends or changes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.effects.distance import pattern_distance
+from regard.errors import InputError
+from regard.tracing.readable_tokens import Token
+from regard.tracing.token_reference import reference_of
+from regard.tracing.trace import Trace
+
+ORDER = {"encoder": 0, "decoder": 1, "cross": 2}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Comparison:
+    """How far the patterns and outputs of two traces of the same text are apart.
+
+    The distance between two patterns at a query is the total variation: the share of its attention, from 0 to 1, that
+    the query has moved to other keys.
+
+    Attributes:
+        models: the names of the two models.
+        layers: the kind of attention and the number of each layer, in the order in which the model computes them.
+        tokens: the tokens of the queries, by kind of attention.
+        heads: for each head, the largest total variation of a query; NaN where a layer has fewer heads than another.
+        queries: for each head, the position of that query.
+        weights: for each head, the largest absolute difference of a weight.
+        output: the largest absolute difference of the outputs; None if a trace has none, or if their shapes differ.
+        at_most: the largest total variation that counts as no difference.
+    """
+
+    models: tuple[str, str]
+    layers: tuple[tuple[str, int], ...]
+    tokens: Mapping[str, tuple[Token, ...]]
+    heads: Float[Tensor, "layers heads"]
+    queries: Int[Tensor, "layers heads"]
+    weights: Float[Tensor, "layers heads"]
+    output: float | None
+    at_most: float
+
+    @property
+    def first(self) -> tuple[str, str] | None:
+        """The head and the query token where the traces first part, such as ("L3H1", "it"); None if they do not.
+
+        It is in the first layer with a total variation above `at_most`, at the largest total variation in this layer.
+        """
+        for row, distances in enumerate(self.heads.nan_to_num(0.0)):
+            if float(distances.max()) > self.at_most:
+                return self.place(row, int(distances.argmax()))
+        return None
+
+    def place(self, row: int, head: int) -> tuple[str, str]:
+        """Return the name of a head, and the query token at which its patterns differ most."""
+        kind, layer = self.layers[row]
+        prefix = f"{kind} " if len(self.tokens) > 1 else ""
+        return f"{prefix}L{layer}H{head}", reference_of(int(self.queries[row, head]), self.tokens[kind])
+
+    def largest(self, n: int = 5) -> list[tuple[str, str, float]]:
+        """Return the n heads with the largest total variation: head, query token and total variation."""
+        distances = self.heads.nan_to_num(0.0).flatten()
+        n_heads = self.heads.shape[1]
+        order = distances.sort(descending=True, stable=True).indices[:n].tolist()
+        return [(*self.place(*divmod(cell, n_heads)), float(distances[cell])) for cell in order]
+
+    def show(self) -> None:
+        """Print where the two traces part, the heads with the largest differences, and all heads as a grid."""
+        from regard.views.terminal.comparison import show
+
+        show(self)
+
+    def figure(self, path: str | Path) -> Path:
+        """Write a picture of the differences of all heads; `path` ends in .png, .svg or .pdf."""
+        from regard.views.picture.comparison import write_figure
+
+        return write_figure(self, Path(path))
+
+    def __repr__(self) -> str:
+        largest = float(self.heads.nan_to_num(0.0).max())
+        output = "" if self.output is None else f", output={self.output:.3g}"
+        return f"Comparison({' | '.join(self.models)}, first={self.first}, largest={largest:.3g}{output})"
+
+
+def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
+    """Return where two traces of the same text part: the first layer, head and token, and how far each head is apart.
+
+    Args:
+        at_most: the largest total variation that counts as no difference.
+
+    Raises:
+        InputError: the traces have other tokens, layers or numbers of heads.
+
+    >>> import regard
+    >>> text = "The snake is very dangerous because it has a venom."
+    >>> cut = regard.trace("MiniLM", text, changes=[regard.Cut("it", "snake", heads=["L3H1"])])
+    >>> regard.compare(regard.trace("MiniLM", text), cut).first
+    ('L3H1', 'it')
+    """
+    check_comparable(trace, other)
+    layers = sorted(
+        ((kind, layer) for kind in trace.kinds for layer in trace.attended[kind]),
+        key=lambda place: (place[0] != "encoder", place[1], ORDER[place[0]]),
+    )
+    n_heads = max(trace.attended[kind][layer].pattern.n_heads for kind, layer in layers)
+    distances, weights = torch.full((2, len(layers), n_heads), torch.nan)
+    queries = torch.zeros(len(layers), n_heads, dtype=torch.long)
+    for row, (kind, layer) in enumerate(layers):
+        patterns = (one.attended[kind][layer].pattern for one in (trace, other))
+        distance = pattern_distance(*patterns)
+        variation = distance.total_variation[0].cpu()
+        here = slice(0, len(variation))
+        distances[row, here], queries[row, here] = variation.max(dim=-1)
+        weights[row, here] = distance.largest[0].amax(dim=-1).cpu()
+    sides = {kind: trace.heads(kind)[0].queries for kind in trace.kinds}
+    models = (trace.model, other.model)
+    output = output_distance(trace.output, other.output)
+    return Comparison(models, tuple(layers), sides, distances, queries, weights, output, at_most)
+
+
+def check_comparable(trace: Trace, other: Trace) -> None:
+    """Raise InputError unless two traces have the same tokens, layers and numbers of heads."""
+    for side in ("source", "target"):
+        tokens, others = ([token.text for token in getattr(one, side)] for one in (trace, other))
+        if tokens != others:
+            place = next(
+                (i for i, pair in enumerate(zip(tokens, others, strict=False)) if pair[0] != pair[1]),
+                min(len(tokens), len(others)),
+            )
+            found = [repr(one[place]) if place < len(one) else "no token" for one in (tokens, others)]
+            raise InputError(
+                f"the traces have other tokens: {len(tokens)} and {len(others)}, at position {place} {found[0]} and "
+                f"{found[1]}; compare traces of the same text by models with the same tokenizer."
+            )
+    sizes = [
+        {f"{kind} layer {n}": step.pattern.n_heads for kind in one.kinds for n, step in one.attended[kind].items()}
+        for one in (trace, other)
+    ]
+    if sizes[0] != sizes[1]:
+        different = next(name for name in {**sizes[0], **sizes[1]} if sizes[0].get(name) != sizes[1].get(name))
+        counts = [f"{one[different]} heads" if different in one else "no heads" for one in sizes]
+        raise InputError(
+            f"the traces have {counts[0]} and {counts[1]} in {different}; compare traces of the same architecture and "
+            "of the same layers."
+        )
+
+
+def output_distance(output: Tensor | None, other: Tensor | None) -> float | None:
+    """Return the largest absolute difference of two outputs; None if there are not two of the same shape."""
+    if output is None or other is None or output.shape != other.shape:
+        return None
+    return float((output.cpu().double() - other.cpu().double()).abs().max()) if output.numel() else 0.0

@@ -1,0 +1,37 @@
+"""A comparison of two traces as JSON for other programs."""
+
+import json
+import math
+
+from regard.tracing.comparison import Comparison
+
+
+def as_json(comparison: Comparison) -> str:
+    """Return the comparison as JSON; a head that a layer lacks is null.
+
+    {"models": [name, name], "at_most": 0.001, "first": {"head": "L3H1", "token": "it"} or null, "output": number,
+     "layers": [{"kind": "encoder", "layer": 3, "heads": [share of each head], "tokens": [token of each head],
+                 "weights": [largest difference of a weight of each head]}]}
+    """
+    layers = []
+    for row, (kind, layer) in enumerate(comparison.layers):
+        shares, weights = comparison.heads[row].tolist(), comparison.weights[row].tolist()
+        exist = [not math.isnan(share) for share in shares]
+        layers.append(
+            {
+                "kind": kind,
+                "layer": layer,
+                "heads": [share if there else None for share, there in zip(shares, exist, strict=True)],
+                "tokens": [comparison.place(row, h)[1] if there else None for h, there in enumerate(exist)],
+                "weights": [weight if there else None for weight, there in zip(weights, exist, strict=True)],
+            }
+        )
+    first = None if comparison.first is None else dict(zip(("head", "token"), comparison.first, strict=True))
+    document = {
+        "models": list(comparison.models),
+        "at_most": comparison.at_most,
+        "first": first,
+        "output": comparison.output,
+        "layers": layers,
+    }
+    return json.dumps(document, ensure_ascii=False) + "\n"

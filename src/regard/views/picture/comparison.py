@@ -1,0 +1,72 @@
+"""A picture of a comparison of two traces: all layers × heads, darker where a query moves more of its attention."""
+
+from pathlib import Path
+
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from regard.tracing.comparison import Comparison
+from regard.views.picture.canvas import (
+    INK,
+    MARGIN,
+    WIDTH,
+    blank_page,
+    check_picture_path,
+    draw_cells,
+    outline,
+    save_figure,
+)
+from regard.views.picture.fonts import fonts_for, quoted
+from regard.views.picture.head_grid import LEFT, LINE, draw_rules, draw_scale, number_grid
+
+LARGEST_CELL = 0.3
+"""The largest side of a cell, in inches."""
+
+TALLEST = 9.0
+"""The largest height of all cells together, in inches."""
+
+
+def write_figure(comparison: Comparison, path: Path) -> Path:
+    """Write the picture into a file whose ending is .png, .svg or .pdf, and return the path."""
+    check_picture_path(path)
+    return save_figure(draw(comparison), path)
+
+
+def draw(comparison: Comparison) -> Figure:
+    """Return the picture: a title, the grid of heads, and the scale of its colours."""
+    n_layers, n_heads = comparison.heads.shape
+    side = min(LARGEST_CELL, (WIDTH - 2 * MARGIN - LEFT) / n_heads, TALLEST / n_layers)
+    texts = title(comparison)
+    fonts = fonts_for("".join(texts))
+    lines = [line for text in texts for line in fonts.lines(text, 8.5, WIDTH - 2 * MARGIN)]
+    above = LINE * len(lines) + 0.5
+    page = blank_page(2 * MARGIN + above + side * n_layers + 0.5, fonts)
+    page.write_lines(page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, above), lines, LINE)
+    axes = page.area(MARGIN + LEFT, MARGIN + above, side * n_heads, side * n_layers)
+    axes.set(xlim=(0, n_heads), ylim=(n_layers, 0))
+    draw_cells(axes, comparison.heads.numpy(), Normalize(0, 1), "heads")
+    draw_rules(axes, n_heads, n_layers, side)
+    if (first := comparison.first) is not None:
+        names = [[comparison.place(row, head)[0] for head in range(n_heads)] for row in range(n_layers)]
+        row = next(row for row in range(n_layers) if first[0] in names[row])
+        axes.add_patch(Rectangle((names[row].index(first[0]), row), 1, 1, **outline(INK, 1.6), gid="first-head"))
+    number_grid(page, axes, n_heads, [layer for _, layer in comparison.layers], side)
+    draw_scale(page, MARGIN + LEFT, MARGIN + above + side * n_layers + 0.16, "share of its attention")
+    return page.figure
+
+
+def title(comparison: Comparison) -> list[str]:
+    """Return the lines of the title."""
+    models = " and ".join(quoted(model) for model in comparison.models)
+    lines = [f"{models}: the largest share of its attention that a query of a head moves to other keys"]
+    first = comparison.first
+    if first is None:
+        lines.append(f"no query moves more than {comparison.at_most:g} of its attention")
+    else:
+        lines.append(f"they part first in {first[0]} at {quoted(first[1])}")
+    if comparison.output is not None:
+        lines[-1] += f"; largest difference of the outputs: {comparison.output:.3g}"
+    if len(comparison.tokens) > 1:
+        lines.append("from the top: " + ", ".join(f"{kind} L{layer}" for kind, layer in comparison.layers))
+    return lines

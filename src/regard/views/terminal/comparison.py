@@ -1,0 +1,77 @@
+"""A comparison of two traces in the terminal: where they part, the heads furthest apart, and all heads as a grid."""
+
+import math
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding as Indent
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from regard.tracing.comparison import Comparison
+from regard.views.terminal.columns import Columns
+from regard.views.terminal.trace import colour
+from regard.visible_text import escape_controls
+
+N_LISTED = 6
+"""The number of heads that are listed."""
+
+
+def show(comparison: Comparison, console: Console | None = None) -> None:
+    """Print everything that `view` returns."""
+    (console or Console(highlight=False)).print(view(comparison))
+
+
+def view(comparison: Comparison) -> RenderableType:
+    """Return the comparison as text, a list of heads and a grid of heads."""
+    models = [escape_controls(model) for model in comparison.models]
+    first = comparison.first
+    lines: list[RenderableType] = [Text.assemble((models[0], "bold"), " and ", (models[1], "bold"))]
+    if first is None:
+        lines.append(Text(f"no difference: no query moves more than {comparison.at_most:g} of its attention"))
+    else:
+        head, token = first
+        lines.append(Text.assemble("they part first in ", (head, "bold"), " at ", (escape_controls(token), "bold")))
+    if comparison.output is not None:
+        lines.append(Text(f"largest difference of the outputs: {comparison.output:.3g}"))
+    if first is None:
+        return Group(*lines)
+    return Group(
+        *lines,
+        "",
+        Text("the share of its attention that a query moves to other keys, where it is largest"),
+        Indent(head_table(comparison), (0, 0, 0, 2), expand=False),
+        "",
+        Text("every head: the largest such share, in percent"),
+        Indent(grid(comparison), (0, 0, 0, 2), expand=False),
+    )
+
+
+def head_table(comparison: Comparison) -> Table:
+    """Return a row for each of the heads furthest apart: head, query token and share."""
+    table = Table.grid(padding=(0, 0, 0, 2), expand=False)
+    for head, token, share in comparison.largest(N_LISTED):
+        if share > 0:
+            table.add_row(Text(head), Text(escape_controls(token)), f"{share:.3f}" if share >= 1e-3 else f"{share:.1e}")
+    return table
+
+
+def grid(comparison: Comparison) -> Columns:
+    """Return a grid of layers × heads, in brackets the head where the traces first part."""
+    first = comparison.first
+    several = len(comparison.tokens) > 1
+    names = [f"{kind} L{layer} " if several else f"L{layer} " for kind, layer in comparison.layers]
+    rows = []
+    for row, shares in enumerate(comparison.heads.tolist()):
+        names_of_heads = [comparison.place(row, head)[0] for head in range(len(shares))]
+        chosen = [first is not None and name == first[0] for name in names_of_heads]
+        cells = zip(shares, chosen, strict=True)
+        rows.append([Text() if math.isnan(share) else percent_cell(share, is_first) for share, is_first in cells])
+    return Columns(names, [f"H{head}".center(4) for head in range(comparison.heads.shape[1])], rows, gap=0)
+
+
+def percent_cell(share: float, is_first: bool) -> Text:
+    """Return a share in percent, four terminal cells wide and 99 at most; in brackets where the traces first part."""
+    percent = f"{min(99, round(100 * share)):2d}"
+    style = Style(color=colour(share)) if share >= 0.005 else Style(dim=True)
+    return Text.assemble("[" if is_first else " ", (percent, style), "]" if is_first else " ")

@@ -1,0 +1,48 @@
+"""`regard compare`: its text, files, exit statuses and refusals."""
+
+import json
+
+import pytest
+from cli_runner import invoke, output, refused
+
+SNAKE = "The snake is very dangerous because it has a venom."
+
+pytestmark = pytest.mark.usefixtures("minilm_once")
+
+
+def test_a_model_and_itself_do_not_differ(tmp_path):
+    path = tmp_path / "same.json"
+    text = output("compare", "MiniLM", "MiniLM", SNAKE, "--at-most", "0", "--json", path)
+    assert "no difference: no query moves more than 0 of its attention\n" in text
+    document = json.loads(path.read_text())
+    assert (document["first"], document["output"]) == (None, 0.0)
+    assert [len(layer["heads"]) for layer in document["layers"]] == [12] * 6
+
+
+def test_two_models_differ_and_the_status_says_so(tmp_path, minilm):
+    import torch
+
+    model = minilm.model.__class__(minilm.model.config).eval()
+    model.load_state_dict(minilm.model.state_dict())
+    with torch.no_grad():
+        model.encoder.layer[4].attention.self.key.weight *= 1.1
+    model.save_pretrained(tmp_path / "tuned")
+    minilm.tokenizer.save_pretrained(tmp_path / "tuned")
+    picture = tmp_path / "apart.png"
+    arguments = ("compare", "MiniLM", tmp_path / "tuned", SNAKE, "--png", picture)
+    text = output(*arguments)
+    assert "MiniLM and tuned\nthey part first in L4H" in text
+    assert text.endswith(f"\nwrote {picture}\n")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert invoke(*arguments, "--at-most", "0.001").exit_code == 1
+    assert invoke(*arguments, "--at-most", "0.9").exit_code == 0
+
+
+def test_what_cannot_be_compared_is_refused():
+    assert refused("compare", "MiniLM", "MiniLM", SNAKE, "--at-most", "2") == (
+        "--at-most 2: a share of attention is from 0 to 1."
+    )
+    assert refused("compare", "MiniLM", "MiniLM", " ") == "the text is empty; give at least one word to look at."
+    assert refused("compare", "MiniLM", "MiniLM", SNAKE, "--png", "apart.pdf") == (
+        "--png writes a PNG file; apart.pdf does not end in .png."
+    )

@@ -1,0 +1,30 @@
+"""The distance between patterns against whole matrices in float64."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from regard import Causal, Window, attend
+from regard.effects import distance
+from regard.effects.distance import pattern_distance
+
+
+@pytest.mark.parametrize("block", [1, 60, 2**22])
+def test_distances_are_those_of_the_whole_matrices(normal, monkeypatch, block):
+    monkeypatch.setattr(distance, "BLOCK_WEIGHTS", block)
+    patterns = [
+        attend(normal(2, 3, 7, 5), normal(2, 3, 7, 5), normal(2, 3, 7, 5), mask=mask).pattern
+        for mask in (Causal(), Window(3, 1))
+    ]
+    seen = pattern_distance(*patterns)
+    difference = (patterns[0].dense().double() - patterns[1].dense().double()).abs()
+    assert_close(seen.total_variation.double(), difference.sum(-1) / 2, rtol=1e-5, atol=1e-6)
+    assert_close(seen.largest.double(), difference.amax(-1), rtol=1e-5, atol=1e-6)
+    assert not pattern_distance(patterns[0], patterns[0]).total_variation.any()
+    assert 0 < float(seen.total_variation.max()) <= 1 + 1e-6
+
+
+def test_patterns_that_look_at_different_keys_are_one_apart():
+    query, key = torch.tensor([[[[100.0, 0.0]]]]), torch.eye(2)[None, None]
+    apart = pattern_distance(attend(query, key, key).pattern, attend(-query, key, key).pattern)
+    assert float(apart.total_variation) == pytest.approx(1.0)
