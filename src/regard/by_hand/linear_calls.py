@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.tracing.layer_states import is_linear
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearCall:
@@ -43,11 +45,6 @@ def linear_calls(modules: Iterable[nn.Module]) -> Iterator[list[LinearCall]]:
     finally:
         for handle in handles:
             handle.remove()
-
-
-def is_linear(module: nn.Module) -> bool:
-    """Return whether a module is an nn.Linear, or a Conv1D of transformers, which is the same with W transposed."""
-    return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
 
 
 def find_projection(part: Float[Tensor, "tokens d_head"], calls: Sequence[LinearCall]) -> Projection | None:

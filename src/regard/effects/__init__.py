@@ -1,4 +1,8 @@
 """What attention does, and what happens without it.
 
-changes.py      cut an edge between two tokens, silence a head, sharpen its weights
+changes.py         cut an edge between two tokens, silence a head, sharpen its weights
+contributions.py   the vectors that the keys of a query add to it
+distance.py        how far two patterns are apart
+movement.py        how the layers move a token's vector
+rollout.py         the share of each input token in a token's vector, through all layers
 """

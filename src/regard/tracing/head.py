@@ -7,6 +7,8 @@ from torch import Tensor
 
 from regard.attention.pattern import Pattern
 from regard.attention.strongest import strongest_first
+from regard.effects.contributions import Contributions, OutputProjection, contributions
+from regard.errors import InputError
 from regard.tracing.readable_tokens import Token
 from regard.tracing.token_reference import TokenReference, token_position
 
@@ -34,6 +36,7 @@ class Head:
         pattern: the pattern of the whole layer, with all its heads.
         queries: the token of each query.
         keys: the token of each key.
+        projection: the output projection of the layer; None if the trace did not keep it.
     """
 
     kind: str
@@ -42,6 +45,7 @@ class Head:
     pattern: Pattern
     queries: tuple[Token, ...]
     keys: tuple[Token, ...]
+    projection: OutputProjection | None = None
 
     @property
     def name(self) -> str:
@@ -70,5 +74,24 @@ class Head:
         weights, keys = strongest_first(self.row(query), min(n, len(self.keys)))
         return [KeyWeight(w, k, self.keys[k]) for w, k in zip(weights.tolist(), keys.tolist(), strict=True) if w > 0]
 
+    def contributions(self, query: TokenReference) -> Contributions:
+        """Return the vector that each key adds to a query in this head: weight · value · W_O, and its length.
+
+        Raises:
+            InputError: there is no such token, or the trace did not keep the output projection.
+
+        Source: Kobayashi et al. 2020, "Attention is not only a weight", section 3.
+        """
+        if self.projection is None:
+            raise not_kept("contributions")
+        position = token_position(query, self.queries)
+        of_layer = contributions(self.pattern, position, self.projection)
+        return Contributions(of_layer.vectors[self.head], of_layer.lengths[self.head])
+
     def __repr__(self) -> str:
         return f"Head({self.name}, {self.kind}, queries={len(self.queries)}, keys={len(self.keys)})"
+
+
+def not_kept(method: str) -> InputError:
+    """Return the InputError for a method that needs more than the patterns."""
+    return InputError(f"{method} needs the vectors of the layers; make the trace with keep=('hidden',).")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from regard.attention.attend import Attended
 from regard.attention.representation import type_name
 from regard.effects.changes import Change, Cut, heads_of
 from regard.errors import InputError, first_paragraph
@@ -17,6 +16,7 @@ from regard.tracing.attention_kind import KindOfPath
 from regard.tracing.changing import changing
 from regard.tracing.encoding import check_reads_text, encode
 from regard.tracing.huggingface import installed, needs_installing
+from regard.tracing.layer_states import recording_states
 from regard.tracing.model_loading import load, load_tokenizer, model_name
 from regard.tracing.readable_tokens import Token
 from regard.tracing.token_reference import token_position
@@ -39,6 +39,7 @@ def trace(
     layers: Collection[int] | None = None,
     truncate: bool = False,
     changes: Sequence[Change] = (),
+    keep: Collection[str] = (),
 ) -> Trace:
     """Run a Hugging Face model on a text and record every layer's attention pattern.
 
@@ -50,13 +51,17 @@ def trace(
         truncate: cut off a text that is longer than the model reads, instead of raising.
         changes: what the heads shall attend to instead: `Cut`, `Silence` and `Sharpen`, with tokens given by their
             texts or positions.
+        keep: ("hidden",) = also the vectors of the tokens before, inside and after each layer, for `contributions` and
+            `movement`.
 
     Raises:
         InputError: the text is blank, not UTF-8 or longer than the model reads; the tokenizer has another vocabulary; a
             layer, or a head or token of a change, does not exist; the model reads no text, or its attention cannot be
-            recorded.
+            recorded; or the parts of its layers that `keep` asks for are not found.
         TypeError: the text is not a str, or the model or the tokenizer is an object of another kind.
     """
+    if not set(keep) <= {"hidden"}:
+        raise InputError(f"keep={keep!r}: all that can be kept besides the patterns is keep=('hidden',).")
     if tokenizer is not None and not hasattr(tokenizer, "convert_ids_to_tokens"):
         raise TypeError(
             f"tokenizer is {type_name(tokenizer)}; it takes what AutoTokenizer.from_pretrained gives, or None for the "
@@ -70,19 +75,28 @@ def trace(
         name, tokenizer = model_name(model), tokenizer or load_tokenizer(model.name_or_path)
     inputs, source, target_tokens = encode(model, tokenizer, text, target, truncate)
     located = [with_positions(change, model, source, target_tokens) for change in changes]
-    with watching_in_evaluation(model) as watched, changing(model, located):
+    with (
+        watching_in_evaluation(model) as watched,
+        recording_states(model, watched) if keep else nullcontext() as recorder,
+        changing(model, located),
+    ):
         outputs = run_model(model, inputs)
-    steps = steps_by_kind(model, watched)
+    watched_steps = steps_by_kind(model, watched)
+    steps = {kind: {n: step.attended for n, step in layers.items()} for kind, layers in watched_steps.items()}
     check_no_nan(name, steps)
+    kept = select_layers(steps, layers)
     result = Trace(
         model=name,
         text=text,
         target_text=target or "",
         source=source,
         target=target_tokens,
-        attended=select_layers(steps, layers),
+        attended=kept,
         output=output_of(outputs),
         changes=tuple(located),
+        states=None
+        if recorder is None
+        else {kind: {n: recorder.states_of(watched_steps[kind][n]) for n in kept[kind]} for kind in kept},
     )
     check_shapes(result)
     return result
@@ -144,7 +158,7 @@ def with_positions(
     return replace(change, query=token_position(change.query, queries), key=token_position(change.key, keys))
 
 
-def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> AttentionSteps:
+def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> dict[str, dict[int, WatchedStep]]:
     """Return the attention calls of a model by kind (encoder, decoder, cross) and layer.
 
     Raises:
@@ -166,7 +180,7 @@ def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> AttentionSteps:
     return {kind: steps_by_layer(steps[kind]) for kind in kinds}
 
 
-def steps_by_layer(steps: Sequence[WatchedStep]) -> dict[int, Attended]:
+def steps_by_layer(steps: Sequence[WatchedStep]) -> dict[int, WatchedStep]:
     """Return attention calls by layer number: the numbers in the paths of their modules if these rise, else 0, 1, …
 
     The numbers have gaps where layers of the model have no attention. They do not rise where layers share a module.
@@ -174,7 +188,7 @@ def steps_by_layer(steps: Sequence[WatchedStep]) -> dict[int, Attended]:
     numbers = [-1 if step.layer is None else step.layer for step in steps]
     if -1 in numbers or numbers != sorted(set(numbers)):
         numbers = list(range(len(steps)))
-    return {number: step.attended for number, step in zip(numbers, steps, strict=True)}
+    return dict(zip(numbers, steps, strict=True))
 
 
 def select_layers(steps: AttentionSteps, layers: Collection[int] | None) -> AttentionSteps:

@@ -16,11 +16,14 @@ from torch import Tensor
 from regard.attention.attend import Attended
 from regard.attention.pattern import Pattern
 from regard.effects.changes import Change
+from regard.effects.contributions import Contributions, contributions
+from regard.effects.movement import LayerStates, Movement, movement
+from regard.effects.rollout import rollout
 from regard.errors import InputError, nearest
 from regard.tracing.check import Check, check_contexts
-from regard.tracing.head import Head
+from regard.tracing.head import Head, not_kept
 from regard.tracing.readable_tokens import Token
-from regard.tracing.token_reference import TokenReference
+from regard.tracing.token_reference import TokenReference, token_position
 from regard.tracing.trace_file import read_record, write_record
 
 KINDS = ("encoder", "decoder", "cross")
@@ -46,6 +49,7 @@ class Trace:
         attended: every attention call, by kind ("encoder", "decoder", "cross") and layer number.
         output: the model's logits, or its last hidden state if it has none, [1 tokens numbers]; None if it has neither.
         changes: the changes to its heads with which the model ran, their tokens given by position.
+        states: the tokens' vectors in each layer, by kind and layer number; None unless `keep` asked for them.
     """
 
     model: str
@@ -56,6 +60,7 @@ class Trace:
     attended: AttentionSteps
     output: Float[Tensor, "1 tokens numbers"] | None = None
     changes: tuple[Change, ...] = ()
+    states: Mapping[str, Mapping[int, LayerStates]] | None = None
 
     @property
     def tokens(self) -> tuple[Token, ...]:
@@ -96,8 +101,9 @@ class Trace:
             raise InputError(f"no attention of kind {kind!r}; this trace has {', '.join(self.kinds)}.")
         queries = self.source if kind == "encoder" else self.target
         keys = self.target if kind == "decoder" else self.source
+        projections = {n: state.projection for n, state in (self.states or {}).get(kind, {}).items()}
         return [
-            Head(kind, layer, head, pattern, queries, keys)
+            Head(kind, layer, head, pattern, queries, keys, projections.get(layer))
             for layer, pattern in self._patterns(kind).items()
             for head in range(pattern.n_heads)
         ]
@@ -127,6 +133,55 @@ class Trace:
     def check(self) -> Check:
         """Recompute every context as weights @ value and compare it with the one that the model's kernel returned."""
         return check_contexts([step for layers in self.attended.values() for step in layers.values()])
+
+    def contributions(self, token: TokenReference, layer: int, kind: str | None = None) -> Contributions:
+        """Return the vector that each key adds to a query in each head of a layer, and its length.
+
+        `trace["L3H1"].contributions("it")` gives them for one head.
+
+        Raises:
+            InputError: there is no such token or layer, or the trace was made without keep=("hidden",).
+        """
+        kind = kind or self._only_kind()
+        if self.states is None:
+            raise not_kept("contributions")
+        pattern = self._patterns(kind)[layer]
+        return contributions(pattern, self._query(token, kind), self.states[kind][layer].projection)
+
+    def movement(self, token: TokenReference, kind: str | None = None) -> Movement:
+        """Return how each layer moves the vector of a token, and what each head, source token and part adds.
+
+        In an encoder-decoder, `kind` is "encoder", or "decoder": then what cross-attention adds is in `rest`.
+
+        Raises:
+            InputError: there is no such token, or the trace was made without keep=("hidden",).
+        """
+        kind = kind or self._only_kind()
+        if self.states is None:
+            raise not_kept("movement")
+        patterns = self._patterns(kind)
+        return movement(
+            list(patterns), list(patterns.values()), list(self.states[kind].values()), self._query(token, kind)
+        )
+
+    def rollout(self, token: TokenReference, kind: str | None = None) -> Float[Tensor, " tokens"]:
+        """Return the share that each input token has in a token's vector after the last layer of this trace.
+
+        Each layer passes on half of a token's own vector and half of what its heads look at on average; the shares sum
+        to 1.
+
+        Args:
+            kind: "encoder" or "decoder"; None = the only kind of the trace.
+
+        Raises:
+            InputError: there is no such token, or the kind is "cross", whose queries and keys are not the same tokens.
+
+        Source: Abnar & Zuidema 2020, section 3.
+        """
+        kind = kind or self._only_kind()
+        if kind == "cross":
+            raise InputError("a rollout follows a text through its own layers; give kind='encoder' or kind='decoder'.")
+        return rollout(list(self._patterns(kind).values()), self._query(token, kind))
 
     def show(self, token: TokenReference | None = None, head: str | None = None) -> None:
         """Print in the terminal what one query token attends to in one head, and its largest weight in every head.
@@ -181,6 +236,9 @@ class Trace:
             InputError: the file has no trace, is damaged, or was written by another version of regard.
         """
         return Trace(**read_record(Path(path)))
+
+    def _query(self, token: TokenReference, kind: str) -> int:
+        return token_position(token, self.heads(kind)[0].queries)
 
     def _patterns(self, kind: str) -> dict[int, Pattern]:
         return PatternsByLayer(kind, {layer: step.pattern for layer, step in self.attended.get(kind, {}).items()})

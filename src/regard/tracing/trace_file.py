@@ -31,6 +31,8 @@ from regard.attention.scores.biases.bias import Bias
 from regard.attention.scores.score import Score
 from regard.attention.weights import weights_of
 from regard.effects.changes import Change
+from regard.effects.contributions import OutputProjection
+from regard.effects.movement import LayerStates
 from regard.errors import InputError, first_paragraph
 from regard.tensor_file import read_tensors, write_tensors
 from regard.tracing.readable_tokens import Token
@@ -94,6 +96,7 @@ def write_record(path: Path, record: Mapping[str, Any]) -> Path:
         **{side: [asdict(token) for token in record[side]] for side in ("source", "target")},
         "attended": steps,
         "output": to_json(record["output"], table),
+        "states": None if record["states"] is None else states_to_json(record["states"], table),
         "changes": [{"kind": type(change).__name__, **asdict(change)} for change in record["changes"]],
     }
     write_tensors(path, table.tensors, {FORMAT: json.dumps(document, ensure_ascii=False)})
@@ -150,7 +153,15 @@ def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str,
                 )
     output = from_json(document.get("output"), tensors)
     changes = tuple(change_from_json(**change) for change in document.get("changes", ()))
-    return {**texts, **tokens, "attended": attended, "output": checked_output(output), "changes": changes}
+    states = states_from_json(document.get("states"), tensors, attended)
+    return {
+        **texts,
+        **tokens,
+        "attended": attended,
+        "output": checked_output(output),
+        "changes": changes,
+        "states": states,
+    }
 
 
 def checked_output(output: Any) -> Tensor | None:
@@ -165,6 +176,49 @@ def change_from_json(kind: str, **parts: Any) -> Change:
     change_class = {cls.__name__: cls for cls in get_args(Change)}[kind]
     check_fields(change_class, parts)
     return change_class(**parts)
+
+
+STATES = ("before", "attention", "feed_forward", "after")
+"""The vectors of the tokens that a trace may have of each layer."""
+
+
+def states_to_json(states: Mapping[str, Mapping[int, LayerStates]], table: TensorTable) -> Json:
+    """Return the states of all layers as JSON, in which `table` names their tensors; add them to the table."""
+    return {
+        kind: {
+            str(layer): {
+                **{name: table.add(getattr(state, name)) for name in STATES},
+                "weight": table.add(state.projection.weight),
+                "bias": None if state.projection.bias is None else table.add(state.projection.bias),
+            }
+            for layer, state in layers.items()
+        }
+        for kind, layers in states.items()
+    }
+
+
+def states_from_json(
+    document: Json, tensors: Mapping[str, Tensor], attended: Mapping[str, Mapping[int, Attended]]
+) -> dict[str, dict[int, LayerStates]] | None:
+    """Return the states that `states_to_json` described; raise some exception unless they fit the attention calls."""
+    if document is None:
+        return None
+    return {
+        kind: {layer: layer_states(document[kind][str(layer)], tensors, step) for layer, step in layers.items()}
+        for kind, layers in attended.items()
+    }
+
+
+def layer_states(document: Json, tensors: Mapping[str, Tensor], step: Attended) -> LayerStates:
+    """Return the states of one layer; raise some exception unless they fit its attention call."""
+    weight = tensors[document["weight"]]
+    bias = None if document["bias"] is None else tensors[document["bias"]]
+    vectors = {name: tensors[document[name]] for name in STATES}
+    _, heads, queries, d_value = step.context.shape
+    fits = weight.shape[:2] == (heads, d_value) and (bias is None or bias.shape == weight.shape[2:])
+    if not fits or any(tensor.shape != (queries, weight.shape[2]) for tensor in vectors.values()):
+        raise ValueError("the vectors of a layer do not fit its attention.")
+    return LayerStates(**vectors, projection=OutputProjection(weight, bias))
 
 
 def step_to_json(step: Attended, table: TensorTable) -> Json:

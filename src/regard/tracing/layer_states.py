@@ -1,0 +1,163 @@
+"""Record the vectors before, inside and after every layer of a model: `trace(…, keep=("hidden",))`.
+
+The parts of a layer are found while the model runs, so that no list of architectures is needed:
+
+    layer               the module whose path ends with the first number, such as "encoder.layer.3"
+    output projection   the linear layer whose input is the context of the attention, heads side by side
+    feed-forward        the last other linear layer inside the layer whose output has the width of the model
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+
+from regard.attention.attend import Attended
+from regard.effects.contributions import OutputProjection
+from regard.effects.movement import LayerStates
+from regard.errors import InputError
+from regard.tracing.watching import Watched, WatchedStep
+
+
+@dataclass(slots=True)
+class LayerCall:
+    """What was seen of one layer while it ran: its input and output, and the outputs of linear layers, by path."""
+
+    before: Tensor | None = None
+    after: Tensor | None = None
+    outputs: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class StateRecorder:
+    """Records the layers and the output projections of a model that is being watched.
+
+    Attributes:
+        running: the calls of layers that are running, the innermost last.
+        projected: for each attention step, by the id of its `Attended`: the module of its output projection, the output
+            of that, and the call of the layer around it.
+    """
+
+    watched: Watched
+    running: list[LayerCall] = field(default_factory=list)
+    projected: dict[int, tuple[nn.Module, Tensor, LayerCall]] = field(default_factory=dict)
+
+    def enter_layer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Record the input of a layer."""
+        tensors = (given for given in (*args, *kwargs.values()) if isinstance(given, Tensor) and given.ndim == 3)
+        self.running.append(LayerCall(before=next(tensors, None)))
+
+    def leave_layer(self, output: Any) -> None:
+        """Record the output of the layer that is running."""
+        hidden = output if isinstance(output, Tensor) else next(iter(output), None) if output else None
+        self.running.pop().after = hidden
+
+    def linear(self, path: str, module: nn.Module, given: Tensor, output: Tensor) -> None:
+        """Record the call of a linear layer."""
+        layer = self.running[-1] if self.running else LayerCall()
+        if self.watched.steps and is_context(given, self.watched.steps[-1].attended):
+            self.projected.setdefault(id(self.watched.steps[-1].attended), (module, output, layer))
+        elif layer.before is not None and output.shape == layer.before.shape:
+            layer.outputs.pop(path, None)  # so that the last call comes last
+            layer.outputs[path] = output
+
+    def states_of(self, step: WatchedStep) -> LayerStates:
+        """Return the states of the layer that computed an attention step.
+
+        Raises:
+            InputError: a part of the layer was not found.
+        """
+        if id(step.attended) not in self.projected:
+            raise not_found(step, "no linear layer takes the contexts of its heads, side by side")
+        module, attention, layer = self.projected[id(step.attended)]
+        projection = output_projection(module, step.attended)
+        error = (projection(step.attended.context) - attention[0]).abs().max()
+        if not error <= 1e-3 * (1 + attention.abs().max()):
+            raise not_found(step, "its output projection is more than a linear layer")
+        others = [output for path, output in layer.outputs.items() if not path.startswith(f"{step.path}.")]
+        if layer.before is None or layer.after is None or layer.before.shape != layer.after.shape or not others:
+            raise not_found(step, "no feed-forward part, or no input and output of one shape, were found in its layer")
+        return LayerStates(layer.before[0], attention[0], others[-1][0], layer.after[0], projection)
+
+
+@contextmanager
+def recording_states(model: nn.Module, watched: Watched) -> Iterator[StateRecorder]:
+    """Within a `with` block, record the layers of a model that is being watched."""
+    recorder = StateRecorder(watched)
+    with ExitStack() as hooks:
+        for path, module in model.named_modules():
+            if is_linear(module):
+                handles = [module.register_forward_hook(linear_hook(recorder, path))]
+            elif path and layer_path(path) == path:
+                handles = layer_hooks(recorder, module)
+            else:
+                continue
+            for handle in handles:
+                hooks.callback(handle.remove)
+        yield recorder
+
+
+def linear_hook(recorder: StateRecorder, path: str) -> Any:
+    """Return a forward hook that records the calls of a linear layer."""
+
+    def hook(module: nn.Module, args: Any, output: Any) -> None:
+        if args and isinstance(output, Tensor):
+            recorder.linear(path, module, args[0], output)
+
+    return hook
+
+
+def layer_hooks(recorder: StateRecorder, module: nn.Module) -> list[Any]:
+    """Add hooks to a layer that record its input and output; return their handles."""
+
+    def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
+        recorder.enter_layer(args, kwargs)
+
+    def leave(module: nn.Module, args: Any, output: Any) -> None:
+        recorder.leave_layer(output)
+
+    return [
+        module.register_forward_pre_hook(enter, with_kwargs=True),
+        module.register_forward_hook(leave, always_call=True),
+    ]
+
+
+def layer_path(path: str) -> str:
+    """Return a path up to its first number; the path itself if it has none.
+
+    >>> layer_path("encoder.layer.3.attention.self")
+    'encoder.layer.3'
+    """
+    names = path.split(".")
+    first = next((place for place, name in enumerate(names) if name.isdecimal()), len(names))
+    return ".".join(names[: first + 1])
+
+
+def is_linear(module: nn.Module) -> bool:
+    """Return whether a module is an nn.Linear, or a Conv1D of transformers, which is the same with W transposed."""
+    return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
+
+
+def is_context(given: Tensor, step: Attended) -> bool:
+    """Return whether a tensor holds the contexts of an attention step, the heads of each query side by side."""
+    if given.numel() != step.context.numel() or step.context.shape[0] != 1:
+        return False
+    return torch.equal(given.reshape(step.context.shape[2], -1), rearrange(step.context, "1 h q d -> q (h d)"))
+
+
+def output_projection(module: nn.Module, step: Attended) -> OutputProjection:
+    """Return a linear layer as the output projection of an attention step."""
+    weight, bias = module.weight, module.bias
+    assert isinstance(weight, Tensor)
+    matrix = weight.detach().T if isinstance(module, nn.Linear) else weight.detach()  # Conv1D stores W as it is
+    heads = rearrange(matrix, "(h v) d -> h v d", h=step.context.shape[1])
+    return OutputProjection(heads, bias.detach() if isinstance(bias, Tensor) else None)
+
+
+def not_found(step: WatchedStep, reason: str) -> InputError:
+    """Return the InputError for an attention step whose layer cannot be taken apart."""
+    return InputError(f"the vectors of the layer of {step.path} cannot be kept: {reason}; trace without keep=….")

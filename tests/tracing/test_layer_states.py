@@ -1,0 +1,189 @@
+"""The vectors of tokens in the layers of models: what they are made of, against hooks and the models' own modules."""
+
+import copy
+
+import pytest
+import torch
+from refusals import refusal
+from torch.testing import assert_close
+from transformers import (
+    AlbertConfig,
+    AlbertModel,
+    GPT2Config,
+    GPT2Model,
+    LlamaConfig,
+    LlamaModel,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+import regard
+from regard import InputError
+
+TEXT = "The snake is very dangerous because it has a venom."
+VOCABULARY = 30522
+MODELS = {
+    "gpt2": lambda: GPT2Model(GPT2Config(vocab_size=VOCABULARY, n_positions=64, n_embd=24, n_layer=3, n_head=4)),
+    "llama with grouped keys": lambda: LlamaModel(
+        LlamaConfig(
+            vocab_size=VOCABULARY, hidden_size=24, intermediate_size=37, num_hidden_layers=3, num_attention_heads=4,
+            num_key_value_heads=2,
+        )
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trace(minilm):
+    return regard.trace("MiniLM", TEXT, keep=("hidden",))
+
+
+def traced(minilm, make, **arguments):
+    torch.manual_seed(0)
+    model = make().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(std=0.3)
+    return model, regard.trace(model, TEXT, tokenizer=minilm.tokenizer, keep=("hidden",), **arguments)
+
+
+def test_contributions_are_weight_times_value_times_projection(trace, minilm):
+    head = trace["L3H1"]
+    own = copy.deepcopy(minilm.model.encoder.layer[3].attention)
+    found = head.contributions("it")
+    values = (
+        trace.states["encoder"][3].before.double() @ own.self.value.weight.double().T + own.self.value.bias.double()
+    )
+    vectors = head["it"].double()[:, None] * values[:, 32:64] @ own.output.dense.weight[:, 32:64].double().T
+    assert_close(found.vectors.double(), vectors.detach(), rtol=1e-4, atol=1e-5)
+    assert_close(found.lengths.double(), vectors.detach().norm(dim=-1), rtol=1e-4, atol=1e-5)
+    of_layer = trace.contributions("it", 3)
+    assert of_layer.vectors.shape == (12, 13, 384)
+    assert torch.equal(of_layer.vectors[1], found.vectors)
+    assert trace.tokens[int(found.lengths.argmax())].text == "snake"
+
+
+def test_movement_of_a_model_with_norms_after_the_additions(trace, minilm):
+    states = {}
+    hooks = [
+        module.register_forward_hook(lambda module, args, output, name=name: states.update({name: output}))
+        for name, module in minilm.model.named_modules()
+    ]
+    ids = minilm.tokenizer(TEXT, return_tensors="pt")
+    with torch.no_grad():
+        hidden = minilm.model(**ids, output_hidden_states=True).hidden_states
+    for hook in hooks:
+        hook.remove()
+    moved = trace.movement("it")
+    assert moved.layers == (0, 1, 2, 3, 4, 5)
+    assert_close(moved.before, torch.stack([h[0, 7] for h in hidden[:-1]]))
+    assert_close(moved.after, torch.stack([h[0, 7] for h in hidden[1:]]))
+    for row in range(6):
+        assert_close(moved.attention[row], states[f"encoder.layer.{row}.attention.output.dense"][0, 7])
+        assert_close(moved.feed_forward[row], states[f"encoder.layer.{row}.output.dense"][0, 7])
+    assert_close(moved.before + moved.attention + moved.feed_forward + moved.rest, moved.after, rtol=0, atol=1e-4)
+    biases = torch.stack([layer.attention.output.dense.bias for layer in minilm.model.encoder.layer]).detach()
+    assert_close(moved.by_head.sum(dim=1) + biases, moved.attention, rtol=0, atol=1e-4)
+    assert_close(moved.by_source.sum(dim=1) + biases, moved.attention, rtol=0, atol=1e-4)
+    assert moved.rest.norm(dim=-1).min() > 1
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_nothing_is_left_over_where_the_parts_are_only_added(minilm, name):
+    _, trace = traced(minilm, MODELS[name])
+    moved = trace.movement("venom")
+    assert_close(moved.rest, torch.zeros_like(moved.rest), rtol=0, atol=1e-4)
+    assert float(moved.attention.norm(dim=-1).min()) > 1
+    assert float(moved.feed_forward.norm(dim=-1).min()) > 0.1
+    bias = [state.projection.bias for state in trace.states["decoder"].values()]
+    biases = torch.zeros_like(moved.attention) if bias[0] is None else torch.stack(bias)
+    assert_close(moved.by_head.sum(dim=1) + biases, moved.attention, rtol=1e-4, atol=1e-4)
+    assert not moved.by_source[:, -1].any()  # the token after it
+
+
+def test_an_encoder_decoder_moves_in_each_kind(minilm):
+    def make():
+        return T5ForConditionalGeneration(
+            T5Config(
+                vocab_size=VOCABULARY, d_model=24, d_kv=4, d_ff=37, num_layers=2, num_heads=6, decoder_start_token_id=0
+            )
+        )
+
+    _, trace = traced(minilm, make, target="Die Schlange")
+    moved = trace.movement("snake", "encoder")
+    assert_close(moved.rest, torch.zeros_like(moved.rest), rtol=0, atol=1e-3)
+    decoder = trace.movement(2, "decoder")
+    cross = trace.contributions(2, 1, "cross")
+    assert_close(decoder.rest[1], cross.vectors.sum(dim=(0, 1)), rtol=1e-3, atol=1e-3)
+
+
+def test_a_rollout_is_a_row_of_the_product_of_all_layers(trace):
+    product = torch.eye(13).double()
+    for pattern in trace.encoder.values():
+        product = (pattern.dense()[0].double().mean(dim=0) + torch.eye(13)) / 2 @ product
+    for token, row in (("it", 7), ("venom", 10)):
+        shares = trace.rollout(token)
+        assert_close(shares.double(), product[row], rtol=1e-5, atol=1e-7)
+        assert float(shares.sum()) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_a_rollout_sums_to_one_where_rows_do_not(minilm):
+    changes = [regard.Silence("L2"), regard.Silence("L4H3")]
+    shares = regard.trace("MiniLM", TEXT, changes=changes).rollout("it")
+    assert float(shares.sum()) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_what_was_not_kept_is_refused(minilm, snake):
+    for call in (
+        lambda: snake.movement("it"),
+        lambda: snake["L3H1"].contributions("it"),
+        lambda: snake.contributions("it", 3),
+    ):
+        message = refusal(InputError, call)
+        assert message.endswith(" needs the vectors of the layers; make the trace with keep=('hidden',).")
+    assert refusal(InputError, regard.trace, "MiniLM", TEXT, keep=("values",)) == (
+        "keep=('values',): all that can be kept besides the patterns is keep=('hidden',)."
+    )
+
+
+def test_layers_that_cannot_be_taken_apart_are_refused(minilm):
+    model = copy.deepcopy(minilm.model)
+    dense = model.encoder.layer[2].attention.output.dense
+    model.encoder.layer[2].attention.output.dense = torch.nn.Sequential(torch.nn.Identity(), ScaledLinear(dense))
+    assert refusal(InputError, regard.trace, model, TEXT, tokenizer=minilm.tokenizer, keep=("hidden",)) == (
+        "the vectors of the layer of encoder.layer.2.attention.self cannot be kept: no linear layer takes the contexts "
+        "of its heads, side by side; trace without keep=…."
+    )
+
+
+class ScaledLinear(torch.nn.Module):
+    def __init__(self, dense):
+        super().__init__()
+        self.dense = dense
+
+    def forward(self, x):
+        return self.dense(2 * x)
+
+
+def test_layers_that_share_their_module_have_their_own_vectors(minilm):
+    def make():
+        return AlbertModel(
+            AlbertConfig(
+                vocab_size=VOCABULARY, embedding_size=12, hidden_size=24, num_attention_heads=2, intermediate_size=37,
+                num_hidden_layers=3,
+            )
+        )  # fmt: skip
+
+    model, trace = traced(minilm, make)
+    with torch.no_grad():
+        hidden = model(**minilm.tokenizer(TEXT, return_tensors="pt"), output_hidden_states=True).hidden_states
+    moved = trace.movement("it")
+    assert_close(moved.before, torch.stack([h[0, 7] for h in hidden[:-1]]))
+    assert_close(moved.after, torch.stack([h[0, 7] for h in hidden[1:]]))
+
+
+def test_a_saved_trace_keeps_its_vectors(trace, tmp_path):
+    loaded = regard.Trace.load(trace.save(tmp_path / "hidden.safetensors"))
+    for name in ("before", "attention", "by_head", "by_source", "feed_forward", "rest", "after"):
+        assert torch.equal(getattr(loaded.movement("it"), name), getattr(trace.movement("it"), name))
