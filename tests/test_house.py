@@ -28,7 +28,7 @@ ROOMS = {
     "transformer": "attention kernels checks errors",
     "recurrent": "attention kernels checks",
     "effects": "attention errors",
-    "tracing": "attention effects errors tensor_file typed_fields",
+    "tracing": "attention effects atomic_files errors tensor_file typed_fields",
     "evaluation": "errors",
     "translation": (
         "attention kernels text transformer recurrent tracing atomic_files device errors tensor_file typed_fields"
@@ -36,7 +36,7 @@ ROOMS = {
     "by_hand": "attention tracing translation errors",
     "export": "attention text transformer recurrent tracing translation errors",
     "training": "text translation atomic_files device errors tensor_file",
-    "views": "attention tracing by_hand evaluation atomic_files errors visible_text",
+    "views": "attention effects tracing by_hand evaluation atomic_files errors visible_text",
     "regard": "",
     "cli": (
         "kernels attention text tracing evaluation translation by_hand export training views errors visible_text regard"

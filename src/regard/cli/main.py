@@ -18,6 +18,7 @@ from regard.cli.explain import explain
 from regard.cli.export import export
 from regard.cli.look import look
 from regard.cli.sample import sample
+from regard.cli.scan import scan
 from regard.cli.train import train
 from regard.cli.translate import translate
 from regard.errors import InputError
@@ -44,6 +45,7 @@ app = typer.Typer(
 )
 app.command(rich_help_panel=LOOK)(look)
 app.command(rich_help_panel=LOOK)(compare)
+app.command(rich_help_panel=LOOK)(scan)
 app.command(rich_help_panel=LEARN)(demo)
 app.command(rich_help_panel=LEARN)(explain)
 app.command(rich_help_panel=TRANSLATE)(sample)

@@ -18,11 +18,13 @@ from regard.attention.pattern import Pattern
 from regard.effects.changes import Change
 from regard.effects.contributions import Contributions, contributions
 from regard.effects.movement import LayerStates, Movement, movement
+from regard.effects.roles import RoleSums
 from regard.effects.rollout import rollout
 from regard.errors import InputError, nearest
 from regard.tracing.check import Check, check_contexts
 from regard.tracing.head import Head, not_kept
 from regard.tracing.readable_tokens import Token
+from regard.tracing.roles import Roles, sums_of_heads
 from regard.tracing.token_reference import TokenReference, token_position
 from regard.tracing.trace_file import read_record, write_record
 
@@ -182,6 +184,26 @@ class Trace:
         if kind == "cross":
             raise InputError("a rollout follows a text through its own layers; give kind='encoder' or kind='decoder'.")
         return rollout(list(self._patterns(kind).values()), self._query(token, kind))
+
+    def role_sums(self, kind: str | None = None) -> tuple[tuple[str, ...], RoleSums]:
+        """Return the names of all heads of one kind of self-attention, and the sums of their roles over this text."""
+        kind = kind or self._only_kind()
+        if kind == "cross":
+            raise InputError("roles compare a query with the tokens of its own text; give 'encoder' or 'decoder'.")
+        tokens = self.heads(kind)[0].queries
+        return sums_of_heads(self._patterns(kind), [t.text for t in tokens], [t.special for t in tokens])
+
+    def roles(self, kind: str | None = None) -> Roles:
+        """Return a table of what the heads look at: the previous token, the first, separators, earlier copies, …
+
+        Args:
+            kind: "encoder" or "decoder"; None = the only kind of the trace.
+
+        Raises:
+            InputError: the trace has no such kind, or the kind is "cross".
+        """
+        names, sums = self.role_sums(kind)
+        return Roles(names, sums.means())
 
     def show(self, token: TokenReference | None = None, head: str | None = None) -> None:
         """Print in the terminal what one query token attends to in one head, and its largest weight in every head.

@@ -1,0 +1,127 @@
+"""`regard scan FILE`: what every head of a model looks at, over a file of texts."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.shared_options import Model
+from regard.errors import InputError, counted
+from regard.visible_text import escape_controls
+
+if TYPE_CHECKING:
+    from regard.tracing.scan import Scan
+
+SAVE_SECONDS = 20
+"""How often a scan with --out is saved, so that it can go on after a stop."""
+
+
+def scan(
+    file: Annotated[Path, typer.Argument(help="A file with one text a line; - reads standard input.")],
+    model: Model = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Write a row for each head: .csv or .parquet. A stopped scan goes on from there."),
+    ] = None,
+    png: Annotated[Path | None, typer.Option("--png", help="Write a picture: a map of heads for each role.")] = None,
+    svg: Annotated[Path | None, typer.Option("--svg", help="Write a picture.")] = None,
+) -> None:
+    """Scan a file of texts: how much of its attention each head gives to the previous token, the first, and so on.
+
+    A text that is longer than the model reads is cut, with a remark.
+
+    [bold]Examples[/bold]
+
+    \b
+      regard scan letters.txt
+      regard scan letters.txt --model openai-community/gpt2 --out heads.parquet --png heads.png
+    """
+    from regard.cli.look import check_picture_ending
+    from regard.cli.text_lines import read_file_lines
+    from regard.views.output_file import check_writable
+    from regard.views.roles_table import check_table_path, write_table
+
+    for ending, picture in ((".png", png), (".svg", svg)):
+        check_picture_ending(picture, ending)
+    if out:
+        check_table_path(out)
+    for output in (png, svg):
+        if output:
+            check_writable(output)
+    lines = read_file_lines(file)
+    result = scan_lines(model, lines, None if out is None else out.with_name(f"{out.name}.progress"))
+    roles = result.roles()
+    if result.n_truncated:
+        cut = counted(result.n_truncated, "text")
+        print(f"regard: {cut} longer than the model reads; only the beginning was used.", file=sys.stderr)
+    from regard.views.terminal.roles import show
+
+    texts, tokens = counted(result.n_texts, "text"), counted(result.n_tokens, "token")
+    title = f"{escape_controls(result.model)} · {texts} · {tokens}"
+    show(roles, title)
+    outputs = [path for path in (out, png, svg) if path is not None]
+    if out:
+        write_table(roles, out)
+    for picture in (png, svg):
+        if picture:
+            from regard.views.picture.roles import write_figure
+
+            write_figure(roles, picture, title)
+    if outputs:
+        print()
+    for output in outputs:
+        print(f"wrote {escape_controls(output)}")
+
+
+def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "Scan":
+    """Scan lines with a model; go on from a progress file if there is one, and save into it from time to time."""
+    from hashlib import sha256
+
+    from regard.cli.progress import spinner
+    from regard.translation.translator_folder import holds_translator
+
+    if model is not None and holds_translator(Path(model)):
+        raise InputError(f"{model} is a translator, which reads two texts; scan takes a model of one text.")
+    with spinner("loading the model"):
+        from regard.tracing.model_loading import load
+        from regard.tracing.scan import Scan
+
+        loaded = load(model)
+    source = sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
+    result = (progress and Scan.load(progress, loaded.name, source)) or Scan(loaded.name)
+    if result.n_lines:
+        print(f"regard: going on after line {result.n_lines:,} of {len(lines):,}", file=sys.stderr)
+    saved = monotonic()
+    try:
+        for _ in result.read(loaded, shown(lines[result.n_lines :], len(lines))):
+            if progress and monotonic() - saved > SAVE_SECONDS:
+                result.save(progress, source)
+                saved = monotonic()
+    except KeyboardInterrupt:
+        if progress:
+            result.save(progress, source)
+            print(f"regard: {result.n_lines:,} lines are saved; the same command goes on", file=sys.stderr)
+        raise
+    if progress:
+        progress.unlink(missing_ok=True)
+    return result
+
+
+def shown(lines: list[str], total: int) -> Iterator[str]:
+    """Yield lines, with a progress bar on the error stream if that is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield from lines
+        return
+    columns = (TextColumn("scanning"), BarColumn(), MofNCompleteColumn(), TextColumn("lines"), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("scanning", total=total, completed=total - len(lines))
+        for line in lines:
+            yield line
+            progress.advance(bar)

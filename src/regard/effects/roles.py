@@ -1,0 +1,93 @@
+"""What kind of keys a head looks at: how much of its attention goes to the previous token, the first, and so on.
+
+    previous, next, same    the token before the query, the one after it, the query itself
+    first                   the first token of the text, an attention sink in many models (Xiao et al. 2024)
+    separator               special tokens, such as [SEP]
+    duplicate               other tokens with the text of the query
+    induction               tokens that come after an earlier token with the text of the query (Olsson et al. 2022)
+    distance                the mean distance to the keys, in tokens
+    entropy                 the entropy of the weights, in nats
+
+Each number is a mean over the queries for which such a key exists.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.attention.pattern import Pattern
+from regard.effects.distance import blocks
+
+KEY_ROLES = ("previous", "next", "same", "first", "separator", "duplicate", "induction")
+"""The roles that are shares of a query's attention, from 0 to 1."""
+
+ROLES = (*KEY_ROLES, "distance", "entropy")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoleSums:
+    """For each role and head, the sum over queries; with the number of queries, this gives the mean.
+
+    Sums of several texts are added.
+    """
+
+    sums: Float[Tensor, "roles heads"]
+    n_queries: Int[Tensor, " roles"]
+
+    def __add__(self, other: "RoleSums") -> "RoleSums":
+        return RoleSums(self.sums + other.sums, self.n_queries + other.n_queries)
+
+    def means(self) -> Float[Tensor, "roles heads"]:
+        """Return the mean of each role and head; NaN for a role without queries."""
+        return self.sums / self.n_queries[:, None]
+
+
+def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -> RoleSums:
+    """Return the sums of all roles over the queries of a self-attention pattern with one batch item.
+
+    Args:
+        texts: the text of each token.
+        special: whether each token is a special token.
+    """
+    sums = torch.zeros(len(ROLES), pattern.n_heads, dtype=torch.float64)
+    counts = torch.zeros(len(ROLES), dtype=torch.long)
+    tokens = token_numbers(texts)
+    separators = torch.tensor(special, dtype=torch.bool)
+    positions = torch.arange(len(tokens))
+    with torch.no_grad():
+        for queries in blocks(pattern):
+            weights = pattern[0, :, queries].double().cpu()
+            rows = positions[queries]
+            masks = torch.stack(list(key_roles(tokens, separators, rows)))
+            sums[: len(masks)] += torch.einsum("hqk,rqk->rh", weights, masks.double())
+            counts[: len(masks)] += masks.any(dim=-1).sum(dim=-1)
+            distances = (rows[:, None] - positions).abs().double()
+            sums[-2] += torch.einsum("hqk,qk->h", weights, distances)
+            sums[-1] -= torch.xlogy(weights, weights).sum(dim=(1, 2))
+            counts[-2:] += len(rows)
+    return RoleSums(sums, counts)
+
+
+def key_roles(
+    tokens: Int[Tensor, " keys"], separators: Bool[Tensor, " keys"], queries: Int[Tensor, " queries"]
+) -> Iterator[Bool[Tensor, "queries keys"]]:
+    """Yield, for each of KEY_ROLES, True for the keys that have this role for a query."""
+    keys, query = torch.arange(len(tokens)), queries[:, None]
+    yield keys == query - 1
+    yield keys == query + 1
+    yield keys == query
+    yield (keys == 0).expand(len(queries), -1)
+    yield separators.expand(len(queries), -1)
+    same_text = tokens == tokens[queries][:, None]
+    yield same_text & (keys != query)
+    earlier = same_text & (keys < query)
+    yield torch.nn.functional.pad(earlier, (1, 0))[:, :-1] & (keys != query)
+
+
+def token_numbers(texts: Sequence[str]) -> Int[Tensor, " tokens"]:
+    """Return a number for each token; tokens with the same text have the same number."""
+    numbers: dict[str, int] = {}
+    return torch.tensor([numbers.setdefault(text, len(numbers)) for text in texts], dtype=torch.long)

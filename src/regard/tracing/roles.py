@@ -1,0 +1,66 @@
+"""The roles of the heads of a model, over one text or many: which head looks at the previous token, at the first, …"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.pattern import Pattern
+from regard.effects.roles import KEY_ROLES, ROLES, RoleSums, role_sums
+from regard.errors import InputError, nearest
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Roles:
+    """The roles of the heads of a model: a table with a row for each head; see `regard.effects.roles`.
+
+    Attributes:
+        heads: the name of each head, such as "L3H1".
+        means: for each role and head, the mean over the queries for which a key of this role exists; NaN if none has.
+    """
+
+    heads: tuple[str, ...]
+    means: Float[Tensor, "roles heads"]
+
+    @property
+    def columns(self) -> dict[str, list[object]]:
+        """The table by column, as pandas and pyarrow take it: "head", and the name of each role."""
+        return {"head": list(self.heads)} | {role: self[role].tolist() for role in ROLES}
+
+    def __getitem__(self, role: str) -> Float[Tensor, " heads"]:
+        """Return the numbers of all heads for a role."""
+        if role not in ROLES:
+            raise InputError(f"no role {role!r}; nearest: {', '.join(nearest(role, list(ROLES)))}.")
+        return self.means[ROLES.index(role)]
+
+    def top(self, role: str, n: int = 3) -> list[tuple[str, float]]:
+        """Return the n heads with the largest numbers for a role, and these numbers; largest first."""
+        numbers = self[role].nan_to_num(-1.0)
+        order = numbers.sort(descending=True, stable=True).indices[:n].tolist()
+        return [(self.heads[head], float(numbers[head])) for head in order if numbers[head] >= 0]
+
+    def role(self, head: str) -> str:
+        """Return the role to which most of a head's attention goes.
+
+        A role is compared with that of an average head of the model, so that a role that all heads have says nothing.
+        """
+        if head not in self.heads:
+            raise InputError(f"no head {head!r}; nearest: {', '.join(nearest(head, list(self.heads)))}.")
+        shares = self.means[: len(KEY_ROLES)]
+        above_average = shares[:, self.heads.index(head)] - shares.mean(dim=1)
+        return KEY_ROLES[int(above_average.nan_to_num(-1.0).argmax())]
+
+    def __repr__(self) -> str:
+        best = ", ".join(f"{role}={self.top(role, 1)[0][0]}" for role in KEY_ROLES if self.top(role, 1))
+        return f"Roles(heads={len(self.heads)}, {best})"
+
+
+def sums_of_heads(
+    patterns: Mapping[int, Pattern], texts: Sequence[str], special: Sequence[bool]
+) -> tuple[tuple[str, ...], RoleSums]:
+    """Return the names of all heads, layer by layer, and the sums of their roles over one text."""
+    layers = [(layer, role_sums(pattern, texts, special)) for layer, pattern in patterns.items()]
+    names = tuple(f"L{layer}H{head}" for layer, sums in layers for head in range(sums.sums.shape[1]))
+    return names, RoleSums(torch.cat([sums.sums for _, sums in layers], dim=1), layers[0][1].n_queries)

@@ -1,0 +1,98 @@
+"""The roles of the heads of a model over many texts, one at a time: `regard scan`."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.atomic_files import write_atomically
+from regard.effects.roles import ROLES, RoleSums
+from regard.errors import InputError
+from regard.tracing.model_loading import LoadedModel
+from regard.tracing.roles import Roles
+from regard.tracing.run import trace
+
+FORMAT = "regard scan"
+
+
+@dataclass(slots=True)
+class Scan:
+    """The sums of the roles over the texts that were read so far.
+
+    Attributes:
+        model: the name of the model.
+        n_lines: how many lines were read, blank ones included.
+        n_texts: how many of them were texts.
+        n_tokens: how many tokens the texts had.
+        n_truncated: how many texts were longer than the model reads; only their beginnings were used.
+    """
+
+    model: str
+    n_lines: int = 0
+    n_texts: int = 0
+    n_tokens: int = 0
+    n_truncated: int = 0
+    heads: tuple[str, ...] = ()
+    sums: RoleSums | None = field(default=None)
+
+    def read(self, loaded: LoadedModel, lines: Iterable[str]) -> Iterator[None]:
+        """Add the roles of each line; yield after each."""
+        for line in lines:
+            if line.strip():
+                self.add(loaded, line)
+            self.n_lines += 1
+            yield
+
+    def add(self, loaded: LoadedModel, text: str) -> None:
+        """Add the roles of one text."""
+        arguments: dict[str, Any] = {"tokenizer": loaded.tokenizer}
+        try:
+            seen = trace(loaded.model, text, **arguments)
+        except InputError as error:
+            if "--truncate" not in str(error):
+                raise
+            seen = trace(loaded.model, text, truncate=True, **arguments)
+            self.n_truncated += 1
+        names, sums = seen.role_sums()
+        self.heads, self.sums = names, sums if self.sums is None else self.sums + sums
+        self.n_texts += 1
+        self.n_tokens += len(seen.tokens)
+
+    def roles(self) -> Roles:
+        """Return the table of the roles over all texts.
+
+        Raises:
+            InputError: no text was read.
+        """
+        if self.sums is None:
+            raise InputError("there is no text in the file; give one text a line.")
+        return Roles(self.heads, self.sums.means())
+
+    def save(self, path: Path, source: str) -> None:
+        """Write the scan into a file, so that `load` can go on from here; `source` identifies the texts."""
+        sums = None if self.sums is None else [self.sums.sums.tolist(), self.sums.n_queries.tolist()]
+        counts = [self.n_lines, self.n_texts, self.n_tokens, self.n_truncated]
+        document = {"format": FORMAT, "model": self.model, "source": source, "counts": counts, "heads": self.heads}
+        write_atomically(path, json.dumps({**document, "sums": sums}))
+
+    @classmethod
+    def load(cls, path: Path, model: str, source: str) -> "Scan | None":
+        """Return the scan that `save` wrote for the same model and texts; None if the file has no such scan."""
+        try:
+            document = json.loads(path.read_text())
+            if (document["format"], document["model"], document["source"]) != (FORMAT, model, source):
+                return None
+            heads, sums = tuple(document["heads"]), None
+            if document["sums"] is not None:
+                sums = RoleSums(
+                    torch.tensor(document["sums"][0], dtype=torch.float64), torch.tensor(document["sums"][1])
+                )
+                if sums.sums.shape != (len(ROLES), len(heads)) or sums.n_queries.shape != (len(ROLES),):
+                    return None
+            n_lines, n_texts, n_tokens, n_truncated = map(int, document["counts"])
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError, IndexError, RecursionError):
+            return None
+        return cls(model, n_lines, n_texts, n_tokens, n_truncated, heads, sums)

@@ -1,0 +1,68 @@
+"""A picture of the roles of a model's heads: for each role a grid of layers × heads, darker for a larger share."""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+
+from regard.effects.roles import KEY_ROLES
+from regard.tracing.roles import Roles
+from regard.views.picture.canvas import MARGIN, WIDTH, blank_page, check_picture_path, draw_cells, save_figure
+from regard.views.picture.fonts import fonts_for
+from regard.views.picture.head_grid import LEFT, LINE, draw_rules, draw_scale, number_grid
+
+COLUMNS, GAP = 3, 0.35
+"""The number of grids side by side, and the space between them in inches."""
+
+TITLES = {
+    "previous": "previous token",
+    "next": "next token",
+    "same": "the token itself",
+    "first": "first token",
+    "separator": "special tokens",
+    "duplicate": "same text elsewhere",
+    "induction": "after an earlier copy",
+}
+"""The titles of the grids: what the heads look at."""
+
+
+def write_figure(roles: Roles, path: Path, title: str = "") -> Path:
+    """Write the picture into a file whose ending is .png, .svg or .pdf, and return the path."""
+    check_picture_path(path)
+    return save_figure(draw(roles, title), path)
+
+
+def draw(roles: Roles, title: str) -> Figure:
+    """Return the picture: a title, a grid for each role, and the scale of the colours."""
+    layers = list(dict.fromkeys(int(head[1:].partition("H")[0]) for head in roles.heads))
+    grids = {role: as_grid(roles, role, layers) for role in KEY_ROLES}
+    n_heads = grids["first"].shape[1]
+    width = (WIDTH - 2 * MARGIN - GAP * (COLUMNS - 1)) / COLUMNS
+    side = min(0.3, (width - LEFT) / n_heads)
+    fonts = fonts_for(title)
+    lines = fonts.lines(title, 8.5, WIDTH - 2 * MARGIN) if title else []
+    height = 0.62 + side * len(layers) + 0.15
+    n_rows = -(-len(grids) // COLUMNS)
+    top = MARGIN + LINE * len(lines) + 0.15
+    page = blank_page(top + height * n_rows + 0.5 + MARGIN, fonts)
+    page.write_lines(page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, top), lines, LINE)
+    for number, (role, grid) in enumerate(grids.items()):
+        left, above = MARGIN + (number % COLUMNS) * (width + GAP), top + (number // COLUMNS) * height
+        best = roles.top(role, 1)
+        name = f"{TITLES[role]}: {best[0][0]} {best[0][1]:.2f}" if best else f"{TITLES[role]}: none in these texts"
+        page.write(page.area(left + LEFT, above, width - LEFT, 0.2), 0.0, 0.12, name, 8.5, bold=True)
+        axes = page.area(left + LEFT, above + 0.58, side * n_heads, side * len(layers))
+        axes.set(xlim=(0, n_heads), ylim=(len(layers), 0))
+        draw_cells(axes, grid, Normalize(0, 1), role)
+        draw_rules(axes, n_heads, len(layers), side)
+        number_grid(page, axes, n_heads, layers, side)
+    draw_scale(page, MARGIN + LEFT, top + height * n_rows + 0.1, "mean share of attention")
+    return page.figure
+
+
+def as_grid(roles: Roles, role: str, layers: list[int]) -> np.ndarray:
+    """Return the numbers of a role as [layers heads]; NaN where a layer has fewer heads than another."""
+    cells = {head: float(number) for head, number in zip(roles.heads, roles[role], strict=True)}
+    n_heads = 1 + max(int(head.partition("H")[2]) for head in roles.heads)
+    return np.array([[cells.get(f"L{layer}H{head}", np.nan) for head in range(n_heads)] for layer in layers])

@@ -1,0 +1,38 @@
+"""The roles of a model's heads as a table file: CSV or Parquet, a row for each head."""
+
+import csv
+import io
+from pathlib import Path
+
+from regard.errors import InputError, import_extra
+from regard.tracing.roles import Roles
+from regard.views.output_file import check_writable, write_output
+
+ENDINGS = (".csv", ".parquet")
+
+
+def check_table_path(path: Path) -> Path:
+    """Return the path if a table can be written there.
+
+    Raises:
+        InputError: the path does not end in .csv or .parquet, pyarrow is missing, or no file can be written there.
+    """
+    if path.suffix.lower() not in ENDINGS:
+        raise InputError(f"cannot tell what kind of table {path} is; its name must end in .csv or .parquet.")
+    if path.suffix.lower() == ".parquet":
+        import_extra("pyarrow.parquet", "scan")
+    return check_writable(path)
+
+
+def write_table(roles: Roles, path: Path) -> Path:
+    """Write a row for each head, with its name and a column for each role, and return the path."""
+    if path.suffix.lower() == ".csv":
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(roles.columns)
+        writer.writerows(zip(*roles.columns.values(), strict=True))
+        return write_output(path, text.getvalue())
+    arrow = import_extra("pyarrow", "scan")
+    parquet, content = import_extra("pyarrow.parquet", "scan"), io.BytesIO()
+    parquet.write_table(arrow.table(roles.columns), content)
+    return write_output(path, content.getvalue())

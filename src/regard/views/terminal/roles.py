@@ -1,0 +1,72 @@
+"""The roles of a model's heads in the terminal: the best heads of each role, and a map of all heads."""
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding as Indent
+from rich.table import Table
+from rich.text import Text
+
+from regard.effects.roles import KEY_ROLES, ROLES
+from regard.tracing.roles import Roles
+from regard.views.terminal.columns import Columns
+from regard.views.terminal.trace import colour
+
+LOOKS_AT = {
+    "previous": "the previous token",
+    "next": "the next token",
+    "same": "the token itself",
+    "first": "the first token",
+    "separator": "special tokens",
+    "duplicate": "the same text elsewhere",
+    "induction": "after an earlier copy",
+    "distance": "mean distance, in tokens",
+    "entropy": "entropy, in nats",
+}
+"""What a head of each role looks at."""
+
+LETTERS = {role: role[0].upper() for role in KEY_ROLES} | {"separator": "|", "same": "="}
+"""The sign of each role in the map."""
+
+N_HEADS = 4
+"""The number of heads that are listed for each role."""
+
+
+def show(roles: Roles, title: str = "", console: Console | None = None) -> None:
+    """Print everything that `view` returns."""
+    (console or Console(highlight=False)).print(view(roles, title))
+
+
+def view(roles: Roles, title: str) -> RenderableType:
+    """Return a table of the best heads of each role, and a map of all heads with the sign of each one's role."""
+    legend = ", ".join(f"{LETTERS[role]} {role}" for role in KEY_ROLES)
+    return Group(
+        *([Text(title)] if title else []),
+        "",
+        Text("the heads that look most at"),
+        Indent(table(roles), (0, 0, 0, 2), expand=False),
+        "",
+        Text("every head: the role in which it exceeds the average head most, and its percentage"),
+        Text(legend, style="dim"),
+        Indent(head_map(roles), (0, 0, 0, 2), expand=False),
+    )
+
+
+def table(roles: Roles) -> Table:
+    """Return a row for each role with its best heads; roles for which no text has a key are left out."""
+    rows = Table.grid(padding=(0, 0, 0, 2), expand=False)
+    for role in ROLES:
+        if best := roles.top(role, N_HEADS):
+            rows.add_row(Text(LOOKS_AT[role]), *(Text(f"{head} {number:.2f}") for head, number in best))
+    return rows
+
+
+def head_map(roles: Roles) -> Columns:
+    """Return a grid of layers × heads, each with the sign of its role and its share of attention in percent."""
+    layers: dict[str, list[Text]] = {}
+    for head in roles.heads:
+        role = roles.role(head)
+        share = float(roles[role][roles.heads.index(head)])
+        cell = Text.assemble(f" {LETTERS[role]}", (f"{min(99, round(100 * share)):2d}", colour(share)), " ")
+        layers.setdefault(head.partition("H")[0], []).append(cell)
+    width = max(map(len, layers.values()))
+    rows = [cells + [Text()] * (width - len(cells)) for cells in layers.values()]
+    return Columns([f"{layer} " for layer in layers], [f"H{head}".center(5) for head in range(width)], rows, gap=0)
