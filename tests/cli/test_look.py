@@ -139,3 +139,19 @@ def test_a_text_of_which_the_model_knows_little_and_letters_that_no_font_has_are
     assert invoke("look", "The snake has a venom.").stderr == ""
     told = invoke("look", "a snake is साँप here", "--png", tmp_path / "a.png").stderr
     assert told.startswith("regard: □ stands for letters that no installed font has")
+
+
+def test_a_model_that_writes(tmp_path, minilm):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(vocab_size=30522, n_layer=1, n_head=2, n_embd=8, bos_token_id=101, eos_token_id=102)
+    GPT2LMHeadModel(config).save_pretrained(tmp_path / "writer")
+    minilm.tokenizer.save_pretrained(tmp_path / "writer")
+    text = look("a dog", "--model", tmp_path / "writer", "--new-tokens", "3")
+    assert "1 layer × 2 heads · 7 tokens" in text
+
+
+def test_a_translator_is_not_asked_for_new_tokens(translator_folder):
+    assert refused("look", "no dog", "--model", translator_folder, "--new-tokens", "3") == (
+        f"{translator_folder} is a translator, which writes its whole translation; leave --new-tokens out."
+    )

@@ -36,6 +36,9 @@ def look(
         ),
     ] = None,
     truncate: Truncate = False,
+    new_tokens: Annotated[
+        int | None, typer.Option("--new-tokens", help="Let the model write up to this many tokens after the text.")
+    ] = None,
 ) -> None:
     """Run a model on a text and show who looks at whom.
 
@@ -50,6 +53,7 @@ def look(
       regard look "The snake is very dangerous because it has a venom." \\
           --token it --head L3H1 --html snake.html --png snake.png
       regard look - --model openai-community/gpt2 --layer 5 < letter.txt
+      regard look "The snake is" --model openai-community/gpt2 --new-tokens 20
       regard look "A dog runs." --model en-de --html dog.html
     """
     from regard.cli.progress import spinner
@@ -70,7 +74,7 @@ def look(
     with spinner("reading the text"):
         from regard.tracing.focus import focus_on
 
-        seen = trace_text(model, text, target, truncate)
+        seen = trace_text(model, text, target, truncate, new_tokens)
         focus = focus_on(seen, token, head, layer)
 
     from regard.tracing.readable_tokens import unfamiliar_text_note
@@ -126,7 +130,9 @@ def read_stdin() -> str:
     return "\n".join(line for lines in read_lines(standard_input()) for line in lines)
 
 
-def trace_text(model: str | None, text: str, target: str | None, truncate: bool) -> "Trace":
+def trace_text(
+    model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None = None
+) -> "Trace":
     """Trace a Hugging Face model, or a translator from its folder, while it reads a text."""
     from regard.translation.translator_folder import holds_translator
 
@@ -134,12 +140,16 @@ def trace_text(model: str | None, text: str, target: str | None, truncate: bool)
         from regard.by_hand.translator_head import translate_or_score
         from regard.translation.translator import Translator
 
+        if new_tokens is not None:
+            raise InputError(f"{model} is a translator, which writes its whole translation; leave --new-tokens out.")
         return translate_or_score(Translator.load(model), text, target, truncate).trace
     from regard.tracing.model_loading import load
     from regard.tracing.run import trace
 
-    loaded = load(model)
-    return trace(loaded.model, text, target=target, tokenizer=loaded.tokenizer, truncate=truncate)
+    loaded = load(model, writes=new_tokens is not None)
+    return trace(
+        loaded.model, text, target=target, tokenizer=loaded.tokenizer, truncate=truncate, new_tokens=new_tokens
+    )
 
 
 def check_picture_ending(path: Path | None, ending: str) -> None:

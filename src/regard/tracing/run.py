@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from regard.effects.changes import Change, Cut, heads_of
 from regard.errors import InputError, first_paragraph
 from regard.tracing.attention_kind import KindOfPath
 from regard.tracing.changing import changing
-from regard.tracing.encoding import check_reads_text, encode
+from regard.tracing.encoding import check_reads_text, encode, encode_text
 from regard.tracing.huggingface import installed, needs_installing
 from regard.tracing.layer_states import recording_states
 from regard.tracing.model_loading import load, load_tokenizer, model_name
@@ -22,9 +22,10 @@ from regard.tracing.readable_tokens import Token
 from regard.tracing.token_reference import token_position
 from regard.tracing.trace import AttentionSteps, Trace, missing_layer_error
 from regard.tracing.watching import Watched, WatchedStep, watching
+from regard.tracing.writing import WrittenToken, tokens_of, write, written_tokens
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import GenerationConfig, PreTrainedModel
 
 RUNNING = RLock()
 """Lock held while a model is traced, since its training mode and its attention functions are changed meanwhile."""
@@ -40,6 +41,8 @@ def trace(
     truncate: bool = False,
     changes: Sequence[Change] = (),
     keep: Collection[str] = (),
+    new_tokens: int | None = None,
+    generation: "GenerationConfig | None" = None,
 ) -> Trace:
     """Run a Hugging Face model on a text and record every layer's attention pattern.
 
@@ -53,6 +56,9 @@ def trace(
             texts or positions.
         keep: ("hidden",) = also the vectors of the tokens before, inside and after each layer, for `contributions` and
             `movement`.
+        new_tokens: let the model write up to this many tokens after the text (or the target of an encoder-decoder), and
+            trace prompt and answer together; `trace.written` has their probabilities. None = write nothing.
+        generation: how the model searches for them, a GenerationConfig of transformers; None = its own.
 
     Raises:
         InputError: the text is blank, not UTF-8 or longer than the model reads; the tokenizer has another vocabulary; a
@@ -68,50 +74,114 @@ def trace(
             "model's own."
         )
     if isinstance(model, str | Path):
-        loaded = load(str(model))
+        loaded = load(str(model), writes=new_tokens is not None or generation is not None)
         name, model, tokenizer = loaded.name, loaded.model, tokenizer or loaded.tokenizer
     else:
         check_reads_text(model)
         name, tokenizer = model_name(model), tokenizer or load_tokenizer(model.name_or_path)
-    inputs, source, target_tokens = encode(model, tokenizer, text, target, truncate)
-    located = [with_positions(change, model, source, target_tokens) for change in changes]
-    with (
-        watching_in_evaluation(model) as watched,
-        recording_states(model, watched) if keep else nullcontext() as recorder,
-        changing(model, located),
-    ):
-        outputs = run_model(model, inputs)
+    with evaluating(model):
+        reading = read_or_write(model, tokenizer, text, target, truncate, new_tokens, generation, changes)
+        with (
+            watching(model) as watched,
+            recording_states(model, watched) if keep else nullcontext() as recorder,
+            changing(model, reading.changes),
+        ):
+            outputs = run_model(model, reading.inputs)
     watched_steps = steps_by_kind(model, watched)
     steps = {kind: {n: step.attended for n, step in layers.items()} for kind, layers in watched_steps.items()}
     check_no_nan(name, steps)
     kept = select_layers(steps, layers)
+    output = output_of(outputs)
+    states = None
+    if recorder is not None:
+        states = {kind: {n: recorder.states_of(watched_steps[kind][n]) for n in kept[kind]} for kind in kept}
     result = Trace(
         model=name,
-        text=text,
-        target_text=target or "",
-        source=source,
-        target=target_tokens,
+        text=reading.text,
+        target_text=reading.target_text,
+        source=reading.source,
+        target=reading.target,
         attended=kept,
-        output=output_of(outputs),
-        changes=tuple(located),
-        states=None
-        if recorder is None
-        else {kind: {n: recorder.states_of(watched_steps[kind][n]) for n in kept[kind]} for kind in kept},
+        output=output,
+        changes=reading.changes,
+        states=states,
+        written=reading.written(tokenizer, output),
     )
     check_shapes(result)
     return result
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """What a model reads: its input tensors, their tokens, and the changes with which it reads them.
+
+    Attributes:
+        source: the tokens of the encoder.
+        target: the tokens of the decoder.
+        written_ids: the ids of the text with the tokens that the model wrote itself; None if it wrote none.
+        n_read: the number of tokens at the beginning of this text that the model did not write.
+    """
+
+    inputs: Mapping[str, torch.Tensor]
+    text: str
+    target_text: str
+    source: tuple[Token, ...]
+    target: tuple[Token, ...]
+    changes: tuple[Change, ...]
+    written_ids: torch.Tensor | None = None
+    n_read: int = 0
+
+    def written(self, tokenizer: Any, output: torch.Tensor | None) -> tuple[WrittenToken, ...]:
+        """Return the tokens that the model wrote, with their probabilities in its output."""
+        if self.written_ids is None or output is None:
+            return ()
+        return written_tokens(tokenizer, self.written_ids, self.target, output, self.n_read)
+
+
+def read_or_write(
+    model: "PreTrainedModel",
+    tokenizer: Any,
+    text: str,
+    target: str | None,
+    truncate: bool,
+    new_tokens: int | None,
+    generation: "GenerationConfig | None",
+    changes: Sequence[Change],
+) -> Reading:
+    """Encode the text, and the target if one is given; let the model write on if new tokens are asked for."""
+    if new_tokens is None and generation is None:
+        inputs, source, target_tokens = encode(model, tokenizer, text, target, truncate)
+        located = tuple(with_positions(change, model, source, target_tokens) for change in changes)
+        return Reading(inputs, text, target or "", source, target_tokens, located)
+    if target is not None:
+        raise InputError("with target the model reads a text, with new_tokens it writes one; give only one of them.")
+    inputs, tokens = encode_text(model, tokenizer, text, truncate)
+    has_encoder = bool(model.config.is_encoder_decoder)
+    source, target_tokens = (tokens, ()) if has_encoder else ((), tokens)
+    located = tuple(with_positions(change, model, source, target_tokens) for change in changes)
+    with changing(model, located):
+        ids = write(model, inputs, new_tokens, generation)
+    if has_encoder:
+        target_tokens = tokens_of(tokenizer, ids, as_target=True)
+        target_text = tokenizer.decode(ids[0], skip_special_tokens=True)
+        inputs = {**inputs, "decoder_input_ids": ids}
+        return Reading(inputs, text, target_text, source, target_tokens, located, ids, 1)
+    new = tokens_of(tokenizer, ids[:, len(tokens) - 1 :], as_target=True)[1:]
+    whole = text + "".join(token.text if token.joined else f" {token.text}" for token in new if not token.special)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    return Reading(inputs, whole, "", (), (*tokens, *new), located, ids, len(tokens))
+
+
 @contextmanager
-def watching_in_evaluation(model: "PreTrainedModel") -> Iterator[Watched]:
-    """Within a `with` block, watch a model in evaluation mode and without gradients; then it is as it was."""
+def evaluating(model: "PreTrainedModel") -> Iterator[None]:
+    """Within a `with` block, a model is in evaluation mode, without gradients, and its attention can be watched."""
     with RUNNING:
         modes = [(module, module.training) for module in model.modules()]
         interface = installed(model) if needs_installing(model) else nullcontext()
         try:
             model.eval()
-            with interface, watching(model) as watched, torch.no_grad():
-                yield watched
+            with interface, torch.no_grad():
+                yield
         finally:
             for module, training in modes:
                 module.training = training

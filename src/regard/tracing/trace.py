@@ -27,6 +27,7 @@ from regard.tracing.readable_tokens import Token
 from regard.tracing.roles import Roles, sums_of_heads
 from regard.tracing.token_reference import TokenReference, token_position
 from regard.tracing.trace_file import read_record, write_record
+from regard.tracing.writing import WrittenToken
 
 KINDS = ("encoder", "decoder", "cross")
 """encoder: a text attends to itself; decoder: a text attends to its past; cross: a target attends to its source."""
@@ -52,6 +53,7 @@ class Trace:
         output: the model's logits, or its last hidden state if it has none, [1 tokens numbers]; None if it has neither.
         changes: the changes to its heads with which the model ran, their tokens given by position.
         states: the tokens' vectors in each layer, by kind and layer number; None unless `keep` asked for them.
+        written: the tokens that the model wrote itself, with their probabilities; empty if it wrote none.
     """
 
     model: str
@@ -63,6 +65,7 @@ class Trace:
     output: Float[Tensor, "1 tokens numbers"] | None = None
     changes: tuple[Change, ...] = ()
     states: Mapping[str, Mapping[int, LayerStates]] | None = None
+    written: tuple[WrittenToken, ...] = ()
 
     @property
     def tokens(self) -> tuple[Token, ...]:
@@ -283,6 +286,7 @@ class Trace:
             n_heads = sorted({pattern.n_heads for pattern in self._patterns(kind).values()})
             counts.append(f"{kind}={len(self.attended[kind])}x{'-'.join(map(str, n_heads))}")
         changes = f", changes={list(self.changes)}" if self.changes else ""
+        changes += f", written={len(self.written)}" if self.written else ""
         return f"Trace({texts}, model={self.model!r}, tokens={len(self.tokens)}, {', '.join(counts)}{changes})"
 
 

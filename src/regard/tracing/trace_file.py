@@ -36,6 +36,7 @@ from regard.effects.movement import LayerStates
 from regard.errors import InputError, first_paragraph
 from regard.tensor_file import read_tensors, write_tensors
 from regard.tracing.readable_tokens import Token
+from regard.tracing.writing import WrittenToken
 from regard.typed_fields import check_fields
 
 FORMAT = "regard trace"
@@ -97,6 +98,7 @@ def write_record(path: Path, record: Mapping[str, Any]) -> Path:
         "attended": steps,
         "output": to_json(record["output"], table),
         "states": None if record["states"] is None else states_to_json(record["states"], table),
+        "written": [asdict(written) for written in record["written"]],
         "changes": [{"kind": type(change).__name__, **asdict(change)} for change in record["changes"]],
     }
     write_tensors(path, table.tensors, {FORMAT: json.dumps(document, ensure_ascii=False)})
@@ -161,7 +163,18 @@ def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str,
         "output": checked_output(output),
         "changes": changes,
         "states": states,
+        "written": tuple(written_from_json(**written) for written in document.get("written", ())),
     }
+
+
+def written_from_json(position: Json, token: Json, probability: Json, alternatives: Json) -> WrittenToken:
+    """Return a token that the model wrote; raise some exception if these are not its parts."""
+    check_fields(WrittenToken, {"position": position, "probability": probability})
+    check_fields(Token, token)
+    pairs = tuple((text, number) for text, number in alternatives)
+    if not all(isinstance(text, str) and type(number) is float for text, number in pairs):
+        raise TypeError("alternatives are texts and probabilities.")
+    return WrittenToken(position, Token(**token), probability, pairs)
 
 
 def checked_output(output: Any) -> Tensor | None:

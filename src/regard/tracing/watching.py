@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import nn
@@ -19,6 +19,7 @@ from regard.errors import InputError
 from regard.tracing.check import Check, check_contexts
 from regard.tracing.interception import AttentionInterceptor
 from regard.tracing.running_modules import RunningModules, layer_of, running_modules
+from regard.tracing.shared_cache import SharedCache, continues
 
 ATTENTION_NAME = re.compile("attention|attn", re.IGNORECASE)
 """Matches the class names of modules that are expected to compute attention."""
@@ -115,6 +116,8 @@ class Recorder:
 
     Attributes:
         n_calls: for each path, how many attention calls the module has made.
+        latest: for each path, the place of the module's last step in the list of steps.
+        caches: for each path of a module that generates token by token, the keys and values that its steps share.
         calls_before: for each module that is running, how many attention calls there were when it started.
     """
 
@@ -122,13 +125,29 @@ class Recorder:
         self.watched = watched
         self.running = RunningModules()
         self.n_calls: Counter[str] = Counter()
+        self.latest: dict[str, int] = {}
+        self.caches: dict[str, SharedCache] = {}
         self.calls_before: list[int] = []
 
     def record(self, attended: Attended) -> None:
         """Record an attention step of the module that is running."""
         path, call = self.count_call()
         if self.keeps(path):
+            attended = self.with_shared_cache(path, attended)
+            self.latest[path] = len(self.watched.steps)
             self.watched.steps.append(WatchedStep(path, layer_of(path), call, attended))
+
+    def with_shared_cache(self, path: str, attended: Attended) -> Attended:
+        """Return a step whose keys and values are shared with the module's last step, if they continue it."""
+        steps = self.watched.steps
+        if path not in self.latest or not continues(attended, steps[self.latest[path]].attended):
+            self.caches.pop(path, None)
+            return attended
+        if path not in self.caches:
+            latest = steps[self.latest[path]]
+            self.caches[path] = SharedCache.of(latest.attended)
+            steps[self.latest[path]] = replace(latest, attended=self.caches[path].shared(latest.attended))
+        return self.caches[path].shared(attended)
 
     def record_unseen(self, reason: str) -> None:
         """Record that the module that is running computes attention of which no pattern can be made."""

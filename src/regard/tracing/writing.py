@@ -1,0 +1,96 @@
+"""Let a model write a text before it is traced, and the probabilities of the tokens that it wrote."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.errors import InputError, first_paragraph
+from regard.tracing.readable_tokens import Token, readable_tokens
+
+if TYPE_CHECKING:
+    from transformers import GenerationConfig, PreTrainedModel
+
+N_ALTERNATIVES = 5
+"""The number of likely tokens that are kept for each token that a model wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenToken:
+    """A token that the model wrote, and what else it might have written.
+
+    Attributes:
+        position: its position in the text: in prompt and answer together, or in the target of an encoder-decoder.
+        token: the token.
+        probability: its probability in the model, given the tokens before it.
+        alternatives: the texts of the likeliest tokens in its place, with their probabilities, likeliest first.
+    """
+
+    position: int
+    token: Token
+    probability: float
+    alternatives: tuple[tuple[str, float], ...]
+
+
+def write(
+    model: "PreTrainedModel", inputs: Mapping[str, Tensor], new_tokens: int | None, config: "GenerationConfig | None"
+) -> Int[Tensor, "1 tokens"]:
+    """Return the ids that a model generates: prompt and answer, or the target of an encoder-decoder.
+
+    Args:
+        inputs: the encoded text.
+        new_tokens: the largest number of tokens to write; None = as `config` says.
+        config: how to search; None = the model's own generation_config.
+
+    Raises:
+        InputError: the model cannot generate, or `config` asks for several texts.
+    """
+    if not model.can_generate():
+        raise InputError(
+            f"{type(model).__name__} writes no text; give a model with a language modelling head, as "
+            "AutoModelForCausalLM or AutoModelForSeq2SeqLM loads it."
+        )
+    if new_tokens is not None and new_tokens < 1:
+        raise InputError(f"new_tokens={new_tokens}: give the number of tokens to write, at least 1.")
+    if getattr(config, "num_return_sequences", 1) not in (1, None):
+        raise InputError("a trace follows one text; give a GenerationConfig with num_return_sequences=1.")
+    prompt = {name: tensor for name, tensor in inputs.items() if name in ("input_ids", "attention_mask")}
+    limits = {} if new_tokens is None else {"max_new_tokens": new_tokens}
+    try:
+        return model.generate(**prompt, generation_config=config, **limits)[:1]
+    except Exception as error:  # the model's code may raise any exception
+        raise InputError(f"{type(model).__name__} could not write: {first_paragraph(error)}.") from error
+
+
+def tokens_of(tokenizer: Any, ids: Int[Tensor, "1 tokens"], as_target: bool) -> tuple[Token, ...]:
+    """Return a token for each id of a text that a model wrote."""
+    return readable_tokens(tokenizer, {"input_ids": ids}, "", as_target)
+
+
+def written_tokens(
+    tokenizer: Any,
+    ids: Int[Tensor, "1 tokens"],
+    tokens: tuple[Token, ...],
+    logits: Float[Tensor, "1 tokens vocabulary"],
+    n_read: int,
+) -> tuple[WrittenToken, ...]:
+    """Return the tokens that a model wrote, with their probabilities.
+
+    Args:
+        ids: the ids of the whole text.
+        tokens: the tokens of the whole text.
+        logits: the model's output for the whole text.
+        n_read: the number of tokens at the beginning that the model did not write.
+    """
+    probabilities = logits[0].double().softmax(dim=-1)
+    written = []
+    for position in range(n_read, len(tokens)):
+        row = probabilities[position - 1]
+        best = row.topk(min(N_ALTERNATIVES, len(row)))
+        texts = tokens_of(tokenizer, best.indices[None], True)
+        alternatives = tuple((token.text, p) for token, p in zip(texts, best.values.tolist(), strict=True))
+        probability = float(row[ids[0, position]])
+        written.append(WrittenToken(position, tokens[position], probability, alternatives))
+    return tuple(written)

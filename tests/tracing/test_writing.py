@@ -1,0 +1,155 @@
+"""Texts that a model writes itself, traced as one, and the memory of watched generations."""
+
+import pytest
+import torch
+from refusals import refusal
+from torch.testing import assert_close
+from transformers import (
+    BertModel,
+    GenerationConfig,
+    GPT2Config,
+    GPT2LMHeadModel,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+import regard
+from regard import InputError
+
+TEXT = "The snake is very dangerous"
+
+
+@pytest.fixture(scope="module")
+def writer():
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=30522, n_layer=2, n_head=4, n_embd=48, bos_token_id=101, eos_token_id=102)
+    return sharp(GPT2LMHeadModel(config))
+
+
+def sharp(model):
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(std=0.2)
+    return model.eval()
+
+
+def generated(model, tokenizer, n, **options):
+    ids = {"input_ids": tokenizer(TEXT, return_tensors="pt").input_ids}
+    with torch.no_grad():
+        return model.generate(**ids, max_new_tokens=n, output_logits=True, return_dict_in_generate=True, **options)
+
+
+def test_prompt_and_answer_are_one_trace(writer, minilm):
+    expected = generated(writer, minilm.tokenizer, 9)
+    trace = regard.trace(writer, TEXT, tokenizer=minilm.tokenizer, new_tokens=9)
+    ids = expected.sequences[0].tolist()
+    assert [token.piece for token in trace.tokens] == minilm.tokenizer.convert_ids_to_tokens(ids)
+    n_read = len(ids) - len(expected.logits)
+    assert [written.position for written in trace.written] == list(range(n_read, len(ids)))
+    for written, logits in zip(trace.written, expected.logits, strict=True):
+        probabilities = logits[0].softmax(dim=-1)
+        assert written.token == trace.tokens[written.position]
+        assert written.probability == pytest.approx(float(probabilities[ids[written.position]]), rel=1e-4)
+        assert [p for _, p in written.alternatives] == pytest.approx(probabilities.topk(5).values.tolist(), rel=1e-4)
+        assert written.alternatives[0][0] == written.token.text  # greedy
+    assert trace.text.startswith(TEXT)
+    assert trace.check().max_error < 1e-5
+    assert repr(trace).endswith(f"written={len(expected.logits)})")
+
+
+def test_the_patterns_of_the_answer_are_those_of_its_generation(writer, minilm):
+    trace = regard.trace(writer, TEXT, tokenizer=minilm.tokenizer, new_tokens=9)
+    with regard.watching(writer) as watched:
+        generated(writer, minilm.tokenizer, 9)
+    for layer in (0, 1):
+        rows = [step.attended.pattern for step in watched.steps if step.layer == layer]
+        position = 0
+        for pattern in rows:
+            n_queries, n_keys = pattern.shape[2:]
+            row = trace.decoder[layer][:, :, position : position + n_queries, :n_keys]
+            assert_close(pattern.dense(), row, rtol=1e-4, atol=1e-5)
+            position += n_queries
+        assert position == len(trace.tokens) - 1  # the last token is written and never read
+
+
+def test_an_encoder_decoder_writes_its_target(minilm):
+    torch.manual_seed(0)
+    config = T5Config(
+        vocab_size=30522, d_model=24, d_kv=4, d_ff=37, num_layers=2, num_heads=6, decoder_start_token_id=0,
+        eos_token_id=102,
+    )  # fmt: skip
+    model = sharp(T5ForConditionalGeneration(config))
+    search = GenerationConfig(num_beams=3, max_new_tokens=7, decoder_start_token_id=0, eos_token_id=102, pad_token_id=0)
+    trace = regard.trace(model, TEXT, tokenizer=minilm.tokenizer, generation=search)
+    expected = model.generate(minilm.tokenizer(TEXT, return_tensors="pt").input_ids, generation_config=search)
+    assert [token.piece for token in trace.target] == minilm.tokenizer.convert_ids_to_tokens(expected[0].tolist())
+    assert trace.kinds == ("encoder", "decoder", "cross")
+    assert [written.position for written in trace.written] == list(range(1, expected.shape[1]))
+    assert trace.target_text == minilm.tokenizer.decode(expected[0], skip_special_tokens=True)
+
+
+def test_changes_hold_while_the_model_writes(writer, minilm):
+    silent = [regard.Silence("L0"), regard.Silence("L1")]
+    with regard.changed(writer, silent):
+        expected = generated(writer, minilm.tokenizer, 9).sequences[0].tolist()
+    trace = regard.trace(writer, TEXT, tokenizer=minilm.tokenizer, new_tokens=9, changes=silent)
+    assert [token.piece for token in trace.tokens] == minilm.tokenizer.convert_ids_to_tokens(expected)
+    assert not trace.decoder[0].dense().any()
+
+
+def test_a_saved_trace_keeps_what_was_written(writer, minilm, tmp_path):
+    trace = regard.trace(writer, TEXT, tokenizer=minilm.tokenizer, new_tokens=3)
+    assert regard.Trace.load(trace.save(tmp_path / "written.safetensors")).written == trace.written
+
+
+def test_what_cannot_write_is_refused(writer, minilm):
+    def write(model=writer, **options):
+        regard.trace(model, TEXT, tokenizer=minilm.tokenizer, **options)
+
+    assert isinstance(minilm.model, BertModel)
+    assert refusal(InputError, write, minilm.model, new_tokens=3) == (
+        "BertModel writes no text; give a model with a language modelling head, as AutoModelForCausalLM or "
+        "AutoModelForSeq2SeqLM loads it."
+    )
+    assert refusal(InputError, write, new_tokens=0) == "new_tokens=0: give the number of tokens to write, at least 1."
+    assert refusal(InputError, write, new_tokens=3, target="Die Schlange") == (
+        "with target the model reads a text, with new_tokens it writes one; give only one of them."
+    )
+    several = GenerationConfig(num_return_sequences=2, do_sample=True, max_new_tokens=2)
+    assert refusal(InputError, write, generation=several) == (
+        "a trace follows one text; give a GenerationConfig with num_return_sequences=1."
+    )
+
+
+def bytes_held(steps):
+    """The bytes of all different memories that patterns and contexts of steps refer to."""
+    storages = {}
+    for step in steps:
+        for tensor in (*step.attended.pattern.call.tensors, step.attended.context):
+            storages[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+    return sum(storages.values())
+
+
+@pytest.mark.parametrize("n", [10, 200])
+def test_a_watched_generation_holds_one_cache(writer, minilm, n):
+    with regard.watching(writer) as watched:
+        ids = generated(writer, minilm.tokenizer, n, min_new_tokens=n).sequences
+    vector = 48 * 4  # bytes of one token's query, key, value or context in a layer
+    once = 2 * ids.shape[1] * vector * 4  # queries, keys, values and contexts of two layers
+    assert bytes_held(watched.steps) <= 1.25 * once
+    assert watched.check().max_error < 1e-5
+    longest = watched.steps[-1].attended.pattern
+    assert watched.steps[0].attended.pattern.key.data_ptr() == watched.steps[-2].attended.pattern.key.data_ptr()
+    assert longest.shape[3] == ids.shape[1] - 1
+
+
+def test_beams_and_gradients_share_nothing_wrongly(writer, minilm):
+    with regard.watching(writer) as watched:
+        generated(writer, minilm.tokenizer, 6, num_beams=3)
+    assert watched.check().max_error < 1e-5
+    with regard.watching(writer) as watched:
+        for n in (4, 5):
+            writer(minilm.tokenizer(TEXT, return_tensors="pt").input_ids[:, :n])
+    assert watched.steps[0].attended.pattern.key.requires_grad
+    assert watched.check().max_error < 1e-5
