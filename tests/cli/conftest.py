@@ -11,8 +11,8 @@ def minilm_once(monkeypatch: pytest.MonkeyPatch, minilm: LoadedModel) -> None:
     """The default model is not loaded again at each call."""
     load = loading.load
 
-    def load_once(name: str | None = None) -> LoadedModel:
-        return minilm if name is None else load(name)
+    def load_once(name: str | None = None, writes: bool = False) -> LoadedModel:
+        return minilm if name is None and not writes else load(name, writes)
 
     for module in ("tracing.model_loading", "by_hand.model_head"):
         monkeypatch.setattr(f"regard.{module}.load", load_once)
