@@ -76,6 +76,15 @@ def nano(query, key, value):
     return F.dropout(keep(F.softmax(scores, dim=-1)), 0.1, training=False) @ value
 
 
+def masked_twice(query, key, value):
+    weights = (query @ key.mT).masked_fill(~CAUSAL, -1e9).softmax(-1)
+    return keep(weights.masked_fill(~CAUSAL, 0.0)) @ value
+
+
+def with_a_boolean_bias(query, key, value):
+    return keep((query @ key.mT + CAUSAL).softmax(-1)) @ value
+
+
 def with_finite_mask(query, key, value):
     scores = torch.matmul(query, key.transpose(2, 3)) / torch.tensor(WIDTH**0.5)
     scores = torch.where(CAUSAL, scores, torch.finfo(scores.dtype).min) + BIAS
@@ -130,7 +139,8 @@ def in_groups(query, key, value):
 
 
 WRITTEN_OUT = [
-    minimal, nano, with_finite_mask, in_place, by_letters, letters_in_another_order, by_ellipsis, packed,
+    minimal, nano, masked_twice, with_a_boolean_bias, with_finite_mask, in_place, by_letters,
+    letters_in_another_order, by_ellipsis, packed,
     sum_of_products, with_softcap, in_groups,
 ]  # fmt: skip
 

@@ -199,12 +199,18 @@ def biased(known: Known, result: Tensor, left: Any, right: Any, *, alpha: float 
         return None
     if not isinstance(bias, Tensor):
         return product if math.isfinite(bias) else None  # the same number for all keys leaves the softmax as it is
+    bias = bias.to(torch.result_type(result, bias))  # True and False are added as 1 and 0
     return replace(product, bias=bias if product.bias is None else product.bias + bias)
 
 
-def masked(known: Known, result: Tensor, scores: Tensor, mask: Tensor, value: Any) -> Product | None:
-    """masked_fill: scores whose keys are masked by -∞, or by a number so low that its exponential is 0."""
+def masked(known: Known, result: Tensor, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
+    """masked_fill: scores whose keys are masked by -∞, or by a number so low that its exponential is 0.
+
+    Weights may be masked again, by 0, if this changes none of them.
+    """
     product = known(scores)
+    if isinstance(product, Normalised):
+        return product if result is not scores and torch.equal(result, scores) else None
     if not isinstance(product, Product) or not is_number(value) or mask.dtype != torch.bool:
         return None
     keep = ~mask if product.keep is None else product.keep & ~mask
@@ -213,7 +219,7 @@ def masked(known: Known, result: Tensor, scores: Tensor, mask: Tensor, value: An
     return None
 
 
-def chosen(known: Known, result: Tensor, first: Any, second: Any = None, third: Any = None) -> Product | None:
+def chosen(known: Known, result: Tensor, first: Any, second: Any = None, third: Any = None) -> Origin | None:
     """torch.where(keep, scores, number) and scores.where(keep, number)."""
     keep, scores = (first, second) if known(first) is None else (second, first)
     return None if third is None else masked(known, result, scores, ~keep, third)

@@ -1,0 +1,186 @@
+"""Walk over all model types of transformers, and say of each whether regard sees its attention exactly.
+
+Each type is tried by a small random model in a process of its own, with limits of time and memory. The verdicts are
+compared with the weights that the model returns itself; see `trial.py` and `verdict.py`.
+"""
+
+import json
+import multiprocessing
+import os
+import resource
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+from rich.progress import track
+from trial import Trial, try_type
+from verdict import EXACT, NO_ATTENTION, NO_WEIGHTS, NOT_TRIED, PARTLY, REFUSED, WRONG
+
+SECONDS, MEMORY = 60, 8 << 30
+"""The limits of a type: seconds, and bytes of address space, of which PyTorch itself takes about 2 GiB."""
+
+MEANINGS = {
+    EXACT: "Every pattern equals the weights that the model returns, in every run.",
+    PARTLY: "Some patterns are missing; the remark names their modules. Those that are there are exact.",
+    REFUSED: "`regard.install` raises an error: the model computes its attention without the attention interface of "
+    "transformers, or does more in it than regard reproduces. Use `regard.watching`.",
+    NO_WEIGHTS: "The model runs with `regard.install`, but has no attention weights among its outputs.",
+    NO_ATTENTION: "The model computes no attention with a softmax: convolutions, state-space models, linear attention.",
+    WRONG: "A pattern differs from the weights of the model, or is missing although nothing says so.",
+    NOT_TRIED: "The command could not build or run the model; the remark says why.",
+}
+
+INTRODUCTION = """\
+# All model types of transformers
+
+This page says for each model type of transformers whether [`regard.watching`](any-model.md) and
+[`regard.install`](hugging-face.md) see its attention exactly. The command below wrote it, with transformers
+{transformers} and PyTorch {torch}.
+
+    {command}
+
+The command builds a small random model of each type, with two or more layers, and runs it on a batch of two inputs.
+Models that read text get 40 tokens: without padding, with padding on the right and with padding on the left. The
+reference is the model itself: with `attn_implementation="eager"` and `output_attentions=True` it returns its weights.
+The command compares them with
+
+- the patterns of `regard.watching`, around a model with its default attention and around one with eager attention;
+- the patterns in the outputs after `regard.install`.
+
+Weights are equal if they differ by less than 0.0001, for all queries that are not padding. The outputs of a watched
+model must be the same bits as without regard, and the contexts recomputed from the patterns must be those that the
+model computed. Where a model returns no weights, the contexts are the only check, and the remark says so.
+
+Models that read text and images or sound are often tried with text alone; their parts for images and sound are types
+of their own in the table. A type with the remark "no model class" is only a part of another type's configuration.
+
+## The verdicts
+"""
+
+
+def main(
+    types: Annotated[str | None, typer.Option(help="Model types with commas between; all if left out.")] = None,
+    write: Annotated[Path | None, typer.Option(help="The page to write.")] = None,
+    details: Annotated[Path | None, typer.Option(help="A JSON file for all that was measured.")] = None,
+) -> None:
+    """Try model types of transformers, and print or write a page with the verdicts.
+
+    \b
+    Examples
+      python benchmarks/model_types.py --types bert,falcon,mamba
+      python benchmarks/model_types.py --write docs/model-types.md
+    """
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+    names = sorted(CONFIG_MAPPING_NAMES) if types is None else types.split(",")
+    if unknown := [name for name in names if name not in CONFIG_MAPPING_NAMES]:
+        raise typer.BadParameter(f"transformers has no model type {', '.join(unknown)}.")
+    trials = list(tried(names))
+    if details is not None:
+        details.write_text(json.dumps([asdict(trial) for trial in trials], indent=1, default=str), encoding="utf-8")
+    page = page_of(trials)
+    if write is None:
+        print(page)
+    else:
+        write.write_text(page, encoding="utf-8")
+    if wrong := [trial.type for trial in trials if WRONG in (trial.watching, trial.install)]:
+        print(f"wrong: {', '.join(wrong)}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def tried(names: Sequence[str]) -> Iterator[Trial]:
+    """Try model types, each in a process of its own."""
+    import_once()
+    console = Console(stderr=True)
+    for name in track(names, "model types", console=console, transient=True) if console.is_terminal else names:
+        yield in_child(name)
+
+
+def import_once() -> None:
+    """Import what all children need, before the first of them starts."""
+    import transformers.masking_utils
+    import transformers.modeling_utils
+
+    warnings.filterwarnings("ignore")
+    transformers.logging.set_verbosity_error()
+    torch.set_num_threads(1)
+
+
+def in_child(name: str) -> Trial:
+    """Try a model type in a child process, which is ended after `SECONDS`."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=send_trial, args=(name, sender))
+    child.start()
+    sender.close()
+    try:
+        if not receiver.poll(SECONDS):
+            return Trial(name, remark=f"it takes more than {SECONDS} seconds")
+        return Trial(**json.loads(receiver.recv_bytes()))
+    except EOFError:
+        return Trial(name, remark=f"its process ends, for instance for want of memory ({MEMORY >> 30} GiB)")
+    finally:
+        child.kill()
+        child.join()
+        receiver.close()
+
+
+def send_trial(name: str, sender: Connection) -> None:
+    """In the child: try a model type and send the result to the parent."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    with Path(os.devnull).open("w") as silence:
+        sys.stdout = sys.stderr = silence
+        try:
+            trial = try_type(name)
+        except Exception as error:
+            trial = Trial(name, remark=f"{type(error).__name__}: {error}")
+        sender.send_bytes(json.dumps(asdict(trial), default=str).encode())
+
+
+def page_of(trials: Sequence[Trial]) -> str:
+    """Return the page: what was tried, what the verdicts mean, how often each was given, and a row for each type."""
+    import transformers
+
+    command = "python benchmarks/model_types.py --write docs/model-types.md"
+    introduction = INTRODUCTION.format(
+        transformers=transformers.__version__, torch=torch.__version__.split("+")[0], command=command
+    )
+    return "\n".join([introduction, verdicts(trials), "", "## The types", "", rows(trials), ""])
+
+
+def verdicts(trials: Sequence[Trial]) -> str:
+    """Return the table of the verdicts, with how many types got each."""
+    watching, install = Counter(trial.watching for trial in trials), Counter(trial.install for trial in trials)
+    lines = [
+        f"| {verdict} | {watching[verdict]} | {install[verdict]} | {meaning} |" for verdict, meaning in MEANINGS.items()
+    ]
+    total = f"| all | {len(trials)} | {len(trials)} | |"
+    return "\n".join(["| verdict | watching | install | meaning |", "|---|---|---|---|", *lines, total])
+
+
+def rows(trials: Sequence[Trial]) -> str:
+    """Return the table of the types."""
+    lines = [f"| {trial.type} | {trial.watching} | {trial.install} | {cell(trial.remark)} |" for trial in trials]
+    return "\n".join(["| type | watching | install | remark |", "|---|---|---|---|", *lines])
+
+
+def cell(text: str, most: int = 200) -> str:
+    """Return a text for a cell of a table: one line, not too long, and without the characters of a table.
+
+    >>> cell("a|b\\nc <d>")
+    'a/b c &lt;d&gt;'
+    """
+    line = " ".join(text.split()).replace("|", "/").replace("<", "&lt;").replace(">", "&gt;")
+    return line if len(line) <= most else line[:most].rsplit(" ", 1)[0] + " …"
+
+
+if __name__ == "__main__":
+    typer.run(main)

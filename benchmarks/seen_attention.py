@@ -1,0 +1,227 @@
+"""Compare what regard sees of a model's attention with the weights that the model returns itself.
+
+The reference is the same model with attn_implementation="eager" and output_attentions=True: the weights that it puts
+into its outputs, and those that its attention modules return.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import regard
+
+TOLERANCE = 1e-4
+NAMED_ATTENTION = re.compile("attention|attn", re.IGNORECASE)
+
+
+@dataclass
+class Reference:
+    """The weights that a module returned, with its path; None if only the outputs have them."""
+
+    path: str | None
+    weights: Tensor
+
+
+@dataclass
+class Comparison:
+    """Weights beside the reference's.
+
+    Attributes:
+        n_equal: how many of the reference's weights were found.
+        worst: the largest difference of those found.
+        differing: the path of each weight whose counterpart differs, with the difference.
+        missing: the path of each weight that has no counterpart.
+    """
+
+    n_equal: int = 0
+    worst: float = 0.0
+    differing: dict[str, float] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+
+
+def tensors_of(value: Any) -> Iterator[Tensor]:
+    """Yield the tensors in a model's outputs."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from tensors_of(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from tensors_of(part)
+
+
+def attentions_of(outputs: Any) -> list[Any]:
+    """Return the weights or patterns in a model's outputs, in their order."""
+    found: list[Any] = []
+
+    def visit(name: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, part in value.items():
+                visit(str(key), part)
+        elif isinstance(value, list | tuple):
+            for part in value:
+                visit(name, part)
+        elif "attention" in name and (isinstance(value, regard.Pattern) or is_weights(value)):
+            found.append(value)
+
+    visit("", outputs)
+    return found
+
+
+def is_weights(value: Any) -> bool:
+    """Return whether a value can be the weights of attention: its rows sum to at most 1."""
+    if not isinstance(value, Tensor) or value.ndim < 3 or not value.is_floating_point() or not value.numel():
+        return False
+    sums = value.sum(dim=-1)
+    return bool(value.min() >= 0 and sums.max() <= 1 + 1e-3 and sums.max() > 0.01)
+
+
+@contextmanager
+def returned_weights(model: nn.Module) -> Iterator[list[Reference]]:
+    """Within a `with` block, collect the weights that the attention modules of a model return."""
+    found: list[Reference] = []
+
+    def follow(path: str, module: nn.Module) -> None:
+        def collect(module: nn.Module, args: Any, output: Any) -> None:
+            for part in output[1:] if isinstance(output, tuple) else ():
+                if is_weights(part) and not any(part is known.weights for known in found):
+                    found.append(Reference(path, part))
+
+        hooks.callback(module.register_forward_hook(collect).remove)
+
+    with ExitStack() as hooks:
+        for path, module in model.named_modules():
+            if NAMED_ATTENTION.search(type(module).__name__):
+                follow(path, module)
+        yield found
+
+
+@torch.no_grad()
+def references(run: Callable[..., Any], model: nn.Module) -> list[Reference]:
+    """Return all weights that a model or one of its attention modules returns."""
+    with returned_weights(model) as found:
+        in_outputs = attentions_of(run_for_weights(run, model))
+    known = [part for part in in_outputs if not any(part is reference.weights for reference in found)]
+    equal = [p for p in known if not any(r.weights.shape == p.shape and torch.equal(r.weights, p) for r in found)]
+    return [*found, *(Reference(None, part) for part in equal)]
+
+
+def run_for_weights(run: Callable[..., Any], model: nn.Module) -> Any:
+    """Return a model's outputs with its attention weights, if it has such an option."""
+    try:
+        return run(model, output_attentions=True)
+    except TypeError as error:
+        if "output_attentions" not in str(error):
+            raise
+        return run(model)
+
+
+def difference(ours: Tensor, theirs: Tensor, padding: Tensor) -> float | None:
+    """Return the largest difference between weights for queries that are not padding; None if the shapes differ."""
+    if theirs.ndim == 3 and ours.shape[0] == theirs.shape[0] and ours.shape[1] > 1:
+        ours = ours.mean(dim=1, keepdim=True)  # as nn.MultiheadAttention returns them
+    if ours.shape[-2:] != theirs.shape[-2:] or ours.numel() != theirs.numel():
+        return None
+    ours = without_sinks(ours.reshape(theirs.shape), theirs)
+    distance = (ours - theirs).abs().amax(dim=-1)
+    if theirs.shape[0] == padding.shape[0] and theirs.shape[-2] == padding.shape[1]:
+        keep = padding.bool().reshape(padding.shape[0], *[1] * (theirs.ndim - 3), padding.shape[1])
+        distance = distance[keep.expand_as(distance)]
+    elif not bool(padding.all()):  # windows and chunks: a query that sees nothing is padding
+        distance = distance[ours.sum(dim=-1) != 0]
+    return float(distance.max()) if distance.numel() else 0.0
+
+
+def without_sinks(ours: Tensor, theirs: Tensor) -> Tensor:
+    """Scale weights whose rows sum to less than 1 because of a sink, if the model returns them without the sink."""
+    ours_sum, their_sum = ours.sum(dim=-1, keepdim=True), theirs.sum(dim=-1, keepdim=True)
+    has_sink = (ours_sum > 0) & (ours_sum < 1 - TOLERANCE)
+    scaled = bool((their_sum - 1).abs().max() < TOLERANCE and has_sink.any())
+    return torch.where(ours_sum > 0, ours / ours_sum, ours) if scaled else ours
+
+
+def compare_steps(steps: Sequence[Any], expected: Sequence[Reference], padding: Tensor) -> Comparison:
+    """Compare watched steps with the reference: by the paths of their modules, else in their order."""
+    result = Comparison()
+    left = list(steps)
+    for reference in expected:
+        candidates = [step for step in left if reference.path is None or related(step.path, reference.path)]
+        best: tuple[float, Any] | None = None
+        for step in candidates:
+            if step.attended.pattern.shape[-2:] != reference.weights.shape[-2:]:
+                continue
+            distance = difference(step.attended.pattern.dense(), reference.weights, padding)
+            if distance is not None and (best is None or distance < best[0]):
+                best = distance, step
+            if distance is not None and distance <= TOLERANCE:
+                break
+        name = reference.path or "outputs"
+        if best is None:
+            result.missing.append(name)
+        elif best[0] <= TOLERANCE:
+            result.n_equal += 1
+            result.worst = max(result.worst, best[0])
+            left.remove(best[1])
+        else:
+            result.differing[name] = best[0]
+    return result
+
+
+def related(path: str, other: str) -> bool:
+    return path == other or path.startswith(f"{other}.") or other.startswith(f"{path}.")
+
+
+def compare_patterns(patterns: Sequence[Any], expected: Sequence[Tensor], padding: Tensor) -> Comparison:
+    """Compare the patterns in a model's outputs with the weights in the outputs of the reference, in their order."""
+    result = Comparison()
+    for number, weights in enumerate(expected):
+        pattern = patterns[number] if number < len(patterns) else None
+        distance = None
+        if pattern is not None:
+            dense = pattern.dense() if isinstance(pattern, regard.Pattern) else pattern
+            distance = difference(dense, weights, padding)
+        if distance is None or not isinstance(pattern, regard.Pattern):
+            result.missing.append(f"attentions[{number}]")
+        elif distance <= TOLERANCE:
+            result.n_equal += 1
+            result.worst = max(result.worst, distance)
+        else:
+            result.differing[f"attentions[{number}]"] = distance
+    return result
+
+
+class SoftmaxCounter(torch.overrides.TorchFunctionMode):
+    """Notes in which modules a softmax is computed; the independent evidence for attention that was not seen."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.stack, self.found = [""], set()
+        self.model = model
+
+    def __enter__(self) -> "SoftmaxCounter":
+        self.hooks = []
+        for path, module in self.model.named_modules():
+            self.hooks.append(module.register_forward_pre_hook(lambda *_, path=path: self.stack.append(path)))
+            self.hooks.append(module.register_forward_hook(lambda *_: self.leave(), always_call=True))
+        return super().__enter__()
+
+    def leave(self) -> None:
+        self.stack.pop()
+
+    def __exit__(self, *error: Any) -> None:
+        for hook in self.hooks:
+            hook.remove()
+        super().__exit__(*error)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = getattr(func, "__name__", "")
+        if name in ("softmax", "scaled_dot_product_attention") and result.ndim > 2 and result.shape[-1] > 1:
+            self.found.add(self.stack[-1])
+        return result

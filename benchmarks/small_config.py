@@ -1,0 +1,208 @@
+"""Shrink the configuration of any model of transformers, so that a random model is built of it in a moment.
+
+The sizes of a configuration are recognised by their names, in its parts too. Sizes that must agree (the width of the
+stream, the width of a head) get one value everywhere, so that the parts still fit each other.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+Values = dict[str, Any]
+
+WIDTH, HEADS, D_HEAD, FEED_FORWARD, LAYERS, VOCABULARY = 128, 4, 32, 128, 2, 128
+
+RULES: tuple[tuple[str, int], ...] = (
+    (r"(?:^|_)vocab_size(?:_per_layer_input)?$|^vocab_size_base$", VOCABULARY),
+    (r"token_id$|token_index$", 0),  # see `token_id`
+    (r"num_mel_bins|num_channels|in_channels|in_chans|sampling_rate|rope_theta|^seed$", -1),
+    (r"(?:num|n)_(?:key_value|kv)_heads|num_kv_heads|num_key_value|query_groups", 2),
+    (r"linear_num_(?:key|value)_heads", 2),
+    (r"mamba_(?:n_heads|num_heads)|mamba_d_head|mamba_head_?dim", -1),
+    (r"(?:attention_|^)heads(?:_per_layer)?$|(?:num|n)_heads?$|^n_head$|^nhead$", HEADS),
+    (r"rope_head_dim|rotary_dim", 16),
+    (r"head_dim|d_kv$|kv_channels|d_head|dim_head|attention_head_size", D_HEAD),
+    (r"lora_rank|lora_dim|_rank$", 32),
+    (r"experts_per_tok|num_selected_experts|moe_top_?k|moe_k$|^top_k$", 2),
+    (r"^n_groups?$|^topk_group$|num_expert_groups?", 1),
+    (r"num_(?:local_|routed_)?experts$|n_routed_experts|moe_num_experts|zero_expert_num", 4),
+    (r"first_k_dense_replace|offset$|num_kv_shared_layers", 1),
+    (r"(?:period|interval|_pattern|every_n_layers|sparse_step)$", 2),
+    (r"index_topk", 8),
+    (r"local_attention|sliding_window|attention_window|attention_chunk_size|window_size_left|^attn_window", 12),
+    (r"(?:feed_?forward|ffn|intermediate|mlp|inner)_?(?:hidden_)?(?:size|dim)?$|d_ff$|ffw", FEED_FORWARD),
+    (r"n_inner|d_inner|intermediate_size", FEED_FORWARD),
+    (r"(?:^|_)(?:n_|num_)?(?:hidden_)?layers?$|^depth$|^n_layer$|_depth$", LAYERS),
+    (r"max_position_embeddings|n_positions|max_sequence_length|seq_len|context_length", 512),
+    (r"max_source_positions", 40),
+    (r"(?:hidden|embed(?:ding)?|projection|projector|decoder|encoder|model|out|output)_?(?:size|dim)s?$", WIDTH),
+    (r"^d_model$|n_embd|embed_dim|_hidden_size|hidden_dim|projection_dim|proj_dim|^dim$|^width$|fpn_hidden", WIDTH),
+    (r"hidden_size", WIDTH),
+)
+"""The largest value of a number by a pattern of its name. The first pattern that fits counts; -1 = as it is."""
+
+SIZES = (WIDTH, FEED_FORWARD, HEADS, D_HEAD, 16, 32)
+LAYER_COUNTS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers", "encoder_layers", "depth")
+HEAD_COUNTS = ("num_attention_heads", "n_head", "num_heads", "n_heads", "attention_heads")
+
+
+DERIVED = ("out_features", "out_indices", "stage_names", "per_layer_config", "transformers_version", "architectures")
+"""Values that follow from others, and would not fit them any more."""
+
+MISSING = {
+    "vocab_size": VOCABULARY,
+    "num_experts_per_tok": 2,
+    "n_routed_experts": 4,
+    "n_group": 1,
+    "topk_group": 1,
+    "prediction_length": 8,
+    "context_length": 24,
+}
+"""Values that have no default in some configurations, although their models need them."""
+
+
+def shrink(config: Any, *, sizes: bool = True, derive: bool = False) -> Values:
+    """Return the values of a configuration, shrunk.
+
+    Args:
+        sizes: shrink widths and heads too, not only layers, words, experts, windows and images.
+        derive: leave out the lists that the configuration derives itself, such as the kinds of its layers.
+    """
+    values = config.to_dict()
+    n_layers = next((values[name] for name in LAYER_COUNTS if isinstance(values.get(name), int)), None)
+    wanted = [0, 1] if derive else layers_to_keep(values, n_layers)
+    stages = any(isinstance(values.get(name), list) for name in (*HEAD_COUNTS, "depths", "hidden_sizes"))
+    small: Values = {}
+    for name, value in values.items():
+        part = part_of(config, name)
+        if name in DERIVED or (name == "model_type" and not hasattr(config, "from_dict")):
+            continue
+        if hasattr(part, "to_dict"):
+            small[name] = shrink(part, sizes=sizes, derive=derive)
+            if name == "backbone_config":
+                small[name] = small_backbone(small[name], part)
+        elif isinstance(value, list | dict) and derive and getattr(type(config), name, 0) is None:
+            continue
+        elif isinstance(value, list):
+            small[name] = small_list(name, value, n_layers, wanted)
+        elif isinstance(value, Mapping):
+            small[name] = {key: part for key, part in value.items() if key != "mrope_section"}
+            if isinstance(value.get("mrope_section"), list):
+                small[name]["mrope_section"] = list(value["mrope_section"])
+        elif value is None:
+            small[name] = MISSING.get(name)
+        elif isinstance(value, int) and not isinstance(value, bool):
+            small[name] = small_number(name, value, values, sizes and not stages, len(wanted))
+        else:
+            small[name] = value
+    if sizes:
+        repair(small, values)
+        if "mrope_section" in (getattr(config, "ignore_keys_at_rope_validation", None) or ()):
+            add_sections(small)
+    return small
+
+
+def small_backbone(small: Values, config: Any) -> Values:
+    """Return a small backbone that gives as many feature maps as before."""
+    if small.get("model_type") == "timm_backbone":
+        return dict(RESNET)
+    features = getattr(config, "out_features", None) or []
+    if isinstance(small.get("num_hidden_layers"), int) and "depths" not in small:
+        return {**small, "num_hidden_layers": len(features) + 1, "out_indices": list(range(1, len(features) + 1))}
+    return {**small, "out_features": list(features)}
+
+
+def part_of(config: Any, name: str) -> Any:
+    """Return an attribute of a configuration; None if it has none, or a different one for each layer."""
+    try:
+        return getattr(config, name, None)
+    except Exception:
+        return None
+
+
+RESNET = {
+    "model_type": "resnet",
+    "embedding_size": 16,
+    "hidden_sizes": [16, 32, 64, 128],
+    "depths": [1, 1, 1, 1],
+    "layer_type": "basic",
+    "out_features": ["stage2", "stage3", "stage4"],
+}
+"""A backbone in place of one that needs the package timm."""
+
+
+def layers_to_keep(values: Mapping[str, Any], n_layers: int | None) -> list[int]:
+    """Return the first layer of each kind, and at least two."""
+    kinds = [str(k) for k in zip(*kind_lists(values, n_layers), strict=True)]
+    first = sorted({kinds.index(kind) for kind in kinds})
+    rest = [layer for layer in range(n_layers or LAYERS) if layer not in first]
+    return sorted([*first, *rest[: max(0, LAYERS - len(first))]])
+
+
+def kind_lists(values: Mapping[str, Any], n_layers: int | None) -> list[list[str]]:
+    lists = [value for value in values.values() if isinstance(value, list) and len(value) == n_layers]
+    return [value for value in lists if all(isinstance(kind, str) for kind in value) and n_layers and n_layers > 2]
+
+
+def small_list(name: str, value: list[Any], n_layers: int | None, wanted: list[int]) -> list[Any]:
+    if n_layers is not None and len(value) == n_layers and n_layers > len(wanted):
+        if sorted(value, key=str) == sorted(range(n_layers), key=str):
+            return list(range(len(wanted)))
+        return [value[layer] for layer in wanted]
+    if name == "depths" or name.endswith("num_blocks"):
+        return [min(depth, 2) for depth in value]
+    if re.search(r"indic|index|_layers$|_layer$|layer_ids$|idxs$", name) and all(isinstance(v, int) for v in value):
+        return sorted({min(v, len(wanted) - 1) for v in value})
+    return value
+
+
+def small_number(name: str, value: int, values: Mapping[str, Any], sizes: bool, n_wanted: int) -> int:
+    if re.search(r"token_(?:id|index)$|_id$", name):
+        return token_id(name, value)
+    if name == "image_size":
+        patch = values.get("patch_size", 16)
+        patch = max(patch) if isinstance(patch, list) else patch or 16
+        return min(value, 4 * patch if patch > 7 else 16 * patch)
+    most = next((most for pattern, most in RULES if re.search(pattern, name)), -1)
+    if most == -1 or (not sizes and most in SIZES and most != 2):
+        return value
+    if most == LAYERS and name in LAYER_COUNTS:
+        return min(value, n_wanted)
+    if most == 2 and "heads" in name and value == values.get(name.replace("key_value", "attention")):
+        return HEADS if sizes else value
+    return min(value, most) if most > 2 or value > 2 else value
+
+
+def token_id(name: str, value: int) -> int:
+    """Return the number of a special token: as it is, or one of the last 50 of the small vocabulary, by its name."""
+    return value if value < 8 else VOCABULARY - 1 - sum(map(ord, name)) % 50
+
+
+def repair(small: Values, values: Mapping[str, Any]) -> None:
+    """Make sizes fit that depend on others."""
+    rope = values.get("qk_rope_head_dim")
+    if rope and small.get("qk_nope_head_dim"):
+        if "qk_head_dim" in small:
+            small["qk_head_dim"] = small["qk_nope_head_dim"] + small["qk_rope_head_dim"]
+        if values.get("head_dim") == rope:
+            small["head_dim"] = small["qk_rope_head_dim"]
+        elif values.get("head_dim") and values["head_dim"] == values.get("qk_head_dim"):
+            small["head_dim"] = small["qk_head_dim"]
+    if values.get("mamba_expand") and "mamba_d_head" in values:
+        small["mamba_n_heads"], small["mamba_d_head"] = 4, values["mamba_expand"] * WIDTH // 4
+
+
+def add_sections(small: Values) -> None:
+    """Split the small heads between time, height and width, for rotary positions of images."""
+    rope = small.get("rope_parameters")
+    if not rope:
+        return
+    for part in [part for part in rope.values() if isinstance(part, dict)] or [rope]:
+        factor = part.get("partial_rotary_factor") or small.get("partial_rotary_factor") or 1
+        part["mrope_section"] = split(int((small.get("head_dim") or D_HEAD) * factor) // 2, 3)
+    small["rope_parameters"] = rope
+
+
+def split(total: int, n_parts: int) -> list[int]:
+    """Split a number into parts that differ by at most 1."""
+    return [(total + part) // n_parts for part in range(n_parts)]

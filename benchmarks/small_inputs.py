@@ -1,0 +1,189 @@
+"""Inputs for any model of transformers, by the names of its forward's parameters."""
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Inputs = dict[str, Any]
+
+BATCH, TOKENS, TARGETS = 2, 40, 13
+PADDED = 9
+"""How many tokens of the second text are padding."""
+
+
+def find(config: Any, *names: str, default: Any = None) -> Any:
+    """Return the first attribute of a configuration or of its parts that has one of these names and a value."""
+    for name in names:
+        try:
+            value = getattr(config, name, None)
+        except Exception:  # a different value for each layer
+            value = None
+        if value is not None:
+            return value
+    for part in parts_of(config):
+        value = find(part, *names)
+        if value is not None:
+            return value
+    return default
+
+
+def parts_of(config: Any) -> list[Any]:
+    """Return the configurations inside a configuration."""
+    from transformers import PreTrainedConfig
+
+    return [part for part in vars(config).values() if isinstance(part, PreTrainedConfig)]
+
+
+def padding_mask(side: str, n_tokens: int = TOKENS) -> Tensor:
+    """Return a mask whose second text is padded; `side` is "left", "right" or "none"."""
+    mask = torch.ones(BATCH, n_tokens, dtype=torch.long)
+    if side == "right":
+        mask[1, -PADDED:] = 0
+    elif side == "left":
+        mask[1, :PADDED] = 0
+    return mask
+
+
+def token_ids(n_tokens: int, seed: int, most: int) -> Tensor:
+    return torch.randint(min(10, most // 2), most, (BATCH, n_tokens), generator=torch.Generator().manual_seed(seed))
+
+
+def pixels(config: Any, n_frames: int | None = None) -> Tensor:
+    size = find(config, "image_size", "img_size", "input_size", default=64)
+    height, width = size if isinstance(size, list | tuple) else (size, size)
+    if isinstance(size, dict):
+        height, width = size["height"], size["width"]
+    channels = find(config, "num_channels", "in_channels", "in_chans", default=3)
+    frames = () if n_frames is None else (n_frames,)
+    return torch.randn(BATCH, *frames, channels, height, width, generator=torch.Generator().manual_seed(3))
+
+
+def choices(model: nn.Module, side: str) -> Iterator[Inputs]:
+    """Yield inputs for a model, the likeliest first.
+
+    Args:
+        side: where the second text is padded: "left", "right" or "none".
+    """
+    config, parameters = model.config, inspect.signature(model.forward).parameters
+    main = getattr(model, "main_input_name", "input_ids")
+    made = {name: value for name, value in known(config, side).items() if name in parameters}
+    required = {
+        name
+        for name, parameter in parameters.items()
+        if parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    }
+    text = {name: made[name] for name in ("input_ids", "attention_mask", "bbox") if name in made}
+    target = {name: made[name] for name in ("decoder_input_ids",) if name in made}
+    masks = {"grid_thw", "input_features_mask", *time_series(config)}
+    wanted = {name: made[name] for name in required | masks if name in made}
+    first = {main: made[main]} if main in made else {}
+    if "input_ids" not in text:
+        text = {}
+    image = {name: made[name] for name in ("pixel_values",) if name in made}
+    sound = {name: made[name] for name in ("input_features", "input_values") if name in made}
+    offers = [
+        {**text, **target, **wanted},
+        {**first, **target, **wanted},
+        {**text, **image, **wanted},
+        {**text, **sound, **target, **wanted},
+        {**text, **image, **sound, **target, **wanted},
+        {**sound, **wanted},
+        {**image, **wanted},
+        {**first, **wanted, **{name: made[name] for name in ("encoder_hidden_states",) if name in made}},
+        {name: made[name] for name in ("inputs_embeds",) if name in made},
+    ]
+    if main in image and "input_ids" in text:
+        offers = [offers[2], *offers]
+    seen: list[set[str]] = []
+    for offer in offers:
+        if offer and set(offer) not in seen:
+            seen.append(set(offer))
+            yield from variants(offer, config)
+
+
+def variants(inputs: Inputs, config: Any) -> Iterator[Inputs]:
+    """Yield inputs, then the same with images, videos and sounds of other shapes."""
+    generator = torch.Generator().manual_seed(4)
+
+    def random(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator)
+
+    yield inputs
+    bins = find(config, *BINS, default=80)
+    if "input_features" in inputs:
+        for shape in ((bins, 80), (80, bins), (bins, 3000), (64, 2 * bins), (1, 1024, bins), (1, bins, 80)):
+            for mask in ("input_features_mask", "attention_mask"):
+                n_frames = next((size for size in shape if size != bins), 80)
+                with_mask = {mask: torch.ones(BATCH, n_frames, dtype=torch.long)} if mask in inputs else {}
+                yield {**inputs, "input_features": random(BATCH, *shape), **with_mask}
+    if "input_values" in inputs:
+        for shape in ((1, 4000), (find(config, "max_length", default=256), bins), (256, bins), (16000,)):
+            yield {**inputs, "input_values": random(BATCH, *shape)}
+    for name in ("hidden_states", "pixel_values"):
+        if name in inputs and "grid_thw" in inputs:
+            patch, frames = find(config, "patch_size", default=14), find(config, "temporal_patch_size", default=1)
+            patch = patch[0] if isinstance(patch, list | tuple) else patch
+            yield {
+                **inputs,
+                name: random(40, find(config, "in_channels", "num_channels", default=3) * frames * patch**2),
+            }
+            yield {**inputs, name: random(40, find(config, "hidden_size", "embed_dim", default=128))}
+            yield {**inputs, name: random(40, 3, patch, patch)}
+    if "pixel_values" in inputs:
+        yield {**inputs, "pixel_values": pixels(config, find(config, "num_frames", default=2))}
+        yield {**inputs, "pixel_values": random(BATCH, 3, 64, 64)}
+        yield {**inputs, "pixel_values": random(BATCH, 3, 224, 224)}
+    if "input_ids" in inputs:
+        codes = find(config, "num_codebooks", "num_channels", "n_codebooks", default=4)
+        yield {**inputs, "input_ids": inputs["input_ids"][..., None].expand(-1, -1, codes).contiguous()}
+
+
+def time_series(config: Any) -> Inputs:
+    """Return the inputs of models that read a past and predict a future."""
+    generator = torch.Generator().manual_seed(5)
+    past = find(config, "context_length", default=64) + max(getattr(config, "lags_sequence", None) or [0])
+    future = find(config, "prediction_length", default=8)
+    channels = getattr(config, "num_input_channels", None)
+    tail = () if channels is None else (channels,)
+    return {
+        "past_values": torch.randn(BATCH, past, *tail, generator=generator),
+        "past_observed_mask": torch.ones(BATCH, past, *tail),
+        "past_time_features": torch.randn(BATCH, past, 1, generator=generator),
+        "future_values": torch.randn(BATCH, future, *tail, generator=generator),
+        "future_time_features": torch.randn(BATCH, future, 1, generator=generator),
+    }
+
+
+BINS = "num_mel_bins", "input_feat_per_channel", "feature_size", "n_mels", "mel_dim", "input_dim"
+
+
+def known(config: Any, side: str) -> Inputs:
+    """Return every input that can be made without knowing the model."""
+    generator = torch.Generator().manual_seed(2)
+    most = max(3, min(70, find(config, "vocab_size", default=70) - 8))
+    left = torch.randint(0, 400, (BATCH, TOKENS, 2), generator=generator)
+    width = find(config, "hidden_size", "d_model", default=128)
+    source = find(config, "encoder_hidden_size", default=width)
+    bins = find(config, "num_mel_bins", "input_feat_per_channel", "feature_size", default=80)
+    return {
+        "input_ids": token_ids(TOKENS, 0, most),
+        "attention_mask": padding_mask(side),
+        "decoder_input_ids": token_ids(TARGETS, 1, most),
+        "bbox": torch.cat([left, left + 20], dim=-1),
+        "pixel_values": pixels(config),
+        "pixel_values_videos": pixels(config, find(config, "num_frames", "frames_per_clip", default=2)),
+        "pixel_mask": None,
+        "input_values": torch.randn(BATCH, 4000, generator=generator),
+        "input_features": torch.randn(BATCH, 80, bins, generator=generator),
+        "inputs_embeds": torch.randn(BATCH, TOKENS, width, generator=generator),
+        "hidden_states": torch.randn(BATCH, TOKENS, width, generator=generator),
+        "encoder_hidden_states": torch.randn(BATCH, 17, source, generator=generator),
+        "image_embeds": torch.randn(BATCH, 17, width, generator=generator),
+        **time_series(config),
+        "grid_thw": torch.tensor([[1, 4, 6], [1, 4, 4]]),
+        "input_features_mask": torch.ones(BATCH, 80, dtype=torch.long),
+        "query_embeds": torch.randn(BATCH, 8, width, generator=generator),
+    }

@@ -1,0 +1,109 @@
+"""What a trial means: a verdict for watching, one for installing, and a remark in words."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+EXACT, PARTLY, REFUSED, WRONG, NOT_TRIED = "exact", "partly", "refused", "wrong", "not tried"
+NO_ATTENTION, NO_WEIGHTS = "no attention", "no weights"
+SIDES = "none", "right", "left"
+TOLERANCE = 1e-4
+
+
+def runs_of(details: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the watched runs, for each padding with the default attention and with eager."""
+    return [
+        details[side][kind]
+        for side in SIDES
+        for kind in ("default", "eager")
+        if kind in details.get(side, {}) and "error" not in details[side][kind]
+    ]
+
+
+def differs_itself(details: Mapping[str, Any], side: str) -> bool:
+    """Return whether the model computes something else with eager attention than with its default."""
+    return details[side].get("own_difference", 0.0) > 1e-3
+
+
+def watching_verdict(details: Mapping[str, Any]) -> tuple[str, str]:
+    runs = runs_of(details)
+    if not runs:
+        return NOT_TRIED, "no run could be watched"
+    own = [side for side in SIDES if side in details and differs_itself(details, side)]
+    comparable = [
+        run
+        for side in SIDES
+        for kind in ("default", "eager")
+        if (run := details.get(side, {}).get(kind)) and "error" not in run and not (kind == "default" and side in own)
+    ]
+    differing = {path: d for run in comparable for path, d in run["compare"]["differing"].items()}
+    missing = {path for run in runs for path in run["compare"]["missing"]}
+    unseen = {path: reason for run in runs for path, reason in run["unseen"].items()}
+    softmax = {path for run in runs for path in run["softmax_in_unseen"]}
+    n_steps = max(run["steps"] for run in runs)
+    n_references = max(details[side].get("n_references", 0) for side in SIDES if side in details)
+    if any(not run["bits"] and run.get("repeatable", True) for run in runs):
+        return WRONG, "the output changes while the model is watched"
+    if max(run["check"] for run in runs) > TOLERANCE or any(run["check"] != run["check"] for run in runs):
+        return WRONG, f"contexts differ by {max(run['check'] for run in runs):.2g}"
+    if differing:
+        return WRONG, f"weights differ by {max(differing.values()):.2g} in {names(differing)}"
+    if n_steps == 0 and n_references == 0 and not softmax:
+        return NO_ATTENTION, "linear attention: " + names(unseen) if unseen else ""
+    silent = {path for path in missing if not any(covers(path, other) for other in unseen)}
+    if silent:
+        return WRONG, f"missing without a word: {names(silent)}"
+    if softmax or missing:
+        return PARTLY, "not seen: " + names(softmax or missing)
+    remarks = []
+    if unseen:
+        remarks.append("without softmax, listed as unseen: " + names(unseen))
+    if own:
+        remarks.append("transformers computes something else with eager than by default")
+    if n_references == 0:
+        remarks.append("returns no weights; contexts recomputed")
+    return EXACT, "; ".join(remarks)
+
+
+def install_verdict(details: Mapping[str, Any], watching: str) -> tuple[str, str]:
+    if "install_refusal" in details:
+        return (NO_ATTENTION, "") if watching == NO_ATTENTION else (REFUSED, "")
+    entries = [details[side]["install"] for side in SIDES if "install" in details.get(side, {})]
+    if refusals := [entry["refused"] for entry in entries if "refused" in entry]:
+        return REFUSED, refusals[0]
+    if errors := [entry["error"] for entry in entries if "error" in entry]:
+        return WRONG, f"install: {errors[0]}"
+    if watching == NO_ATTENTION:
+        return NO_ATTENTION, ""
+    comparable = [
+        details[side]["install"]
+        for side in SIDES
+        if "install" in details.get(side, {}) and not differs_itself(details, side)
+    ]
+    if differing := [d for entry in comparable for d in entry.get("compare", {}).get("differing", {}).values()]:
+        return WRONG, f"install: patterns differ by {max(differing):.2g}"
+    if max((entry.get("output", 0.0) for entry in entries), default=0.0) > 1e-3:
+        return WRONG, "install: the output differs"
+    missing = {name for entry in entries for name in entry.get("compare", {}).get("missing", [])}
+    n_patterns = max((entry["n_patterns"] for entry in entries), default=0)
+    if n_patterns == 0 and not missing:
+        return NO_WEIGHTS, ""
+    if missing:
+        return PARTLY, f"install: no patterns in {names(missing)}"
+    return EXACT, ""
+
+
+def covers(path: str, other: str) -> bool:
+    return (
+        path == other
+        or path.startswith(f"{other}.")
+        or other.startswith(f"{path}.")
+        or other == ""
+        or path == "outputs"
+    )
+
+
+def names(paths: Iterable[str], most: int = 3) -> str:
+    """Return paths in words, with * for the numbers of layers."""
+    short = sorted({re.sub(r"\.\d+", ".*", path) for path in paths})
+    return ", ".join(f"`{path}`" for path in short[:most]) + (" …" if len(short) > most else "")

@@ -1,0 +1,135 @@
+"""The walk over the model types of transformers: three types in full, and each verdict by what was measured."""
+
+import doctest
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import model_types
+import pytest
+import seen_attention
+import torch
+from seen_attention import Reference, compare_steps
+from small_config import shrink, split
+from verdict import install_verdict, watching_verdict
+
+import regard
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_three_types_get_their_verdicts(tmp_path):
+    details = tmp_path / "details.json"
+    command = [sys.executable, "benchmarks/model_types.py", "--types", "bert,falcon,mamba", "--details", str(details)]
+    page = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "| bert | exact | exact |  |" in page
+    assert "| falcon | exact | refused |  |" in page
+    assert "| mamba | no attention | no attention |  |" in page
+    assert "| all | 3 | 3 | |" in page
+    bert = json.loads(details.read_text())[0]["details"]
+    assert bert["left"]["eager"]["compare"]["n_equal"] == bert["left"]["n_references"] == 2
+
+
+def test_examples_are_true():
+    found = doctest.testmod(model_types)
+    assert (found.attempted > 0, found.failed) == (True, 0)
+
+
+def test_a_configuration_is_shrunk_in_its_parts_and_keeps_a_layer_of_each_kind():
+    from transformers import Gemma3Config
+
+    small = shrink(Gemma3Config())["text_config"]
+    assert small["layer_types"] == ["sliding_attention", "full_attention"]
+    assert (small["num_hidden_layers"], small["hidden_size"], small["sliding_window"]) == (2, 128, 12)
+    assert split(16, 3) == [5, 5, 6]
+
+
+PADDING = torch.ones(2, 5)
+
+
+@torch.no_grad()
+def watched(change=0.0):
+    """The steps of a layer of PyTorch's, and the weights that it returned, changed."""
+    torch.manual_seed(0)
+    model = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    x = torch.randn(2, 5, 8)
+    with regard.watching(model) as record:
+        _, weights = model(x, x, x, average_attn_weights=False)
+    return record.steps, [Reference("", weights + change)]
+
+
+def test_equal_weights_are_found_and_other_weights_are_told():
+    assert compare_steps(*watched(), PADDING).n_equal == 1
+    other = compare_steps(*watched(change=1e-3), PADDING)
+    assert other.n_equal == 0
+    assert other.differing["outputs"] == pytest.approx(1e-3, rel=1e-3)
+    assert compare_steps([], watched()[1], PADDING).missing == ["outputs"]
+
+
+def test_padding_does_not_count():
+    steps, (reference,) = watched()
+    reference.weights[1, :, 3:] += 1
+    assert compare_steps(steps, [reference], PADDING).differing
+    padding = PADDING.clone()
+    padding[1, 3:] = 0
+    assert compare_steps(steps, [reference], padding).n_equal == 1
+
+
+def test_weights_are_told_from_other_tensors():
+    assert seen_attention.is_weights(torch.ones(2, 3, 4).softmax(-1))
+    assert not seen_attention.is_weights(torch.ones(2, 3, 4))
+    assert not seen_attention.is_weights(torch.ones(3, 4).softmax(-1))
+
+
+def run(**changes):
+    compare = {"n_equal": 2, "worst": 0.0, "differing": {}, "missing": [], **changes.pop("compare", {})}
+    return {
+        "bits": True,
+        "steps": 2,
+        "unseen": {},
+        "check": 0.0,
+        "compare": compare,
+        "softmax_in_unseen": [],
+        **changes,
+    }
+
+
+def details(n_references=2, install=None, **changes):
+    runs = {"default": run(**changes), "eager": run()}
+    install = {"n_patterns": 2, "compare": run()["compare"], "output": 0.0} if install is None else install
+    return {"none": {"n_references": n_references, "own_difference": 0.0, "install": install, **runs}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({}, "exact"),
+        ({"bits": False, "repeatable": True}, "wrong"),
+        ({"check": 1e-3}, "wrong"),
+        ({"check": float("nan")}, "wrong"),
+        ({"compare": {"differing": {"layers.0": 0.5}}}, "wrong"),
+        ({"compare": {"missing": ["layers.0"]}}, "wrong"),
+        ({"compare": {"missing": ["layers.0"]}, "unseen": {"layers.0": "its reason"}}, "partly"),
+        ({"unseen": {"layers.0": "its reason"}, "softmax_in_unseen": ["layers.0"]}, "partly"),
+        ({"unseen": {"layers.0": "its reason"}}, "exact"),
+    ],
+)
+def test_a_watched_model_gets_a_verdict(changes, verdict):
+    assert watching_verdict(details(**changes))[0] == verdict
+
+
+@pytest.mark.parametrize(
+    ("install", "verdict"),
+    [
+        ({"n_patterns": 2, "compare": run()["compare"], "output": 0.0}, "exact"),
+        ({"n_patterns": 0, "compare": run()["compare"], "output": 0.0}, "no weights"),
+        ({"n_patterns": 2, "compare": run()["compare"], "output": 0.1}, "wrong"),
+        ({"n_patterns": 2, "compare": run(compare={"differing": {"attentions[0]": 0.1}})["compare"]}, "wrong"),
+        ({"n_patterns": 2, "compare": run(compare={"missing": ["attentions[0]"]})["compare"]}, "partly"),
+        ({"refused": "why"}, "refused"),
+        ({"error": "ValueError"}, "wrong"),
+    ],
+)
+def test_an_installed_model_gets_a_verdict(install, verdict):
+    assert install_verdict(details(install=install), "exact")[0] == verdict
