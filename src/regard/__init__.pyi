@@ -79,6 +79,7 @@ from .tracing.comparison import Comparison as Comparison
 from .tracing.comparison import compare as compare
 from .tracing.head import Head as Head
 from .tracing.huggingface import install as install
+from .tracing.huggingface import uninstall as uninstall
 from .tracing.run import trace as trace
 from .tracing.trace import Trace as Trace
 from .tracing.watching import watching as watching

@@ -192,6 +192,7 @@ EAGER_ONLY = {
 """Decoders of modules that do not say that they are causal: nothing but the mask bars the future."""
 
 
+@pytest.mark.filterwarnings("ignore:encoder.layers.0.self_attn .* computes no attention that passes:UserWarning")
 @pytest.mark.parametrize("name", EAGER_ONLY)
 def test_models_that_are_written_for_eager_attention_see_no_future(name):
     eager, seen = pair(AutoModel, EAGER_ONLY[name])
@@ -296,3 +297,89 @@ def test_a_model_off_the_interface_is_refused_in_words():
         "BloomForCausalLM, BloomModel computes its attention without Hugging Face's attention interface, so its "
         "patterns do not come with its outputs; record them with regard.watching(model)."
     )
+
+
+def test_uninstall_gives_the_model_back_as_it_was():
+    torch.manual_seed(0)
+    config = transformers.T5Config(
+        vocab_size=61, d_model=24, d_kv=4, d_ff=37, num_layers=2, num_heads=6, decoder_start_token_id=0, **PLAIN
+    )
+    model = AutoModel.from_config(config)
+    configs = [getattr(module, "config", None) for module in model.modules()]
+    implementations = [part.config._attn_implementation for part in (model, model.encoder, model.decoder)]
+    regard.install(regard.install(model))
+    assert model.config is not config
+    assert model.encoder.config._attn_implementation == "regard"
+    regard.uninstall(model)
+    assert [getattr(module, "config", None) for module in model.modules()] == configs
+    assert all(
+        getattr(module, "config", None) is before for module, before in zip(model.modules(), configs, strict=True)
+    )
+    assert [part.config._attn_implementation for part in (model, model.encoder, model.decoder)] == implementations
+    assert regard.uninstall(model) is model
+
+
+def test_another_model_of_the_same_config_stays_as_it_is():
+    config = copy.deepcopy(ENCODERS["bert"])
+    config._attn_implementation = "sdpa"
+    first, second = transformers.BertModel(config), transformers.BertModel(config)
+    regard.install(first)
+    assert (first.config._attn_implementation, config._attn_implementation) == ("regard", "sdpa")
+    assert second.config._attn_implementation == "sdpa"
+    assert first.encoder.layer[0].attention.self.config is first.config
+
+
+def test_output_attentions_in_the_configuration(tmp_path):
+    _, seen = pair(AutoModel, ENCODERS["bert"])
+    seen.config.output_attentions = True
+    outputs = seen(**texts("right"))
+    assert all(isinstance(pattern, Pattern) for pattern in outputs.attentions)
+    assert type(seen.config).__name__ == "BertConfig"
+    seen.save_pretrained(tmp_path)
+    assert AutoModel.from_pretrained(tmp_path, output_attentions=False).config._attn_implementation == "sdpa"
+
+
+class Around(torch.nn.Module):
+    """A module around a model, as PeftModel is one."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.base_model = model
+
+    def forward(self, **inputs):
+        return self.base_model(**inputs)
+
+
+def test_a_module_around_a_model():
+    eager, seen = pair(AutoModel, ENCODERS["bert"])
+    around = regard.install(Around(regard.uninstall(seen)))
+    outputs = around(**texts("right"), output_attentions=True)
+    expected = eager(**texts("right"), output_attentions=True)
+    assert_patterns_equal(outputs.attentions, expected.attentions, texts("right")["attention_mask"])
+    regard.uninstall(around)
+    assert seen.config._attn_implementation == "eager"
+
+
+def test_attention_that_does_not_pass_is_told_once_for_each_class():
+    _, seen = pair(AutoModel, ENCODERS["bert"])
+    seen = regard.uninstall(seen)
+
+    class Extra(torch.nn.Module):
+        def __init__(self, dense):
+            super().__init__()
+            self.dense, self.own = dense, torch.nn.MultiheadAttention(24, 2, batch_first=True)
+
+        def forward(self, x):
+            return self.dense(self.own(x, x, x, need_weights=False)[0])
+
+    for layer in seen.encoder.layer:
+        layer.intermediate.dense = Extra(layer.intermediate.dense)
+    regard.install(seen)
+    message = (
+        r"^encoder\.layer\.0\.intermediate\.dense\.own \(MultiheadAttention\) computes no attention that passes "
+        r"through regard, so it has no pattern in the outputs; regard\.watching\(model\) records what it computes\.$"
+    )
+    with pytest.warns(UserWarning, match=message) as told:
+        seen(**texts("right"))
+    assert len(told) == 1
+    seen(**texts("right"))

@@ -10,8 +10,12 @@ constraint. The other models are written for eager attention only: masks are flo
 model may add a bias to them, and causality is part of the mask.
 """
 
+import copy
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,6 +28,7 @@ from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
 from regard.errors import InputError
+from regard.tracing.running_modules import ATTENTION_NAME
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -38,34 +43,148 @@ UNSUPPORTED_ARGUMENTS = "block_indices", "sinks"
 def install(model: "PreTrainedModel") -> "PreTrainedModel":
     """Make a Hugging Face model compute its attention through regard, and return the model.
 
-    The model then runs fused kernels. Called with output_attentions=True, its outputs have tuples of `Pattern`s, one
-    for each layer, in attentions (or encoder_attentions, decoder_attentions and cross_attentions); so do the
-    outputs of generate. A `Pattern` is indexed as the tensor of weights would be.
-    `model.set_attn_implementation("sdpa")` undoes the installation; a model without SDPA takes "eager" instead.
+    The model then runs fused kernels. Called with output_attentions=True, or after model.config.output_attentions =
+    True, its outputs have tuples of `Pattern`s, one for each layer, in attentions (or encoder_attentions,
+    decoder_attentions and cross_attentions); so do the outputs of generate. A `Pattern` is indexed as the tensor of
+    weights would be. The model gets its own copy of its configuration, so no other model changes. `uninstall` undoes
+    all of this.
+
+    If some attention of the model's first call does not pass through regard, a warning names its modules.
+
+    Args:
+        model: a PreTrainedModel, or a module around one, such as a PeftModel.
 
     Raises:
-        TypeError: `model` is not a PreTrainedModel.
+        TypeError: `model` is no PreTrainedModel and has none inside.
         InputError: some part of the model does not use the attention interface of transformers.
     """
-    from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+    use_regard(model)
+    warn_of_unseen_attention(model)
+    return model
+
+
+def use_regard(model: "PreTrainedModel") -> None:
+    """Do the same as `install`, without the warning."""
+    from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import eager_mask, sdpa_mask
 
-    if not isinstance(model, PreTrainedModel):
+    parts = models_in(model)
+    if not parts:
         raise TypeError(f"install takes a Hugging Face PreTrainedModel; got a {type(model).__name__}.")
     AttentionInterface.register(SDPA, attention_forward)
     AttentionMaskInterface.register(SDPA, sdpa_mask)
     AttentionInterface.register(EAGER, eager_forward)
     AttentionMaskInterface.register(EAGER, eager_mask)
-    unsupported = sorted({type(part).__name__ for part in models_in(model) if not part._can_set_attn_implementation()})
+    unsupported = sorted({type(part).__name__ for part in parts if not part._can_set_attn_implementation()})
     if unsupported:
         raise InputError(
             f"{', '.join(unsupported)} computes its attention without Hugging Face's attention interface, so its "
             "patterns do not come with its outputs; record them with regard.watching(model)."
         )
+    if not hasattr(model, BEFORE):
+        setattr(model, BEFORE, with_own_configs(model))
     # model.set_attn_implementation alone would miss submodels with their own configuration, such as T5's stacks.
-    for part in models_in(model):
+    for part in parts:
         part.set_attn_implementation(SDPA if is_for_sdpa(part) else EAGER)
+
+
+def uninstall(model: "PreTrainedModel") -> "PreTrainedModel":
+    """Give a model the configuration and the attention functions back that it had before `install`; return the model.
+
+    A model on which regard is not installed stays as it is.
+    """
+    for module, config in getattr(model, BEFORE, ()):
+        module.config = config
+    if hasattr(model, BEFORE):
+        delattr(model, BEFORE)
     return model
+
+
+BEFORE = "_before_regard"
+"""The attribute in which an installed model stores its modules' configurations of before."""
+
+
+def with_own_configs(model: nn.Module) -> list[tuple[nn.Module, Any]]:
+    """Give the modules of a model copies of their configurations; return each module with its configuration of before.
+
+    Modules that shared a configuration share its copy.
+    """
+    from transformers import PretrainedConfig
+
+    before: list[tuple[nn.Module, Any]] = []
+    copies: dict[int, Any] = {}
+    for module in model.modules():
+        if isinstance(config := getattr(module, "config", None), PretrainedConfig):
+            before.append((module, config))
+            module.config = copy.deepcopy(config, copies)
+            module.config.__class__ = giving_attentions(type(config))  # type: ignore[arg-type]
+    return before
+
+
+@cache
+def giving_attentions(config_class: type[Any]) -> type[Any]:
+    """Return a subclass of a configuration whose output_attentions may be True for every attention function.
+
+    transformers allows it for eager attention only.
+    """
+
+    def set_output_attentions(config: Any, value: bool) -> None:
+        config._output_attentions = value
+
+    def validate(config: Any) -> None:
+        for check in config_class.__class_validators__:
+            if check.__name__ != "validate_output_attentions":
+                check(config)
+
+    allowed = property(lambda config: config._output_attentions, set_output_attentions)
+    names = {"__module__": config_class.__module__, "__qualname__": config_class.__qualname__}
+    members = {"output_attentions": allowed, "validate": validate, **names}
+    giving: type[Any] = type(config_class.__name__, (config_class,), members)
+    giving.validate = validate
+    return giving
+
+
+@dataclass(slots=True)
+class Counter:
+    """The number of attention calls that have passed through regard."""
+
+    calls: int = 0
+
+
+COUNTER = Counter()
+
+
+def warn_of_unseen_attention(model: nn.Module) -> None:
+    """Warn at the first call of a module that is named like attention if its attention does not pass through regard."""
+    warned: set[type] = set()
+    for path, module in model.named_modules():
+        if ATTENTION_NAME.search(type(module).__name__):
+            check_first_call(model, path, module, warned)
+
+
+def check_first_call(model: nn.Module, path: str, module: nn.Module, warned: set[type]) -> None:
+    """Warn after the first call of a module if nothing in it passed through regard; warn once for each class."""
+    calls_before: list[int] = []
+
+    def begin(module: nn.Module, args: Any) -> None:
+        if not torch.compiler.is_compiling():
+            calls_before.append(COUNTER.calls)
+
+    def end(module: nn.Module, args: Any, output: Any) -> None:
+        if torch.compiler.is_compiling() or not calls_before:
+            return
+        started.remove()
+        ended.remove()
+        uses_regard = models_in(model)[0].config._attn_implementation in (SDPA, EAGER)
+        if uses_regard and calls_before[0] == COUNTER.calls and type(module) not in warned:
+            warned.add(type(module))
+            warnings.warn(
+                f"{path} ({type(module).__name__}) computes no attention that passes through regard, so it has no "
+                "pattern in the outputs; regard.watching(model) records what it computes.",
+                stacklevel=2,
+            )
+
+    started, ended = module.register_forward_pre_hook(begin), module.register_forward_hook(end)
 
 
 def is_for_sdpa(model: "PreTrainedModel") -> bool:
@@ -96,13 +215,13 @@ def needs_installing(model: "PreTrainedModel") -> bool:
 @contextmanager
 def installed(model: "PreTrainedModel") -> Iterator[None]:
     """Within a `with` block, make a model compute its attention through regard."""
-    implementations = [(part.config, part.config._attn_implementation) for part in models_in(model)]
+    was_installed = hasattr(model, BEFORE)
     try:
-        install(model)
+        use_regard(model)
         yield
     finally:
-        for config, implementation in implementations:
-            config._attn_implementation = implementation
+        if not was_installed:
+            uninstall(model)
 
 
 def models_in(model: nn.Module) -> list["PreTrainedModel"]:
@@ -138,10 +257,11 @@ def attention_forward(
     Raises:
         InputError: the call uses a feature that regard cannot reproduce exactly.
     """
+    COUNTER.calls += 1
     if cache is not None:
         raise InputError(
             "regard cannot see attention over a paged cache (continuous batching); "
-            "run the model with its own cache, or undo it with set_attn_implementation('sdpa')."
+            "run the model with its own cache, or call regard.uninstall(model)."
         )
     if unsupported := [name for name in UNSUPPORTED_ARGUMENTS if kwargs.get(name) is not None]:
         raise InputError(

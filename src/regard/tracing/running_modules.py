@@ -1,11 +1,15 @@
 """Find out which module of a model is running, by hooks on all of them."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from threading import get_ident
 from typing import Any
 
 from torch import nn
+
+ATTENTION_NAME = re.compile("attention|attn", re.IGNORECASE)
+"""Matches the class names of modules that are expected to compute attention."""
 
 HEAD_COUNTS = ("num_heads", "n_heads", "num_attention_heads", "n_head", "heads", "nhead", "n_attention_heads")
 """The attributes in which modules store their number of heads."""

@@ -4,7 +4,6 @@ The module computes what it always computes. regard only looks at the tensors th
 functions (see `interception.py`), and at which of the module's submodules is running at that time.
 """
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -18,11 +17,8 @@ from regard.attention.representation import type_name
 from regard.errors import InputError
 from regard.tracing.check import Check, check_contexts
 from regard.tracing.interception import AttentionInterceptor
-from regard.tracing.running_modules import RunningModules, layer_of, running_modules
+from regard.tracing.running_modules import ATTENTION_NAME, RunningModules, layer_of, running_modules
 from regard.tracing.shared_cache import SharedCache, continues
-
-ATTENTION_NAME = re.compile("attention|attn", re.IGNORECASE)
-"""Matches the class names of modules that are expected to compute attention."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
