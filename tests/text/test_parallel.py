@@ -108,15 +108,15 @@ def test_a_line_without_end_is_not_read_into_memory(files, monkeypatch):
 
 def test_unequal_counts_are_reported_though_the_rest_is_not_text(files):
     parallel = files(b"a\n", b"a\nb\n\xff\n\n")
-    assert refusal(parallel).startswith(f"{parallel.source} has 1 lines and {parallel.target} has 4; line by line")
+    assert refusal(parallel).startswith(f"{parallel.source} has 1 lines and {parallel.target} has 4; each line")
 
 
 @pytest.mark.parametrize(("source", "target", "counts"), [(b"a\nb\nc", b"a\n", (3, 1)), (b"", b"a\n", (0, 1))])
 def test_unequal_files_are_refused_with_both_counts(files, source, target, counts):
     parallel = files(source, target)
     assert refusal(parallel) == (
-        f"{parallel.source} has {counts[0]} lines and {parallel.target} has {counts[1]}; line by line they must be "
-        "translations of each other, so both must have as many."
+        f"{parallel.source} has {counts[0]} lines and {parallel.target} has {counts[1]}; each line must be the "
+        "translation of the same line of the other file, so both must have as many lines."
     )
 
 
@@ -134,7 +134,7 @@ def test_other_refusals(files, tmp_path):
     )
     os.mkfifo(tmp_path / "pipe")
     assert refusal(Parallel(tmp_path / "pipe", parallel.target)) == (
-        f"cannot read {tmp_path}/pipe: it is no file, and it is read more than once; write it to a file first."
+        f"cannot read {tmp_path}/pipe: it is a pipe or a device, and the text is read twice; write it to a file."
     )
     (tmp_path / "link").symlink_to(parallel.source)
     assert refusal(Parallel(parallel.source, tmp_path / "link")) == (

@@ -121,7 +121,7 @@ def test_a_folder_that_is_none(tmp_path):
     (tmp_path / "file").write_text("")
     assert refusal(tmp_path / "file") == "DIR is a file; give the folder that regard train wrote with --out."
     assert refusal(tmp_path) == (
-        "DIR holds no translator: there is no translator.json in it; give the folder that regard train wrote with "
+        "DIR has no translator: there is no translator.json in it; give the folder that regard train wrote with "
         "--out (it is a translator from the first evaluation on)."
     )
 
@@ -185,7 +185,7 @@ def test_a_config_that_cannot_be(folder, translator):
 @pytest.mark.parametrize("name", ["model.safetensors", "source.spm", "target.spm"])
 def test_a_file_that_is_missing(folder, name):
     (folder / name).unlink()
-    assert refusal(folder) == f"DIR is not whole: {name} is missing; copy the folder again."
+    assert refusal(folder) == f"DIR is incomplete: {name} is missing; copy the folder again."
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.01, 0.5, 0.999])

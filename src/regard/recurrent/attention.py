@@ -2,10 +2,10 @@
 
     e_i = score(s, h_i)          α = softmax(e)          a = Σ_i α_i h_i
 
-    soft       all places of the source, weighted
-    hard       the place with the best score; its gradient is that of soft attention (straight through)
-    local_m    soft, in a window of `reach` places on each side of the target token's own place
-    local_p    soft, in a window around a predicted place, with a Gaussian around it
+    soft       all positions of the source, weighted
+    hard       the position with the largest score; its gradient is that of soft attention (straight through)
+    local_m    soft, in a window of `reach` positions on each side of the target token's own position
+    local_p    soft, in a window around a predicted position, multiplied by a Gaussian around it
 
 Source: Luong, Pham & Manning 2015, section 3; hard: Xu et al. 2015, section 4.1.
 """
@@ -50,7 +50,7 @@ SCORES: Mapping[ScoreName, Callable[[int, int], Score]] = {
     "location": lambda width, max_tokens: Location(width, max_tokens),
     "location_aware": lambda width, max_tokens: LocationAware(width, width, width),
 }
-"""Each score of the config, for states of a width and sources of at most max_tokens."""
+"""For each name in the config, a function that makes the score from the width of the states and max_tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,7 +68,7 @@ class Memory:
     lengths: Int[Tensor, " batch"]
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Memory":
-        """Return the sources of some rows of the batch, in the given order; a row may come several times."""
+        """Return the memory of these rows of the batch, in this order; a row may come several times."""
         states = self.states.index_select(0, rows)
         keys = states if self.keys is self.states else self.keys.index_select(0, rows)
         return Memory(states=states, keys=keys, lengths=self.lengths.index_select(0, rows))
@@ -101,10 +101,10 @@ class SourceAttention(nn.Module):
         first: int,
         previous: Float[Tensor, "batch target source"] | None = None,
     ) -> Attended:
-        """Let states of the decoder attend to the source.
+        """Return the context vectors and the pattern of decoder states that attend to the source.
 
         Args:
-            first: number of target tokens before these.
+            first: the number of target tokens before the first query.
             previous: for each query, the weights of the step before it; for a location-aware score.
         """
         return attend(**self.arguments(queries, memory, first, previous))
@@ -117,11 +117,11 @@ class SourceAttention(nn.Module):
         first: int,
         previous: Float[Tensor, "batch target source"] | None = None,
     ) -> Pattern:
-        """Return the pattern of `forward`, which is computed when it is asked."""
+        """Return the pattern that `forward` would return, without computing the context vectors."""
         return Pattern(Call.of(**self.arguments(queries, memory, first, previous)))
 
     def arguments(self, queries: Tensor, memory: Memory, first: int, previous: Tensor | None) -> dict[str, Any]:
-        """Return the arguments of `attend`."""
+        """Return the keyword arguments for `attend`, for the same arguments as those of `forward`."""
         query = queries[:, None].to(memory.states)
         mask: Mask = Padding(memory.lengths)
         return {
@@ -134,14 +134,14 @@ class SourceAttention(nn.Module):
         }
 
     def score_after(self, previous: Float[Tensor, "batch target source"] | None) -> Score:
-        """Return the score for prepared keys and, if it is location-aware, for the previous weights."""
+        """Return the score for keys that `prepare` has projected; a location-aware score gets the previous weights."""
         score = self.score
         if isinstance(score, LocationAware) and previous is not None:
             return Prepared(score.after(previous[:, None]))
         return Prepared(score) if isinstance(score, Preparable) else score
 
     def normaliser(self, query: Float[Tensor, "batch 1 target d_model"], memory: Memory) -> Normaliser:
-        """Return the normaliser of the config's attention."""
+        """Return the normaliser for the kind of attention in the config."""
         if self.centre is not None:
             return Local(self.centre(query, memory.lengths), float(self.reach))
         return Hard(StraightThrough()) if self.attention == "hard" else Softmax()

@@ -9,7 +9,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from regard.recurrent.config import Cell
 
 Hidden = tuple[Float[Tensor, "layers batch d_state"], ...]
-"""The states of all layers between two tokens: a GRU has one tensor, an LSTM its state and its memory."""
+"""The states of all layers between two tokens: one tensor for a GRU, and for an LSTM its state and its memory cell."""
 
 KINDS: dict[Cell, type[nn.LSTM | nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 
@@ -19,7 +19,7 @@ class Cells(nn.Module):
 
     Args:
         directions: 2 = one set of cells reads forwards and one backwards; the output has both states side by side.
-        dropout: probability that a number is dropped between layers.
+        dropout: the probability with which a number is set to 0 between layers.
     """
 
     def __init__(self, kind: Cell, d_input: int, d_state: int, n_layers: int, dropout: float, directions: int = 1):
@@ -36,7 +36,7 @@ class Cells(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the matrices of each gate: orthogonal from state to state, Glorot's from the input; biases are 0.
+        """Initialise the matrices of each gate: orthogonal from state to state, Glorot's from the input; biases are 0.
 
         An LSTM's forget gates start open, with a bias of 1, so that it keeps its memory before it has learned to
         (Jozefowicz, Zaremba & Sutskever 2015, section 2.2).

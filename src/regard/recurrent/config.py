@@ -1,4 +1,4 @@
-"""The config of a recurrent translator: its sizes, and a name for each choice among the papers' variants."""
+"""The config of a recurrent translator: its sizes, and which variant of the papers it uses, by name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -61,9 +61,9 @@ class RecurrentConfig:
     share: Share = "target"
     """Which matrices are shared: "none", or "target" (target embedding and output projection)."""
     dropout: float = 0.2
-    """Probability that a number of an embedding, between layers or before the logits is dropped in training."""
+    """Probability with which a number is set to 0 in training: in embeddings, between layers, before the logits."""
     max_tokens: int = 1024
-    """The longest text; a "location" score has no parameters for positions past it."""
+    """The largest number of tokens in a text; a "location" score has no parameters for later positions."""
 
     def __post_init__(self) -> None:
         counts = ("n_source_tokens", "n_target_tokens", "d_model", "n_layers", "reach", "max_tokens")

@@ -132,7 +132,7 @@ class Decoder(nn.Module):
 
         Args:
             tokens: ids; the first of a text is BOS. Shorter rows are padded on the right; no token sees later ones.
-            state: from `start`, or from the tokens before these.
+            state: the state that `start` returned, or the state after the tokens before these.
         """
         outputs, after, pattern = self.outputs(tokens, state)
         return Decoded(logits=self.to_logits(outputs), state=after, pattern=pattern)
@@ -154,7 +154,7 @@ class Decoder(nn.Module):
         return self.dropout(outputs), state, self.reader.pattern(queries, state.memory, first=first, previous=previous)
 
     def step(self, embedded: Float[Tensor, "batch 1 d_model"], state: State) -> DecoderStep:
-        """Read one token, given its embedding, by the equations above."""
+        """Read one token, given as its embedding, by the equations at the top of this file."""
         if self.form == "bahdanau":
             query = state.hidden[0][-1][:, None]  # s_{t-1} of the last layer
             context, weights = self.attend(query, state)
@@ -194,7 +194,7 @@ class Decoder(nn.Module):
         return self.dropout(outputs), after, attended.pattern
 
     def start(self, encoded: Encoded, lengths: Int[Tensor, " batch"]) -> State:
-        """Return the state before the first token, the cells' states made from the encoder's last ones.
+        """Return the state before the first token; the cells' states are computed from the encoder's last states.
 
             hidden = tanh(W last + b)          for each layer, and for an LSTM's state and memory
 
@@ -211,7 +211,7 @@ class Decoder(nn.Module):
         )
 
     def reset_parameters(self) -> None:
-        """Draw small embeddings, and projections that keep the variance (Glorot & Bengio 2010); biases are 0."""
+        """Initialise embeddings with small numbers and projections as Glorot & Bengio 2010 do; biases are 0."""
         for matrix in (self.embedding.weight, self.to_logits.weight):
             nn.init.uniform_(matrix, -0.1, 0.1)
         for layer in (*self.bridges, self.combine):

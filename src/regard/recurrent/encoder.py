@@ -16,7 +16,7 @@ from regard.recurrent.config import RecurrentConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Encoded:
-    """The result of an encoder.
+    """The states of the encoder for a batch of sources.
 
     Attributes:
         states: h, one vector for each token; 0 for padding.
@@ -46,7 +46,7 @@ class Encoder(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw small embeddings."""
+        """Initialise the embeddings with uniform random numbers from -0.1 to 0.1."""
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> Encoded:

@@ -20,7 +20,7 @@ from regard.recurrent.encoder import Encoder
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Predicted:
-    """The result of a model for whole targets.
+    """The output of a model that has read sources and whole targets.
 
     Attributes:
         logits: for each target token, the logits of the next one.
@@ -36,7 +36,7 @@ class Predicted:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Step:
-    """The result of one step.
+    """The output of one decoding step.
 
     Attributes:
         logits: for each new token, the logits of the next one.
@@ -98,7 +98,7 @@ class Recurrent(nn.Module):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """Return the inputs of the output projection, for a loss that never holds all logits at once."""
+        """Return the inputs of the output projection, for a loss that does not store all logits at once."""
         return self.decoder.outputs(target, self.start(source, lengths))[0]
 
     def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> State:

@@ -1,1 +1,1 @@
-"""Text: two files of lines in, a vocabulary and batches of ids out."""
+"""Two text files with a sentence a line become a vocabulary and batches of token ids."""

@@ -1,8 +1,8 @@
-"""Batches: pairs of similar lengths together, as many as a number of tokens allows, in another order in every epoch.
+"""Batches of sentence pairs of similar lengths, up to a number of tokens, in another order in every epoch.
 
-The batches follow from the seed, the epoch and the lengths alone. A training that is resumed therefore takes exactly
-the batches that were left, and reads none of the texts before them. An epoch's order takes 8 bytes a pair; batches are
-made from a pool of some thousand pairs at a time.
+The batches depend only on the seed, the epoch and the lengths of the texts. A training that is resumed therefore goes
+on with exactly the batches that were left, without reading the texts before them. The order of an epoch takes 8 bytes
+for each pair; batches are made from a pool of 10,000 pairs at a time.
 """
 
 from collections.abc import Iterator
@@ -19,15 +19,15 @@ from regard.text.keyed_random import Numbers, permutation
 from regard.text.vocabulary import BOS, EOS, PAD
 
 POOL = 10_000
-"""Pairs that are sorted by length and cut into batches together."""
+"""The number of pairs that are sorted by length and divided into batches together."""
 
 COUNTED_POOLS = 20
-"""Pools whose batches are counted to estimate the batches of an epoch."""
+"""The number of pools whose batches are counted to estimate the number of batches in an epoch."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Pairs that the model learns from in one pass, padded on the right.
+    """The sentence pairs of one training step, as ids padded on the right.
 
     Attributes:
         source: the sources, each with EOS.
@@ -45,11 +45,11 @@ class Batch:
 
 
 class Batches:
-    """The batches of a corpus.
+    """Divides a corpus into batches.
 
     Args:
-        max_tokens: the most tokens on the larger side of a batch, padding and EOS counted; a pair with more is a batch
-            of its own.
+        max_tokens: the largest number of tokens in all sources, or all targets, of a batch, padding and EOS
+            counted; a pair with more is a batch of its own.
         dropouts: BPE-dropout for sources and for targets, applied in every epoch after the pairs are in batches; None =
             no BPE-dropout.
     """
@@ -82,7 +82,7 @@ class Batches:
         return round(sum(counts) * n_pools / len(counts)) if counts else 0
 
     def batch(self, pairs: Numbers, epoch: int) -> Batch:
-        """Return the batch of the pairs with these numbers."""
+        """Return the pairs with these numbers as one batch."""
         rows = [side.rows(pairs) for side in (self.corpus.source, self.corpus.target)]
         if self.dropouts is not None:
             keys = ((self.seed, epoch, int(pairs[0]), side) for side in SIDES)
@@ -97,11 +97,11 @@ class Batches:
         )
 
     def _pools(self, epoch: int) -> Iterator[list[Numbers]]:
-        """Yield, pool by pool, the numbers of the pairs in each batch."""
+        """Yield for each pool a list of batches; each batch is an array with the numbers of its pairs."""
         order = permutation(len(self.corpus), self.seed, epoch)
         for first in range(0, len(order), POOL):
             batches = list(self._cut(order[first : first + POOL]))
-            yield [batches[place] for place in permutation(len(batches), self.seed, epoch, first)]
+            yield [batches[index] for index in permutation(len(batches), self.seed, epoch, first)]
 
     def _cut(self, pairs: Numbers) -> Iterator[Numbers]:
         """Sort pairs by length and cut them into batches."""
@@ -124,12 +124,17 @@ def padded(
     first: int | None = None,
     last: int | None = None,
 ) -> Int[Tensor, "batch tokens"]:
-    """Return concatenated texts as padded rows, each after the token `first` or before the token `last`."""
+    """Return texts as rows padded on the right, with the token `first` before each text, or `last` after it.
+
+    Args:
+        ids: the ids of all texts, concatenated.
+        lengths: the number of ids in each text.
+    """
     rows = np.full((len(lengths), int(lengths.max()) + 1), PAD, dtype=np.int64)
-    place, start = np.arange(rows.shape[1]), 0 if first is None else 1
-    rows[(place >= start) & (place < start + lengths[:, None])] = ids
+    column, start = np.arange(rows.shape[1]), 0 if first is None else 1
+    rows[(column >= start) & (column < start + lengths[:, None])] = ids
     if first is not None:
         rows[:, 0] = first
     if last is not None:
-        rows[place == lengths[:, None]] = last
+        rows[column == lengths[:, None]] = last
     return torch.from_numpy(rows)

@@ -1,11 +1,11 @@
-"""BPE-dropout: texts that are cut into other pieces every time the model learns from them.
+"""BPE-dropout: in every epoch, texts are divided into other pieces.
 
 BPE makes pieces from letters by merges, the most frequent first; BPE-dropout skips each merge with some probability. A
 model then sees a word sometimes whole and sometimes in parts, learns what the parts mean, and is slower to overfit a
 small corpus.
 
-The algorithm is SentencePiece's, whose random numbers differ from process to process; here they follow from a key, so
-that a training that is resumed cuts the texts as it would have done.
+The algorithm is SentencePiece's, whose random numbers differ from process to process. Here they are derived from a
+key, so that a training that is resumed divides the texts as it would have done without a stop.
 
 Source: Provilkov, Emelianenko & Voita 2020, "BPE-Dropout", section 3.
 """
@@ -21,7 +21,7 @@ from regard.text.keyed_random import Numbers, philox, uniform
 from regard.text.vocabulary import EOS, Vocabulary
 
 NEVER = 2**31
-"""The rank of two symbols that do not make a piece."""
+"""The rank of two symbols that together are no piece of the vocabulary."""
 
 
 class BPEDropout:
@@ -29,7 +29,7 @@ class BPEDropout:
 
     Args:
         probability: the probability that a merge is skipped.
-        max_tokens: a text that would have more pieces keeps its usual pieces.
+        max_tokens: the largest number of pieces in a text; a text that would have more keeps its usual pieces.
 
     >>> vocabulary = Vocabulary.train(["the cat sat", "the mat"] * 9, n_tokens=20)
     >>> ids = np.array(vocabulary.encode("the cat"), np.uint16)
@@ -45,7 +45,7 @@ class BPEDropout:
         self.begins = np.array(pieces) == SPACE
 
     def __call__(self, ids: Ids, lengths: Lengths, key: tuple[int | str, ...]) -> tuple[Ids, Lengths]:
-        """Return the ids and lengths of texts whose merges were skipped at random; every key skips other merges.
+        """Return texts as other ids, made without some merges, and their lengths; each `key` skips other merges.
 
         Args:
             ids: the ids of all texts, concatenated; each text begins with ▁, as SentencePiece writes it.
@@ -64,7 +64,7 @@ class BPEDropout:
         return new_ids[np.argsort(text_of_id, kind="stable")], np.bincount(text_of_id, minlength=len(lengths))
 
     def merged(self, symbols: Numbers, word: Numbers, generator: np.random.Philox) -> tuple[Numbers, Numbers]:
-        """Return the pieces that the letters of words are merged to, and the place of each piece's first letter.
+        """Return the pieces to which the letters of words are merged, and the index of each piece's first letter.
 
         In every round each word makes its merge of the lowest rank, the leftmost of several, or skips it for good.
         """
@@ -88,18 +88,18 @@ class BPEDropout:
             ranks[changed] = self.ranks(symbols, word, changed)
         return symbols, first_letter
 
-    def ranks(self, symbols: Numbers, word: Numbers, places: Numbers) -> Numbers:
-        """Return the rank of the merge of each symbol at `places` with the next symbol of its word."""
-        following = np.minimum(places + 1, len(symbols) - 1)
-        same_word = (word[places] == word[following]) & (following > places)
-        return np.where(same_word, self.merges.ranks(symbols[places], symbols[following]), NEVER)
+    def ranks(self, symbols: Numbers, word: Numbers, positions: Numbers) -> Numbers:
+        """Return the rank of the merge of each symbol at `positions` with the next symbol of its word."""
+        following = np.minimum(positions + 1, len(symbols) - 1)
+        same_word = (word[positions] == word[following]) & (following > positions)
+        return np.where(same_word, self.merges.ranks(symbols[positions], symbols[following]), NEVER)
 
 
 class Merges:
-    """The pairs of symbols that make a piece, and the rank of each merge: lower ranks are merged first.
+    """The pairs of symbols that together are a piece, and the rank of each merge: lower ranks are merged first.
 
     Args:
-        pieces: the special pieces first.
+        pieces: all pieces of the vocabulary, the special ones first.
         scores: each piece's score; the piece of the highest score has rank 0.
     """
 
@@ -116,14 +116,14 @@ class Merges:
         self.pairs, self.rank = np.array([(-1, NEVER), *merges], dtype=np.int64).T
 
     def ranks(self, left: Numbers, right: Numbers) -> Numbers:
-        """Return the rank of merging each left symbol with its right one; `NEVER` if the two do not make a piece."""
+        """Return the rank of merging each left symbol with its right one; `NEVER` if they are no piece together."""
         pair = left * self.n_pieces + right
-        place = np.searchsorted(self.pairs, pair, side="right") - 1
-        return np.where(self.pairs[place] == pair, self.rank[place], NEVER)
+        index = np.searchsorted(self.pairs, pair, side="right") - 1
+        return np.where(self.pairs[index] == pair, self.rank[index], NEVER)
 
 
 def spellings(pieces: Sequence[str]) -> Side:
-    """Return the ids of every piece's letters; a special piece, or one with a letter that has no id, spells itself."""
+    """Return for every piece the ids of its letters; its own id if it is special, or if a letter has no id."""
     id_of = ids_of(pieces)
     spelt = [
         [id_of[letter] for letter in piece] if piece in id_of and id_of.keys() >= set(piece) else [number]

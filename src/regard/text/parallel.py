@@ -111,7 +111,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """Two files of translations of each other, read line by line as often as needed, never held as a whole."""
+    """Two text files whose lines are translations of each other; they are read line by line, never as a whole."""
 
     source: Path
     target: Path
@@ -144,8 +144,8 @@ class Parallel:
         """Raise InputError with the number of lines in each file."""
         source, target = (sum(1 for _ in raw_lines(path)) for path in (self.source, self.target))
         raise InputError(
-            f"{self.source} has {source:,} lines and {self.target} has {target:,}; line by line they must be "
-            "translations of each other, so both must have as many."
+            f"{self.source} has {source:,} lines and {self.target} has {target:,}; each line must be the translation "
+            "of the same line of the other file, so both must have as many lines."
         )
 
 
@@ -247,20 +247,22 @@ def refuse_other_than_files(path: Path) -> None:
         hint = f"nearest: {', '.join(nearest(path.name, names))}" if names else "no file is in that folder"
         raise InputError(f"there is no file {path}; {hint}.")
     if not path.is_file():
-        raise InputError(f"cannot read {path}: it is no file, and it is read more than once; write it to a file first.")
+        raise InputError(
+            f"cannot read {path}: it is a pipe or a device, and the text is read twice; write it to a file."
+        )
 
 
 # Dev pairs
 
 
 def random_rank(source: str, seed: int) -> int:
-    """Return a random number that follows from a source text and a seed."""
+    """Return a random number from 0 to 2⁶⁴ - 1 that depends only on a source text and a seed."""
     key = seed.to_bytes(8, "little", signed=True)
     return int.from_bytes(hashlib.blake2b(source.encode(), key=key, digest_size=8).digest(), "little")
 
 
 def dev_limit(sources: Iterable[str], n: int, seed: int) -> int:
-    """Return the n-th smallest `random_rank` of different sources: pairs up to this rank are the dev pairs.
+    """Return the n-th smallest `random_rank` of all different sources; pairs up to this rank are the dev pairs.
 
     Equal sources have equal ranks, so that no source is both in the dev pairs and in the pairs to learn from.
     """

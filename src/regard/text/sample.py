@@ -1,4 +1,4 @@
-"""Sample parallel text: the names of numbers in two languages, as many as asked for, the same for the same seed.
+"""Sample parallel text: the names of random numbers in two languages; the same seed gives the same numbers.
 
 The text serves to try regard out without a download. Its translations have a right answer: the names of numbers follow
 rules that a model can learn, and no number of the test split is in the training split.
@@ -17,7 +17,7 @@ from regard.text.keyed_random import seed_of
 SPLITS = "train", "dev", "test"
 
 MOST = 10**18
-"""The largest limit for the numbers."""
+"""The largest value of `below`, the upper limit of the numbers."""
 
 Pairs = list[tuple[str, str]]
 
@@ -30,7 +30,7 @@ def sample(
     Args:
         source: a language of num2words, such as en.
         sizes: the number of pairs in each split.
-        below: every number is less.
+        below: every number is less than this.
 
     Raises:
         InputError: a language is unknown or cannot write such numbers, both are the same, or there are more pairs than
@@ -76,7 +76,7 @@ def namer(language: str) -> Callable[[int], str]:
 
 
 def random_numbers(n: int, below: int, seed: int) -> list[int]:
-    """Return different numbers in a random order, an equal share of each length or all numbers of that length.
+    """Return n different numbers in random order: equally many of each number of digits, as far as there are so many.
 
     Numbers of one digit come first, so that they are in the training split: their names cannot be composed from the
     names of other numbers.
@@ -94,8 +94,8 @@ def random_numbers(n: int, below: int, seed: int) -> list[int]:
         raise InputError(f"{n:,} pairs were asked for, and there are {below:,} numbers below {below:,}; ask for fewer.")
     bounds = [(10**d if d else 0, min(10 ** (d + 1), below)) for d in range(len(str(below))) if 10**d < below or d == 0]
     random, numbers = Random(seed_of(seed)), list[int]()
-    for place, (first, end) in enumerate(bounds):
-        share = min(end - first, (n - len(numbers)) // (len(bounds) - place))
+    for index, (first, end) in enumerate(bounds):
+        share = min(end - first, (n - len(numbers)) // (len(bounds) - index))
         numbers += random.sample(range(first, end), share)
     for first, end in reversed(bounds):  # the shares are rounded down
         taken = set(numbers)

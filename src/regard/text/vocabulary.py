@@ -1,7 +1,7 @@
-"""The vocabulary of pieces that texts are cut into: frequent words whole, rare words in parts.
+"""The vocabulary: the pieces into which texts are divided, frequent words whole and rare words in parts.
 
-A vocabulary is one SentencePiece model, trained on the texts themselves: it needs no tokeniser of a language, and cuts
-texts without spaces like any other.
+A vocabulary is one SentencePiece model, trained on the texts themselves: it needs no tokeniser for a language, and
+texts without spaces are divided like any other.
 
 The pieces are made by byte-pair encoding: it begins with letters and joins the two pieces that follow each other most
 often, again and again. With few pieces it finds the parts of words (six, ty, hundred), where the unigram model keeps
@@ -29,10 +29,10 @@ PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """The ids of padding, of unknown characters, and of the beginning and the end of a text."""
 
 LINES = 2_000_000
-"""The most lines to train a vocabulary on, a random sample of all; more lines change little."""
+"""The largest number of lines to train a vocabulary on, a random sample of all lines; more lines change little."""
 
 FEWEST = 16
-"""The fewest pieces of a vocabulary: the special pieces, ▁ and a few letters."""
+"""The smallest number of pieces in a vocabulary: the special pieces, ▁ and a few letters."""
 
 WORTH_THREADS = 64
 """The number of texts from which several threads are faster than one."""
@@ -60,11 +60,11 @@ class Vocabulary:
     def train(cls, lines: Iterable[str], n_tokens: int, *, coverage: float = 1.0) -> "Vocabulary":
         """Train a vocabulary of about `n_tokens` pieces on the lines of a text.
 
-        It has fewer pieces if the text has not so many, and more if the text has more different letters.
+        It has fewer pieces if the text is too short for so many, and more if the text has more different letters.
 
         Args:
             n_tokens: the number of pieces; `vocabulary_size` says how many suit a text.
-            coverage: the share of the text's characters that must have a piece; the rarest have none.
+            coverage: the share of the text's characters that get a piece; the rarest characters get none.
 
         Raises:
             InputError: the text is empty, or SentencePiece cannot use it.
@@ -105,7 +105,7 @@ class Vocabulary:
         return vocabulary
 
     def save(self, path: str | Path) -> None:
-        """Write the vocabulary to a file, whole."""
+        """Write the vocabulary to a file, completely or not at all."""
         write_atomically(Path(path), self.model)
 
     def encode(self, text: str) -> list[int]:
@@ -124,11 +124,11 @@ class Vocabulary:
         return self.processor.Encode(clean, num_threads=-1)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids."""
+        """Return the text that ids stand for."""
         return self.processor.Decode([int(token) for token in ids])
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Return each id's piece as the vocabulary writes it, with ▁ where a word begins."""
+        """Return the piece of each id as it is in the vocabulary, with ▁ where a word begins."""
         return [self.processor.IdToPiece(int(token)) for token in ids]
 
     def scores(self) -> NDArray[np.float64]:
@@ -178,13 +178,13 @@ def sampled_lines(lines: Iterable[str], n: int) -> list[str]:
     for number, line in enumerate(lines):
         if number < n:
             kept.append(line)
-        elif (place := int(draw() * (number + 1))) < n:
-            kept[place] = line
+        elif (index := int(draw() * (number + 1))) < n:
+            kept[index] = line
     return kept
 
 
 def trained_model(lines: list[str], n_tokens: int, coverage: float) -> bytes:
-    """Return SentencePiece's model of lines, of which one at least is not empty.
+    """Train a SentencePiece model on lines, at least one of which is not empty, and return it as bytes.
 
     SentencePiece skips lines with "▅" and whatever looks like a special piece. With a coverage of 1 the letters of such
     lines are therefore required by name; "▅" itself never has a piece.

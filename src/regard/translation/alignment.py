@@ -87,10 +87,11 @@ def merge_pieces(
     n_rows: int,
     n_columns: int,
 ) -> Float[Tensor, "n_rows n_columns"]:
-    """Compute weights of words from weights of pieces: sum over a word's columns, mean over a word's rows.
+    """Return the weights between words from those between pieces: sum over a word's columns, mean over its rows.
 
     Args:
-        rows_to, columns_to: the word of each of the first rows and columns; further rows and columns are left out.
+        rows_to, columns_to: the index of the word that each row and column belongs to. Rows and columns beyond the
+            ends of these lists, such as those of EOS, are left out.
 
     >>> merge_pieces(torch.tensor([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]), [0, 0], [0, 0], 1, 1)
     tensor([[0.7500]])

@@ -1,4 +1,4 @@
-"""Unknown pieces of a translation replaced by letters of the source.
+"""Replace the unknown pieces of a translation by letters of the source.
 
 Source: Luong et al. 2015, "Addressing the rare word problem", section 3.3 (here by attention).
 """
@@ -13,13 +13,13 @@ from regard.translation.translation import Translation
 
 
 def with_copied_letters(translation: Translation, alignment: Alignment) -> Translation:
-    """Return a translation with letters of the source in place of its unknown pieces.
+    """Return a translation with letters of the source in index of its unknown pieces.
 
     An unknown target piece becomes the unknown source piece with the largest attention weight. If the source has no
     unknown piece, it becomes the source word that the alignment gives its word.
     """
     pieces = list(translation.target_pieces)
-    unknown = [place for place, token in enumerate(translation.source_ids) if token == UNK]
+    unknown = [index for index, token in enumerate(translation.source_ids) if token == UNK]
     for row, token in enumerate(translation.target_ids):
         if token != UNK:
             continue

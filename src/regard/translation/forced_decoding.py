@@ -27,7 +27,7 @@ from regard.translation.translation import Translation
 def forced_decoding(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> ForcedDecoding:
-    """Let the model read translations with their sources, BOS before each translation."""
+    """Return the output of a model that reads each source with BOS and its finished translation, in one pass."""
     source, lengths = pad_sequences([one.source_ids for one in translations])
     target, _ = pad_sequences([(BOS, *one.target_ids) for one in translations])
     return model(source.to(device), lengths.to(device), target.to(device))
@@ -39,11 +39,11 @@ def log_probabilities(
     """Return log P(target, EOS | source) of each translation, in nats."""
     found = [0.0] * len(translations)
     with evaluation_mode(model), torch.no_grad():
-        for places, decoding in decoded_batches(model, translations, device, batch_tokens):
+        for indices, decoding in decoded_batches(model, translations, device, batch_tokens):
             log_probability = log_softmax(decoding.logits).to(widest_type(decoding.logits.device))
-            for place, rows in zip(places, log_probability, strict=True):
-                ids = torch.tensor([*translations[place].target_ids, EOS], device=rows.device)
-                found[place] = float(rows[: len(ids)].gather(1, ids[:, None]).sum())
+            for index, rows in zip(indices, log_probability, strict=True):
+                ids = torch.tensor([*translations[index].target_ids, EOS], device=rows.device)
+                found[index] = float(rows[: len(ids)].gather(1, ids[:, None]).sum())
     return found
 
 
@@ -57,30 +57,30 @@ def piece_weights(
     """Return the attention weights of each target piece of each translation over the source pieces, on the CPU.
 
     Args:
-        layer: as `cross_weights` takes it.
+        layer: the decoder layer whose heads are averaged; None = the last but one.
     """
     found = [torch.empty(0, 0)] * len(translations)
     with evaluation_mode(model), torch.no_grad():
-        for places, decoding in decoded_batches(model, translations, device, batch_tokens):
-            for place, rows in zip(places, cross_weights(decoding.cross, layer).cpu(), strict=True):
-                translation = translations[place]
-                found[place] = rows[: len(translation.target_ids) + 1, : len(translation.source_ids)]
+        for indices, decoding in decoded_batches(model, translations, device, batch_tokens):
+            for index, rows in zip(indices, cross_weights(decoding.cross, layer).cpu(), strict=True):
+                translation = translations[index]
+                found[index] = rows[: len(translation.target_ids) + 1, : len(translation.source_ids)]
     return found
 
 
 def decoded_batches(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device, batch_tokens: int
 ) -> Iterator[tuple[list[int], ForcedDecoding]]:
-    """Decode translations in batches of similar length; yield the indices of each batch with its decoding."""
+    """Read translations in batches of similar length; yield the indices of a batch and the model's output for it."""
     lengths = [max(len(one.source_ids), len(one.target_ids) + 1) for one in translations]
-    for places in length_batches(lengths, batch_tokens):
-        yield places, forced_decoding(model, [translations[place] for place in places], device)
+    for indices in length_batches(lengths, batch_tokens):
+        yield indices, forced_decoding(model, [translations[index] for index in indices], device)
 
 
 def word_alignment(
     translation: Translation, weights: Float[Tensor, "target_pieces source_pieces"], end_piece: str
 ) -> Alignment:
-    """Build the alignment of a translation from the weights of its pieces; `end_piece` is the target's EOS."""
+    """Return the alignment of a translation from its pieces' weights; `end_piece` is EOS in the target vocabulary."""
     source_words, source_word_of = words_and_pieces(
         translation.source, translation.source_pieces[:-1], whole=not translation.left_out
     )
@@ -99,7 +99,7 @@ def word_alignment(
 def trace_translation(
     model: TranslatingModel, translation: Translation, device: torch.device, *, name: str, begin_piece: str
 ) -> Trace:
-    """Trace the forced decoding of a translation; `begin_piece` is the target's BOS."""
+    """Return the trace of a model that reads a translation; `begin_piece` is BOS in the target vocabulary."""
     with evaluation_mode(model), torch.no_grad():
         decoding = forced_decoding(model, [translation], device)
         kinds = {"encoder": decoding.encoder, "decoder": decoding.decoder, "cross": decoding.cross}

@@ -44,7 +44,7 @@ class DecoderState(Protocol):
 
 @runtime_checkable
 class DecoderStep(Protocol):
-    """The result of reading new target tokens."""
+    """The result of reading new target tokens: the logits of what follows, the attention, and the new state."""
 
     @property
     def logits(self) -> Float[Tensor, "batch new vocabulary"]:

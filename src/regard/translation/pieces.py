@@ -23,14 +23,14 @@ def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:
     spelt = [bytes_of_piece(piece) for piece in pieces]
     piece_of_byte = [piece for piece, letters in enumerate(spelt) for _ in letters]
     word_of: list[int | None] = [None] * len(spelt)
-    n_words, place, in_word = 0, 0, False
+    n_words, byte, in_word = 0, 0, False
     for letter in b"".join(spelt).decode(errors="surrogateescape"):
         n_words += not in_word and not letter.isspace()
         in_word = not letter.isspace()
         for _ in letter.encode(errors="surrogateescape"):
-            if in_word and word_of[piece_of_byte[place]] is None:
-                word_of[piece_of_byte[place]] = n_words - 1
-            place += 1
+            if in_word and word_of[piece_of_byte[byte]] is None:
+                word_of[piece_of_byte[byte]] = n_words - 1
+            byte += 1
     following, last = [], max(n_words - 1, 0)
     for word in reversed(word_of):
         last = last if word is None else word
@@ -52,11 +52,12 @@ def words_and_pieces(text: str, pieces: Sequence[str], whole: bool = True) -> tu
     (('Ein', '\\x01', 'Hund▁.'), (0, 2, 2))
     """
     words, word_of = text.split(), word_of_each_piece(pieces)
-    places = [place for place, word in enumerate(words) for _ in tidied(word).split()]
+    spelt_in = [index for index, word in enumerate(words) for _ in tidied(word).split()]
     n_words = max(word_of, default=-1) + 1
-    if n_words > len(places) or (whole and n_words < len(places)):  # a vocabulary that changes the letters
+    changes_letters = n_words > len(spelt_in) or (whole and n_words < len(spelt_in))
+    if changes_letters:
         return tuple(text_of_pieces(pieces).split()), word_of
-    return tuple(words), tuple(places[word] for word in word_of)
+    return tuple(words), tuple(spelt_in[word] for word in word_of)
 
 
 def text_of_pieces(pieces: Sequence[str]) -> str:

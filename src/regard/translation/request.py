@@ -1,4 +1,4 @@
-"""Texts to translate, as the model reads them, each with the pieces that its translation must begin with."""
+"""Requests: texts to translate as ids, each with the target pieces that its translation must begin with."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ class Request:
     """One text to translate.
 
     Attributes:
-        place: the index of the text among all texts of the call.
+        index: the index of the text among all texts of the call.
         source: the text.
-        ids: its pieces, EOS last.
-        prefix: the target pieces that are given, without BOS.
+        ids: the ids of its pieces, EOS last.
+        prefix: the ids of the target pieces that the translation must begin with, without BOS.
         unknown: the characters of the text that the vocabulary does not know.
         left_out: the number of pieces at the end of the text that are not read.
     """
 
-    place: int
+    index: int
     source: str
     ids: tuple[int, ...]
     prefix: tuple[int, ...]
@@ -44,11 +44,11 @@ def read_requests(
     truncate: bool,
     target_name: str = "prefix",
 ) -> list[Request]:
-    """Cut texts into pieces and check their lengths and those of their target pieces.
+    """Cut texts into pieces and return a request for each; check the lengths of texts and target pieces.
 
     Args:
-        prefixes: the target pieces of each text.
-        vocabulary: of the source language.
+        prefixes: for each text, the ids of its target pieces.
+        vocabulary: the vocabulary of the source language.
         limit: the largest number of pieces that the model reads, and that it writes.
         first: the line number of the first text, for messages.
         truncate: leave out the end of a text that is too long.
@@ -59,20 +59,20 @@ def read_requests(
     """
     requests = []
     encoded = vocabulary.encode_all(texts)
-    for place, (text, pieces, prefix) in enumerate(zip(texts, encoded, prefixes, strict=True)):
+    for index, (text, pieces, prefix) in enumerate(zip(texts, encoded, prefixes, strict=True)):
         ids = pieces if text.strip() else []
         if len(ids) > limit and not truncate:
             raise InputError(
-                f"line {first + place} has {len(ids):,} pieces and the translator reads at most {limit:,}; "
+                f"line {first + index} has {len(ids):,} pieces and the translator reads at most {limit:,}; "
                 "divide it, or read only its beginning with --truncate (truncate=True)."
             )
         if len(prefix) > limit:
             raise InputError(
-                f"the {target_name} of line {first + place} has {len(prefix):,} pieces and the translator writes at "
+                f"the {target_name} of line {first + index} has {len(prefix):,} pieces and the translator writes at "
                 f"most {limit:,}; shorten it."
             )
         request = Request(
-            place=place,
+            index=index,
             source=text,
             ids=(*ids[:limit], EOS),
             prefix=tuple(prefix),

@@ -1,4 +1,4 @@
-"""A translator: a model and its two vocabularies, from texts to translations.
+"""A translator: a model with its two vocabularies, which turns texts into translations.
 
 regard train en.txt ko.txt --out en-ko
 Translator.load("en-ko").translate(["I am a student."])[0].text
@@ -62,14 +62,14 @@ class Translator:
         Raises:
             InputError: the folder holds no translator or a damaged one, or the device does not exist.
         """
-        place = device_named(device)
-        contents = read_translator(Path(folder), place)
+        chosen_device = device_named(device)
+        contents = read_translator(Path(folder), chosen_device)
         return cls(
             model=contents.model,
             source_vocabulary=contents.source_vocabulary,
             target_vocabulary=contents.target_vocabulary,
             name=Path(folder).resolve().name,
-            device=place,
+            device=chosen_device,
             extra=contents.extra,
         )
 
@@ -124,15 +124,15 @@ class Translator:
         requests = read_requests(
             texts, encoded, self.source_vocabulary, self._most_pieces, first=first, truncate=truncate
         )
-        found = {one.place: self._translation(one, [EMPTY_TEXT]) for one in requests if one.empty}
+        found = {one.index: self._translation(one, [EMPTY_TEXT]) for one in requests if one.empty}
         with evaluation_mode(self.model):
             for n_prefix in sorted({len(ids) for ids in encoded}):
                 alike = [one for one in requests if not one.empty and len(one.prefix) == n_prefix]
                 for indices in length_batches([len(one.ids) for one in alike], batch_tokens):
                     batch = [alike[index] for index in indices]
                     for one, hypotheses in zip(batch, self._search(search, batch, first), strict=True):
-                        found[one.place] = self._translation(one, hypotheses)
-        return [found[place] for place in range(len(texts))]
+                        found[one.index] = self._translation(one, hypotheses)
+        return [found[index] for index in range(len(texts))]
 
     def score(
         self,
@@ -143,12 +143,13 @@ class Translator:
         batch_tokens: int = BATCH_TOKENS,
         first: int = 1,
     ) -> list[Translation]:
-        """Return given translations with their log-probabilities and alignments, as if this translator had made them.
+        """Score translations that somebody else made: let the model read each text together with its target.
 
-        Their score is log P(target | source), as log_probability is.
+        Returns a `Translation` for each pair, with log P(target | source) as score and as log_probability.
 
         Args:
-            texts, targets: line by line; the other arguments are those of `translate`.
+            texts: the source texts.
+            targets: the translation of each text; the other arguments are those of `translate`.
 
         Raises:
             InputError: a text or a target is longer than the model takes; the message has the line number.
@@ -187,7 +188,7 @@ class Translator:
         """Align the words of translations with source words, by reading the translations once more.
 
         Args:
-            translations: of this translator.
+            translations: translations that this translator made or scored.
             layer: the decoder layer whose mean over the heads is taken, counted from 0; None = the last but one.
             batch_tokens: the number of tokens of a batch.
 
@@ -220,14 +221,14 @@ class Translator:
 
     @property
     def _most_pieces(self) -> int:
-        return self.model.config.max_tokens - 1  # EOS, and BOS on the other side, take a place
+        return self.model.config.max_tokens - 1  # one token is EOS in the source, and BOS in the target
 
     def _search(self, search: Search, batch: Sequence[Request], first: int) -> list[tuple[Hypothesis, ...]]:
         sources = SourceBatch.of(
             self.model,
             [one.ids for one in batch],
             [one.prefix for one in batch],
-            numbers=[first + one.place for one in batch],
+            numbers=[first + one.index for one in batch],
             device=self.device,
         )
         return search.run(self.model, sources)

@@ -1,4 +1,4 @@
-"""A translator's folder: the model, its vocabularies, and what they are.
+"""Write a translator into a folder and read it back: the model, its vocabularies, and a description of both.
 
     translator.json      the description: format, version, kind of model, the model's config
     model.safetensors    the parameters; parameters that modules share are stored once
@@ -52,7 +52,7 @@ class TranslatorContents:
     """The contents of a translator's folder.
 
     Attributes:
-        model: in evaluation mode.
+        model: the model, in evaluation mode.
         extra: values stored with the translator, such as the settings of its training.
     """
 
@@ -63,7 +63,7 @@ class TranslatorContents:
 
 
 def model_kinds() -> dict[str, ModelKind]:
-    """Return every kind of model that a folder may hold, by name."""
+    """Return the classes of each kind of model, by the name of the kind in the description."""
     from regard.recurrent.config import RecurrentConfig
     from regard.recurrent.model import Recurrent
     from regard.transformer.config import TransformerConfig
@@ -226,7 +226,7 @@ def missing_translator_error(folder: Path) -> InputError:
     """Return the error for a folder that holds no translator."""
     if folder.is_dir():
         return InputError(
-            f"{folder} holds no translator: there is no {DESCRIPTION_FILE} in it; give the folder that regard train "
+            f"{folder} has no translator: there is no {DESCRIPTION_FILE} in it; give the folder that regard train "
             "wrote with --out (it is a translator from the first evaluation on)."
         )
     what = "is a file" if folder.exists() else "does not exist"
@@ -268,7 +268,7 @@ def read_model(kind: Any, config: Any, path: Path) -> Any:
         InputError: the file is missing or damaged, or holds the parameters of another model.
     """
     if not path.is_file():
-        raise InputError(f"{path.parent} is not whole: {path.name} is missing; copy the folder again.")
+        raise InputError(f"{path.parent} is incomplete: {path.name} is missing; copy the folder again.")
     found = tensor_shapes_in(path)
     check_size(path, config, found)
     try:
@@ -345,5 +345,5 @@ def read_vocabulary(path: Path) -> Vocabulary:
         InputError: the file is missing or damaged.
     """
     if not path.is_file():
-        raise InputError(f"{path.parent} is not whole: {path.name} is missing; copy the folder again.")
+        raise InputError(f"{path.parent} is incomplete: {path.name} is missing; copy the folder again.")
     return Vocabulary.load(path)

@@ -131,5 +131,5 @@ def test_refusals():
         "d_model=10 does not split evenly into n_heads=3; give the width of a head's keys as d_key."
     )
     assert refusal(ValueError, lambda: LatentAttention(12, 3, d_latent=5, d_rotary=3)) == (
-        "d_rotary=3 numbers cannot be turned in pairs; it must be even and at least 2."
+        "d_rotary=3 numbers cannot be rotated in pairs; it must be even and at least 2."
     )

@@ -196,7 +196,7 @@ def test_refusals(unhooked):
         ),
         (
             lambda: MultiHeadAttention(d_model=9, n_heads=3, positions=Rotary())(torch.zeros(1, 2, 9)),
-            "rotary positions turn pairs of numbers, so the width of a head must be even; got 3.",
+            "rotary positions rotate pairs of numbers, so the width of a head must be even; got 3.",
         ),
         (
             lambda: MultiHeadAttention.from_torch(nn.MultiheadAttention(6, 2, bias=False, add_zero_attn=True)),

@@ -135,15 +135,15 @@ def test_rotary_introduces_itself_and_equals_its_like():
 def test_refusals(unhooked):
     cases = [
         (lambda: Rotary(pairing="pairs"), "pairing='pairs' is unknown; it is one of halves, neighbours."),
-        (lambda: Rotary(d_rotary=7), "d_rotary=7 numbers cannot be turned in pairs; it must be even and at least 2."),
-        (lambda: Rotary(d_rotary=0), "d_rotary=0 numbers cannot be turned in pairs; it must be even and at least 2."),
+        (lambda: Rotary(d_rotary=7), "d_rotary=7 numbers cannot be rotated in pairs; it must be even and at least 2."),
+        (lambda: Rotary(d_rotary=0), "d_rotary=0 numbers cannot be rotated in pairs; it must be even and at least 2."),
         (
             lambda: Rotary(d_rotary=8)(torch.zeros(1, 1, 2, 6), torch.arange(2)),
             "d_rotary=8 is more than the 6 numbers of a head; take at most 6.",
         ),
         (
             lambda: Rotary()(torch.zeros(1, 1, 2, 7), torch.arange(2)),
-            "rotary positions turn pairs of numbers, so the width of a head must be even; got 7.",
+            "rotary positions rotate pairs of numbers, so the width of a head must be even; got 7.",
         ),
     ]
     assert [refusal(ValueError, call) for call, _ in cases] == [message for _, message in cases]

@@ -58,7 +58,7 @@ class Rotary:
             raise ValueError(f"pairing={self.pairing!r} is unknown; it is one of {', '.join(get_args(Pairing))}.")
         if self.d_rotary is not None and (self.d_rotary < 2 or self.d_rotary % 2):
             raise ValueError(
-                f"d_rotary={self.d_rotary} numbers cannot be turned in pairs; it must be even and at least 2."
+                f"d_rotary={self.d_rotary} numbers cannot be rotated in pairs; it must be even and at least 2."
             )
 
     def __call__(
@@ -71,7 +71,7 @@ class Rotary:
             raise ValueError(f"d_rotary={d_rotary} is more than the {d_head} numbers of a head; take at most {d_head}.")
         if d_rotary % 2:
             raise ValueError(
-                f"rotary positions turn pairs of numbers, so the width of a head must be even; got {d_head}."
+                f"rotary positions rotate pairs of numbers, so the width of a head must be even; got {d_head}."
             )
         wide = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
         cos, sin = self.cos_and_sin(positions, d_rotary, wide)

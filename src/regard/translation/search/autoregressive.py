@@ -1,4 +1,4 @@
-"""Autoregressive decoding with one hypothesis for each source: what greedy search and sampling have in common."""
+"""Autoregressive decoding with one hypothesis for each source, which greedy search and sampling share."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,7 +18,11 @@ ChooseTokens = Callable[
     [Float[Tensor, "rows new vocabulary"], Int[Tensor, " rows"], int, Sequence[int]],
     ChosenTokens,
 ]
-"""Chooses the next token of each row from the logits, the rows' places in the batch, their length and their limits."""
+"""A function that chooses the next token of each row.
+
+Its arguments are the logits, the index of each row's source in the batch, the number of tokens of all rows so far, and
+the largest number of tokens of each row.
+"""
 
 
 def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) -> list[tuple[Hypothesis, ...]]:
@@ -32,18 +36,18 @@ def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) 
         log_probability = log_probability + log_probability_of_chosen
         state, ended = step.state, chosen == EOS
         if bool(ended.any()):
-            for place in ended.nonzero()[:, 0].tolist():
-                total = float(log_probability[place])
-                found[int(rows[place])] = Hypothesis(
-                    tokens=tuple(tokens[place].tolist()),
+            for row_number in ended.nonzero()[:, 0].tolist():
+                total = float(log_probability[row_number])
+                found[int(rows[row_number])] = Hypothesis(
+                    tokens=tuple(tokens[row_number].tolist()),
                     log_probability=total,
                     score=total,
-                    cut=length >= limits[place],
+                    cut=length >= limits[row_number],
                 )
             left = (~ended).nonzero()[:, 0]
             if not len(left):
                 return [(found[row],) for row in range(len(found))]
-            limits = [limits[place] for place in left.tolist()]
+            limits = [limits[row_number] for row_number in left.tolist()]
             rows, tokens, chosen, log_probability = rows[left], tokens[left], chosen[left], log_probability[left]
             state = state.select(left)
         tokens = torch.cat([tokens, chosen[:, None]], dim=1)

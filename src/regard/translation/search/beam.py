@@ -4,8 +4,8 @@
     lp(y) = ((5 + |y|) / 6)^α                       |y| counts the pieces and EOS
     cp(x, y) = β Σ_i log min(Σ_j p_ij, 1)           p_ij: attention weight of y's token j, EOS included, on x's piece i
 
-A beam has `size` places for each sentence. Every step extends the active hypotheses by every token, and the most
-probable extensions take the places. An extension by EOS is finished and keeps its place, so fewer hypotheses stay
+A beam has `size` slots for each sentence. Every step extends the active hypotheses by every token, and the most
+probable extensions take these slots. An extension by EOS is finished and keeps its slot, so fewer hypotheses stay
 active. A sentence is done when no hypothesis is active, or when no active one can beat the worst of the `n_best`
 finished ones: log-probability only falls, so a hypothesis at log P cannot score above log P / lp(limit + 1).
 
@@ -13,7 +13,7 @@ Source: Sutskever, Vinyals & Le 2014, section 3.2 (finished hypotheses leave the
 eq. 14.
 Departure: penalties rank finished hypotheses; active ones have equal lengths and are ranked by log-probability. A
 Transformer's p_ij are the mean over the heads of the layer that alignments are read from (`alignment.py`). Wu et al.
-also prune hypotheses far below the best; here no hypothesis with a place is dropped.
+also prune hypotheses far below the best; here no hypothesis with a slot is dropped.
 """
 
 from dataclasses import dataclass, field, replace
@@ -119,24 +119,24 @@ class OpenSentences:
     Attributes:
         numbers: the rows of the sentences in the batch of sources.
         limits: the largest number of pieces of a text of each sentence.
-        places: how many hypotheses of each sentence may stay active.
+        slots: how many hypotheses of each sentence may stay active.
         to_beat: the log-probability that a hypothesis of each sentence must exceed to be able to enter the n_best.
     """
 
     numbers: tuple[int, ...]
     limits: tuple[int, ...]
-    places: Int[Tensor, " sentences"]
+    slots: Int[Tensor, " sentences"]
     to_beat: Float[Tensor, " sentences"]
 
     def select(self, rows: Int[Tensor, " rows"]) -> "OpenSentences":
-        """Return some of the sentences."""
+        """Return the sentences with these row numbers."""
         if len(rows) == len(self.numbers):
             return self
         kept = rows.tolist()
         return OpenSentences(
             numbers=tuple(self.numbers[row] for row in kept),
             limits=tuple(self.limits[row] for row in kept),
-            places=self.places[rows],
+            slots=self.slots[rows],
             to_beat=self.to_beat[rows],
         )
 
@@ -148,9 +148,9 @@ class ActiveHypotheses:
     Attributes:
         sentences: the sentences that the hypotheses belong to.
         tokens: the pieces of each hypothesis.
-        log_probability: of those pieces; -inf = the place is empty.
+        log_probability: the log-probability of these pieces; -inf = the slot is empty.
         coverage: the weight that each source piece has received so far; None without a coverage penalty.
-        step: the model's last step; its rows are sentences × places.
+        step: the model's last step; its rows are sentences × slots.
     """
 
     sentences: OpenSentences
@@ -167,7 +167,7 @@ class Extensions:
     Attributes:
         parents: the hypothesis that each extension extends.
         tokens: the new token of each extension.
-        log_probability: of the extended hypothesis; -inf = there is no place for it.
+        log_probability: the log-probability of the extended hypothesis; -inf = there is no slot for it.
     """
 
     parents: Int[Tensor, "sentences extensions"]
@@ -176,7 +176,7 @@ class Extensions:
 
     @property
     def ended(self) -> Bool[Tensor, "sentences extensions"]:
-        """Whether each extension has a place and ends with EOS."""
+        """Whether each extension has a slot and ends with EOS."""
         return (self.tokens == EOS) & (self.log_probability > -torch.inf)
 
     def unfinished(self) -> "Extensions":
@@ -188,7 +188,7 @@ class Extensions:
         )
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Extensions":
-        """Return the extensions of some sentences."""
+        """Return the extensions of the sentences with these row numbers."""
         if len(rows) == len(self.tokens):
             return self
         return Extensions(
@@ -197,13 +197,13 @@ class Extensions:
 
 
 def initial_hypotheses(beam: Beam, model: TranslatingModel, sources: SourceBatch) -> ActiveHypotheses:
-    """Return one hypothesis for each sentence: its prefix."""
+    """Return the hypotheses at the beginning: for each sentence its prefix, read by the model."""
     step, log_probability = read_prefixes(model, sources)
     n = len(sources.limits)
     sentences = OpenSentences(
         numbers=tuple(range(n)),
         limits=sources.limits,
-        places=torch.full((n,), beam.size, device=log_probability.device),
+        slots=torch.full((n,), beam.size, device=log_probability.device),
         to_beat=torch.full_like(log_probability, -torch.inf),
     )
     return ActiveHypotheses(
@@ -216,7 +216,7 @@ def initial_hypotheses(beam: Beam, model: TranslatingModel, sources: SourceBatch
 
 
 def extend(active: ActiveHypotheses, size: int) -> Extensions:
-    """Return the most probable extensions for which there are places.
+    """Return the most probable extensions for which there are slots.
 
     The `size` most probable extensions of a sentence are among the `size` most probable ones of each hypothesis.
     """
@@ -226,11 +226,11 @@ def extend(active: ActiveHypotheses, size: int) -> Extensions:
     each, tokens = each.view(n_sentences, -1, n_each), tokens.view(n_sentences, -1)
     total = (active.log_probability[:, :, None] + each).flatten(1)
     log_probability, chosen = total.topk(min(size, total.shape[1]), dim=1)
-    has_place = torch.arange(chosen.shape[1], device=chosen.device) < active.sentences.places[:, None]
+    has_slot = torch.arange(chosen.shape[1], device=chosen.device) < active.sentences.slots[:, None]
     return Extensions(
         parents=chosen // n_each,
         tokens=tokens.gather(1, chosen),
-        log_probability=log_probability.where(has_place, -torch.inf),
+        log_probability=log_probability.where(has_slot, -torch.inf),
     )
 
 
@@ -240,18 +240,18 @@ def collect_finished(
     finished: list[FinishedHypotheses],
     lengths: Int[Tensor, " batch"],
 ) -> ActiveHypotheses:
-    """Add the extensions by EOS to the finished hypotheses; return the active ones with places and bounds updated."""
+    """Add the extensions by EOS to the finished hypotheses; return the active ones with slots and bounds updated."""
     numbers = active.sentences.numbers
-    for row, place in extensions.ended.nonzero().tolist():
-        parent = int(extensions.parents[row, place])
+    for row, slot in extensions.ended.nonzero().tolist():
+        parent = int(extensions.parents[row, slot])
         n_pieces = int(lengths[numbers[row]]) - 1
         coverage = None if active.coverage is None else active.coverage[row, parent, :n_pieces]
-        log_probability = float(extensions.log_probability[row, place])
+        log_probability = float(extensions.log_probability[row, slot])
         finished[numbers[row]].add(active.tokens[row, parent].tolist(), log_probability, coverage)
     now = [finished[number] for number in numbers]
-    places = active.sentences.places.new_tensor([one.beam.size - len(one.found) for one in now])
+    slots = active.sentences.slots.new_tensor([one.beam.size - len(one.found) for one in now])
     to_beat = active.sentences.to_beat.new_tensor([one.score_to_beat() * one.beam.lp(one.limit + 1) for one in now])
-    return replace(active, sentences=replace(active.sentences, places=places, to_beat=to_beat))
+    return replace(active, sentences=replace(active.sentences, slots=slots, to_beat=to_beat))
 
 
 def advance(model: TranslatingModel, active: ActiveHypotheses, extensions: Extensions) -> ActiveHypotheses | None:
@@ -287,5 +287,5 @@ def select_rows(state: Any, rows: Int[Tensor, " rows"], n: int) -> Any:
 def updated_coverage(
     coverage: Float[Tensor, "sentences width source"], rows: Int[Tensor, " rows"], step: DecoderStep
 ) -> Float[Tensor, "rows source"]:
-    """Return the coverage of the hypotheses of some rows, with the weights of their newest token added."""
+    """Return the coverage of the hypotheses in these rows, plus the attention weights of their newest token."""
     return coverage.flatten(0, 1)[rows] + cross_weights(step.cross).view(len(rows), -1)

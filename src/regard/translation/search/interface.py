@@ -18,15 +18,15 @@ from regard.text.vocabulary import PAD
 from regard.translation.model_protocol import TranslatingModel
 
 PIECES_PER_SOURCE_PIECE, EXTRA_PIECES = 3, 20
-"""The longest target text: three pieces for each piece of the source, and some more for very short sources."""
+"""The limit of a target text: three pieces for each piece of the source, and 20 more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hypothesis:
-    """A target text that a search found.
+    """A target text that a search has found.
 
     Attributes:
-        tokens: its pieces, without BOS and EOS.
+        tokens: the ids of its pieces, without BOS and EOS.
         log_probability: log P(tokens, EOS | source) in nats.
         score: the number by which the search ranked it.
         cut: whether it ended because it had reached the limit.
@@ -45,9 +45,9 @@ class SourceBatch:
     Attributes:
         source: the ids of each sentence, EOS last, padded on the right.
         lengths: the number of ids of each sentence, without padding.
-        prefix: the pieces that each target must begin with, without BOS; equally many in every row.
+        prefix: the ids that each target must begin with, without BOS; equally many in every row.
         limits: the largest number of pieces of each target.
-        numbers: the number of each sentence in the whole text; a sample depends on it and on nothing else of the batch.
+        numbers: the number of each sentence in the whole text, from which sampling derives its random numbers.
     """
 
     source: Int[Tensor, "batch source"]
@@ -65,11 +65,11 @@ class SourceBatch:
         numbers: Sequence[int] | None = None,
         device: torch.device | str = "cpu",
     ) -> "SourceBatch":
-        """Build a batch from ids of sources, EOS last, and of prefixes of equal length, with the limits of a model."""
+        """Return a batch of sources (ids, EOS last) and prefixes (ids) of equal length, with the limits of a model."""
         prefixes = [()] * len(sources) if prefixes is None else prefixes
         source, lengths = pad_sequences(sources)
         prefix = torch.tensor(list(map(list, prefixes)), dtype=torch.long).reshape(len(sources), -1)
-        longest = model.config.max_tokens - 1  # BOS takes a place
+        longest = model.config.max_tokens - 1  # one token is BOS
         limits = [PIECES_PER_SOURCE_PIECE * n + EXTRA_PIECES + prefix.shape[1] for n in lengths.tolist()]
         return cls(
             source=source.to(device),

@@ -1,4 +1,4 @@
-"""Log-probabilities of the next token, under the rules that every search keeps.
+"""Log-probabilities of the next token, with the rules that hold in every search.
 
 PAD and BOS are never chosen, and at its limit a text can only end. Forbidden tokens keep their share of the
 probability: the log-probabilities are the model's own.
@@ -17,7 +17,7 @@ from regard.translation.model_protocol import DecoderStep, TranslatingModel
 from regard.translation.search.interface import SourceBatch
 
 CHUNK = 64
-"""Columns of which `topk` finds the largest first."""
+"""The number of columns in a chunk of `topk`, which first finds the largest number of each chunk."""
 
 
 def read_prefixes(model: TranslatingModel, sources: SourceBatch) -> tuple[DecoderStep, Float[Tensor, " batch"]]:
@@ -42,7 +42,7 @@ def top_tokens(
     Where fewer than n tokens are allowed, the others have the log-probability -inf.
 
     Args:
-        logits: of the step; the next token follows its last new token.
+        logits: the logits after each new token of the last step; only those after its last token are used.
         n: the number of tokens.
         length: the number of pieces that each row has already.
         limits: the largest number of pieces of each sentence; the rows of a sentence lie together.
@@ -57,7 +57,7 @@ def token_log_probabilities(
     """Return the log-probability of every token as the next one of each row, -inf for forbidden tokens.
 
     Args:
-        logits, length, limits: as `top_tokens` takes them.
+        logits, length, limits: see `top_tokens`.
     """
     log_probability = log_softmax(logits[:, -1])
     refuse_nan(log_probability[:, EOS])
