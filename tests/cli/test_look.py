@@ -155,3 +155,67 @@ def test_a_translator_is_not_asked_for_new_tokens(translator_folder):
     assert refused("look", "no dog", "--model", translator_folder, "--new-tokens", "3") == (
         f"{translator_folder} is a translator, which writes its whole translation; leave --new-tokens out."
     )
+
+
+@pytest.fixture
+def picture(tmp_path):
+    from PIL import Image
+
+    Image.new("RGB", (40, 30), (200, 60, 30)).save(tmp_path / "red.png")
+    return tmp_path / "red.png"
+
+
+@pytest.fixture
+def vit_folder(tmp_path):
+    from transformers import ViTConfig, ViTImageProcessorPil, ViTModel
+
+    config = ViTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, image_size=32, patch_size=8
+    )
+    ViTModel(config).save_pretrained(tmp_path / "vit")
+    ViTImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(tmp_path / "vit")
+    return tmp_path / "vit"
+
+
+def test_a_picture(tmp_path, picture, vit_folder):
+    drawn = tmp_path / "seen.png"
+    text = look("--image", picture, "--model", vit_folder, "--token", "1,2", "--head", "L0H1", "--png", drawn)
+    assert "1 layer × 2 heads · 17 tokens" in text
+    assert "1,2 looks, in L0H1, at" in text
+    assert drawn.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_recording_is_read_as_samples(tmp_path):
+    import wave
+
+    import numpy as np
+
+    from regard.cli.media_files import read_wave
+
+    samples = np.array([[0, 16384], [-32768, -16384]], dtype="<i2")
+    with wave.open(str(tmp_path / "two.wav"), "wb") as file:
+        file.setnchannels(2)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes(samples.tobytes())
+    numbers, rate = read_wave(tmp_path / "two.wav")
+    assert (numbers.tolist(), rate) == ([0.25, -0.75], 8000)
+
+
+def test_refusals_of_pictures_and_recordings(tmp_path, picture, vit_folder):
+    assert refused("look") == "there is nothing to look at; give a text, --image or --audio."
+    assert refused("look", "--image", picture) == (
+        "MiniLM reads text alone; name a model of pictures or recordings with --model."
+    )
+    assert refused("look", "--image", picture, "--audio", picture, "--model", vit_folder) == (
+        "--image and --audio cannot be read together; give one of them."
+    )
+    assert refused("look", "--image", tmp_path / "none.png", "--model", vit_folder) == (
+        f"cannot read {tmp_path}/none.png: no such file or directory; name another file."
+    )
+    advice = "write it as one with: ffmpeg -i FILE -ac 1 -ar 16000 -sample_fmt s16 speech.wav."
+    assert refused("look", "--audio", picture, "--model", vit_folder) == f"{picture} is not a WAV file; {advice}"
+    (tmp_path / "text.png").write_text("no picture")
+    assert refused("look", "--image", tmp_path / "text.png", "--model", vit_folder).startswith(
+        f"cannot read the picture {tmp_path}/text.png: "
+    )

@@ -197,7 +197,7 @@ def test_other_files_are_refused(tmp_path):
         assert refused(path) == NO_TRACE
 
 
-@pytest.mark.parametrize("place", [0.5, 0.9, 0.999])
+@pytest.mark.parametrize("place", [0.8, 0.9, 0.999])
 def test_one_changed_byte_is_found(normal, tmp_path, place):
     path = traced(normal).save(tmp_path / "trace.safetensors")
     content = bytearray(path.read_bytes())

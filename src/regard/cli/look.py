@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def look(
-    text: Annotated[str, typer.Argument(help="The text to look at; - reads it from standard input.")],
+    text: Annotated[
+        str | None, typer.Argument(help="The text to look at; - reads it from standard input.", show_default=False)
+    ] = None,
     token: Token = None,
     head: HeadName = None,
     layer: Annotated[int | None, typer.Option("--layer", help="Look at the heads of this layer only.")] = None,
@@ -36,6 +38,10 @@ def look(
         ),
     ] = None,
     truncate: Truncate = False,
+    image: Annotated[
+        Path | None, typer.Option("--image", help="A picture that the model reads, alone or beside the text.")
+    ] = None,
+    audio: Annotated[Path | None, typer.Option("--audio", help="A recording that the model reads: a WAV file.")] = None,
     new_tokens: Annotated[
         int | None, typer.Option("--new-tokens", help="Let the model write up to this many tokens after the text.")
     ] = None,
@@ -54,6 +60,8 @@ def look(
           --token it --head L3H1 --html snake.html --png snake.png
       regard look - --model openai-community/gpt2 --layer 5 < letter.txt
       regard look "The snake is" --model openai-community/gpt2 --new-tokens 20
+      regard look --image cat.png --model google/vit-base-patch16-224 --png seen.png
+      regard look --audio speech.wav --model openai/whisper-tiny --new-tokens 40
       regard look "A dog runs." --model en-de --html dog.html
     """
     from regard.cli.progress import spinner
@@ -70,11 +78,16 @@ def look(
         from regard.views.picture.canvas import check_picture_path
 
         check_picture_path(heads)
+    if text is None and image is None and audio is None:
+        raise InputError("there is nothing to look at; give a text, --image or --audio.")
     text = read_stdin() if text == "-" else text
-    with spinner("reading the text"):
+    with spinner("reading"):
         from regard.tracing.focus import focus_on
 
-        seen = trace_text(model, text, target, truncate, new_tokens)
+        if image or audio:
+            seen = trace_media(model, text, target, image, audio, new_tokens)
+        else:
+            seen = trace_text(model, text or "", target, truncate, new_tokens)
         focus = focus_on(seen, token, head, layer)
 
     from regard.tracing.readable_tokens import unfamiliar_text_note
@@ -150,6 +163,29 @@ def trace_text(
     return trace(
         loaded.model, text, target=target, tokenizer=loaded.tokenizer, truncate=truncate, new_tokens=new_tokens
     )
+
+
+def trace_media(
+    model: str | None,
+    text: str | None,
+    target: str | None,
+    image: Path | None,
+    audio: Path | None,
+    new_tokens: int | None,
+) -> "Trace":
+    """Trace a model while it reads a picture, with or without a text, or a recording."""
+    if model is None:
+        raise InputError("MiniLM reads text alone; name a model of pictures or recordings with --model.")
+    if image and audio:
+        raise InputError("--image and --audio cannot be read together; give one of them.")
+    from regard.cli.media_files import read_picture, read_wave
+    from regard.tracing.run import trace
+
+    if image:
+        return trace(model, text, target=target, new_tokens=new_tokens, images=read_picture(image))
+    assert audio is not None
+    wave, rate = read_wave(audio)
+    return trace(model, text, target=target, new_tokens=new_tokens, audio=wave, sampling_rate=rate)
 
 
 def check_picture_ending(path: Path | None, ending: str) -> None:

@@ -9,20 +9,28 @@ CROSS_ATTENTION = re.compile(r"cross|encdec|enc_dec|encoder_attn|encoder_attenti
 """Matches a part of the path of cross-attention modules."""
 
 
+VISION = re.compile("vision|visual|image", re.IGNORECASE)
+"""Matches a part of the path of the modules that read pictures."""
+
+
 @dataclass(frozen=True, slots=True)
 class KindOfPath:
     """Tells the kind of attention that a module computes (encoder, decoder or cross) from its path in the model.
 
     Attributes:
         only_kind: the kind of all attention in a model that does not have both an encoder and a decoder, else None.
+        sees: whether the encoder is a vision model beside a model of text.
     """
 
     only_kind: str | None
+    sees: bool = False
 
     @classmethod
     def of(cls, model: nn.Module) -> "KindOfPath":
         """Return this for a model: with both, if its config says so or if it has cross-attention."""
         config = getattr(model, "config", None)
+        if getattr(config, "vision_config", None) is not None:
+            return cls(None, sees=True)
         has_both = getattr(config, "is_encoder_decoder", None)
         if has_both is None:
             has_both = any(CROSS_ATTENTION.search(path) for path, _ in model.named_modules())
@@ -33,6 +41,8 @@ class KindOfPath:
             return self.only_kind
         if CROSS_ATTENTION.search(path):
             return "cross"
+        if self.sees:
+            return "encoder" if VISION.search(path) else "decoder"
         return next((name for name in path.split(".") if name in ("encoder", "decoder")), "decoder")
 
 

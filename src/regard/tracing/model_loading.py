@@ -76,6 +76,46 @@ def load_tokenizer(name: str) -> Any:
         raise InputError(f"no tokenizer for {name!r} could be had; give one with tokenizer=….") from error
 
 
+def load_with_processor(name: str, processor: Any, writes: bool) -> tuple["PreTrainedModel", Any]:
+    """Load a model of pictures or recordings by its name or folder, in evaluation mode, with its processor.
+
+    Args:
+        processor: None = the one that belongs to the model.
+        writes: load the model with the head that writes text.
+
+    Raises:
+        InputError: the model or the processor cannot be loaded.
+    """
+    from transformers import AutoModel, AutoModelForImageTextToText, AutoModelForSpeechSeq2Seq
+
+    local = is_on_this_machine(name)
+    if not local:
+        check_hub_has(name, name)
+    model = None
+    for model_class in (AutoModelForImageTextToText, AutoModelForSpeechSeq2Seq) if writes else ():
+        try:
+            model = from_pretrained(model_class, f"the model {name!r}", name, local)
+            break
+        except InputError:
+            continue
+    model = model or from_pretrained(AutoModel, f"the model {name!r}", name, local)
+    return model.eval(), processor or load_processor(name)
+
+
+def load_processor(name: str) -> Any:
+    """Load the processor that belongs to a model's name.
+
+    Raises:
+        InputError: no processor of this name can be loaded.
+    """
+    from transformers import AutoProcessor
+
+    try:
+        return from_pretrained(AutoProcessor, f"the processor of {name!r}", name, is_on_this_machine(name))
+    except InputError as error:
+        raise InputError(f"no processor for {name!r} could be had; give one with processor=….") from error
+
+
 def from_pretrained(auto_class: Any, description: str, source: str, local: bool) -> Any:
     """Load a model or a tokenizer from a folder, from the hub's cache or from the hub.
 

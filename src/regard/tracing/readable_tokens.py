@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.errors import counted
+from regard.tracing.places import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +19,14 @@ class Token:
         piece: the token in the tokenizer's vocabulary, with its markers ("##nom", "Ġthe").
         joined: whether no space separates the token from the token before it.
         special: whether the tokenizer added the token ("[CLS]"); False for "[MASK]", which stands for a word.
+        place: where the token is in a picture or a recording; None for a token of text.
     """
 
     text: str
     piece: str
     joined: bool = False
     special: bool = False
+    place: Place | None = None
 
     def __str__(self) -> str:
         return self.text

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from regard.attention.representation import type_name
-from regard.effects.changes import Change, Cut, heads_of
+from regard.effects.changes import Change
 from regard.errors import InputError, first_paragraph
 from regard.tracing.attention_kind import KindOfPath
 from regard.tracing.changing import changing
-from regard.tracing.encoding import check_reads_text, encode, encode_text
+from regard.tracing.encoding import check_reads_text
 from regard.tracing.huggingface import installed, needs_installing
 from regard.tracing.layer_states import recording_states
-from regard.tracing.model_loading import load, load_tokenizer, model_name
+from regard.tracing.media import Media, read_audio, read_image
+from regard.tracing.model_loading import load, load_processor, load_tokenizer, load_with_processor, model_name
 from regard.tracing.readable_tokens import Token
-from regard.tracing.token_reference import token_position
+from regard.tracing.reading import read_medium, read_or_write
 from regard.tracing.trace import AttentionSteps, Trace, missing_layer_error
 from regard.tracing.watching import Watched, WatchedStep, watching
-from regard.tracing.writing import WrittenToken, tokens_of, write, written_tokens
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel
@@ -33,7 +33,7 @@ RUNNING = RLock()
 
 def trace(
     model: "PreTrainedModel | str | Path",
-    text: str,
+    text: str | None = None,
     *,
     target: str | None = None,
     tokenizer: Any = None,
@@ -43,8 +43,12 @@ def trace(
     keep: Collection[str] = (),
     new_tokens: int | None = None,
     generation: "GenerationConfig | None" = None,
+    images: Any = None,
+    audio: Any = None,
+    sampling_rate: int = 16_000,
+    processor: Any = None,
 ) -> Trace:
-    """Run a Hugging Face model on a text and record every layer's attention pattern.
+    """Run a Hugging Face model on a text, a picture or a recording and record every layer's attention pattern.
 
     Args:
         model: a loaded model, or the name or folder of one.
@@ -59,6 +63,11 @@ def trace(
         new_tokens: let the model write up to this many tokens after the text (or the target of an encoder-decoder), and
             trace prompt and answer together; `trace.written` has their probabilities. None = write nothing.
         generation: how the model searches for them, a GenerationConfig of transformers; None = its own.
+        images: a picture that the model reads, alone or beside the text; its tokens know their patch. In models of
+            pictures and text, "encoder" is attention among patches and "decoder" that of the text with the picture.
+        audio: a recording that the model reads, numbers from -1 to 1; its tokens know their time.
+        sampling_rate: the recording's numbers a second.
+        processor: the processor of pictures or recordings; None = the one that belongs to the model's name.
 
     Raises:
         InputError: the text is blank, not UTF-8 or longer than the model reads; the tokenizer has another vocabulary; a
@@ -73,14 +82,30 @@ def trace(
             f"tokenizer is {type_name(tokenizer)}; it takes what AutoTokenizer.from_pretrained gives, or None for the "
             "model's own."
         )
-    if isinstance(model, str | Path):
+    medium: Media | None = None
+    if text is None and images is None and audio is None:
+        raise InputError("there is nothing to read; give a text, images=… or audio=….")
+    if images is not None or audio is not None:
+        if isinstance(model, str | Path):
+            model, processor = load_with_processor(str(model), processor, writes=new_tokens is not None)
+        processor = processor or load_processor(model.name_or_path)
+        name, tokenizer = model_name(model), tokenizer or getattr(processor, "tokenizer", None)
+        medium = (
+            read_audio(model, processor, audio, sampling_rate)
+            if images is None
+            else read_image(model, processor, images, text or "")
+        )
+    elif isinstance(model, str | Path):
         loaded = load(str(model), writes=new_tokens is not None or generation is not None)
         name, model, tokenizer = loaded.name, loaded.model, tokenizer or loaded.tokenizer
     else:
         check_reads_text(model)
         name, tokenizer = model_name(model), tokenizer or load_tokenizer(model.name_or_path)
     with evaluating(model):
-        reading = read_or_write(model, tokenizer, text, target, truncate, new_tokens, generation, changes)
+        if medium is not None:
+            reading = read_medium(model, medium, text or "", target, tokenizer, new_tokens, generation, changes)
+        else:
+            reading = read_or_write(model, tokenizer, text or "", target, truncate, new_tokens, generation, changes)
         with (
             watching(model) as watched,
             recording_states(model, watched) if keep else nullcontext() as recorder,
@@ -88,6 +113,8 @@ def trace(
         ):
             outputs = run_model(model, reading.inputs)
     watched_steps = steps_by_kind(model, watched)
+    if medium is not None:
+        reading = replace(reading, source=source_tokens(medium, watched_steps))
     steps = {kind: {n: step.attended for n, step in layers.items()} for kind, layers in watched_steps.items()}
     check_no_nan(name, steps)
     kept = select_layers(steps, layers)
@@ -106,70 +133,17 @@ def trace(
         changes=reading.changes,
         states=states,
         written=reading.written(tokenizer, output),
+        image=None if medium is None else medium.image,
+        spectrogram=None if medium is None else medium.spectrogram,
     )
     check_shapes(result)
     return result
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Reading:
-    """What a model reads: its input tensors, their tokens, and the changes with which it reads them.
-
-    Attributes:
-        source: the tokens of the encoder.
-        target: the tokens of the decoder.
-        written_ids: the ids of the text with the tokens that the model wrote itself; None if it wrote none.
-        n_read: the number of tokens at the beginning of this text that the model did not write.
-    """
-
-    inputs: Mapping[str, torch.Tensor]
-    text: str
-    target_text: str
-    source: tuple[Token, ...]
-    target: tuple[Token, ...]
-    changes: tuple[Change, ...]
-    written_ids: torch.Tensor | None = None
-    n_read: int = 0
-
-    def written(self, tokenizer: Any, output: torch.Tensor | None) -> tuple[WrittenToken, ...]:
-        """Return the tokens that the model wrote, with their probabilities in its output."""
-        if self.written_ids is None or output is None:
-            return ()
-        return written_tokens(tokenizer, self.written_ids, self.target, output, self.n_read)
-
-
-def read_or_write(
-    model: "PreTrainedModel",
-    tokenizer: Any,
-    text: str,
-    target: str | None,
-    truncate: bool,
-    new_tokens: int | None,
-    generation: "GenerationConfig | None",
-    changes: Sequence[Change],
-) -> Reading:
-    """Encode the text, and the target if one is given; let the model write on if new tokens are asked for."""
-    if new_tokens is None and generation is None:
-        inputs, source, target_tokens = encode(model, tokenizer, text, target, truncate)
-        located = tuple(with_positions(change, model, source, target_tokens) for change in changes)
-        return Reading(inputs, text, target or "", source, target_tokens, located)
-    if target is not None:
-        raise InputError("with target the model reads a text, with new_tokens it writes one; give only one of them.")
-    inputs, tokens = encode_text(model, tokenizer, text, truncate)
-    has_encoder = bool(model.config.is_encoder_decoder)
-    source, target_tokens = (tokens, ()) if has_encoder else ((), tokens)
-    located = tuple(with_positions(change, model, source, target_tokens) for change in changes)
-    with changing(model, located):
-        ids = write(model, inputs, new_tokens, generation)
-    if has_encoder:
-        target_tokens = tokens_of(tokenizer, ids, as_target=True)
-        target_text = tokenizer.decode(ids[0], skip_special_tokens=True)
-        inputs = {**inputs, "decoder_input_ids": ids}
-        return Reading(inputs, text, target_text, source, target_tokens, located, ids, 1)
-    new = tokens_of(tokenizer, ids[:, len(tokens) - 1 :], as_target=True)[1:]
-    whole = text + "".join(token.text if token.joined else f" {token.text}" for token in new if not token.special)
-    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    return Reading(inputs, whole, "", (), (*tokens, *new), located, ids, len(tokens))
+def source_tokens(medium: Media, steps: Mapping[str, Mapping[int, WatchedStep]]) -> tuple[Token, ...]:
+    """Return the tokens of a picture or a recording, as many as the encoder has queries."""
+    encoder = list(steps.get("encoder", {}).values())
+    return medium.source_of(encoder[0].attended.pattern.shape[2]) if encoder else ()
 
 
 @contextmanager
@@ -206,28 +180,6 @@ def output_of(outputs: Any) -> torch.Tensor | None:
     return next((outputs[name] for name in ("logits", "last_hidden_state") if name in outputs), None)
 
 
-def with_positions(
-    change: Change, model: "PreTrainedModel", source: Sequence[Token], target: Sequence[Token]
-) -> Change:
-    """Return a change with its tokens given by position.
-
-    Raises:
-        InputError: a token does not exist, or the heads have several kinds of attention, whose tokens differ.
-    """
-    if not isinstance(change, Cut):
-        return change
-    texts = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
-    only_kind = None if model.config.is_encoder_decoder else "encoder" if source else "decoder"
-    kinds = {heads.kind or only_kind for heads in heads_of(change)}
-    if len(kinds) != 1 or None in kinds:
-        raise InputError(
-            f"{change} must name heads of one kind, since an encoder-decoder has two texts: for instance "
-            "heads=['cross'] or heads=['cross L0H1']."
-        )
-    queries, keys = texts[kinds.pop() or ""]
-    return replace(change, query=token_position(change.query, queries), key=token_position(change.key, keys))
-
-
 def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> dict[str, dict[int, WatchedStep]]:
     """Return the attention calls of a model by kind (encoder, decoder, cross) and layer.
 
@@ -241,8 +193,10 @@ def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> dict[str, dict[
             "regard.watching(model) records the attention of its other modules."
         )
     kind_of = KindOfPath.of(model)
-    kinds = ("encoder", "decoder", "cross") if kind_of.only_kind is None else (kind_of.only_kind,)
+    kinds = ["encoder", "decoder", "cross"] if kind_of.only_kind is None else [kind_of.only_kind]
     steps = {kind: [step for step in watched.steps if kind_of(step.path) == kind] for kind in kinds}
+    if kind_of.sees:
+        kinds = [kind for kind in kinds if steps[kind]]
     if missing := [kind for kind in kinds if not steps[kind]]:
         raise InputError(
             f"{type(model).__name__} computed no {' and no '.join(missing)} attention, so there is nothing to see."

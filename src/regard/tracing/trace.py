@@ -54,6 +54,8 @@ class Trace:
         changes: the changes to its heads with which the model ran, their tokens given by position.
         states: the tokens' vectors in each layer, by kind and layer number; None unless `keep` asked for them.
         written: the tokens that the model wrote itself, with their probabilities; empty if it wrote none.
+        image: the picture that the model read, with numbers from 0 to 1; None if it read none.
+        spectrogram: the spectrogram that the model read; None if it read none.
     """
 
     model: str
@@ -66,6 +68,8 @@ class Trace:
     changes: tuple[Change, ...] = ()
     states: Mapping[str, Mapping[int, LayerStates]] | None = None
     written: tuple[WrittenToken, ...] = ()
+    image: Float[Tensor, "3 height width"] | None = None
+    spectrogram: Float[Tensor, "bands frames"] | None = None
 
     @property
     def tokens(self) -> tuple[Token, ...]:

@@ -35,6 +35,7 @@ from regard.effects.contributions import OutputProjection
 from regard.effects.movement import LayerStates
 from regard.errors import InputError, first_paragraph
 from regard.tensor_file import read_tensors, write_tensors
+from regard.tracing.places import Frame, Patch
 from regard.tracing.readable_tokens import Token
 from regard.tracing.writing import WrittenToken
 from regard.typed_fields import check_fields
@@ -94,11 +95,11 @@ def write_record(path: Path, record: Mapping[str, Any]) -> Path:
         "format": FORMAT,
         "version": VERSION,
         **{name: record[name] for name in ("model", "text", "target_text")},
-        **{side: [asdict(token) for token in record[side]] for side in ("source", "target")},
+        **{side: [token_to_json(token) for token in record[side]] for side in ("source", "target")},
         "attended": steps,
-        "output": to_json(record["output"], table),
+        **{name: to_json(record[name], table) for name in ("output", "image", "spectrogram")},
         "states": None if record["states"] is None else states_to_json(record["states"], table),
-        "written": [asdict(written) for written in record["written"]],
+        "written": [asdict(one) | {"token": token_to_json(one.token)} for one in record["written"]],
         "changes": [{"kind": type(change).__name__, **asdict(change)} for change in record["changes"]],
     }
     write_tensors(path, table.tensors, {FORMAT: json.dumps(document, ensure_ascii=False)})
@@ -136,9 +137,7 @@ def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str,
     texts = {name: document[name] for name in ("model", "text", "target_text")}
     tokens: dict[str, tuple[Token, ...]] = {}
     for side in ("source", "target"):
-        for token in document[side]:
-            check_fields(Token, token)
-        tokens[side] = tuple(Token(**token) for token in document[side])
+        tokens[side] = tuple(token_from_json(**token) for token in document[side])
     if not all(isinstance(text, str) for text in texts.values()):
         raise TypeError("the model's name and the texts must be strings.")
     attended = {
@@ -153,14 +152,17 @@ def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str,
                     f"layer {layer} has {step.pattern.shape[2]} queries and {step.pattern.shape[3]} keys, and the "
                     f"texts have {len(queries)} and {len(keys)} tokens."
                 )
-    output = from_json(document.get("output"), tensors)
+    numbers = {
+        name: checked_numbers(from_json(document.get(name), tensors), name)
+        for name in ("output", "image", "spectrogram")
+    }
     changes = tuple(change_from_json(**change) for change in document.get("changes", ()))
     states = states_from_json(document.get("states"), tensors, attended)
     return {
         **texts,
         **tokens,
         "attended": attended,
-        "output": checked_output(output),
+        **numbers,
         "changes": changes,
         "states": states,
         "written": tuple(written_from_json(**written) for written in document.get("written", ())),
@@ -170,18 +172,36 @@ def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str,
 def written_from_json(position: Json, token: Json, probability: Json, alternatives: Json) -> WrittenToken:
     """Return a token that the model wrote; raise some exception if these are not its parts."""
     check_fields(WrittenToken, {"position": position, "probability": probability})
-    check_fields(Token, token)
     pairs = tuple((text, number) for text, number in alternatives)
     if not all(isinstance(text, str) and type(number) is float for text, number in pairs):
         raise TypeError("alternatives are texts and probabilities.")
-    return WrittenToken(position, Token(**token), probability, pairs)
+    return WrittenToken(position, token_from_json(**token), probability, pairs)
 
 
-def checked_output(output: Any) -> Tensor | None:
-    """Return the output of a trace; raise TypeError unless it is a floating-point tensor or None."""
-    if output is not None and not (isinstance(output, Tensor) and output.is_floating_point()):
-        raise TypeError("the model's output must be a floating-point tensor.")
-    return output
+def checked_numbers(value: Any, name: str) -> Tensor | None:
+    """Return a value; raise TypeError unless it is None or a floating-point tensor with the axes that its name says."""
+    n_axes = {"output": 3, "image": 3, "spectrogram": 2}[name]
+    if value is not None and not (isinstance(value, Tensor) and value.is_floating_point() and value.ndim == n_axes):
+        raise TypeError(f"{name} must be a floating-point tensor of {n_axes} axes.")
+    if name == "image" and value is not None and value.shape[0] != 3:
+        raise TypeError("image must have three colours.")
+    return value
+
+
+def token_to_json(token: Token) -> Json:
+    """Return a token as JSON, with its place only if it has one."""
+    document = asdict(token)
+    return document if token.place is not None else {name: part for name, part in document.items() if name != "place"}
+
+
+def token_from_json(place: Json = None, **parts: Json) -> Token:
+    """Return the token that `token_to_json` described; raise some exception if there is no such token."""
+    check_fields(Token, parts)
+    if place is None:
+        return Token(**parts)
+    place_class = Patch if "image" in place else Frame
+    check_fields(place_class, place)
+    return Token(**parts, place=place_class(**place))
 
 
 def change_from_json(kind: str, **parts: Any) -> Change:

@@ -10,6 +10,7 @@ from regard.tracing.trace import Trace
 from regard.views.picture.canvas import FAINT, MARGIN, WIDTH, Page, blank_page, check_picture_path, save_figure
 from regard.views.picture.fonts import fonts_for, quoted
 from regard.views.picture.head_grid import lay_out_head_grid
+from regard.views.picture.media import frame_weights, image_figure, patch_weights, sound_figure
 from regard.views.picture.pattern import lay_out_pattern
 from regard.views.picture.sentence import lay_out_sentence
 from regard.views.shared_text import decoder_note, token_label
@@ -24,6 +25,8 @@ TITLE, CAPTION_LINE = 0.72, 0.165
 def write_figure(trace: Trace, path: Path, token: TokenReference | None = None, head: str | None = None) -> Path:
     """Write a trace as a picture in the format of the path's ending, and return the path.
 
+    If the query attends to a picture or a recording, its weights are drawn over the picture, or over time.
+
     Args:
         token: the position or text of the query; None = chosen by `focus_on`.
         head: the head, "L3H1"; None = chosen by `focus_on`.
@@ -33,7 +36,12 @@ def write_figure(trace: Trace, path: Path, token: TokenReference | None = None, 
             written.
     """
     check_picture_path(path)
-    return save_figure(figure(trace, focus_on(trace, token=token, head=head)), path)
+    focus = focus_on(trace, token=token, head=head)
+    if trace.image is not None and patch_weights(focus):
+        return save_figure(image_figure(trace, focus), path)
+    if frame_weights(focus):
+        return save_figure(sound_figure(trace, focus), path)
+    return save_figure(figure(trace, focus), path)
 
 
 def figure(trace: Trace, focus: Focus) -> Figure:

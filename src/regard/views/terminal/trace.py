@@ -15,6 +15,7 @@ from rich.text import Text
 from regard.errors import counted
 from regard.tracing.focus import Focus, focus_on, group_by_layer, strongest_other_words
 from regard.tracing.head import Head
+from regard.tracing.places import Patch
 from regard.tracing.token_reference import TokenReference, times
 from regard.tracing.trace import Trace
 from regard.views.shared_text import decoder_note, size_label, token_label
@@ -55,7 +56,7 @@ def view(trace: Trace, focus: Focus) -> RenderableType:
         Text.assemble(
             (escape_controls(focus.token.text), "bold"), f" looks, in {focus.head.name}, at", occurrence_note(focus)
         ),
-        Indent(sentence(focus), (1, 0, 1, 2), expand=False),
+        Indent(patch_map(focus) or sentence(focus), (1, 0, 1, 2), expand=False),
         Indent(key_table(focus, N_LISTED), (0, 0, 0, 2), expand=False),
         "",
         *other_heads(trace, focus, N_LISTED),
@@ -107,6 +108,25 @@ def sentence(focus: Focus) -> Text:
             text.append(" ")
         is_query = focus.head.kind != "cross" and position == focus.query
         text.append(escape_controls(token.text), tint(weight) + Style(underline=is_query, bold=is_query))
+    return text
+
+
+def patch_map(focus: Focus) -> Text | None:
+    """Return the weights on the patches of a picture as rows of blocks, the largest in full; None without patches."""
+    patches = [
+        (token.place, weight)
+        for token, weight in zip(focus.head.keys, focus.weights, strict=True)
+        if isinstance(token.place, Patch)
+    ]
+    if not patches:
+        return None
+    largest = max(weight for _, weight in patches) or 1.0
+    text, query = Text(), focus.token.place
+    for patch, weight in patches:
+        if patch.column == 0 and patch.row:
+            text.append("\n")
+        block = "[]" if patch == query and focus.head.kind != "cross" else shade(weight / largest) * 2
+        text.append(block, Style(color=colour(weight / largest)))
     return text
 
 

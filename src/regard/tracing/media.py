@@ -1,0 +1,176 @@
+"""Read pictures and recordings: a model's inputs, and the token for each patch or frame.
+
+A vision model has a token for each patch of the picture, and often some tokens before them (a class token, registers).
+A model of pictures and text has in its text a token for each patch, or for each square of patches, where the processor
+has put the image token. A model of sound has a token for each of many equal parts of the recording.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import isqrt
+from typing import TYPE_CHECKING, Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.errors import InputError, first_paragraph
+from regard.tracing.places import Frame, Patch
+from regard.tracing.readable_tokens import Token, readable_tokens
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+MOST_EXTRA_TOKENS = 16
+"""The largest number of tokens of a vision model that are no patches."""
+
+Tokens = tuple[Token, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Media:
+    """A picture or a recording as a model reads it.
+
+    Attributes:
+        inputs: the input tensors of the model.
+        image: the picture that the model reads, with numbers from 0 to 1; None for a recording.
+        spectrogram: the spectrogram that the model reads; None for a picture, or a model that reads the wave itself.
+        source_of: returns the tokens of the encoder, given their number.
+        target: the tokens of the decoder, or of the language model; empty if there is none.
+    """
+
+    inputs: Mapping[str, Tensor]
+    image: Float[Tensor, "3 height width"] | None
+    spectrogram: Float[Tensor, "bands frames"] | None
+    source_of: Callable[[int], Tokens]
+    target: Tokens = ()
+
+
+def read_image(model: "PreTrainedModel", processor: Any, image: Any, text: str) -> Media:
+    """Return a picture, and the text beside it, as a model reads them.
+
+    Args:
+        image: the picture, in any form that the processor takes.
+        text: the text beside the picture; empty = none.
+
+    Raises:
+        InputError: the processor cannot read them, or divides the picture into several.
+    """
+    given = {"images": image} | ({"text": with_image_token(processor, text)} if text else {})
+    encoded = processed(processor, **given)
+    pixels = encoded.get("pixel_values")
+    patch = patch_size(model)
+    if pixels is None or pixels.ndim != 4 or patch is None:
+        raise InputError(
+            f"{type(processor).__name__} does not make one picture of patches of it, so its tokens have no place; "
+            "regard.watching(model) records the attention without tokens."
+        )
+    height, width = pixels.shape[2:]
+    grid = height // patch, width // patch
+
+    def source_of(n_tokens: int) -> Tokens:
+        n_extra = n_tokens - grid[0] * grid[1]
+        if not 0 <= n_extra <= MOST_EXTRA_TOKENS:
+            raise InputError(
+                f"{type(model).__name__} has {n_tokens} tokens for {grid[0]} × {grid[1]} patches, so they have no "
+                "place; regard.watching(model) records the attention without tokens."
+            )
+        names = ["[CLS]" if number == 0 else f"[EXTRA {number}]" for number in range(n_extra)]
+        extra = [Token(text=name, piece=name, special=True) for name in names]
+        return (*extra, *patch_tokens(grid, (height, width)))
+
+    target: Tokens = ()
+    if "input_ids" in encoded:
+        target = text_tokens(model, processor, encoded["input_ids"], grid, (height, width))
+    shades = pixels[0].float()
+    shades = (shades - shades.amin()) / (shades.amax() - shades.amin()).clamp(min=1e-9)
+    return Media(on_device(encoded, model), shades, None, source_of, target)
+
+
+def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_rate: int) -> Media:
+    """Return a recording as a model reads it.
+
+    Args:
+        audio: the wave, numbers from -1 to 1.
+        sampling_rate: numbers a second; the processor says which it takes.
+
+    Raises:
+        InputError: the processor cannot read it.
+    """
+    encoded = processed(processor, audio, sampling_rate=sampling_rate)
+    extractor = getattr(processor, "feature_extractor", processor)
+    features = encoded.get("input_features")
+    if features is not None:
+        seconds = features.shape[-1] * extractor.hop_length / extractor.sampling_rate
+    else:
+        seconds = encoded["input_values"].shape[-1] / sampling_rate
+
+    def source_of(n_tokens: int) -> Tokens:
+        step = seconds / n_tokens
+        frames = [Frame(number * step, (number + 1) * step) for number in range(n_tokens)]
+        return tuple(Token(f"{frame.start_seconds:.2f}s", "frame", place=frame) for frame in frames)
+
+    spectrogram = None if features is None else features[0].float()
+    return Media(on_device(encoded, model), None, spectrogram, source_of)
+
+
+def processed(processor: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return what a processor makes of a picture or a recording; raise InputError if it cannot read it."""
+    try:
+        return processor(*args, return_tensors="pt", **kwargs)
+    except Exception as error:  # processors raise exceptions of many classes
+        raise InputError(f"{type(processor).__name__} could not read it: {first_paragraph(error)}.") from error
+
+
+def on_device(encoded: Mapping[str, Any], model: "PreTrainedModel") -> dict[str, Tensor]:
+    return {name: value.to(model.device) for name, value in encoded.items() if isinstance(value, Tensor)}
+
+
+def patch_size(model: "PreTrainedModel") -> int | None:
+    """Return the side of a patch in pixels; None if the configuration does not say."""
+    for config in (model.config, getattr(model.config, "vision_config", None)):
+        size = getattr(config, "patch_size", None)
+        if isinstance(size, int | tuple | list):
+            return int(size if isinstance(size, int) else size[0])
+    return None
+
+
+def with_image_token(processor: Any, text: str) -> str:
+    """Return the text with the processor's image token at its beginning, unless the text has it."""
+    token = getattr(processor, "image_token", None)
+    return text if not isinstance(token, str) or token in text else f"{token}{text}"
+
+
+def patch_tokens(grid: tuple[int, int], size: tuple[int, int]) -> list[Token]:
+    """Return a token for each patch, row by row.
+
+    Args:
+        grid: the numbers of rows and columns.
+        size: the height and width of the picture in pixels.
+    """
+    rows, columns = grid
+    height, width = size[0] / rows, size[1] / columns
+    patches = [Patch(0, row, column, height, width) for row in range(rows) for column in range(columns)]
+    return [Token(text=f"{patch.row},{patch.column}", piece="patch", place=patch) for patch in patches]
+
+
+def text_tokens(
+    model: "PreTrainedModel", processor: Any, ids: Tensor, grid: tuple[int, int], size: tuple[int, int]
+) -> Tokens:
+    """Return the tokens of a text in which some ids stand for parts of the picture."""
+    tokenizer = getattr(processor, "tokenizer", processor)
+    tokens = list(readable_tokens(tokenizer, {"input_ids": ids}, ""))
+    image_id = getattr(model.config, "image_token_id", getattr(model.config, "image_token_index", None))
+    places = [] if image_id is None else (ids[0] == image_id).nonzero()[:, 0].tolist()
+    side = isqrt(len(places))
+    if len(places) == grid[0] * grid[1]:
+        squares = grid
+    elif places and side * side == len(places):
+        squares = (side, side)
+    elif places:
+        raise InputError(
+            f"the text has {len(places)} tokens for {grid[0]} × {grid[1]} patches, which are no grid; "
+            "regard.watching(model) records the attention without tokens."
+        )
+    for position, token in zip(places, patch_tokens(squares, size) if places else [], strict=True):
+        tokens[position] = token
+    return tuple(tokens)

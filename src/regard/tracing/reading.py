@@ -1,0 +1,148 @@
+"""What a model reads: the encoded text, picture or recording, its tokens, and what the model has written itself."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from regard.effects.changes import Change, Cut, heads_of
+from regard.errors import InputError
+from regard.tracing.changing import changing
+from regard.tracing.encoding import decoder_start_id, encode, encode_text
+from regard.tracing.media import Media
+from regard.tracing.readable_tokens import Token
+from regard.tracing.token_reference import token_position
+from regard.tracing.writing import WrittenToken, tokens_of, write, written_tokens
+
+if TYPE_CHECKING:
+    from transformers import GenerationConfig, PreTrainedModel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """What a model reads: its input tensors, their tokens, and the changes with which it reads them.
+
+    Attributes:
+        source: the tokens of the encoder.
+        target: the tokens of the decoder.
+        written_ids: the ids of the text with the tokens that the model wrote itself; None if it wrote none.
+        n_read: the number of tokens at the beginning of this text that the model did not write.
+    """
+
+    inputs: Mapping[str, torch.Tensor]
+    text: str
+    target_text: str
+    source: tuple[Token, ...]
+    target: tuple[Token, ...]
+    changes: tuple[Change, ...]
+    written_ids: torch.Tensor | None = None
+    n_read: int = 0
+
+    def written(self, tokenizer: Any, output: torch.Tensor | None) -> tuple[WrittenToken, ...]:
+        """Return the tokens that the model wrote, with their probabilities in its output."""
+        if self.written_ids is None or output is None:
+            return ()
+        return written_tokens(tokenizer, self.written_ids, self.target, output, self.n_read)
+
+
+def read_or_write(
+    model: "PreTrainedModel",
+    tokenizer: Any,
+    text: str,
+    target: str | None,
+    truncate: bool,
+    new_tokens: int | None,
+    generation: "GenerationConfig | None",
+    changes: Sequence[Change],
+) -> Reading:
+    """Encode the text, and the target if one is given; let the model write on if new tokens are asked for."""
+    if new_tokens is None and generation is None:
+        inputs, source, target_tokens = encode(model, tokenizer, text, target, truncate)
+        located = tuple(with_positions(change, model, source, target_tokens) for change in changes)
+        return Reading(inputs, text, target or "", source, target_tokens, located)
+    if target is not None:
+        raise InputError("with target the model reads a text, with new_tokens it writes one; give only one of them.")
+    inputs, tokens = encode_text(model, tokenizer, text, truncate)
+    has_encoder = bool(model.config.is_encoder_decoder)
+    source, target_tokens = (tokens, ()) if has_encoder else ((), tokens)
+    located = tuple(with_positions(change, model, source, target_tokens) for change in changes)
+    with changing(model, located):
+        ids = write(model, inputs, new_tokens, generation)
+    if has_encoder:
+        target_tokens = tokens_of(tokenizer, ids, as_target=True)
+        target_text = tokenizer.decode(ids[0], skip_special_tokens=True)
+        inputs = {**inputs, "decoder_input_ids": ids}
+        return Reading(inputs, text, target_text, source, target_tokens, located, ids, 1)
+    new = tokens_of(tokenizer, ids[:, len(tokens) - 1 :], as_target=True)[1:]
+    whole = text + "".join(token.text if token.joined else f" {token.text}" for token in new if not token.special)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    return Reading(inputs, whole, "", (), (*tokens, *new), located, ids, len(tokens))
+
+
+def read_medium(
+    model: "PreTrainedModel",
+    medium: Media,
+    text: str,
+    target: str | None,
+    tokenizer: Any,
+    new_tokens: int | None,
+    generation: "GenerationConfig | None",
+    changes: Sequence[Change],
+) -> Reading:
+    """Return what a model reads of a picture or a recording, and let it write if new tokens are asked for.
+
+    The tokens of the encoder are left empty: their number is known when the model has run.
+    """
+    located = tuple(with_positions(change, model, (), medium.target) for change in changes)
+    inputs, tokens = dict(medium.inputs), medium.target
+    writes = new_tokens is not None or generation is not None
+    if not model.config.is_encoder_decoder:
+        if target is not None:
+            raise InputError(f"{type(model).__name__} reads no target; leave it out.")
+        if not writes:
+            return Reading(inputs, text, "", (), tokens, located)
+        with changing(model, located):
+            ids = write(model, inputs, new_tokens, generation)
+        new = tokens_of(tokenizer, ids[:, len(tokens) - 1 :], as_target=True)[1:]
+        inputs |= {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        return Reading(inputs, text, "", (), (*tokens, *new), located, ids, len(tokens))
+    if writes:
+        with changing(model, located):
+            ids = write(model, inputs, new_tokens, generation)
+        tokens = tokens_of(tokenizer, ids, as_target=True)
+        spoken = tokenizer.decode(ids[0], skip_special_tokens=True)
+        return Reading({**inputs, "decoder_input_ids": ids}, text, spoken, (), tokens, located, ids, 1)
+    if target is None:
+        raise InputError(
+            f"{type(model).__name__} writes a text; give it with target=…, or let it write with new_tokens=…."
+        )
+    ids = tokenizer(target, return_tensors="pt")["input_ids"].to(model.device)
+    start = decoder_start_id(model)
+    if int(ids[0, 0]) != start:
+        ids = torch.cat([ids.new_full((1, 1), start), ids], dim=1)
+    ids = ids[:, :-1]
+    tokens = tokens_of(tokenizer, ids, as_target=True)
+    return Reading({**inputs, "decoder_input_ids": ids}, text, target, (), tokens, located)
+
+
+def with_positions(
+    change: Change, model: "PreTrainedModel", source: Sequence[Token], target: Sequence[Token]
+) -> Change:
+    """Return a change with its tokens given by position.
+
+    Raises:
+        InputError: a token does not exist, or the heads have several kinds of attention, whose tokens differ.
+    """
+    if not isinstance(change, Cut):
+        return change
+    texts = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
+    only_kind = None if model.config.is_encoder_decoder else "encoder" if source else "decoder"
+    kinds = {heads.kind or only_kind for heads in heads_of(change)}
+    if len(kinds) != 1 or None in kinds:
+        raise InputError(
+            f"{change} must name heads of one kind, since an encoder-decoder has two texts: for instance "
+            "heads=['cross'] or heads=['cross L0H1']."
+        )
+    queries, keys = texts[kinds.pop() or ""]
+    return replace(change, query=token_position(change.query, queries), key=token_position(change.key, keys))

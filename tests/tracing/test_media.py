@@ -1,0 +1,224 @@
+"""Traces of models that read pictures and recordings: their tokens' places, and the models' own weights."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from refusals import refusal
+from torch.testing import assert_close
+from transformers import (
+    CLIPVisionConfig,
+    LlamaConfig,
+    LlavaConfig,
+    LlavaForConditionalGeneration,
+    SwinConfig,
+    SwinModel,
+    ViTConfig,
+    ViTImageProcessorPil,
+    ViTModel,
+    Wav2Vec2Config,
+    Wav2Vec2FeatureExtractor,
+    Wav2Vec2Model,
+    WhisperConfig,
+    WhisperFeatureExtractor,
+    WhisperForConditionalGeneration,
+)
+
+import regard
+from regard import InputError
+from regard.tracing.places import Frame, Patch
+
+PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 255, (50, 80, 3), dtype=np.uint8))
+WAVE = np.sin(np.arange(16_000) / 20).astype(np.float32)
+PROCESSOR = ViTImageProcessorPil(size={"height": 48, "width": 64})
+
+
+def sharp(model):
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(std=0.3)
+    return model.eval()
+
+
+@pytest.fixture(scope="module")
+def vit():
+    config = ViTConfig(
+        hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37, image_size=(48, 64),
+        patch_size=16,
+    )  # fmt: skip
+    return sharp(ViTModel(config))
+
+
+def eager_attentions(model, inputs):
+    implementation = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        outputs = model(**inputs, output_attentions=True)
+    model.set_attn_implementation(implementation)
+    return outputs
+
+
+def test_a_vision_model_has_its_own_weights_over_patches(vit):
+    trace = regard.trace(vit, images=PICTURE, processor=PROCESSOR)
+    inputs = PROCESSOR(images=PICTURE, return_tensors="pt")
+    for pattern, weights in zip(trace.encoder.values(), eager_attentions(vit, inputs).attentions, strict=True):
+        assert_close(pattern.dense(), weights, rtol=1e-4, atol=1e-6)
+    assert [token.text for token in trace.tokens[:3]] == ["[CLS]", "0,0", "0,1"]
+    assert trace.tokens[0].special
+    assert trace.tokens[0].place is None
+    assert [token.place for token in trace.tokens[1:]] == [
+        Patch(0, row, column, 16.0, 16.0) for row in range(3) for column in range(4)
+    ]
+    assert trace.image.shape == (3, 48, 64)
+    assert (float(trace.image.min()), float(trace.image.max())) == (0.0, 1.0)
+    assert trace["L1H2"]["2,3"].shape == (13,)
+
+
+def test_a_trace_of_a_picture_is_saved(vit, tmp_path):
+    trace = regard.trace(vit, images=PICTURE, processor=PROCESSOR)
+    loaded = regard.Trace.load(trace.save(tmp_path / "picture.safetensors"))
+    assert loaded.tokens == trace.tokens
+    assert torch.equal(loaded.image, trace.image)
+
+
+def test_a_picture_shows_where_a_patch_looks(vit, tmp_path, capsys):
+    trace = regard.trace(vit, images=PICTURE, processor=PROCESSOR)
+    drawing = trace.figure(tmp_path / "picture.svg", token="1,2", head="L0H1").read_text()
+    assert all(f'id="{name}"' in drawing for name in ("image", "weights", "query"))
+    trace.show(token="1,2", head="L0H1")
+    lines = capsys.readouterr().out.splitlines()
+    first = next(number for number, line in enumerate(lines) if "looks, in L0H1, at" in line)
+    grid = [line[2:10] for line in lines[first + 2 : first + 5]]
+    assert grid[1][4:6] == "[]"
+    strongest = int(trace["L0H1"]["1,2"][1:].argmax())
+    if strongest != 6:
+        assert grid[strongest // 4][2 * (strongest % 4)] == "█"
+
+
+class PictureAndText:
+    """A processor of pictures and text as LLaVA has one: an image token for each patch."""
+
+    image_token = "[unused1]"
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+
+    def __call__(self, images, text, return_tensors):
+        pixels = PROCESSOR(images=images, return_tensors=return_tensors)["pixel_values"]
+        encoded = self.tokenizer(text.replace(self.image_token, ""), return_tensors=return_tensors)
+        image = torch.full((1, 12), self.tokenizer.convert_tokens_to_ids(self.image_token))
+        ids = torch.cat([encoded["input_ids"][:, :1], image, encoded["input_ids"][:, 1:]], dim=1)
+        return {"pixel_values": pixels, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
+@pytest.fixture(scope="module")
+def llava(minilm):
+    config = LlavaConfig(
+        vision_config=CLIPVisionConfig(
+            hidden_size=24, num_hidden_layers=3, num_attention_heads=4, intermediate_size=37, image_size=64,
+            patch_size=16,
+        ),
+        text_config=LlamaConfig(
+            vocab_size=30522, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+            intermediate_size=37,
+        ),
+        image_token_id=minilm.tokenizer.convert_tokens_to_ids("[unused1]"),
+    )  # fmt: skip
+    return sharp(LlavaForConditionalGeneration(config))
+
+
+class SquarePictureAndText(PictureAndText):
+    def __call__(self, images, text, return_tensors):
+        processor = ViTImageProcessorPil(size={"height": 64, "width": 64})
+        encoded = super().__call__(images, text, return_tensors)
+        image = torch.full((1, 4), int(encoded["input_ids"][0, 1]))
+        ids = torch.cat([encoded["input_ids"][:, :1], image, encoded["input_ids"][:, 1:]], dim=1)
+        pixels = processor(images=images, return_tensors=return_tensors)["pixel_values"]
+        return {"pixel_values": pixels, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
+def test_a_model_of_pictures_and_text_has_both_attentions(llava, minilm, tmp_path):
+    processor = SquarePictureAndText(minilm.tokenizer)
+    trace = regard.trace(llava, "what is it", images=PICTURE, processor=processor)
+    inputs = processor(PICTURE, "what is it", "pt")
+    assert trace.kinds == ("encoder", "decoder")
+    assert [len(trace.source), len(trace.target)] == [17, 21]
+    words = [token.text for token in trace.target if token.place is None]
+    assert words == ["[CLS]", "what", "is", "it", "[SEP]"]
+    assert [token.place for token in trace.target if token.place is not None] == [
+        Patch(0, row, column, 16.0, 16.0) for row in range(4) for column in range(4)
+    ]
+    expected = eager_attentions(llava, inputs).attentions
+    for pattern, weights in zip(trace.decoder.values(), expected, strict=True):
+        assert_close(pattern.dense(), weights, rtol=1e-3, atol=1e-5)
+    assert trace.check().max_error < 1e-4
+    drawing = trace.figure(tmp_path / "asked.svg", token="it", head="decoder L1H2").read_text()
+    assert 'id="weights"' in drawing
+    assert 'id="query"' not in drawing
+
+
+class SpeechAndText:
+    """A processor of speech, as Whisper has one."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+        self.feature_extractor = WhisperFeatureExtractor(feature_size=80, chunk_length=2)
+
+    def __call__(self, audio, sampling_rate, return_tensors):
+        return self.feature_extractor(audio, sampling_rate=sampling_rate, return_tensors=return_tensors)
+
+
+def test_speech_is_read_in_frames_of_time(minilm, tmp_path):
+    config = WhisperConfig(
+        vocab_size=30522, d_model=24, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=37, decoder_ffn_dim=37, max_source_positions=100,
+        decoder_start_token_id=101, pad_token_id=0, bos_token_id=101, eos_token_id=102, suppress_tokens=None,
+        begin_suppress_tokens=None,
+    )  # fmt: skip
+    model, processor = sharp(WhisperForConditionalGeneration(config)), SpeechAndText(minilm.tokenizer)
+    trace = regard.trace(model, audio=WAVE, processor=processor, target="a dog runs")
+    assert trace.kinds == ("encoder", "decoder", "cross")
+    assert [token.text for token in trace.target] == ["[CLS]", "a", "dog", "runs"]
+    assert len(trace.source) == 100
+    place = trace.source[50].place
+    assert isinstance(place, Frame)
+    assert (place.start_seconds, place.end_seconds) == pytest.approx((1.0, 1.02))
+    inputs = processor(WAVE, 16_000, "pt") | {"decoder_input_ids": torch.tensor([[101, 1037, 3899, 3216]])}
+    expected = eager_attentions(model, inputs)
+    for kind in ("encoder", "decoder", "cross"):
+        for pattern, weights in zip(
+            getattr(trace, kind).values(), getattr(expected, f"{kind}_attentions"), strict=True
+        ):
+            assert_close(pattern.dense(), weights, rtol=1e-3, atol=1e-5)
+    drawing = trace.figure(tmp_path / "speech.svg", token="dog", head="cross L1H2").read_text()
+    assert all(f'id="{name}"' in drawing for name in ("spectrogram", "weights"))
+    written = regard.trace(model, audio=WAVE, processor=processor, new_tokens=4)
+    assert [new.position for new in written.written] == list(range(1, len(written.target)))
+
+
+def test_a_model_that_reads_the_wave_itself(tmp_path):
+    config = Wav2Vec2Config(
+        hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37, conv_dim=(16, 16),
+        conv_stride=(40, 8), conv_kernel=(40, 8), num_feat_extract_layers=2, num_conv_pos_embeddings=8,
+        num_conv_pos_embedding_groups=2,
+    )  # fmt: skip
+    trace = regard.trace(sharp(Wav2Vec2Model(config)), audio=WAVE, processor=Wav2Vec2FeatureExtractor())
+    assert len(trace.tokens) == 50
+    assert trace.tokens[-1].place.end_seconds == pytest.approx(1.0)
+    assert trace.spectrogram is None
+    assert 'id="query"' in trace.figure(tmp_path / "wave.svg", token=10, head="L0H0").read_text()
+
+
+def test_what_has_no_places_is_refused(vit):
+    assert refusal(InputError, regard.trace, vit) == "there is nothing to read; give a text, images=… or audio=…."
+    swin = SwinModel(
+        SwinConfig(image_size=64, patch_size=4, embed_dim=12, depths=[1, 1], num_heads=[2, 2], window_size=4)
+    )
+    processor = ViTImageProcessorPil(size={"height": 64, "width": 64})
+    message = refusal(InputError, regard.trace, swin, images=PICTURE, processor=processor)
+    assert "regard.watching(model)" in message or "regard.install(model)" in message
+    assert refusal(InputError, regard.trace, vit, images=object(), processor=PROCESSOR).startswith(
+        "ViTImageProcessorPil could not read it: "
+    )
