@@ -13,7 +13,7 @@ Values = dict[str, Any]
 WIDTH, HEADS, D_HEAD, FEED_FORWARD, LAYERS, VOCABULARY = 128, 4, 32, 128, 2, 128
 
 RULES: tuple[tuple[str, int], ...] = (
-    (r"(?:^|_)vocab_size(?:_per_layer_input)?$|^vocab_size_base$", VOCABULARY),
+    (r"(?:^|_)vocab_size(?:_per_layer_input)?$|^vocab_size_base$|^n_words$", VOCABULARY),
     (r"token_id$|token_index$", 0),  # see `token_id`
     (r"num_mel_bins|num_channels|in_channels|in_chans|sampling_rate|rope_theta|^seed$", -1),
     (r"(?:num|n)_(?:key_value|kv)_heads|num_kv_heads|num_key_value|query_groups", 2),
@@ -33,7 +33,7 @@ RULES: tuple[tuple[str, int], ...] = (
     (r"(?:feed_?forward|ffn|intermediate|mlp|inner)_?(?:hidden_)?(?:size|dim)?$|d_ff$|ffw", FEED_FORWARD),
     (r"n_inner|d_inner|intermediate_size", FEED_FORWARD),
     (r"(?:^|_)(?:n_|num_)?(?:hidden_)?layers?$|^depth$|^n_layer$|_depth$", LAYERS),
-    (r"max_position_embeddings|n_positions|max_sequence_length|seq_len|context_length", 512),
+    (r"max_sequence_length|seq_len|context_length", 512),
     (r"max_source_positions", 40),
     (r"(?:hidden|embed(?:ding)?|projection|projector|decoder|encoder|model|out|output)_?(?:size|dim)s?$", WIDTH),
     (r"^d_model$|n_embd|embed_dim|_hidden_size|hidden_dim|projection_dim|proj_dim|^dim$|^width$|fpn_hidden", WIDTH),
@@ -53,6 +53,7 @@ MISSING = {
     "vocab_size": VOCABULARY,
     "num_experts_per_tok": 2,
     "n_routed_experts": 4,
+    "num_key_value_heads": HEADS,
     "n_group": 1,
     "topk_group": 1,
     "prediction_length": 8,
@@ -159,6 +160,8 @@ def small_list(name: str, value: list[Any], n_layers: int | None, wanted: list[i
 def small_number(name: str, value: int, values: Mapping[str, Any], sizes: bool, n_wanted: int) -> int:
     if re.search(r"token_(?:id|index)$|_id$", name):
         return token_id(name, value)
+    if re.search(r"max_(?:text_)?position_embeddings|n_positions", name):
+        return max(64, min(value, 512))
     if name == "image_size":
         patch = values.get("patch_size", 16)
         patch = max(patch) if isinstance(patch, list) else patch or 16

@@ -69,6 +69,7 @@ def choices(model: nn.Module, side: str) -> Iterator[Inputs]:
     """
     config, parameters = model.config, inspect.signature(model.forward).parameters
     main = getattr(model, "main_input_name", "input_ids")
+    main = main[0] if isinstance(main, list | tuple) else main
     made = {name: value for name, value in known(config, side).items() if name in parameters}
     required = {
         name
@@ -77,7 +78,7 @@ def choices(model: nn.Module, side: str) -> Iterator[Inputs]:
     }
     text = {name: made[name] for name in ("input_ids", "attention_mask", "bbox") if name in made}
     target = {name: made[name] for name in ("decoder_input_ids",) if name in made}
-    masks = {"grid_thw", "input_features_mask", *time_series(config)}
+    masks = {"grid_thw", "input_features_mask", "visual_feats", "visual_pos", "flattened_patches", *time_series(config)}
     wanted = {name: made[name] for name in required | masks if name in made}
     first = {main: made[main]} if main in made else {}
     if "input_ids" not in text:
@@ -114,7 +115,16 @@ def variants(inputs: Inputs, config: Any) -> Iterator[Inputs]:
     yield inputs
     bins = find(config, *BINS, default=80)
     if "input_features" in inputs:
-        for shape in ((bins, 80), (80, bins), (bins, 3000), (64, 2 * bins), (1, 1024, bins), (1, bins, 80)):
+        for shape in (
+            (bins, 80),
+            (80, bins),
+            (bins, 3000),
+            (64, 2 * bins),
+            (1, 1024, bins),
+            (1, bins, 80),
+            (80, find(config, "input_dim", default=320) // 2),
+            (80, 7 * bins),
+        ):
             for mask in ("input_features_mask", "attention_mask"):
                 n_frames = next((size for size in shape if size != bins), 80)
                 with_mask = {mask: torch.ones(BATCH, n_frames, dtype=torch.long)} if mask in inputs else {}
@@ -132,12 +142,21 @@ def variants(inputs: Inputs, config: Any) -> Iterator[Inputs]:
             }
             yield {**inputs, name: random(40, find(config, "hidden_size", "embed_dim", default=128))}
             yield {**inputs, name: random(40, 3, patch, patch)}
+            yield {**inputs, name: random(1, 40, 3, patch, patch)}
+            yield {**inputs, name: random(40, 6 * patch**2)}
+    if "hidden_states" in inputs and find(config, "input_dim") is not None:
+        yield {**inputs, "hidden_states": random(BATCH, TOKENS, find(config, "input_dim"))}
     if "pixel_values" in inputs:
+        patch = find(config, "patch_size", default=14)
+        if isinstance(patch, int):
+            yield {**inputs, "pixel_values": random(BATCH, 16, 3 * patch**2)}
         yield {**inputs, "pixel_values": pixels(config, find(config, "num_frames", default=2))}
         yield {**inputs, "pixel_values": random(BATCH, 3, 64, 64)}
         yield {**inputs, "pixel_values": random(BATCH, 3, 224, 224)}
     if "input_ids" in inputs:
         codes = find(config, "num_codebooks", "num_channels", "n_codebooks", default=4)
+        if "decoder_input_ids" not in inputs:
+            yield {**inputs, "input_ids": inputs["input_ids"].repeat(codes, 1)}
         yield {**inputs, "input_ids": inputs["input_ids"][..., None].expand(-1, -1, codes).contiguous()}
 
 
@@ -185,5 +204,14 @@ def known(config: Any, side: str) -> Inputs:
         **time_series(config),
         "grid_thw": torch.tensor([[1, 4, 6], [1, 4, 4]]),
         "input_features_mask": torch.ones(BATCH, 80, dtype=torch.long),
+        "visual_feats": torch.randn(BATCH, 36, find(config, "visual_feat_dim", default=2048), generator=generator),
+        "visual_pos": torch.rand(BATCH, 36, 4, generator=generator),
+        "task_inputs": token_ids(77, 7, most),
+        "qformer_input_ids": token_ids(TARGETS, 6, most),
+        "mask": torch.ones(BATCH, TOKENS, dtype=torch.bool),
+        "action_embeds": torch.randn(BATCH, 8, width, generator=generator),
+        "context": torch.randn(BATCH, 17, width, generator=generator),
+        "flattened_patches": torch.randn(BATCH, 20, 3 * 16**2 + 2, generator=generator).abs() * 5,
+        "pixel_position_ids": torch.cartesian_prod(torch.arange(4), torch.arange(4)).expand(BATCH, 16, 2),
         "query_embeds": torch.randn(BATCH, 8, width, generator=generator),
     }

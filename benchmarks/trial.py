@@ -28,6 +28,7 @@ from verdict import NOT_TRIED, WRONG, install_verdict, watching_verdict
 import regard
 
 TIME_SERIES = {"prediction_length": 8, "context_length": 24, "lags_sequence": [1, 2, 3], "num_time_features": 1}
+HEAD = {"head_dim": 32}
 ROPE_BY_KIND = {
     "rope_parameters": {
         "full_attention": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [6, 5, 5]},
@@ -49,9 +50,24 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "efficientnet": {"hidden_dim": 1280 * 2},
     "emu3": {"vocabulary_map": {"<image>": 99, "<|visual token 000001|>": 98}},
     "falcon_h1": {"mamba_d_ssm": 256, "mamba_n_heads": 4, "mamba_d_head": 64},
+    "glm5_next": {"text_config": {"index_topk": 16}},
+    "glm5_next_text": {"index_topk": 16},
+    "granitemoehybrid": {"layer_types": ["mamba", "attention"]},
+    "hunyuan_v1_dense": HEAD,
+    "hunyuan_v1_moe": HEAD,
+    "hunyuan_vl": {"text_config": HEAD},
+    "hunyuan_vl_text": HEAD,
     "informer": TIME_SERIES,
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+    "llama4_vision_model": {"intermediate_size": 512, "projector_input_dim": 128, "projector_output_dim": 128},
     "mamba2": {"num_heads": 8, "head_dim": 32, "hidden_size": 128, "expand": 2},
+    "ministral": HEAD,
+    "moonshine_streaming": {"num_key_value_heads": 4},
+    "nemotron": {"num_key_value_heads": 2, "head_dim": 32},
+    "nystromformer": {"num_landmarks": 8, "segment_means_seq_len": 40},
+    "recurrent_gemma": {"block_types": ["recurrent", "attention"]},
     "time_series_transformer": TIME_SERIES,
+    "xmod": {"default_language": "en_XX"},
 }
 """Values of single types that no rule finds."""
 
@@ -75,7 +91,10 @@ def model_classes(config_class: type) -> list[type]:
 
     known = MODEL_MAPPING.get(config_class, None) if config_class in MODEL_MAPPING else None
     first = list(known) if isinstance(known, tuple) else [known] if known else []
-    module = importlib.import_module(config_class.__module__.replace(".configuration_", ".modeling_"))
+    try:
+        module = importlib.import_module(config_class.__module__.replace(".configuration_", ".modeling_"))
+    except ImportError:
+        return first
     others = [
         cls
         for _, cls in inspect.getmembers(module, inspect.isclass)
@@ -90,7 +109,7 @@ def model_classes(config_class: type) -> list[type]:
 
 def configs(config_class: type, name: str) -> Iterator[Any]:
     """Yield small configurations, the smallest first; in place of one that cannot be made, its error."""
-    for sizes, derive in ((True, False), (True, True), (False, False), (False, True)):
+    for sizes, derive in ((True, False), (False, False), (True, True), (False, True)):
         try:
             values = merged(shrink(config_class(), sizes=sizes, derive=derive), SPECIAL.get(name, {}))
             values.pop("model_type", None)
@@ -117,7 +136,7 @@ def build(model_class: Any, config: Any, **options: Any) -> nn.Module:
     return model.to(torch.get_default_dtype())
 
 
-SECONDS_TO_FIND = 15
+SECONDS_TO_FIND = 12
 """After this time no further configuration is tried."""
 
 MOST_PARAMETERS = 400_000_000
@@ -177,7 +196,10 @@ def find_ready(config_class: type, name: str) -> Ready | list[str]:
     idle: Ready | None = None
     started = monotonic()
     for model_class in model_classes(config_class)[:4]:
+        first_errors: list[str] = []
         for config in built:
+            if len(first_errors) > 1 and first_errors[-1] == first_errors[-2]:
+                break
             if monotonic() - started > SECONDS_TO_FIND:
                 break
             if isinstance(config, Exception):
@@ -204,11 +226,13 @@ def find_ready(config_class: type, name: str) -> Ready | list[str]:
                     idle = idle or ready
                 except Exception as error:
                     errors.append(f"{model_class.__name__}({', '.join(inputs)}): {first_line(error)}")
+                    if number == 0:
+                        first_errors.append(first_line(error))
             if idle is not None:
                 break
         if idle is not None:
             return idle
-    return errors or ["no model class"]
+    return errors or ["no model class of its own" if not model_classes(config_class) else "no inputs fit"]
 
 
 def try_type(name: str) -> Trial:
@@ -299,6 +323,8 @@ def watched_run(model: nn.Module, run: Any, expected: list[Reference], padding: 
         "backends": sorted({step.attended.backend for step in watched.steps}),
         "unseen": watched.unseen,
         "check": check.max_error / max(1.0, check.magnitude),
+        "nan": any(bool(part.isnan().any()) for part in tensors_of(plain) if part.is_floating_point()),
+        "in_place": any(step.attended.context._version > 0 for step in watched.steps),
         "compare": asdict(compare_steps(watched.steps, expected, padding)),
         "softmax_in_unseen": [path for path in watched.unseen if any(inside(f, path) for f in counter.found)],
         "softmax_elsewhere": sorted(counter.found - seen),
@@ -341,7 +367,12 @@ def install_once(
         entry["refused"] = str(error)
         return
     except Exception as error:
-        entry["error"] = first_line(error)
+        try:
+            run_for_weights(run, plain)
+        except Exception:
+            entry["reference_error"] = first_line(error)
+        else:
+            entry["error"] = first_line(error)
         return
     entry["n_patterns"] = sum(isinstance(p, regard.Pattern) for p in patterns)
     if eager is not None:

@@ -44,8 +44,9 @@ def watching_verdict(details: Mapping[str, Any]) -> tuple[str, str]:
     n_references = max(details[side].get("n_references", 0) for side in SIDES if side in details)
     if any(not run["bits"] and run.get("repeatable", True) for run in runs):
         return WRONG, "the output changes while the model is watched"
-    if max(run["check"] for run in runs) > TOLERANCE or any(run["check"] != run["check"] for run in runs):
-        return WRONG, f"contexts differ by {max(run['check'] for run in runs):.2g}"
+    checks = [run["check"] for run in runs if not run.get("in_place") and not run.get("nan")]
+    if any(not check <= TOLERANCE for check in checks):
+        return WRONG, f"contexts differ by {max(checks):.2g}"
     if differing:
         return WRONG, f"weights differ by {max(differing.values()):.2g} in {names(differing)}"
     if n_steps == 0 and n_references == 0 and not softmax:
@@ -60,6 +61,10 @@ def watching_verdict(details: Mapping[str, Any]) -> tuple[str, str]:
         remarks.append("without softmax, listed as unseen: " + names(unseen))
     if own:
         remarks.append("transformers computes something else with eager than by default")
+    if any(run.get("in_place") for run in runs):
+        remarks.append("contexts not checked: the model changes them in place")
+    if any(run.get("nan") for run in runs):
+        remarks.append("its own outputs have NaN for these inputs")
     if n_references == 0:
         remarks.append("returns no weights; contexts recomputed")
     return EXACT, "; ".join(remarks)
@@ -69,6 +74,7 @@ def install_verdict(details: Mapping[str, Any], watching: str) -> tuple[str, str
     if "install_refusal" in details:
         return (NO_ATTENTION, "") if watching == NO_ATTENTION else (REFUSED, "")
     entries = [details[side]["install"] for side in SIDES if "install" in details.get(side, {})]
+    entries = [entry for entry in entries if "reference_error" not in entry or "n_patterns" in entry]
     if refusals := [entry["refused"] for entry in entries if "refused" in entry]:
         return REFUSED, refusals[0]
     if errors := [entry["error"] for entry in entries if "error" in entry]:
@@ -85,11 +91,11 @@ def install_verdict(details: Mapping[str, Any], watching: str) -> tuple[str, str
     if max((entry.get("output", 0.0) for entry in entries), default=0.0) > 1e-3:
         return WRONG, "install: the output differs"
     missing = {name for entry in entries for name in entry.get("compare", {}).get("missing", [])}
-    n_patterns = max((entry["n_patterns"] for entry in entries), default=0)
+    n_patterns = max((entry.get("n_patterns", 0) for entry in entries), default=0)
     if n_patterns == 0 and not missing:
         return NO_WEIGHTS, ""
     if missing:
-        return PARTLY, f"install: no patterns in {names(missing)}"
+        return PARTLY, f"install: the model's own tensors in {names(missing)}"
     return EXACT, ""
 
 
