@@ -29,7 +29,8 @@ SECONDS, MEMORY = 60, 8 << 30
 
 MEANINGS = {
     EXACT: "Every pattern equals the weights that the model returns, in every run.",
-    PARTLY: "Some patterns are missing; the remark names their modules. Those that are there are exact.",
+    PARTLY: "Some patterns are missing; the remark names where. `watched.unseen` lists these modules, and `install` "
+    "leaves the model's own tensors in their place. The patterns that are there are exact.",
     REFUSED: "`regard.install` raises an error: the model computes its attention without the attention interface of "
     "transformers, or does more in it than regard reproduces. Use `regard.watching`.",
     NO_WEIGHTS: "The model runs with `regard.install`, but has no attention weights among its outputs.",
@@ -75,8 +76,8 @@ def main(
 
     \b
     Examples
-      python benchmarks/model_types.py --types bert,falcon,mamba
-      python benchmarks/model_types.py --write docs/model-types.md
+      python -m benchmarks.model_types --types bert,falcon,mamba
+      python -m benchmarks.model_types --write docs/model-types.md
     """
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
@@ -149,7 +150,7 @@ def page_of(trials: Sequence[Trial]) -> str:
     """Return the page: what was tried, what the verdicts mean, how often each was given, and a row for each type."""
     import transformers
 
-    command = "python benchmarks/model_types.py --write docs/model-types.md"
+    command = "python -m benchmarks.model_types --write docs/model-types.md"
     introduction = INTRODUCTION.format(
         transformers=transformers.__version__, torch=torch.__version__.split("+")[0], command=command
     )

@@ -21,7 +21,15 @@ ROOT = Path(__file__).parent.parent
 
 def test_three_types_get_their_verdicts(tmp_path):
     details = tmp_path / "details.json"
-    command = [sys.executable, "benchmarks/model_types.py", "--types", "bert,falcon,mamba", "--details", str(details)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.model_types",
+        "--types",
+        "bert,falcon,mamba",
+        "--details",
+        str(details),
+    ]
     page = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert "| bert | exact | exact |  |" in page
     assert "| falcon | exact | refused |  |" in page
