@@ -101,6 +101,6 @@ class Laws:
             with pytest.raises(ValueError) as error:
                 read()
             assert str(error.value) == (
-                f"lengths[{item}]={lengths[item]} in a source of 11 tokens; it counts those that are no padding, so it "
-                "must be from 1 to 11."
+                f"lengths[{item}]={lengths[item]} in a source of 11 tokens; a length counts the tokens before the "
+                "padding, from 1 to 11."
             )

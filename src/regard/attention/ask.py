@@ -44,8 +44,9 @@ class Ask:
         previous: compute each query's weight on the key just before its own position.
         groups: sets of keys, True = in the set; each query's weights are summed over each set. None = no sets.
         top: how many keys with the largest weights to find for each query; None = none.
-        pooled: (rows, columns) of a small map of the weights; None = no map.
-        reduce: how all weights in one cell of this map become one number.
+        pooled: (rows, columns) of a downsampled map of the weights; each cell covers a block of queries × keys. None =
+            no map.
+        reduce: how the weights in one cell of the map become one number: "mean", "max" or "sum".
 
     Raises:
         ValueError: an unknown `reduce`.
@@ -77,7 +78,7 @@ class Ask:
             object.__setattr__(self, "pooled", tuple(self.pooled))
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless `top`, `pooled` and `groups` fit the numbers of queries and keys in the grid."""
+        """Raise ValueError unless `top`, `pooled` and `groups` fit the numbers of queries and keys in `grid`."""
         if self.top is not None and not 1 <= self.top <= grid.keys:
             raise ValueError(f"top={self.top} of {grid.keys} keys; ask for 1 to {grid.keys}.")
         if self.pooled is not None:
@@ -100,9 +101,10 @@ NOTHING = Ask(received=False, entropy=False, distance=False, first=False)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Top:
-    """The n keys with the largest weights of each query, and these weights; largest first, then lowest key first.
+    """For each query, the n keys with the largest weights, and these weights, largest first.
 
-    Where the mask lets a query attend to fewer than n keys, its last entries are key -1 with weight 0.
+    Of equal weights, the lowest key comes first. Where the mask lets a query attend to fewer than n keys, its last
+    entries are key -1 with weight 0.
     """
 
     weights: Float[Tensor, "batch heads queries n"]
@@ -111,7 +113,10 @@ class Top:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Summary:
-    """The results of the statistics that `ask` requests; statistics that it does not request are None."""
+    """The statistics that `ask` requests, one field each; None = not requested.
+
+    `Ask` describes each statistic under the same name.
+    """
 
     ask: Ask
     received: Float[Tensor, "batch heads keys"] | None = None

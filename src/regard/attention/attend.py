@@ -64,8 +64,10 @@ def attend(
     input that overflow float32 are computed again in float64.
 
     Args:
+        score: computes the scores from queries and keys; by default their dot products divided by √d_key.
         mask: which keys a query may attend to: a `Mask` such as `Causal()`, or several joined with & | ~, or a boolean
             tensor that broadcasts to [batch heads queries keys], True = may attend. None = all keys.
+        normalise: turns the scores of each query over all keys into weights; by default softmax.
         dropout: the probability with which a weight is set to 0, for training; the others are divided by 1 - dropout.
             The pattern shows the weights before dropout.
         ask: statistics of the weights to compute during this call, in the same pass as the context where that is
@@ -84,7 +86,7 @@ def attend(
     >>> seen.context.shape, seen.pattern
     (torch.Size([2, 8, 64, 16]), Pattern(batch=2, heads=8, queries=64, keys=64, mask=Causal()))
     """
-    if has_torch_function((query, key, value)):  # a mode such as that of `watching` sees each call of attend
+    if has_torch_function((query, key, value)):  # tensor subclasses and TorchFunctionModes get the call as one function
         stages = {"score": score, "mask": mask, "normalise": normalise}
         return handle_torch_function(
             attend,
@@ -120,7 +122,7 @@ def explain_backend(
     dropout: float = 0.0,
     ask: Ask | None = None,
 ) -> str:
-    """Return the name of the backend that `attend` uses for the same arguments, and why no faster one is used.
+    """Return the name of the backend that `attend` would use for these arguments, and the reason, as one line of text.
 
     >>> import torch
     >>> from regard import ScaledDot, explain_backend
@@ -135,7 +137,13 @@ def explain_backend(
 
 
 def checked_choice(call: Call, dropout: float, ask: Ask | None) -> Choice:
-    """Return the backend that computes a call; raise unless 0 <= dropout < 1 and `ask` fits the call."""
+    """Check `dropout` and `ask`, then choose the backend for a call of `attend`.
+
+    Raises:
+        ValueError: dropout is not at least 0 and below 1, `ask` does not fit the numbers of queries and keys, or
+            `use_backend` names a backend that does not support the call.
+        TypeError: ask is neither an `Ask` nor None.
+    """
     if not 0 <= dropout < 1:
         raise ValueError(
             f"dropout={dropout} is the probability that a weight is dropped; it must be at least 0 and below 1."

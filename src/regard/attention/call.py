@@ -28,9 +28,10 @@ class Call:
 
     Attributes:
         grid: the numbers of batch items, heads, queries and keys.
-        eager_formula: the property `formula`, computed once; None under torch.compile, and if the normaliser is not
-            softmax.
-        tensors: every tensor that the weights or the context depend on.
+        eager_formula: the property `formula`, computed when the call is made; None under torch.compile, and if the
+            normaliser is not softmax.
+        tensors: every tensor that the weights or the context depend on: query, key, value, and the tensors in score,
+            mask and normaliser.
         versions: the in-place version counter of each of these tensors when the call was made; None under
             torch.compile.
     """
@@ -109,20 +110,23 @@ class Call:
 
     @property
     def formula(self) -> Formula | None:
-        """The scale, bias, temperature, … of softmax attention; None if the normaliser is not softmax."""
+        """The scale, softcap, bias, temperature and sinks of softmax attention; None for other normalisers."""
         if self.eager_formula is not None:
             return self.eager_formula
         return Formula.of(self.score, self.normalise, self.key.shape[-1])
 
     @property
     def softmax(self) -> Formula:
-        """The property `formula` of a call whose normaliser is known to be softmax, so that it is never None."""
+        """The property `formula`, for callers that know that the normaliser is softmax, so that it is never None."""
         formula = self.formula
         assert formula is not None
         return formula
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return True where mask and score both let a query of the tile attend to a key; None = True everywhere."""
+        """Return a boolean mask over a tile: True where mask and score both let the query attend to the key.
+
+        None = True everywhere.
+        """
         by_mask = None if self.mask is None else self.mask.keep(tile, self.device)
         by_score = self.score.keep(tile)
         if by_mask is None:
@@ -147,7 +151,12 @@ class Call:
 
 
 def grid_of(query: Tensor, key: Tensor, value: Tensor, score: Score) -> Grid:
-    """Return the numbers of batch items, heads, queries and keys; raise unless query, key and value fit together."""
+    """Return the numbers of batch items, heads, queries and keys of a call of `attend`.
+
+    Raises:
+        ValueError: the shapes, data types or devices of query, key and value do not fit together or with the score.
+        TypeError: query, key or value is not a tensor.
+    """
     check_tensors(query, key, value)
     (query_batch, heads, queries, d_query), (key_batch, key_heads, keys, d_key) = query.shape, key.shape
     value_batch, value_heads, values, _ = value.shape
@@ -176,7 +185,12 @@ def grid_of(query: Tensor, key: Tensor, value: Tensor, score: Score) -> Grid:
 
 
 def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
-    """Raise unless query, key and value are floating-point tensors of four axes, one data type and one device."""
+    """Raise an error unless query, key and value are floating-point tensors of four axes, one data type and one device.
+
+    Raises:
+        TypeError: one of them is not a tensor.
+        ValueError: the axes, data types or devices are others.
+    """
     try:
         one_device = query.device == key.device == value.device
         one_dtype = query.dtype == key.dtype == value.dtype
@@ -204,5 +218,5 @@ def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
 
 
 def stage_error(name: str, stage: object, example: Score | Normaliser) -> TypeError:
-    """Return the TypeError for a `score` or `normalise` argument of another type."""
+    """Return a TypeError that says: the argument `name` got `stage`, and takes an object such as `example`."""
     return TypeError(f"{name} is {stage!r}; it takes an object such as {example!r}.")

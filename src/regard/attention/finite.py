@@ -18,31 +18,41 @@ from regard.attention.stages import tensors_in
 
 
 def total(tensor: Float[Tensor, "*shape"]) -> float:
-    """Return the sum of all elements of a tensor on a CPU, which is NaN or infinite if an element is.
+    """Return the sum of all elements of a tensor, which is NaN or infinite if an element is.
 
-    Return 0 on other devices, where reading the sum would wait for all queued kernels, and under torch.compile and
-    torch.func.
+    Return 0 for tensors that are not on a CPU, where reading the sum would wait for all queued kernels, and under
+    torch.compile and torch.func.
     """
     return float(tensor.detach().sum()) if tensor.is_cpu and are_plain((tensor,)) else 0.0
 
 
 def may_hold_nan(tensor: Float[Tensor, "*shape"]) -> bool:
-    """Return whether a tensor contains NaN, or infinities of both signs; always False if it is not on a CPU."""
+    """Return whether the sum of a tensor on a CPU is NaN: it contains NaN, or infinities of both signs.
+
+    Always False on other devices, and under torch.compile and torch.func.
+    """
     return math.isnan(total(tensor))
 
 
 def may_be_infinite(tensor: Float[Tensor, "*shape"]) -> bool:
-    """Return whether a tensor contains NaN or infinity, or its sum overflows; always False if it is not on a CPU."""
+    """Return whether the sum of a tensor on a CPU is NaN or infinite.
+
+    It is if the tensor contains NaN or infinity, or if the sum overflows. Always False on other devices, and under
+    torch.compile and torch.func.
+    """
     return not math.isfinite(total(tensor))
 
 
 def may_hold_nan_statistics(summary: Summary) -> bool:
-    """Return whether a statistic on a CPU contains NaN; on a GPU it is not looked at, and the answer is False."""
+    """Return whether a statistic in a summary contains NaN; always False for statistics that are not on a CPU."""
     return any(may_hold_nan(numbers) for numbers in tensors_in(summary) if numbers.is_floating_point())
 
 
 def without_overflow(call: Call) -> Call:
-    """Return the call with query, key and value in float64, or the call itself if one of them is not finite."""
+    """Return the call with query, key and value converted to float64, in which scores do not overflow.
+
+    Return the call itself if it is in float64 already, or if query, key or value contains NaN or infinity.
+    """
     vectors = call.query, call.key, call.value
     if call.dtype == torch.float64 or not all(bool(tensor.isfinite().all()) for tensor in vectors):
         return call

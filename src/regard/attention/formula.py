@@ -44,7 +44,7 @@ class Formula:
 
     @classmethod
     def of(cls, score: Score, normalise: Normaliser, d_key: int) -> "Formula | None":
-        """Return the formula of a score and a normaliser, or None if the normaliser is not softmax."""
+        """Return the formula of a score and a normaliser for keys of width `d_key`; None unless it is softmax."""
         if not isinstance(normalise, Softmax):
             return None
         temperature, sinks = normalise.temperature, normalise.sinks
@@ -57,7 +57,10 @@ class Formula:
     def bias_numbers(
         self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32
     ) -> Float[Tensor, "#batch #heads #queries #keys"]:
-        """Return the bias on a tile of the grid: a `Bias` computes it in `dtype`, a tensor keeps its own type."""
+        """Return the numbers that the bias adds to the scores of a tile; the bias must not be None.
+
+        A `Bias` rule computes them on `device` in `dtype`; a bias tensor is indexed and keeps its own device and type.
+        """
         assert self.bias is not None
         return self.bias(tile, device, dtype) if isinstance(self.bias, Bias) else tile.select(self.bias)
 
@@ -66,5 +69,5 @@ class Formula:
         query: Float[Tensor, "query_batch heads queries d_query"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "_ heads queries width"], Float[Tensor, "_ key_heads keys width"]]:
-        """Return the projected queries and keys, whose dot products times `scale` are the scores."""
+        """Return queries and keys, after the projection if there is one, whose dot products give the scores."""
         return (query, key) if self.projection is None else self.projection.as_dot(query, key)

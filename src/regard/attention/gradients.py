@@ -26,7 +26,7 @@ def need_gradients(tensors: Iterable[Tensor]) -> bool:
 def checkpointed(
     function: Callable[..., Result], *arguments: object, reads: Iterable[Tensor] = (), draws: bool = False
 ) -> Result:
-    """Call a function under gradient checkpointing: the backward pass recomputes its intermediate tensors.
+    """Return function(*arguments), with gradient checkpointing: the backward pass recomputes its intermediate tensors.
 
     Where checkpointing is not supported (torch.func, exported programs, tensors of inference mode), and where nothing
     requires gradients, the function is called without it.
@@ -43,7 +43,10 @@ def checkpointed(
 
 
 def can_checkpoint(tensors: Iterable[Tensor]) -> bool:
-    """Return whether a backward pass can recompute a function of these tensors."""
+    """Return whether gradient checkpointing supports a function of these tensors.
+
+    It does not in exported programs, within torch.func, in forward-mode differentiation, or for inference-mode tensors.
+    """
     if torch.compiler.is_compiling():
         return not torch.compiler.is_exporting()
     return not (in_torch_func() or any(tensor.is_inference() for tensor in tensors))
@@ -59,9 +62,10 @@ def in_forward_mode() -> bool:
 
 
 def are_plain(tensors: Iterable[Tensor]) -> bool:
-    """Return whether a C function may read these tensors by address: no subclasses, torch.compile or torch.func.
+    """Return whether C code may read the numbers of these tensors from memory.
 
-    A tensor with the negative bit (the imaginary part of a conjugate) is refused too: memory has the opposite sign.
+    False under torch.compile and torch.func, for tensor subclasses that redefine operations, and for a tensor with the
+    negative bit (the imaginary part of a conjugate), whose numbers have the opposite sign in memory.
     """
     if torch.compiler.is_compiling() or in_torch_func():
         return False

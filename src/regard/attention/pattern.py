@@ -52,7 +52,7 @@ class Pattern(ThroughDense):
 
     Attributes:
         call: the arguments of `attend`, from which the weights are computed.
-        known: statistics that are computed already; None = no statistics.
+        known: statistics that were computed together with the context, which the methods return again; None = none.
 
     >>> import torch
     >>> from regard import attend, Causal
@@ -70,37 +70,37 @@ class Pattern(ThroughDense):
 
     @property
     def query(self) -> Float[Tensor, "query_batch heads queries d_query"]:
-        """The queries."""
+        """The queries given to `attend`."""
         return self.call.query
 
     @property
     def key(self) -> Float[Tensor, "key_batch key_heads keys d_key"]:
-        """The keys."""
+        """The keys given to `attend`."""
         return self.call.key
 
     @property
     def value(self) -> Float[Tensor, "value_batch key_heads keys d_value"]:
-        """The values."""
+        """The values given to `attend`."""
         return self.call.value
 
     @property
     def grid(self) -> Grid:
-        """The numbers of batch items, heads, queries and keys."""
+        """The numbers of batch items, heads, queries and keys of the weights."""
         return self.call.grid
 
     @property
     def score(self) -> Score:
-        """The score function."""
+        """The score given to `attend`."""
         return self.call.score
 
     @property
     def mask(self) -> Mask | None:
-        """The mask; None = every query may attend to every key."""
+        """The mask given to `attend`; None = every query may attend to every key."""
         return self.call.mask
 
     @property
     def normalise(self) -> Normaliser:
-        """The normaliser."""
+        """The normaliser given to `attend`."""
         return self.call.normalise
 
     @property
@@ -160,12 +160,20 @@ class Pattern(ThroughDense):
         return weights_of(self.call, self.grid.whole())
 
     def scores(self, *index: Index) -> Float[Tensor, "..."]:
-        """Return the scores (scaled and biased, before the mask) at an index as in `pattern[index]`; no index = all."""
+        """Return the scores before the mask, scaled and with the bias added.
+
+        Args:
+            index: as in `pattern[index]`: scores(0, 1) has the scores of batch item 0 and head 1, and scores() has all.
+        """
         selection = Selection.of(index or (...,), self.grid)
         return selection.squeezed(scores_of(self.call, selection.tile))
 
     def steps(self, batch: int, head: int, query: int | slice = slice(None)) -> Steps:
-        """Return the products, scores, weights and context of one head, for one query or a slice of queries."""
+        """Return the products, scores, weights and context of one head of one batch item.
+
+        Args:
+            query: one query, or a slice of queries.
+        """
         selection = Selection.of((batch, head, query), self.grid)
         call, tile = self.call, selection.tile
         queries, keys = rows_of(call, call.query, tile, tile.queries), rows_of(call, call.key, tile, tile.keys)
@@ -192,12 +200,19 @@ class Pattern(ThroughDense):
     def weights(self, tile: Tile) -> Float[Tensor, "batch heads queries keys"]:
         """Return the weights of the queries and keys in a tile of the grid, normalised over all keys.
 
-        A backward pass recomputes the weights, one block of queries at a time.
+        `pattern[index]` gives the same numbers for an index. A backward pass recomputes the weights, one block of
+        queries at a time.
+
+        Args:
+            tile: a part of `pattern.grid`, such as pattern.grid.whole().part(queries=range(8)).
         """
         return weights_of(self.call, tile)
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return True where a query of a tile may attend to a key; None = every query may attend to every key."""
+        """Return a boolean mask that broadcasts over a tile of the grid: True where the query may attend to the key.
+
+        None = every query of the tile may attend to every key.
+        """
         return self.call.keep(tile)
 
     # Statistics, in memory that grows linearly with the number of tokens
@@ -225,7 +240,11 @@ class Pattern(ThroughDense):
         return present(self.answer(replace(NOTHING, top=n)).top)
 
     def pooled(self, rows: int, columns: int, reduce: Reduce = "mean") -> Float[Tensor, "batch heads rows columns"]:
-        """Return the weights as a map of rows × columns cells: the mean, maximum or sum of the weights in each cell."""
+        """Return a downsampled map of the weights, of rows × columns cells.
+
+        Args:
+            reduce: a cell is the "mean", "max" or "sum" of the weights in its block of queries × keys.
+        """
         if self.known is not None and (self.known.ask.pooled, self.known.ask.reduce) == ((rows, columns), reduce):
             return present(self.known.pooled)
         return present(self.answer(replace(NOTHING, pooled=(rows, columns), reduce=reduce)).pooled)
@@ -330,6 +349,6 @@ class Pattern(ThroughDense):
 
 
 def present(answer: Answer | None) -> Answer:
-    """Return a field of a `Summary` that was requested and so is not None, as the type checker cannot know."""
+    """Return `answer`, which must not be None: tells the type checker that a requested statistic was computed."""
     assert answer is not None
     return answer

@@ -39,5 +39,8 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
 
 
 def may_autocast(kind: str) -> bool:
-    """Return whether a device type supports autocast; torch.compile of 2.11 cannot trace is_autocast_available."""
+    """Return whether torch.autocast supports a device type such as "cuda".
+
+    Within torch.compile, True for every type but "meta": torch.compile of 2.11 cannot trace is_autocast_available.
+    """
     return kind != "meta" if torch.compiler.is_compiling() else torch.amp.is_autocast_available(kind)

@@ -25,14 +25,15 @@ CALLBACK: ContextVar[ProgressCallback | None] = ContextVar("CALLBACK", default=N
 
 
 def ignore_progress(done: int, total: int) -> None:
-    """Ignore the progress: a callback that does nothing."""
+    """Do nothing: the callback that shows no progress."""
 
 
 @contextmanager
 def report_to(report: ProgressCallback | None) -> Iterator[None]:
-    """Within this context, statistics of patterns call report(done, total) and show no progress bar.
+    """Within this context, computations of statistics call `report(done, total)` instead of showing a progress bar.
 
-    None = neither a callback nor a bar.
+    Args:
+        report: gets the amount of work done and the total amount; None = no callback and no bar.
 
     >>> import torch
     >>> from regard import attend
@@ -50,7 +51,7 @@ def report_to(report: ProgressCallback | None) -> Iterator[None]:
 
 @contextmanager
 def progress_callback(report: ProgressCallback | None = None) -> Iterator[ProgressCallback]:
-    """Yield the progress callback in use: `report`, the callback set by `report_to`, or a progress bar."""
+    """Yield the callback to report progress to: `report`, else the callback set by `report_to`, else a progress bar."""
     callback = report or CALLBACK.get()
     if callback is not None:
         yield callback
@@ -82,7 +83,10 @@ class ProgressBar:
 
 
 def start_bar(done: int, total: int) -> "tuple[Progress, TaskID]":
-    """Start a progress bar; it stays hidden unless stderr is a terminal, or a notebook that has ipywidgets."""
+    """Start a progress bar on stderr at `done` of `total`; return it with the id of its task, as `update` needs them.
+
+    The bar stays hidden unless stderr is a terminal, or a notebook that has ipywidgets.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 

@@ -7,7 +7,9 @@ from torch import Tensor
 
 
 def describe(part: Any) -> str:
-    """Return the repr of a dataclass: only fields that differ from their default, and tensors by dtype and shape.
+    """Return the repr of a dataclass, with only those fields that differ from their default.
+
+    A tensor is shown by its dtype and shape.
 
     >>> from regard.attention.masks import Window
     >>> Window(before=3, after=0)

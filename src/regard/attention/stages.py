@@ -35,7 +35,10 @@ def tensors_in(part: object) -> tuple[Tensor, ...]:
 
 
 def modules_in(part: object) -> tuple[nn.Module, ...]:
-    """Return the part itself if it is a module, else the modules it contains, e.g. a `RelativeBias` in `ScaledDot`."""
+    """Return the modules in a score, normaliser or other part, such as the `RelativeBias` in `ScaledDot(bias=…)`.
+
+    A part that is a module itself is returned alone.
+    """
     if isinstance(part, nn.Module):
         return (part,)
     names = getattr(part, "__dataclass_fields__", ())
@@ -43,13 +46,13 @@ def modules_in(part: object) -> tuple[nn.Module, ...]:
 
 
 def parts_of_module(module: nn.Module) -> list[object]:
-    """Return the dataclass instances among the attributes of a module and of its submodules."""
+    """Return the dataclass instances, such as a bias or a mask, among the attributes of a module and its submodules."""
     values = [value for inner in module.modules() for value in vars(inner).values()]
     return [value for value in values if not isinstance(value, dict) and hasattr(value, "__dataclass_fields__")]
 
 
 def parameters_in(part: object) -> tuple[nn.Parameter, ...]:
-    """Return every parameter in the dataclass fields of a score or normaliser; modules inside it are left out."""
+    """Return every parameter in the dataclass fields of a score or normaliser; parameters of modules are left out."""
     if isinstance(part, nn.Parameter):
         return (part,)
     if isinstance(part, nn.Module):

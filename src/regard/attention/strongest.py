@@ -10,8 +10,8 @@ def strongest_first(
 ) -> tuple[Float[Tensor, "*rows n"], Int[Tensor, "*rows n"]]:
     """Return the n largest weights of each row and their keys, largest first; of equal weights, the lowest key first.
 
-    `torch.topk` returns equal numbers in any order. So each weight and its key are combined into one integer that no
-    other key has: the bits of the float32 weight, as an integer sorted like the weight, shifted left, minus the key.
+    `torch.topk` returns equal numbers in any order. So for float32, each weight and its key become one integer, and no
+    two are equal: the bits of the weight, as an integer that sorts like the weight, shifted left, minus the key.
     """
     if weights.dtype == torch.float64:
         ordered = weights.sort(dim=-1, descending=True, stable=True)

@@ -40,7 +40,7 @@ class ThroughDense:
 
 
 def densified(value: Any) -> Any:
-    """Return arguments with each `ThroughDense` object, also in tuples, lists and dicts, replaced by its tensor."""
+    """Return `value` with each `ThroughDense` object in it, also inside tuples, lists and dicts, made a tensor."""
     if isinstance(value, ThroughDense):
         return value.dense()
     if isinstance(value, tuple | list):

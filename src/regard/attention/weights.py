@@ -36,7 +36,12 @@ Keep = Bool[Tensor, "#batch #heads #queries #keys"] | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """The weights of some queries over all keys; keep is True where the mask allows a key, None = everywhere."""
+    """The weights of some queries over all keys.
+
+    Attributes:
+        tile: the batch items, heads, queries and keys of the block.
+        keep: the mask, True = may attend; None = every query may attend to every key.
+    """
 
     tile: Tile
     weights: Weights
@@ -44,7 +49,7 @@ class Block:
 
 
 def scores_of(call: Call, tile: Tile) -> Weights:
-    """Return the scores of the queries and keys in a tile, scaled and biased, before the mask."""
+    """Return the scores before the mask of the queries and keys in a tile, scaled and with the bias added."""
     call.check_unchanged()
     query, key = rows_of(call, call.query, tile, tile.queries), rows_of(call, call.key, tile, tile.keys)
     with without_autocast(call.device):
@@ -52,7 +57,10 @@ def scores_of(call: Call, tile: Tile) -> Weights:
 
 
 def weights_and_keep(call: Call, tile: Tile) -> tuple[Weights, Keep]:
-    """Return the weights of a tile that spans all keys, and True where the mask allows a key (None = everywhere)."""
+    """Return the weights of the queries in a tile, which must have all keys of the call, and their mask.
+
+    The mask is True where a query may attend to a key; None = everywhere.
+    """
     keep = call.keep(tile)
     with without_autocast(call.device):
         if not call.normalise.across_heads:
@@ -63,7 +71,10 @@ def weights_and_keep(call: Call, tile: Tile) -> tuple[Weights, Keep]:
 
 
 def weights_of(call: Call, tile: Tile) -> Weights:
-    """Return the weights of the queries and keys in a tile, normalised over all keys, also those outside the tile."""
+    """Return the weights of the queries and keys in a tile.
+
+    They are normalised over all keys of the call, also over keys outside the tile.
+    """
 
     def block_weights(block: Tile) -> Float[Tensor, "batch heads block keys"]:
         return select_positions(weights_and_keep(call, block)[0], 3, tile.keys)
@@ -75,7 +86,12 @@ def weights_of(call: Call, tile: Tile) -> Weights:
 def context_of(
     call: Call, value: Float[Tensor, "value_batch value_heads keys d"], dropout: float = 0.0
 ) -> Float[Tensor, "batch heads queries d"]:
-    """Return weights @ value; `value` need not be the call's own. Each weight is zeroed with probability `dropout`."""
+    """Return weights @ value, one block of queries at a time.
+
+    Args:
+        value: the values of the call, or other values of the same keys.
+        dropout: the probability with which a weight is set to 0; the others are divided by 1 - dropout.
+    """
 
     infinite = may_be_infinite(value)
 
@@ -93,7 +109,11 @@ def context_of(
 def weighted_sum(
     weights: Weights, keep: Keep, value: Float[Tensor, "batch heads keys d"]
 ) -> Float[Tensor, "batch heads queries d"]:
-    """Return weights @ value, without NaN or infinity from the values of masked keys (those where keep is False)."""
+    """Return weights @ value, in which NaN and infinity in the values of masked keys have no effect.
+
+    Args:
+        keep: the mask, False for a masked key; None = no key is masked.
+    """
     if keep is None:
         return weights @ value
     kept, context = keep.to(weights).expand_as(weights), weights @ value.where(value.isfinite(), 0)
@@ -103,7 +123,7 @@ def weighted_sum(
 
 
 def sum_over_queries(call: Call, vector: Float[Tensor, "#batch #heads queries"]) -> Float[Tensor, "batch heads keys"]:
-    """Return vector @ weights: for each key, the sum of its weights times each query's number in `vector`."""
+    """Return vector @ weights: entry j is the sum over all queries i of vector[i] · weights[i, j]."""
 
     def block_sum(tile: Tile, vector: Tensor) -> Float[Tensor, "batch heads keys"]:
         weights = weights_and_keep(call, tile)[0]
@@ -119,7 +139,11 @@ def sum_over_queries(call: Call, vector: Float[Tensor, "#batch #heads queries"])
 
 
 def blocks_of(call: Call, report: ProgressCallback | None = None) -> Iterator[Block]:
-    """Yield all weights as consecutive blocks of queries, each over all keys; `report` counts the weights done."""
+    """Yield the weights of a call as consecutive blocks of queries, each over all keys.
+
+    Args:
+        report: called after each block with the number of weights computed so far, and of all weights.
+    """
     n_done = 0
     for tile in block_tiles(call, call.grid.whole()):
         yield Block(tile, *weights_and_keep(call, tile))
@@ -129,9 +153,9 @@ def blocks_of(call: Call, report: ProgressCallback | None = None) -> Iterator[Bl
 
 
 def block_tiles(call: Call, tile: Tile) -> Iterator[Tile]:
-    """Split a tile into blocks of queries over all keys, each of one query or at most `BLOCK_WEIGHTS` weights.
+    """Yield a tile as consecutive tiles, each of all keys and of one query, or of at most `BLOCK_WEIGHTS` weights.
 
-    A length that is symbolic, as in an exported program, gives one block of all queries.
+    If a length is symbolic, as in an exported program, one tile has all queries.
     """
     keys = all_positions(call.grid.keys)
     if any(map(is_symbolic, (*tile.shape[:3], call.grid.keys))):
@@ -145,9 +169,14 @@ def block_tiles(call: Call, tile: Tile) -> Iterator[Tile]:
 def rows_of(
     call: Call, tensor: Float[Tensor, "any_batch any_heads any d"], tile: Tile, positions: Positions
 ) -> Float[Tensor, "batch heads positions d"]:
-    """Return the vectors of a query, key or value tensor at these positions, for the batch items and heads of a tile.
+    """Return the vectors of `tensor` at `positions`, for the batch items and heads of a tile.
 
-    A batch of 1 is broadcast, and heads that a group of query heads shares are repeated.
+    They are converted to the data type of the weights. A batch of 1 is broadcast, and a key head that a group of query
+    heads shares is repeated.
+
+    Args:
+        tensor: the queries, keys or values of the call, or other values of the same keys.
+        positions: indices along the third axis of `tensor`.
     """
     group = call.grid.heads // tensor.shape[1]
     heads = tile.heads if group == 1 else as_indices(tile.heads, tensor.device) // group

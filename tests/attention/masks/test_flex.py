@@ -83,7 +83,7 @@ def test_a_mask_of_ones_own_needs_nothing_more():
 @pytest.mark.parametrize(
     ("mask", "kind", "message"),
     [
-        (None, TypeError, "mask is None, which FlexAttention takes as it is: leave its block_mask out."),
+        (None, TypeError, "mask is None; without a mask, call flex_attention without its argument block_mask."),
         (
             "causal",
             TypeError,

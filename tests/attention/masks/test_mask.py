@@ -297,11 +297,11 @@ def test_numbers_that_make_no_mask_are_refused(unhooked):
         (lambda: Chunked(0), "Chunked(size=0) cuts the tokens into chunks, so a chunk takes at least 1."),
         (
             lambda: Global([]),
-            "Global(positions=[]) names tokens by their place, counted from 0; give at least one, and none below 0.",
+            "Global(positions=[]) names tokens by their position, counted from 0; give at least one, and none below 0.",
         ),
         (
             lambda: Global([3, -1]),
-            "Global(positions=[3, -1]) names tokens by their place, counted from 0; "
+            "Global(positions=[3, -1]) names tokens by their position, counted from 0; "
             "give at least one, and none below 0.",
         ),
         (
@@ -393,15 +393,16 @@ def test_what_masks_are_not_made_of_is_refused(unhooked):
         (lambda: Global(3), "Global(3) takes several positions; one goes in a list: Global([3])."),
         (
             lambda: Causal() & FLAGS,
-            "a mask joins with another mask, and this is a Tensor; a boolean tensor is one as Keep(tensor).",
+            "a mask can be joined only with another mask, not with a Tensor; give a boolean tensor as Keep(tensor).",
         ),
         (
             lambda: FLAGS | Causal(),
-            "a mask joins with another mask, and this is a Tensor; a boolean tensor is one as Keep(tensor).",
+            "a mask can be joined only with another mask, not with a Tensor; give a boolean tensor as Keep(tensor).",
         ),
         (
             lambda: Causal | Padding(torch.tensor([3])),
-            "a mask joins with another mask, and this is the class Causal; a boolean tensor is one as Keep(tensor).",
+            "a mask can be joined only with another mask, not with the class Causal; "
+            "give a boolean tensor as Keep(tensor).",
         ),
         (
             lambda: as_mask(Causal),
@@ -414,7 +415,7 @@ def test_what_masks_are_not_made_of_is_refused(unhooked):
 def test_flags_of_the_keys_of_each_item_are_told_where_they_go():
     assert refusal(ValueError, Keep(FLAGS).check, Grid(2, 3, 5, 7)) == (
         "mask of shape [2, 7] does not broadcast to [2, 3, 5, 7] (batch, heads, queries, keys); every axis must have "
-        "that size or 1. One that says of each item which keys are tokens is mask[:, None, None]."
+        "that size or 1. A mask of shape [batch keys] is given as mask[:, None, None]."
     )
 
 

@@ -108,7 +108,7 @@ def test_an_alpha_that_is_none_is_refused(alpha):
     with pytest.raises(ValueError) as raised:
         Entmax(alpha=alpha)
     assert str(raised.value) == (
-        f"alpha={alpha} is none of entmax, which goes from 1 (softmax) over 2 (sparsemax) upwards; "
+        f"alpha={alpha} is out of range: entmax takes a finite alpha of at least 1 (1 = softmax, 2 = sparsemax); "
         "for all weight on the largest score use Softmax(temperature=0)."
     )
 

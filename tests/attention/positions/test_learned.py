@@ -21,7 +21,7 @@ def test_refusals(unhooked):
     cases = [
         (
             lambda: LearnedPositions(0, 4),
-            "LearnedPositions(max_tokens=0, d_model=4) counts; both must be at least 1.",
+            "LearnedPositions(max_tokens=0, d_model=4) has no vectors; both must be at least 1.",
         ),
         (
             lambda: LearnedPositions(7, 4)(-1),

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 Positions = range | Int[Tensor, " _"]
-"""Indices along one axis: a range if they are evenly spaced (selecting them copies nothing), else a tensor."""
+"""Indices along one axis: a range, whose selection copies nothing, or a tensor of any indices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Grid:
 
     @property
     def offset(self) -> int:
-        """The key position of query 0 if the queries are the last tokens, as when decoding with a cache of keys."""
+        """The key position of query 0: keys - queries, since the queries are the last tokens."""
         return self.keys - self.queries
 
     def admits(self, tensor: Tensor) -> bool:
@@ -49,7 +49,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tile:
-    """A part of a grid: the indices of its batch items, heads, queries and keys in the whole grid.
+    """A part of the attention weights: the indices of its batch items, heads, queries and keys in the whole grid.
 
     >>> import torch
     >>> Grid(2, 3, 5, 7).whole().part(queries=range(1, 3)).shape
@@ -84,14 +84,22 @@ class Tile:
         return Tile(self.grid, *(old if new is None else new for old, new in zip(self.axes, given, strict=True)))
 
     def along(self, axis: int, device: torch.device) -> Int[Tensor, "#batch #heads #queries #keys"]:
-        """Return the indices along one axis (0 batch, 1 heads, 2 queries, 3 keys), broadcastable over the tile."""
+        """Return the indices of this tile along one axis, shaped so that they broadcast over the tile.
+
+        Args:
+            axis: 0 batch, 1 heads, 2 queries, 3 keys.
+        """
         positions = as_indices(self.axes[axis], device)
         shape = [1, 1, 1, 1]
         shape[axis] = -1
         return positions.reshape(shape)
 
     def select(self, tensor: Tensor) -> Tensor:
-        """Return the part of a tensor, which broadcasts over the grid, that lies in this tile; axes of size 1 stay."""
+        """Return the part of a tensor that lies in this tile.
+
+        Args:
+            tensor: broadcasts over the whole grid; axes of size 1 stay as they are.
+        """
         tensor = tensor[(None,) * (4 - tensor.ndim)]
         for axis, positions in enumerate(self.axes):
             if tensor.shape[axis] != 1:
@@ -127,12 +135,15 @@ def is_whole(number: object) -> bool:
 
 
 def is_symbolic(length: int) -> bool:
-    """Return whether a length is symbolic, as in a program exported for any length; no Python loop can run over it."""
+    """Return whether a length is symbolic, as in a program that torch.export makes for any length.
+
+    No Python loop can run over such a length.
+    """
     return isinstance(length, torch.SymInt)
 
 
 def all_positions(length: int) -> Positions:
-    """Return all indices of an axis of this length: a range, or a tensor if the length is symbolic."""
+    """Return the indices 0 … length - 1: a range, or a tensor if the length is symbolic (see `is_symbolic`)."""
     return torch.arange(length) if is_symbolic(length) else range(length)
 
 
@@ -144,7 +155,7 @@ def as_indices(positions: Positions, device: torch.device) -> Int[Tensor, " posi
 
 
 def select_positions(tensor: Tensor, axis: int, positions: Positions) -> Tensor:
-    """Index one axis of a tensor: a view if the positions are a range, else a copy."""
+    """Return the entries of a tensor at some indices along one axis: a view if they are a range, else a copy."""
     if isinstance(positions, range):
         index = (slice(None),) * (axis % tensor.ndim) + (slice(positions.start, positions.stop, positions.step),)
         return tensor[index]
@@ -157,12 +168,12 @@ def varies_by_query(tensor: Tensor) -> bool:
 
 
 def contiguous_rows(tensor: Tensor) -> Tensor:
-    """Return the tensor with stride 1 along its last axis, as kernels require; a copy only if the stride is not 1."""
+    """Return the tensor with stride 1 along its last axis, copied only if it has another stride."""
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
 def spans(length: int, size: int) -> Iterator[range]:
-    """Return consecutive ranges of at most `size` positions, which together cover `length` positions.
+    """Return consecutive ranges of `size` indices, the last one perhaps shorter, that cover 0 … length - 1.
 
     >>> list(spans(5, 2))
     [range(0, 2), range(2, 4), range(4, 5)]
@@ -171,7 +182,7 @@ def spans(length: int, size: int) -> Iterator[range]:
 
 
 def divisors(number: int) -> list[int]:
-    """Return the integers that divide a number.
+    """Return the positive integers that divide a number, in ascending order.
 
     >>> divisors(12)
     [1, 2, 3, 4, 6, 12]

@@ -47,12 +47,12 @@ class Selection:
         return cls(Tile(grid, *positions), dropped)
 
     def squeezed(self, part: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Remove from a tensor over the tile the axes that are indexed by an int."""
+        """Return `part`, a tensor with the four axes of the tile, without the axes that were indexed by an int."""
         return part.squeeze(self.dropped) if self.dropped else part
 
 
 def one_entry_per_axis(entries: tuple[Any, ...]) -> list[Any]:
-    """Return an index of four entries, in which `...` and missing entries are replaced by full slices."""
+    """Return the entries of an index, extended to four: full slices replace `...` and missing entries."""
     gaps = [position for position, entry in enumerate(entries) if entry is Ellipsis]
     given = len(entries) - len(gaps)
     if given > 4 or len(gaps) > 1:
@@ -70,7 +70,13 @@ def as_int(entry: Any) -> Any:
 
 
 def selected_positions(entry: Any, axis: str, size: int) -> Positions:
-    """Return the non-negative positions that an int, slice or list of an index selects from one axis."""
+    """Return the indices along one axis, counted from 0, that an int, slice or list selects.
+
+    Args:
+        entry: an int, slice, list or tensor.
+        axis: the name of the axis, for messages.
+        size: the length of the axis.
+    """
     entries = torch.as_tensor(entry, device="cpu") if isinstance(entry, list | Tensor) else None
     if isinstance(entry, bool) or (entries is not None and entries.dtype == torch.bool):
         raise TypeError(
@@ -87,11 +93,11 @@ def selected_positions(entry: Any, axis: str, size: int) -> Positions:
     if entries is not None and entries.ndim == 1 and not (entries.is_floating_point() and len(entries)):
         counted = [counted_from_start(int(position), axis, size) for position in entries.tolist()]
         return torch.tensor(counted, dtype=torch.int64, device="cpu")
-    raise TypeError(f"{entry!r} names no {axis}; a pattern takes ints, slices and lists of positions.")
+    raise TypeError(f"{entry!r} is no {axis} index; a pattern takes ints, slices and lists of positions.")
 
 
 def counted_from_start(position: int, axis: str, size: int) -> int:
-    """Return a position as a non-negative one: -1 becomes size - 1; raise IndexError if it is out of bounds."""
+    """Return an index counted from 0: -1 becomes size - 1; raise IndexError, with the axis, if it is out of bounds."""
     if not -size <= position < size:
         raise IndexError(f"{axis} {position} is not one of {size}; they are counted from 0 to {size - 1}.")
     return position % size

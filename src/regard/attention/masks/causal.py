@@ -33,11 +33,14 @@ class Causal(RangeMask):
             check_whole("Causal", offset=self.offset)
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[None, Number]:
-        """Return the range of keys up to the query's position, including it if `own`."""
+        """Return (None, stop): the query may attend to the keys before `stop`.
+
+        `stop` is the query's position + 1, or its position if `own` is False.
+        """
         return None, position + 1 if self.own else position
 
     def is_lower_triangle(self, grid: Grid) -> bool:
-        """Return whether query i may attend to keys 0 … i, the only causal mask built into PyTorch's kernels."""
+        """Return whether query i may attend to exactly the keys 0 … i, the causal mask built into PyTorch's kernels."""
         return self.own and first_position(self.offset, grid) == 0
 
 
@@ -71,10 +74,10 @@ class Prefix(RangeMask):
 
     @property
     def item_lengths(self) -> int | Integer[Tensor, " batch"]:  # type: ignore[override]
-        """The length of the prefix: one for all batch items, or one for each."""
+        """The number of keys in the prefix: an int for all batch items, or a tensor with one for each."""
         return self.length
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[None, Number]:
-        """Return the range of keys up to the end of the prefix or the query's own position, whichever is later."""
+        """Return (None, stop): `stop` is the larger of the prefix's length and the query's position + 1."""
         stop = position + 1
         return None, stop.clamp(min=length) if isinstance(stop, Tensor) else max(stop, length)

@@ -7,7 +7,10 @@ from regard.attention.representation import short_repr
 
 
 def check_whole(mask: str, **numbers: object) -> None:
-    """Raise TypeError unless these arguments of a mask are integers; only an argument named "offset" may be None.
+    """Raise TypeError unless the arguments `numbers` of a mask are integers; one named "offset" may also be None.
+
+    Args:
+        mask: the name of the mask's class, for the message.
 
     >>> check_whole("Window", before=1.5, after=0, offset=None)
     Traceback (most recent call last):
@@ -25,6 +28,9 @@ def check_whole(mask: str, **numbers: object) -> None:
 def check_whole_tensor(mask: str, name: str, argument: object) -> None:
     """Raise TypeError unless an argument of a mask is a tensor of integers.
 
+    Args:
+        mask, name: the names of the mask's class and of its argument, for the message.
+
     >>> check_whole_tensor("Padding", "lengths", [5, 3])
     Traceback (most recent call last):
       ...
@@ -40,7 +46,7 @@ def check_whole_tensor(mask: str, name: str, argument: object) -> None:
 
 
 def check_not_negative(mask: str, **counts: int) -> None:
-    """Raise ValueError if the number of tokens before or after the query, in a window, is negative."""
+    """Raise ValueError, with the name of the mask, if one of the counts of tokens around a query is negative."""
     if min(counts.values()) < 0:
         given = ", ".join(f"{name}={count}" for name, count in counts.items())
         raise ValueError(

@@ -39,7 +39,10 @@ class Documents(Mask):
         return tile.select(query_ids) == tile.select(key_ids)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
-        """Return one range of keys for each query, its document, or None if a document's keys are not consecutive."""
+        """Return one range of keys for each query: the keys of its document.
+
+        Return None if the keys of a document are not consecutive.
+        """
         ids, position = self.ids.to(device).reshape(-1, grid.keys), torch.arange(grid.keys, device=device)
         is_start = (ids != F.pad(ids, (1, -1))).index_fill(1, position[:1], True)  # of a run of equal ids
         sorted_ids = ids.sort(dim=1).values

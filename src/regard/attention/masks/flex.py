@@ -27,16 +27,20 @@ MaskMod = Callable[[Index, Index, Index, Index], Bool[Tensor, ""]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place(Tile):
-    """A tile of one batch item, one head, one query and one key, whose indices are FlexAttention's scalar tensors."""
+    """One batch item, head, query and key, as a `Tile` that FlexAttention can compile.
+
+    Attributes:
+        at: the four indices, as the scalar tensors that FlexAttention passes.
+    """
 
     at: tuple[Index, Index, Index, Index]
 
     def along(self, axis: int, device: torch.device) -> Index:
-        """Return the index along one axis (0 batch, 1 heads, 2 queries, 3 keys); the device is ignored."""
+        """Return the index along one axis: 0 batch, 1 heads, 2 queries, 3 keys; the device is ignored."""
         return self.at[axis]
 
     def select(self, tensor: Tensor) -> Tensor:
-        """Return the element, at these indices, of a tensor that broadcasts over the grid."""
+        """Return the entry for this batch item, head, query and key of a tensor that broadcasts over the grid."""
         sized = zip(reversed(self.at), reversed(tensor.shape), strict=False)
         indices = [index for index, size in sized if size != 1][::-1]
         return tensor.squeeze()[indices] if indices else tensor.squeeze()
@@ -60,7 +64,7 @@ def mask_mod(mask: Mask | Tensor, grid: Grid, device: torch.device | str = "cpu"
     device = torch.device(device)
     rule = as_mask(mask)
     if rule is None:
-        raise TypeError("mask is None, which FlexAttention takes as it is: leave its block_mask out.")
+        raise TypeError("mask is None; without a mask, call flex_attention without its argument block_mask.")
     rule.check(grid)
     rule, whole = moved_to(rule, device), grid.whole().axes
     return lambda batch, head, query, key: rule.keep(Place(grid, *whole, (batch, head, query, key)), device)

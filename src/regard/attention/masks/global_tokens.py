@@ -48,7 +48,7 @@ class Global(Mask):
             check_whole("Global", position=position)
         if not self.positions or min(self.positions) < 0:
             raise ValueError(
-                f"Global(positions={list(self.positions)}) names tokens by their place, counted from 0; "
+                f"Global(positions={list(self.positions)}) names tokens by their position, counted from 0; "
                 "give at least one, and none below 0."
             )
 

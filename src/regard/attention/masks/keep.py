@@ -49,7 +49,7 @@ class Keep(Mask):
             raise ValueError(
                 f"mask of shape {list(self.tensor.shape)} does not broadcast to {list(grid.shape)} "
                 "(batch, heads, queries, keys); every axis must have that size or 1."
-                + (" One that says of each item which keys are tokens is mask[:, None, None]." if by_item else "")
+                + (" A mask of shape [batch keys] is given as mask[:, None, None]." if by_item else "")
             )
 
 

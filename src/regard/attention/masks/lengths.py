@@ -8,15 +8,15 @@ from regard.attention.grid.grid import Grid, Tile
 
 
 def lengths_of_tile(lengths: Integer[Tensor, " batch"], tile: Tile, device: torch.device) -> Tensor:
-    """Return the lengths of the batch items in a tile, broadcastable over the tile.
+    """Return the lengths of the batch items in a tile, in int64 and shaped [batch 1 1 1].
 
-    They are converted to int64, as int8 overflows in a difference such as 300 keys - length.
+    int8 would overflow in a difference such as 300 keys - length.
     """
     return tile.select(lengths.to(device, torch.int64)[:, None, None, None])
 
 
 def shortest_and_longest(lengths: Integer[Tensor, " batch"], keys: int) -> set[int]:
-    """Return the smallest and the largest length, or 0 and `keys` if `may_read` forbids to read the tensor.
+    """Return {smallest length, largest length}, or {0, keys} if the lengths may not be read (see `may_read`).
 
     >>> sorted(shortest_and_longest(torch.tensor([5, 3, 4]), keys=11))
     [3, 5]
@@ -28,7 +28,7 @@ def shortest_and_longest(lengths: Integer[Tensor, " batch"], keys: int) -> set[i
 
 
 def may_read(lengths: Integer[Tensor, " batch"]) -> bool:
-    """Return whether Python may read the numbers of a tensor.
+    """Return whether Python may read the numbers of a tensor: only on a CPU, and not under torch.compile.
 
     On an accelerator, reading would wait for all queued kernels. Under torch.compile, it would fix these numbers in the
     compiled program.
@@ -37,7 +37,7 @@ def may_read(lengths: Integer[Tensor, " batch"]) -> bool:
 
 
 def check_lengths(mask: object, lengths: int | Integer[Tensor, " batch"], grid: Grid) -> None:
-    """Raise ValueError unless a mask has one length for all batch items or one for each."""
+    """Raise ValueError unless `lengths` is one number for all batch items, or a tensor with one for each."""
     if not isinstance(lengths, int) and lengths.shape[0] not in (1, grid.batch):
         raise ValueError(
             f"{type(mask).__name__} was given {len(lengths)} lengths for a batch of {grid.batch}; give one for each "
@@ -46,18 +46,18 @@ def check_lengths(mask: object, lengths: int | Integer[Tensor, " batch"], grid: 
 
 
 def check_source_lengths(lengths: Integer[Tensor, " batch"], n_tokens: int) -> None:
-    """Raise ValueError unless each length is from 1 to n_tokens; unchecked if `may_read` forbids to read the tensor.
+    """Raise ValueError unless each length is from 1 to n_tokens; not checked where `may_read` is False.
 
     >>> check_source_lengths(torch.tensor([3, 5]), n_tokens=3)
     Traceback (most recent call last):
       ...
-    ValueError: lengths[1]=5 in a source of 3 tokens; it counts those that are no padding, so it must be from 1 to 3.
+    ValueError: lengths[1]=5 in a source of 3 tokens; a length counts the tokens before the padding, from 1 to 3.
     """
     if not may_read(lengths):
         return
     for item, length in enumerate(lengths.tolist()):
         if not 1 <= length <= n_tokens:
             raise ValueError(
-                f"lengths[{item}]={length} in a source of {n_tokens} tokens; it counts those that are no padding, "
-                f"so it must be from 1 to {n_tokens}."
+                f"lengths[{item}]={length} in a source of {n_tokens} tokens; a length counts the tokens before the "
+                f"padding, from 1 to {n_tokens}."
             )

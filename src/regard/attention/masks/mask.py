@@ -34,10 +34,11 @@ class Mask(ABC):
 
     @abstractmethod
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return True where a query of the tile may attend to a key of the tile, broadcastable over the tile.
+        """Return True where a query of the tile may attend to a key of the tile.
 
-        Implementations use only `tile.along` (indices along an axis), `tile.select` (the tile's part of a tensor that
-        broadcasts over the grid) and elementwise operations, so that FlexAttention can compile them too.
+        The result broadcasts over the tile. Implementations use only `tile.along` (indices along an axis),
+        `tile.select` (the tile's part of a tensor that broadcasts over the grid) and elementwise operations, so that
+        FlexAttention can compile them too.
         """
 
     def reach(self, grid: Grid, queries: range) -> range:
@@ -55,11 +56,14 @@ class Mask(ABC):
         return False
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
-        """Return the mask as ranges of keys for each query, or None if it has no such form."""
+        """Return the keys that each query of the grid may attend to as ranges of consecutive keys.
+
+        None = the mask cannot be written as a few ranges for each query.
+        """
         return None
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (most masks fit every grid)
-        """Raise ValueError, saying what would fit, if this mask does not fit the batch, heads, queries or keys."""
+        """Raise ValueError, saying what would fit, if the mask does not fit the sizes in `grid`."""
 
     def __and__(self, other: "Mask") -> "Mask":
         return Both(self, require_mask(other))
@@ -81,10 +85,11 @@ class Mask(ABC):
 
 
 def require_mask(other: object) -> Mask:
-    """Return the other operand of `&` or `|`; raise TypeError unless it is a mask."""
+    """Return `other`, the other operand of `&` or `|`; raise TypeError unless it is a `Mask`."""
     if not isinstance(other, Mask):
         raise TypeError(
-            f"a mask joins with another mask, and this is {type_name(other)}; a boolean tensor is one as Keep(tensor)."
+            f"a mask can be joined only with another mask, not with {type_name(other)}; "
+            "give a boolean tensor as Keep(tensor)."
         )
     return other
 

@@ -43,5 +43,5 @@ class Padding(RangeMask):
         return self.lengths
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number | None, Number | None]:
-        """Return the range of the keys that are tokens: the first or the last `length` keys."""
+        """Return (None, length) if the first `length` keys are tokens, (keys - length, None) if the last ones are."""
         return (None, length) if self.side == "right" else (keys - length, None)

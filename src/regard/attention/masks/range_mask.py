@@ -28,7 +28,7 @@ class RangeMask(Mask):
     """The key position of query 0; None = keys - queries (the queries are the last tokens)."""
 
     item_lengths: int | Integer[Tensor, " batch"] = 0
-    """The lengths of the batch items, which `limits` gets one by one; 0 if the limits do not depend on the item."""
+    """The length of the batch items, for `limits`: an int for all, or a tensor; 0 if `limits` does not need it."""
 
     @abstractmethod
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number | None, Number | None]:
@@ -52,7 +52,7 @@ class RangeMask(Mask):
         return key >= start if stop is None else (key >= start) & (key < stop)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
-        """Return the limits of all queries in the grid, as one range of keys for each query."""
+        """Return, for each query of the grid, the range of keys between its limits."""
         position: Number = 0
         length: Number = self.item_lengths
         if self.per_query:
@@ -78,7 +78,7 @@ class RangeMask(Mask):
         return all(bound == bounds[0] for bound in bounds)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless `item_lengths` is one length for all batch items or one for each."""
+        """Raise ValueError unless `item_lengths` is one length for all batch items, or a tensor with one for each."""
         check_lengths(self, self.item_lengths, grid)
 
     def _limits_of_tile(self, tile: Tile, device: torch.device) -> tuple[Number | None, Number | None]:

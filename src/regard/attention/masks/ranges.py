@@ -21,9 +21,12 @@ Limits = Int[Tensor, "_ranges #batch #heads #queries"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranges:
-    """The keys that each query may attend to: range r has the keys from starts[r] to stops[r] - 1.
+    """The keys that each query may attend to, as ranges: range r has the keys from starts[r] to stops[r] - 1.
 
     The ranges of one query do not overlap; some may be empty.
+
+    Attributes:
+        n_keys: the number of keys of the call.
     """
 
     starts: Limits
@@ -32,9 +35,10 @@ class Ranges:
 
     @classmethod
     def of(cls, start: int | Tensor, stop: int | Tensor, grid: Grid, device: torch.device) -> "Ranges":
-        """Make one range for each query from limits that broadcast to [batch heads queries].
+        """Return one range of keys for each query, given its first key and the key after its last.
 
-        Limits below 0 or above the number of keys are clamped, and a stop below its start gives an empty range.
+        Both broadcast to [batch heads queries]. Limits below 0 or above the number of keys are clamped, and a stop
+        below its start gives an empty range.
         """
         limits = (torch.as_tensor(limit, device=device).long().clamp(0, grid.keys) for limit in (start, stop))
         starts, stops = (limit[(None,) * (4 - limit.ndim)] for limit in limits)
@@ -56,11 +60,11 @@ class Ranges:
         return complement
 
     def with_disjoint(self, other: "Ranges") -> "Ranges":
-        """Return these ranges and the other ranges together; the caller ensures that they do not overlap."""
+        """Return these ranges followed by the ranges in `other`, which must not overlap them."""
         return Ranges(concatenated(self.starts, other.starts), concatenated(self.stops, other.stops), self.n_keys)
 
     def without_empty(self) -> "Ranges":
-        """Drop the ranges that are empty for all queries, but keep at least one range."""
+        """Return the ranges without those that are empty for every query; at least one range stays."""
         filled: Bool[Tensor, " ranges"] = (self.starts < self.stops).flatten(1).any(dim=1)
         numbers = filled.nonzero().flatten() if bool(filled.any()) else torch.zeros_like(filled[:1], dtype=torch.int64)
         return Ranges(self.starts[numbers], self.stops[numbers], self.n_keys)
@@ -71,13 +75,13 @@ class Ranges:
         return ((key >= self.starts[..., None]) & (key < self.stops[..., None])).any(dim=0)
 
     def _complement(self, n: int) -> "Ranges":
-        """Return two ranges for each query: the keys before its range n, and the keys after it."""
+        """Return two ranges for each query: the keys before its n-th range, and the keys after it."""
         start, stop = self.starts[n], self.stops[n]
         starts = torch.stack([torch.zeros_like(start), stop])
         return Ranges(starts, torch.stack([start, torch.full_like(stop, self.n_keys)]), self.n_keys)
 
 
 def concatenated(first: Limits, second: Limits) -> Limits:
-    """Concatenate the limits of two lists of ranges, after broadcasting their batch, heads and queries axes."""
+    """Return the limits in `first` followed by those in `second`, broadcast to one shape but for the ranges axis."""
     shape = (first[0] + second[0]).shape
     return torch.cat([first.expand(-1, *shape), second.expand(-1, *shape)])

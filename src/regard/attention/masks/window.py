@@ -34,7 +34,7 @@ class Window(RangeMask):
         check_not_negative("Window", before=self.before, after=self.after)
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number, Number]:
-        """Return the range of the keys from `before` positions before the query to `after` positions after it."""
+        """Return (position - before, position + after + 1), where the query stands at `position`."""
         return position - self.before, position + (self.after + 1)
 
 
@@ -74,10 +74,10 @@ class Dilated(Mask):
         return Window(self.before - self.before % self.step, self.after - self.after % self.step, self.offset)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return True at every step-th key of the window, counted from the query's position."""
+        """Return True where a key is in the window and a multiple of `step` positions from the query."""
         position = tile.along(2, device) + first_position(self.offset, tile.grid)
         return self.window.keep(tile, device) & (tile.along(3, device) % self.step == position % self.step)
 
     def reach(self, grid: Grid, queries: range) -> range:
-        """Return a range that contains the windows of all these queries."""
+        """Return a range that contains every key to which at least one of these queries may attend."""
         return self.window.reach(grid, queries)

@@ -46,12 +46,12 @@ class Entmax(Normaliser):
     def __post_init__(self) -> None:
         if not self.alpha >= 1 or math.isinf(self.alpha):
             raise ValueError(
-                f"alpha={self.alpha} is none of entmax, which goes from 1 (softmax) over 2 (sparsemax) upwards; "
+                f"alpha={self.alpha} is out of range: entmax takes a finite alpha of at least 1 (1 = softmax, "
+                "2 = sparsemax); "
                 "for all weight on the largest score use Softmax(temperature=0)."
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return entmax of each row."""
         if self.alpha == 1:
             return torch.softmax(masked, dim=-1)
         if self.alpha == 2:
@@ -83,7 +83,7 @@ class _Entmax(torch.autograd.Function):
 
 
 def by_sorting(scores: Rows) -> Rows:
-    """Return entmax of each row for alpha 3/2.
+    """Return entmax with alpha 3/2 of the scores of each row, with the threshold computed exactly, by sorting.
 
     The threshold solves a quadratic equation in the mean and spread of the k largest scores, where k is the number of
     keys with weight above 0.
@@ -102,7 +102,7 @@ def by_sorting(scores: Rows) -> Rows:
 
 
 def by_bisection(scores: Rows, alpha: float) -> Rows:
-    """Return entmax of each row for any alpha above 1, with the threshold found by bisection.
+    """Return entmax with any alpha above 1 of the scores of each row, with the threshold found by bisection.
 
     For alpha above 2, the slope of the weights is infinite where they reach 0, so that a rounding error in the
     threshold is a large error in a small weight. The threshold is then computed in float64 if the device supports it.

@@ -52,5 +52,4 @@ class GumbelSoftmax(Normaliser):
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return softmax((scores + noise) / temperature) of each row."""
         return torch.softmax((masked + gumbel(self.seed, tile, masked)) / self.temperature, dim=-1)

@@ -31,13 +31,17 @@ class Choice(ABC):
 
     @abstractmethod
     def preference(self, masked: Rows, tile: Tile) -> Rows:
-        """Return a number for each query and key, from the masked scores; each query's key with the largest is chosen.
+        """Return a number for each query and key; each query's key with the largest number is chosen.
 
         In the backward pass, the gradient of the weights becomes the gradient of these numbers (straight-through).
+
+        Args:
+            masked: the scores, -∞ for keys that the query may not attend to.
+            tile: the batch items, heads and queries that the scores belong to, with all keys.
         """
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (most choices fit every grid)
-        """Raise ValueError, saying what would fit, if this choice does not fit the batch, heads, queries or keys."""
+        """Raise ValueError, saying what would fit, if the choice does not fit the sizes in `grid`."""
 
     def __repr__(self) -> str:
         return describe(self)
@@ -48,7 +52,6 @@ class Largest(Choice):
     """Choose the key with the largest score; query and key get no gradient."""
 
     def preference(self, masked: Rows, tile: Tile) -> Rows:
-        """Return the scores, detached from the graph."""
         return masked.detach()
 
 
@@ -83,7 +86,7 @@ class Sampled(Choice):
             )
 
     def preference(self, masked: Rows, tile: Tile) -> Rows:
-        """Return scores / temperature plus Gumbel noise, whose argmax is a sample of softmax(scores / temperature)."""
+        """Return scores / temperature plus Gumbel noise; the argmax is a sample of softmax(scores / temperature)."""
         return masked.detach() / self.temperature + gumbel(self.seed, tile, masked)
 
 
@@ -110,11 +113,10 @@ class StraightThrough(Choice):
             )
 
     def preference(self, masked: Rows, tile: Tile) -> Rows:
-        """Return the weights of the normaliser `soft`."""
         return self.soft.weights(masked, tile)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if the normaliser `soft` does not fit the grid."""
+        """Raise ValueError if the normaliser `soft` does not fit the sizes in `grid`."""
         self.soft.check(grid)
 
 
@@ -150,16 +152,18 @@ class Hard(Normaliser):
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return 1 for the chosen key of each row and 0 for the others."""
         return _Chosen.apply(self.choose.preference(masked, tile))  # type: ignore[no-untyped-call]
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if the choice does not fit the grid."""
+        """Raise ValueError if the rule `choose` does not fit the sizes in `grid`."""
         self.choose.check(grid)
 
 
 class _Chosen(torch.autograd.Function):
-    """1 at the largest number of each row, 0 elsewhere; the backward pass returns the gradient unchanged."""
+    """A tensor with 1 at the first largest number of each row and 0 elsewhere; the gradient passes unchanged.
+
+    A row that contains NaN becomes NaN as a whole.
+    """
 
     generate_vmap_rule = True
 

@@ -54,7 +54,6 @@ class Local(Normaliser):
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return, for each row, the softmax over the keys near its centre times the Gaussian."""
         distance = tile.along(3, masked.device) - tile.select(self.centre[..., None]).to(masked)
         near = (distance.abs() <= self.reach) & (masked != -math.inf)
         return Softmax()(masked, near, tile) * torch.exp(-2 * (distance / self.reach) ** 2)
@@ -69,7 +68,15 @@ class Local(Normaliser):
 
 
 class PredictedCentre(nn.Module):
-    """A small network that predicts, from each query, the key position around which it attends (see `Local`).
+    """A small network that predicts, from each query, the key position around which the query attends.
+
+        centre = length · sigmoid(v · tanh(W query))
+
+    `Local` takes these positions as its centres.
+
+    Args:
+        d_query: width of the queries.
+        d_hidden: width of the hidden layer; None = d_query.
 
     >>> import torch
     >>> from regard import Local, PredictedCentre, attend
@@ -82,7 +89,6 @@ class PredictedCentre(nn.Module):
     """
 
     def __init__(self, d_query: int, d_hidden: int | None = None) -> None:
-        """Build the network; d_hidden is the width of its hidden layer, None = d_query."""
         super().__init__()
         self.hidden = nn.Linear(d_query, d_query if d_hidden is None else d_hidden, bias=False)
         self.place = nn.Linear(self.hidden.out_features, 1, bias=False)
@@ -90,10 +96,10 @@ class PredictedCentre(nn.Module):
     def forward(
         self, query: Float[Tensor, "batch heads queries d_query"], length: int | Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch heads queries"]:
-        """Return a centre between 0 and `length` for each query.
+        """Return the key position, from 0 to `length`, around which each query attends.
 
         Args:
-            length: the number of keys: one for all batch items, or one for each.
+            length: the number of keys: an int, or a tensor with a number for each batch item.
         """
         lengths = length[:, None, None] if isinstance(length, Tensor) else length
         return lengths * torch.sigmoid(self.place(torch.tanh(self.hidden(query)))[..., 0])

@@ -29,7 +29,13 @@ GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 
 
 def gumbel(seed: int, tile: Tile, like: Rows) -> Rows:
-    """Return a sample of the standard Gumbel distribution for each weight of a tile, with type and device of `like`."""
+    """Return a sample of the standard Gumbel distribution for each query of a tile and each of its keys.
+
+    The same seed and the same indices of batch item, head, query and key always give the same number.
+
+    Args:
+        like: a tensor with the data type and device of the result.
+    """
     state = mix(torch.full((1, 1, 1, 1), seed, dtype=torch.int64, device=like.device))
     for axis in range(4):
         state = mix(state + tile.along(axis, like.device) * GOLDEN)
@@ -40,14 +46,14 @@ def gumbel(seed: int, tile: Tile, like: Rows) -> Rows:
 
 
 def mix(state: Int[Tensor, "*places"]) -> Int[Tensor, "*places"]:
-    """Hash each number by the last step of SplitMix64: a change of one bit changes about half of all bits."""
+    """Return a hash of each number, by the last step of SplitMix64: changing one bit changes about half of all bits."""
     state = (state ^ shifted_right(state, 30)) * (0xBF58476D1CE4E5B9 - 2**64)
     state = (state ^ shifted_right(state, 27)) * (0x94D049BB133111EB - 2**64)
     return state ^ shifted_right(state, 31)
 
 
 def shifted_right(state: Int[Tensor, "*places"], by: int) -> Int[Tensor, "*places"]:
-    """Shift the bits of int64 numbers to the right as if they were unsigned, filling with zeros."""
+    """Return int64 numbers shifted right by `by` bits as if they were unsigned: zeros come in from the left."""
     return (state >> by) & (2 ** (64 - by) - 1)
 
 

@@ -14,7 +14,7 @@ from regard.attention.grid.grid import Grid, Tile
 from regard.attention.representation import describe
 
 Rows = Float[Tensor, "batch heads queries keys"]
-"""A number for each query of a tile and each key of the whole grid."""
+"""Scores or weights: one number for each query of a tile and each key of the call of `attend`."""
 
 
 class Normaliser(ABC):
@@ -30,12 +30,12 @@ class Normaliser(ABC):
     """Whether weights may be negative, so that a row is not a distribution and has no entropy."""
 
     def __call__(self, scores: Rows, keep: Bool[Tensor, "#batch #heads #queries #keys"] | None, tile: Tile) -> Rows:
-        """Return the weights of the queries of a tile over all keys.
-
-        Weights are 0 where keep is False, and therefore 0 for all keys if a query may attend to no key.
+        """Return the weight of each query of a tile on each key of the call; weights are 0 where keep is False.
 
         Args:
-            keep: True where a query may attend to a key; None = True everywhere.
+            scores: the scores before the mask.
+            keep: the mask: True where a query may attend to a key; None = True everywhere.
+            tile: the batch items, heads and queries that the scores belong to, with all keys.
         """
         if scores.shape[-1] == 0:
             return scores
@@ -47,13 +47,16 @@ class Normaliser(ABC):
 
     @abstractmethod
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return the weights, given scores in which a key that the mask forbids has -∞, and must get weight 0.
+        """Return the weight of each query of a tile on each key of the call.
 
-        Every row has at least one score above -∞.
+        Args:
+            masked: the scores, -∞ for keys that the query may not attend to, whose weight must be 0. Every query has at
+                least one score above -∞.
+            tile: the batch items, heads and queries that the scores belong to, with all keys.
         """
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (most normalisers fit every grid)
-        """Raise ValueError, saying what would fit, if this normaliser does not fit the size of the grid."""
+        """Raise ValueError, saying what would fit, if the normaliser does not fit the sizes in `grid`."""
 
     def __repr__(self) -> str:
         return describe(self)

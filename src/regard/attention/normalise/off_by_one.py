@@ -1,4 +1,4 @@
-"""Softmax plus one: a head may attend to nothing.
+"""Softmax plus one: softmax whose weights may sum to nearly 0, so that a head can attend to nothing.
 
 weights = exp(scores) / (1 + Σ exp(scores))
 """
@@ -28,5 +28,4 @@ class SoftmaxPlusOne(Normaliser):
     """
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return softmax over the scores and one more score of 0, without the weight of the latter."""
         return torch.softmax(F.pad(masked, (0, 1)), dim=-1)[..., :-1]

@@ -46,7 +46,6 @@ class Sigmoid(Normaliser):
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return sigmoid(score + bias) for each score."""
         if self.bias is not None:
             return torch.sigmoid(masked + self.bias)
         seen = (masked != -math.inf).sum(dim=-1, keepdim=True)

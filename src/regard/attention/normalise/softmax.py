@@ -39,7 +39,6 @@ class Softmax(Normaliser):
         check_temperature(self.temperature)
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return softmax over the keys and the head's sink, without the weight of the sink."""
         if self.sinks is None:
             return self._softmax(masked)
         sinks = tile.select(self.sinks[:, None, None]).to(masked).expand(*masked.shape[:-1], 1)
@@ -52,7 +51,7 @@ class Softmax(Normaliser):
         return torch.softmax(scores / self.temperature if self.temperature != 1 else scores, dim=-1)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if there are sinks, but not one for each head."""
+        """Raise ValueError unless `sinks` is None or has one number for each head."""
         if self.sinks is not None and self.sinks.shape != (grid.heads,):
             raise ValueError(
                 f"sinks of shape {list(self.sinks.shape)} with {grid.heads} heads; give one number for each head."

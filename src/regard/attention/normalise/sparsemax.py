@@ -29,12 +29,11 @@ class Sparsemax(Normaliser):
     """
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return the projection of each row onto the simplex."""
         return sparsemax(masked)
 
 
 def sparsemax(scores: Rows) -> Rows:
-    """Return the projection of each row onto the probability simplex.
+    """Return the Euclidean projection of the scores of each row onto the probability simplex.
 
     Sorting finds the support, which is the set of keys with weight above 0. On the support the weights are linear in
     the scores, so that autograd computes the exact gradient.
@@ -46,7 +45,7 @@ def sparsemax(scores: Rows) -> Rows:
 
 
 def support_of(below: Rows) -> Bool[torch.Tensor, "batch heads queries keys"]:
-    """Return True for the keys with weight above 0, given scores from which the largest of the row was subtracted."""
+    """Return True for the keys with weight above 0, given `below`: the scores minus the largest score of their row."""
     ordered = below.clamp_min(-2.0).sort(dim=-1, descending=True).values  # scores of -1 or less get weight 0
     count = torch.arange(1, below.shape[-1] + 1, device=below.device)
     size = (1 + count * ordered > ordered.cumsum(dim=-1)).sum(dim=-1, keepdim=True)

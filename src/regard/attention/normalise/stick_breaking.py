@@ -17,9 +17,10 @@ from regard.attention.normalise.normaliser import Normaliser, Rows
 
 
 def stick_breaking(scores: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows keys"]:
-    """Return the stick-breaking weights of each row: from the last key to the first, each takes a share of the rest.
+    """Return the stick-breaking weights for the scores of each row: weight_j = share_j · Π_{k > j} (1 - share_k).
 
-    Products are computed as sums of logarithms, so that very small factors are not rounded to 0.
+    The share of a key is the sigmoid of its score. Products are computed as sums of logarithms, so that very small
+    factors are not rounded to 0.
     """
     log_left = F.logsigmoid(-scores)  # log(1 - share): what each key leaves to the keys before it
     log_left_by_later = F.pad(log_left[..., 1:], (0, 1)).flip(-1).cumsum(dim=-1).flip(-1)
@@ -49,5 +50,4 @@ class StickBreaking(Normaliser):
     """
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return the stick-breaking weights of each row; a masked key takes nothing of the stick."""
         return stick_breaking(masked)

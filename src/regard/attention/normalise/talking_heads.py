@@ -64,10 +64,12 @@ class TalkingHeads(nn.Module, Normaliser):
         nn.init.eye_(self.after)
 
     def forward(self, scores: Rows, keep: Bool[Tensor, "#batch #heads #queries #keys"] | None, tile: Tile) -> Rows:
-        """Return the mixed weights of all heads for the queries of a tile over all keys.
+        """Return the mixed weight of each query of a tile on each key of the call, for all heads.
 
         Args:
-            keep: True where a query may attend to a key; None = True everywhere.
+            scores: the scores before the mask, of all heads.
+            keep: the mask: True where a query may attend to a key; None = True everywhere.
+            tile: the batch items and queries that the scores belong to, with all heads and keys.
         """
         assert scores.shape[1] == self.n_heads, "the weights of one head need the scores of all"
         visible = scores if keep is None else scores.masked_fill(~keep, 0.0)
@@ -76,11 +78,11 @@ class TalkingHeads(nn.Module, Normaliser):
         return weights if keep is None else weights.masked_fill(~keep, 0.0)
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Normalise scores that are already mixed; the weights are not mixed."""
+        """Return the weights by the inner normaliser for scores that are mixed already, without mixing the weights."""
         return self.normalise.weights(masked, tile)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless the query has `n_heads` heads and the inner normaliser fits the grid."""
+        """Raise ValueError unless the query has `n_heads` heads and the inner normaliser fits too."""
         if self.n_heads != grid.heads:
             raise ValueError(
                 f"TalkingHeads mixes {self.n_heads} heads and query has {grid.heads} heads; "
@@ -89,11 +91,11 @@ class TalkingHeads(nn.Module, Normaliser):
         self.normalise.check(grid)
 
     def extra_repr(self) -> str:
-        """Return the arguments of the constructor, for the repr; a default normaliser is left out."""
+        """Return the constructor arguments that `repr` shows; a default normaliser is left out."""
         inner = "" if repr(self.normalise) == "Softmax()" else f", normalise={self.normalise!r}"
         return f"n_heads={self.n_heads}{inner}"
 
 
 def mixed(rows: Rows, matrix: Float[Tensor, "heads heads"]) -> Rows:
-    """Return the linear combination of the rows of all heads for each head h, with the coefficients matrix[h]."""
+    """Return scores or weights mixed over heads: head h of the result is Σ_g matrix[h, g] · rows of head g."""
     return torch.einsum("bgqk,hg->bhqk", rows, matrix.to(rows))

@@ -6,7 +6,9 @@ LARGEST_FLOAT32 = 3.4028234663852886e38
 
 
 def check_temperature(temperature: float) -> None:
-    """Raise ValueError unless scores can be divided by a temperature; 0 stands for all weight on the largest score.
+    """Raise ValueError unless a temperature is 0 (all weight on the largest score), or positive and finite.
+
+    A temperature so small that scores divided by it overflow float32 is refused too.
 
     >>> check_temperature(-1.0)
     Traceback (most recent call last):

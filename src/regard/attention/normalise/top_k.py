@@ -43,6 +43,5 @@ class TopK(Normaliser):
             raise ValueError(f"n={self.n} is how many of the largest scores get weight, so it must be at least 1.")
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return softmax over the `n` largest scores of each row."""
         smallest = masked.detach().topk(min(self.n, masked.shape[-1]), dim=-1).values[..., -1:]
         return torch.softmax(masked.masked_fill(masked < smallest, -math.inf), dim=-1)

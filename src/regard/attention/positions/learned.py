@@ -27,7 +27,7 @@ class LearnedPositions(nn.Module):
         super().__init__()
         if max_tokens < 1 or d_model < 1:
             raise ValueError(
-                f"LearnedPositions(max_tokens={max_tokens}, d_model={d_model}) counts; both must be at least 1."
+                f"LearnedPositions(max_tokens={max_tokens}, d_model={d_model}) has no vectors; both must be at least 1."
             )
         self.max_tokens, self.d_model = max_tokens, d_model
         self.by_position = nn.Parameter(torch.empty(max_tokens, d_model))
@@ -56,5 +56,5 @@ class LearnedPositions(nn.Module):
         return self.by_position[first : first + n_tokens]
 
     def extra_repr(self) -> str:
-        """Return the arguments of the constructor, for the repr."""
+        """Return the constructor arguments that `repr` shows."""
         return f"max_tokens={self.max_tokens}, d_model={self.d_model}"

@@ -45,14 +45,18 @@ class Stretch(ABC):
 
     @abstractmethod
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return the scaled frequencies, given the frequencies base^(-2p / d_rotary) of all pairs p.
+        """Return the scaled frequency of each pair of numbers, given its frequency without scaling.
 
         A frequency is the angle, in radians, by which a pair is rotated from one position to the next.
+
+        Args:
+            frequencies: base^(-2p / d_rotary) for each pair p.
+            base: the base of these frequencies.
         """
 
     @property
     def size(self) -> float:
-        """The number by which rotated queries and keys are multiplied."""
+        """The factor by which rotated queries and keys are multiplied."""
         return 1.0
 
     def __repr__(self) -> str:
@@ -69,7 +73,7 @@ class Interpolate(Stretch):
     """
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return every frequency divided by the factor."""
+        """Return frequency / factor for each pair."""
         return frequencies / self.factor
 
 
@@ -83,7 +87,7 @@ class LargerBase(Stretch):
     """
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return the frequency of each pair p, divided by factor^(p / (pairs - 1))."""
+        """Return frequency / factor^(p / (pairs - 1)) for each pair p."""
         pairs = torch.arange(len(frequencies)).to(frequencies)
         return frequencies * self.factor ** -(pairs / max(1, len(pairs) - 1))
 
@@ -131,7 +135,7 @@ class Yarn(Stretch):
 
     @property
     def size(self) -> float:
-        """The number by which rotated queries and keys are multiplied, to keep attention sharp over more keys."""
+        """The factor by which rotated queries and keys are multiplied, which keeps attention sharp over more keys."""
         return 0.1 * math.log(self.factor) + 1
 
 
@@ -172,7 +176,7 @@ class LlamaStretch(Stretch):
 
 
 def check_ramp(scaling: Stretch, max_tokens: int, fast: float, slow: float) -> None:
-    """Raise ValueError unless max_tokens is at least 1 and 0 < slow < fast."""
+    """Raise ValueError, with the name of the scaling's class, unless max_tokens >= 1 and 0 < slow < fast."""
     if max_tokens < 1 or not 0 < slow < fast:
         raise ValueError(
             f"{type(scaling).__name__} was given max_tokens={max_tokens}, fast={fast}, slow={slow}; "

@@ -64,7 +64,11 @@ class Rotary:
     def __call__(
         self, vectors: Float[Tensor, "batch heads tokens d_head"], positions: Int[Tensor, " tokens"]
     ) -> Float[Tensor, "batch heads tokens d_head"]:
-        """Return the queries or keys, each rotated by the angles of its position."""
+        """Return queries or keys in which each pair of numbers is rotated by the angle of the token's position.
+
+        Args:
+            positions: the position of each token.
+        """
         d_head = vectors.shape[-1]
         d_rotary = d_head if self.d_rotary is None else self.d_rotary
         if d_rotary > d_head:
@@ -81,16 +85,23 @@ class Rotary:
     def cos_and_sin(
         self, positions: Int[Tensor, " tokens"], d_rotary: int, like: Tensor
     ) -> tuple[Float[Tensor, "tokens pairs"], Float[Tensor, "tokens pairs"]]:
-        """Return cosine and sine of the angle of each pair at each position, times `stretch.size`.
+        """Return the cosine and the sine of the angle of each pair at each position.
 
-        The angles are computed in the type and on the device of `like`.
+        Both are multiplied by the factor of the RoPE scaling, `stretch.size`.
+
+        Args:
+            d_rotary: how many numbers of each vector are rotated; half as many pairs.
+            like: a tensor with the data type and device of the result.
         """
         angles = positions[:, None].to(like) * self.frequencies(d_rotary).to(like)
         size = 1.0 if self.stretch is None else self.stretch.size
         return angles.cos() * size, angles.sin() * size
 
     def frequencies(self, d_rotary: int) -> Float[Tensor, " pairs"]:
-        """Return the angle, in radians, by which each pair is rotated from one position to the next, in float64."""
+        """Return the angle in radians by which each of d_rotary / 2 pairs is rotated from one position to the next.
+
+        The angles are in float64.
+        """
         frequencies = self.base ** -(torch.arange(0, d_rotary, 2, dtype=torch.float64) / d_rotary)
         return frequencies if self.stretch is None else self.stretch(frequencies, self.base)
 
@@ -104,7 +115,12 @@ def rotate(
     sin: Float[Tensor, "tokens pairs"],
     pairing: Pairing,
 ) -> Float[Tensor, "batch heads tokens d"]:
-    """Rotate the vectors: each pair (a, b) becomes (a cos - b sin, b cos + a sin)."""
+    """Return vectors in which each pair of numbers (a, b) has become (a cos - b sin, b cos + a sin).
+
+    Args:
+        cos, sin: cosine and sine of the angle of each pair at each position.
+        pairing: which two numbers of a vector form pair p.
+    """
     axes = "(pair p)" if pairing == "halves" else "(p pair)"
     first, second = rearrange(vectors, f"batch heads tokens {axes} -> pair batch heads tokens p", pair=2)
     rotated = torch.stack([first * cos - second * sin, second * cos + first * sin])
