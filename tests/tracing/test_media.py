@@ -219,6 +219,13 @@ def test_what_has_no_places_is_refused(vit):
     processor = ViTImageProcessorPil(size={"height": 64, "width": 64})
     message = refusal(InputError, regard.trace, swin, images=PICTURE, processor=processor)
     assert "regard.watching(model)" in message or "regard.install(model)" in message
+    cut = [regard.Cut("1,1", "0,0")]
+    assert refusal(InputError, regard.trace, vit, images=PICTURE, processor=PROCESSOR, changes=cut) == (
+        "a Cut between parts of a picture or a recording is made by position: with regard.changed(model, changes) "
+        "around the model's own call."
+    )
+    silent = regard.trace(vit, images=PICTURE, processor=PROCESSOR, changes=[regard.Silence("L0")])
+    assert not silent.encoder[0].dense().any()
     assert refusal(InputError, regard.trace, vit, images=object(), processor=PROCESSOR).startswith(
         "ViTImageProcessorPil could not read it: "
     )

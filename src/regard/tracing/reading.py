@@ -94,6 +94,11 @@ def read_medium(
 
     The tokens of the encoder are left empty: their number is known when the model has run.
     """
+    if any(isinstance(change, Cut) for change in changes) and not medium.target:
+        raise InputError(
+            "a Cut between parts of a picture or a recording is made by position: with regard.changed(model, changes) "
+            "around the model's own call."
+        )
     located = tuple(with_positions(change, model, (), medium.target) for change in changes)
     inputs, tokens = dict(medium.inputs), medium.target
     writes = new_tokens is not None or generation is not None
