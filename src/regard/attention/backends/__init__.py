@@ -1,1 +1,1 @@
-"""Backends: ways to compute the same context, each in its own file; `choice.py` says which does a call, and why."""
+"""Backends: ways to compute the same context, each in its own file; `choose.py` chooses one for a call."""

@@ -43,9 +43,9 @@ class Backend:
     """A way to compute a context.
 
     Attributes:
-        run: computes the context from a call and the dropout probability.
-        unsupported_reason: returns, for a call and a dropout probability, why the backend does not support them, or
-            None if it does.
+        run: computes the context from a `Call` (the checked arguments of `attend`) and the dropout probability.
+        unsupported_reason: takes the same arguments, and returns why the backend does not support them, or None if it
+            does.
     """
 
     run: Callable[[Call, float], Context]
@@ -76,7 +76,10 @@ class Choice:
     engine: Engine | None = None
 
     def compute(self, call: Call, dropout: float, ask: Ask | None) -> tuple[Context, Summary | None]:
-        """Return the context, and the statistics that `ask` names if an engine computes them with it, else None."""
+        """Return the context of a call, and the statistics that `ask` names.
+
+        Without an engine, the statistics are None: they are computed later, from the call.
+        """
         if self.engine is None:
             return self.run(call, dropout), None
         if ask is None:
@@ -93,7 +96,10 @@ FASTEST = Choice("fused", "the fastest, and exact for this call", fused.fused)
 
 @dataclass(slots=True)
 class Preferred:
-    """The backend that `use_backend` names; no ContextVar, because torch.compile does not guard on a ContextVar."""
+    """The backend that `use_backend` names, or None if no `use_backend` is active.
+
+    Not a ContextVar, because torch.compile does not recompile when a ContextVar changes.
+    """
 
     name: Name | None = None
 
@@ -103,7 +109,7 @@ PREFERRED = Preferred()
 
 @contextmanager
 def use_backend(name: Name) -> Iterator[None]:
-    """Within this context, every `attend` uses one backend, in models and in other threads too.
+    """Within this context, every call of `attend` uses the backend `name`, in models and in other threads too.
 
     On a CPU, a context that contains NaN is computed again by "tiled", which keeps NaN of masked keys out of it.
     Dropout then drops other weights.
@@ -128,7 +134,7 @@ def use_backend(name: Name) -> Iterator[None]:
 
 
 def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
-    """Return the backend that computes the context of a call, and why.
+    """Return the backend for a call of `attend`, with the reason for the choice.
 
     Raises:
         ValueError: the backend that `use_backend` names does not support the call.
@@ -153,7 +159,7 @@ def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
 
 
 def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> Choice:
-    """Return the backend of this name for a call; raise ValueError if it does not support the call."""
+    """Return the backend of this name for a call of `attend`; raise ValueError if it does not support the call."""
     reason = BACKENDS[name].unsupported_reason(call, dropout)
     if reason is not None:
         raise ValueError(
@@ -167,7 +173,7 @@ def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> C
 
 
 def engine_with_context(call: Call, dropout: float) -> Engine | None:
-    """Return the engine that computes context and statistics of a call in one pass, or None if there is none.
+    """Return the engine that computes the context and the statistics of a call in one pass, or None if none can.
 
     No engine supports dropout or gradients.
     """
@@ -175,9 +181,9 @@ def engine_with_context(call: Call, dropout: float) -> Engine | None:
 
 
 def engine_without_ask(call: Call, dropout: float) -> Engine | None:
-    """Return the CPU engine if it can compute the context of a call without statistics, else None.
+    """Return the CPU engine if it can compute the context of a call, without statistics, else None.
 
-    Within torch.compile it is None.
+    None within torch.compile, and for calls that are not on a CPU.
     """
     if not call.query.is_cpu or torch.compiler.is_compiling():
         return None
@@ -185,10 +191,10 @@ def engine_without_ask(call: Call, dropout: float) -> Engine | None:
 
 
 def favours_cpu_kernel(call: Call) -> bool:
-    """Return whether regard's CPU kernel is faster than the fused backend, for a call that the fused backend supports.
+    """Return whether regard's C kernel computes a call faster than the fused backend, which supports the call too.
 
-    It is faster for many weights if mask or bias depend on the query: PyTorch's kernel takes every mask but a causal
-    one as a matrix, and spends time on masked keys.
+    The C kernel is faster for many weights if the mask or the bias depends on the query: PyTorch's kernel takes every
+    mask but a causal one as a matrix, and spends time on masked keys.
     """
     if not call.query.is_cpu or torch.compiler.is_compiling() or call.softmax.projection is not None:
         return False

@@ -30,7 +30,7 @@ MAX_PROGRAMS = 256
 
 
 def unsupported_reason(call: Call, dropout: float) -> str | None:
-    """Return why FlexAttention does not support a call, or None if it does."""
+    """Return why the flex backend does not support a call of `attend`, or None if it does."""
     formula = call.formula
     if formula is None:
         return f"FlexAttention normalises by softmax, not {type(call.normalise).__name__}"
@@ -52,7 +52,7 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
 
 
 def flex(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context of a call that FlexAttention supports."""
+    """Return the context of a call of `attend`, which FlexAttention must support (see `unsupported_reason`)."""
     formula, grid = call.softmax, call.grid
     query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (call.query, call.key, call.value))
     if grid.shape.numel() == 0:
@@ -73,7 +73,7 @@ def flex(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_val
 
 @cache
 def compiled_flex_attention() -> Callable[..., Any]:
-    """Return FlexAttention as a compiled function; uncompiled, it would build the weights."""
+    """Return PyTorch's flex_attention as a compiled function; uncompiled, it would build the weights."""
     from torch.nn.attention.flex_attention import flex_attention
 
     return torch.compile(flex_attention, fullgraph=True, dynamic=False)
@@ -85,7 +85,11 @@ def softcap_of_score(softcap: float) -> Callable[..., Tensor]:
 
 
 def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
-    """Return a mask as FlexAttention's BlockMask: blocks masked in part, blocks without masked keys, and the rule."""
+    """Return a mask as FlexAttention's `BlockMask`.
+
+    It lists the blocks of 128 × 128 in which some keys are masked and those in which none is, and has the rule for one
+    query and one key.
+    """
     from torch.nn.attention.flex_attention import BlockMask
 
     partial_blocks, full_blocks = [], []
@@ -109,6 +113,10 @@ def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
 def kept_first(
     kept: Bool[Tensor, "batch heads query_blocks key_blocks"],
 ) -> tuple[Int[Tensor, "batch heads query_blocks"], Int[Tensor, "batch heads query_blocks key_blocks"]]:
-    """Return the number of kept key blocks of each query block, and the indices of all key blocks, kept ones first."""
+    """Return how many key blocks each query block keeps, and the indices of all key blocks, kept blocks first.
+
+    Args:
+        kept: True for each query block and key block that is to be computed.
+    """
     order = kept.int().argsort(dim=-1, descending=True, stable=True)
     return kept.sum(dim=-1, dtype=torch.int32), order.int()

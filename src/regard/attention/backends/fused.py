@@ -49,7 +49,7 @@ Run = Callable[[Call, float], Float[Tensor, "batch heads queries d_value"]]
 
 
 def unsupported_reason(call: Call, dropout: float) -> str | None:
-    """Return why PyTorch's fused kernels do not support a call without building its weights, or None if they do."""
+    """Return why PyTorch's fused kernels cannot compute a call of `attend` without building its weights, else None."""
     reason = math_unsupported_reason(call, dropout)
     if reason is not None:
         return reason
@@ -67,7 +67,7 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
 
 
 def math_unsupported_reason(call: Call, dropout: float) -> str | None:
-    """Return why F.scaled_dot_product_attention has no arguments for a call, or None if it can compute the call."""
+    """Return why a call of `attend` cannot be computed by F.scaled_dot_product_attention, or None if it can."""
     formula = call.formula
     if formula is None:
         return f"the fused kernel normalises by softmax, not {type(call.normalise).__name__}"
@@ -83,7 +83,7 @@ def math_unsupported_reason(call: Call, dropout: float) -> str | None:
 
 
 def fused(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context of a call that PyTorch's fused kernels support."""
+    """Return the context of a call of `attend` that PyTorch's fused kernels support (see `unsupported_reason`)."""
     if rounds_in_half_type(call):
         return in_float32(fused, call, dropout)
     formula, mask, grid = call.softmax, call.mask, call.grid
@@ -118,7 +118,7 @@ def math(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_val
 
 
 def is_kernel_causal(mask: Mask | None, grid: Grid, scale: float) -> bool:
-    """Return whether the kernel can compute a mask by is_causal=True, where query i may attend to keys 0 … i.
+    """Return whether the kernel's option is_causal=True computes this mask: query i may attend to keys 0 … i.
 
     The scale must be above 0: the kernel sets masked products to -∞ before it scales them, and -∞ · 0 is NaN.
     """
@@ -126,9 +126,9 @@ def is_kernel_causal(mask: Mask | None, grid: Grid, scale: float) -> bool:
 
 
 def rounds_in_half_type(call: Call) -> bool:
-    """Return whether tensors that are computed before the kernel runs could be rounded to a half-precision type.
+    """Return whether numbers that are computed before the kernel runs would be rounded to float16 or bfloat16.
 
-    These tensors are queries and keys that a score projects, and a bias divided by the temperature.
+    These numbers are queries and keys that a score projects, and a bias divided by the temperature.
     """
     formula = call.softmax
     if formula.projection is not None:
@@ -137,7 +137,7 @@ def rounds_in_half_type(call: Call) -> bool:
 
 
 def in_float32(backend: Run, call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context that `backend` computes after query, key and value are converted to float32.
+    """Return the context that a backend computes from query, key and value converted to float32.
 
     float64 inputs stay float64. The context is returned in the data type of the value.
     """
@@ -152,7 +152,7 @@ def in_float32(backend: Run, call: Call, dropout: float) -> Float[Tensor, "batch
 
 
 def bias_of(formula: Formula, query: Tensor) -> Callable[[Tile], Biased] | None:
-    """Return a function that gives, for a tile, the bias divided by the temperature; None if there is no bias."""
+    """Return a function that gives the bias on a tile, divided by the temperature; None if there is no bias."""
     bias, temperature = formula.bias, formula.temperature
     if bias is None:
         return None
@@ -168,9 +168,9 @@ def divided(bias: Float[Tensor, "*shape"], temperature: float) -> Float[Tensor, 
 
 
 def fits_one_tensor(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
-    """Return whether mask and bias are tensors (or None) whose sum is small enough to be built as a whole.
+    """Return whether mask and bias are tensors or None, and their sum is small enough to be built as a whole.
 
-    It is if it has no more numbers than the larger of the two, or than `BLOCK_WEIGHTS`.
+    It is small enough if it has at most as many numbers as the larger of the two, or as `BLOCK_WEIGHTS`.
     """
     if not (isinstance(mask, Keep | None) and isinstance(bias, Tensor | None)):
         return False
@@ -181,7 +181,7 @@ def fits_one_tensor(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
 
 
 def varies_by_query(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
-    """Return whether mask or bias depend on the query; a bias rule always does."""
+    """Return whether the mask or the bias differs between queries; a bias rule always counts as doing so."""
     if mask is not None and mask.per_query:
         return True
     return tensor_varies_by_query(bias) if isinstance(bias, Tensor) else bias is not None
@@ -190,10 +190,13 @@ def varies_by_query(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
 def rebuilds_in_backward(
     mask: Mask | None, bias: Callable[[Tile], Biased] | None, grid: Grid, parts: list[range]
 ) -> bool:
-    """Return whether the backward pass builds the masks and biases of all blocks again, instead of storing them.
+    """Return whether the backward pass computes the masks and biases of all blocks again, instead of storing them.
 
     Stored, they may be as large as a queries × keys matrix. Masks without a bias are stored if they have at most
-    `BLOCK_WEIGHTS` numbers, because to build them again, the kernel must run again.
+    `BLOCK_WEIGHTS` numbers, because computing them again means to run the kernel again.
+
+    Args:
+        parts: the queries of each block.
     """
     if mask is None or bias is not None:
         return True
@@ -212,7 +215,13 @@ def kernel_of_block(
     scale: float,
     dropout: float,
 ) -> Float[Tensor, "batch heads block width"]:
-    """Return the context of one block of queries, computed from the range of keys that they may attend to."""
+    """Return the context of the block `queries`, computed from only those keys that these queries may attend to.
+
+    Args:
+        query, key, value: the tensors of the whole call.
+        bias: gives the bias on a tile; None = no bias.
+        scale: multiplies the dot products.
+    """
     keys = range(grid.keys) if mask is None else mask.reach(grid, queries)
     block, rows = slice(queries.start, queries.stop), slice(keys.start, keys.stop)
     if len(keys) == 0:
@@ -225,12 +234,10 @@ def kernel_of_block(
 def added_to_scores(
     mask: Mask | None, bias: Callable[[Tile], Biased] | None, tile: Tile, query: Tensor
 ) -> Float[Tensor, "#batch #heads #queries #keys"] | None:
-    """Return mask and bias of a tile as one tensor to be added to the scores, -∞ for a masked key.
+    """Return mask and bias of a tile as one tensor to be added to the scores: the bias, and -∞ for masked keys.
 
-    It is None if there is neither a mask nor a bias.
-
-    The tensor is never boolean: cuDNN adds -65504 where a boolean mask is False, so that a query whose keys are all
-    masked would attend to every key.
+    None if there is neither a mask nor a bias. The tensor is never boolean: cuDNN adds -65504 where a boolean mask is
+    False, so that a query whose keys are all masked would attend to every key.
     """
     part = None if bias is None else bias(tile).to(query)
     if mask is None:
@@ -247,11 +254,16 @@ def kernel(
     dropout: float,
     causal: bool = False,
 ) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context from F.scaled_dot_product_attention.
+    """Return the context from F.scaled_dot_product_attention, called so that PyTorch does not build the weights.
 
-    Vectors that are not contiguous are copied first, because for them PyTorch would build the weights.
+    Vectors that are not contiguous are copied first. On a CPU, calls with fewer than `REGISTER_NUMBERS` keys are
+    computed by the kernel that builds the weights.
+
+    Args:
+        attn_mask: numbers added to the scores; None = none.
+        causal: whether query i may attend to keys 0 … i only.
     """
-    # The CPU kernel gives 0, not NaN, for a row of NaN that does not fill a vector register (pytorch issue 141128).
+    # PyTorch's CPU kernel gives 0, not NaN, for a row of NaN shorter than a vector register (pytorch issue 141128).
     # An exported program must not depend on the number of keys, and other kernels run it.
     if query.is_cpu and not torch.compiler.is_exporting() and key.shape[2] < REGISTER_NUMBERS:
         return math_kernel(query, key, value, attn_mask, scale, dropout, causal)
@@ -316,7 +328,10 @@ def math_kernel(
 
 
 def same_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return query, key and value padded with zeros to one width; if theirs differ, PyTorch would build the weights."""
+    """Return query, key and value padded with zeros to one width, rounded up as `kernel_width` says.
+
+    If the widths of key and value differed, PyTorch would build the weights.
+    """
     d_key, d_value = key.shape[-1], value.shape[-1]
     if d_key == d_value and not query.is_cuda:
         return query, key, value
@@ -329,7 +344,7 @@ def same_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tenso
 
 
 def kernel_width(width: int, device: torch.device) -> int:
-    """Return a width rounded up to a width that the fused kernels take: on CUDA, a multiple of 8.
+    """Return the smallest width of vectors, at least `width`, that the fused kernels take: on CUDA, a multiple of 8.
 
     >>> kernel_width(66, torch.device("cuda")), kernel_width(66, torch.device("cpu"))
     (72, 66)
@@ -338,5 +353,5 @@ def kernel_width(width: int, device: torch.device) -> int:
 
 
 def same_batch(grid: Grid, *tensors: Tensor) -> tuple[Tensor, ...]:
-    """Return tensors with a batch of 1 expanded to the batch size of the grid."""
+    """Return the tensors, with a batch of 1 expanded to the batch size of the grid."""
     return tuple([t if t.shape[0] == grid.batch else t.expand(grid.batch, -1, -1, -1) for t in tensors])

@@ -31,10 +31,12 @@ def reference(
     temperature: float = 1.0,
     sinks: Float[Tensor, " heads"] | None = None,
 ) -> tuple[Float[Tensor, "batch heads queries d_value"], Float[Tensor, "batch heads queries keys"]]:
-    """Return context and weights in float64.
+    """Return context and weights in float64, computed by Python loops.
 
-    `keep` is the mask, True = may attend; scale, softcap and bias are as in `ScaledDot`, temperature and sinks as in
-    `Softmax`.
+    Args:
+        keep: the mask, True = may attend; None = every query may attend to every key.
+        scale, softcap, bias: as in `ScaledDot`.
+        temperature, sinks: as in `Softmax`.
 
     Source: Vaswani et al. 2017, equation 1.
     """
@@ -64,9 +66,11 @@ def reference(
 
 
 def softmax(scores: list[float], temperature: float, sink: float | None) -> list[float]:
-    """Return the weights of one query; with a sink, they sum to less than 1, since the sink takes weight too.
+    """Return the weights of one query, given its scores on the keys that it may attend to.
 
-    Temperature 0 divides the weight equally among the largest scores.
+    Args:
+        temperature: the divisor of the scores; 0 divides the weight equally among the largest scores.
+        sink: one more score, which takes weight but belongs to no key; None = no sink.
     """
     every = scores if sink is None else [*scores, sink]
     if not every:
@@ -79,7 +83,7 @@ def softmax(scores: list[float], temperature: float, sink: float | None) -> list
 
 
 def unsupported_reason(call: Call, dropout: float) -> str | None:
-    """Return why `looped` does not support a call, or None if it does."""
+    """Return why the reference backend does not support a call of `attend`, or None if it does."""
     formula = call.formula
     if formula is None or formula.projection is not None or formula.other_score is not None:
         return "the reference computes only the softmax of scaled dot products"
@@ -89,7 +93,10 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
 
 
 def looped(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context of a supported call from `reference`, in the data type of the call's value."""
+    """Return the context of a call of `attend`, computed by `reference`, in the data type of the value.
+
+    The call must be supported (see `unsupported_reason`).
+    """
     formula, grid, device = call.softmax, call.grid, call.device
     whole = grid.whole()
     bias = None if formula.bias is None else formula.bias_numbers(whole, device, torch.float64).expand(grid.shape)

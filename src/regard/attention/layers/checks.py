@@ -9,7 +9,12 @@ from regard.attention.representation import type_name
 
 
 def check_tokens(layer: nn.Module, name: str, tokens: Tensor | KeyValue | None, d_model: int) -> None:
-    """Raise ValueError if `tokens` is a tensor whose shape is not [batch tokens d_model]."""
+    """Raise ValueError if an argument of a layer is a tensor of another shape than [batch tokens d_model].
+
+    Args:
+        layer: names its class in the message.
+        name: the name of the argument.
+    """
     if isinstance(tokens, Tensor) and (tokens.ndim != 3 or tokens.shape[2] != d_model):
         raise ValueError(
             f"{name} has shape {list(tokens.shape)}; this {type(layer).__name__} takes [batch tokens {d_model}]."
@@ -39,6 +44,6 @@ def check_positions(positions: object) -> None:
     """Raise TypeError unless positions is a `Rotary` or None."""
     if not isinstance(positions, Rotary | None):
         raise TypeError(
-            f"positions is {type_name(positions)}; it takes an object such as Rotary(), which turns queries and "
+            f"positions is {type_name(positions)}; it takes an object such as Rotary(), which rotates queries and "
             "keys. Vectors that are added to tokens (LearnedPositions, sinusoidal) are added before this layer."
         )

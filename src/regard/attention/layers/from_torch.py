@@ -7,7 +7,12 @@ from regard.attention.representation import type_name
 
 
 def check_torch_module(module: object) -> None:
-    """Raise unless `module` is an nn.MultiheadAttention (TypeError) with options of MultiHeadAttention (ValueError)."""
+    """Raise an error unless `module` is an nn.MultiheadAttention that MultiHeadAttention can reproduce.
+
+    Raises:
+        TypeError: it is not an nn.MultiheadAttention.
+        ValueError: it has an option that MultiHeadAttention does not have; the message names the option.
+    """
     if not isinstance(module, nn.MultiheadAttention):
         raise TypeError(f"from_torch takes an nn.MultiheadAttention; got {type_name(module)}.")
     unsupported = {
@@ -25,7 +30,10 @@ def check_torch_module(module: object) -> None:
 def copy_projections(
     module: nn.MultiheadAttention, to_query: nn.Linear, to_key: nn.Linear, to_value: nn.Linear, to_output: nn.Linear
 ) -> None:
-    """Copy the parameters of `module`, which has the query, key and value projections in one matrix, to four layers."""
+    """Copy the parameters of `module` into the four linear layers.
+
+    `module` has the parameters of the query, key and value projections in one matrix and one bias.
+    """
     weights, biases = module.in_proj_weight.chunk(3), module.in_proj_bias.chunk(3)
     for projection, weight, bias in zip((to_query, to_key, to_value), weights, biases, strict=True):
         projection.weight.copy_(weight)

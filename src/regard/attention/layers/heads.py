@@ -8,12 +8,12 @@ from torch import Tensor
 
 
 def split_heads(tokens: Float[Tensor, "batch tokens width"], heads: int) -> Float[Tensor, "batch heads tokens d_head"]:
-    """Split the vector of each token into one vector for each head."""
+    """Return the vector of each token split into `heads` vectors of equal width."""
     return torch.unflatten(tokens, 2, (heads, -1)).transpose(1, 2)
 
 
 def join_heads(contexts: Float[Tensor, "batch heads tokens d_head"]) -> Float[Tensor, "batch tokens width"]:
-    """Join the vectors of all heads of a token into one vector."""
+    """Return one vector for each token: the vectors of its heads, concatenated."""
     return contexts.transpose(1, 2).flatten(2)
 
 

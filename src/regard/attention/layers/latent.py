@@ -163,7 +163,7 @@ class LatentAttention(nn.Module):
         return LatentRead(output=self.to_output(join_heads(contexts)), attended=attended, cache=latents)
 
     def prepare(self, x: Float[Tensor, "batch tokens d_model"], cache: Latents | None = None) -> Latents:
-        """Return the latents of the tokens x, appended to the cache if one is given."""
+        """Return the latents of the tokens x, after those of the cache if one is given."""
         first = 0 if cache is None else cache.n_tokens
         turned = self.positions(self.to_turned(x)[:, None], token_positions(first, x.shape[1], x.device))[:, 0]
         latent = self.norm(self.to_latent(x))
@@ -172,26 +172,33 @@ class LatentAttention(nn.Module):
         return Latents(latent=torch.cat([cache.latent, latent], 1), turned=torch.cat([cache.turned, turned], 1))
 
     def from_tokens(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
-        """Return the queries of x and the keys and values of the latents in every head, for a call without a cache."""
+        """Return the queries of x in every head, and the keys and values of every head, computed from the latents."""
         plain, turned = self.query_parts(x, latents.n_tokens)
         key, value = (split_heads(to(latents.latent), self.n_heads) for to in (self.to_key, self.to_value))
         turned_key = latents.turned[:, None].expand(-1, self.n_heads, -1, -1)
         return torch.cat([plain, turned], dim=-1), torch.cat([key, turned_key], dim=-1), value
 
     def from_latents(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
-        """Return the queries of x multiplied by W_keyᵀ, and the latents as keys and values of one shared head."""
+        """Return queries multiplied by W_keyᵀ, and the latents as keys and values of one head that all queries share.
+
+        So no keys and values are computed from the cached latents.
+        """
         plain, turned = self.query_parts(x, latents.n_tokens)
         plain = einsum(plain, self.by_head(self.to_key), "b h q d, h d latent -> b h q latent")
         key = torch.cat([latents.latent, latents.turned], dim=-1)
         return torch.cat([plain, turned], dim=-1), key[:, None], latents.latent[:, None]
 
     def query_parts(self, x: Float[Tensor, "batch queries d_model"], n_keys: int) -> tuple[Tensor, Tensor]:
-        """Return the plain part and the rotated part of the queries of x, the last of `n_keys` tokens."""
+        """Return the queries of x in every head, as two parts: without position, and with rotary position.
+
+        Args:
+            n_keys: the number of all tokens, the last of which are those of x.
+        """
         plain, turned = torch.split(split_heads(self.to_query(x), self.n_heads), [self.d_key, self.d_rotary], dim=-1)
         return plain, self.positions(turned, token_positions(n_keys - x.shape[1], x.shape[1], x.device))
 
     def by_head(self, projection: nn.Linear) -> Float[Tensor, "heads d d_latent"]:
-        """Return the weight of a projection, split into one matrix for each head."""
+        """Return the weight of a projection from d_latent to all heads, as one matrix for each head."""
         return rearrange(projection.weight, "(heads d) latent -> heads d latent", heads=self.n_heads)
 
     def reset_parameters(self) -> None:
@@ -226,5 +233,5 @@ class LatentRead:
 
     @property
     def pattern(self) -> Pattern:
-        """The attention pattern of every head."""
+        """The attention weights of every head, as a lazy `Pattern`."""
         return self.attended.pattern

@@ -124,7 +124,11 @@ class MultiHeadAttention(nn.Module):
         return MultiHeadRead(output=output, attended=attended, cache=key_value)
 
     def prepare(self, memory: Float[Tensor, "batch tokens d_model"], cache: KeyValue | None = None) -> KeyValue:
-        """Return the keys and values of the tokens of memory in every head, appended to the cache if one is given."""
+        """Return the keys and values of the tokens of memory in every head, after those of the cache if one is given.
+
+        Args:
+            cache: keys and values of the tokens before those of memory; None = memory begins at position 0.
+        """
         key = split_heads(self.to_key(memory), self.n_key_heads)
         value = split_heads(self.to_value(memory), self.n_key_heads)
         if self.positions is not None:
@@ -186,5 +190,5 @@ class MultiHeadRead:
 
     @property
     def pattern(self) -> Pattern:
-        """The attention pattern of every head."""
+        """The attention weights of every head, as a lazy `Pattern`."""
         return self.attended.pattern

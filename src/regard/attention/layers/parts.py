@@ -13,7 +13,7 @@ from regard.attention.stages import modules_in, parameters_in, replace_parameter
 
 
 def held_modules(*parts: Score | Normaliser) -> nn.ModuleList | None:
-    """Return the modules inside scores and normalisers, such as the RelativeBias of a ScaledDot, or None if none.
+    """Return the modules inside a score and a normaliser, such as the RelativeBias of a ScaledDot; None if none.
 
     A score or normaliser that is a module itself is left out: the layer registers it when it becomes an attribute.
     """
@@ -22,7 +22,7 @@ def held_modules(*parts: Score | Normaliser) -> nn.ModuleList | None:
 
 
 def held_parameters(*parts: Score | Normaliser) -> nn.ParameterList | None:
-    """Return the parameters in fields of scores and normalisers, such as the sinks of a Softmax, or None if none.
+    """Return the parameters in fields of a score and a normaliser, such as the sinks of a Softmax; None if none.
 
     The parameters of modules are left out.
     """
@@ -31,7 +31,11 @@ def held_parameters(*parts: Score | Normaliser) -> nn.ParameterList | None:
 
 
 def current_parts(score: Score, normalise: Normaliser, parameters: nn.ParameterList | None) -> tuple[Score, Normaliser]:
-    """Return score and normaliser with their parameters replaced by `parameters`, in the order of `held_parameters`."""
+    """Return the score and the normaliser with the layer's present parameters in place of those they were built with.
+
+    Args:
+        parameters: the layer's present parameters, in the order of `held_parameters`; None = there are none to replace.
+    """
     if parameters is None:
         return score, normalise
     present = iter(parameters)

@@ -85,5 +85,5 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
 
 
 def queries_at_once(grid: Grid) -> int:
-    """Return the number of queries whose weights are computed at one time."""
+    """Return how many queries to compute at one time: as many as have `BLOCK_WEIGHTS` weights, but at least 1."""
     return max(1, BLOCK_WEIGHTS // max(1, grid.batch * grid.heads * grid.keys))

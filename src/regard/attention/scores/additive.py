@@ -22,7 +22,13 @@ def additive_scores(
     key: Float[Tensor, "batch heads keys d_hidden"],
     vector: Float[Tensor, " d_hidden"],
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """Return v · tanh(W query + U key), given W query, U key and v, in this order."""
+    """Return v · tanh(W query + U key) for every query and key.
+
+    Args:
+        query: W query, the projected queries.
+        key: U key, the projected keys.
+        vector: v.
+    """
     hidden = torch.tanh(query[:, :, :, None] + key[:, :, None])
     return hidden @ vector
 
@@ -75,11 +81,11 @@ class Additive(nn.Module, Preparable):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key."""
+        """Return the score of every query with every key; `tile` is not used."""
         return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
-        """Return U key, which a decoder computes once for all steps."""
+        """Return the projected keys, U key, which a decoder computes once for all steps."""
         return key @ self.key_weight.to(key).mT
 
     def of_prepared(
@@ -88,12 +94,12 @@ class Additive(nn.Module, Preparable):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key; `key` is already projected, to U key."""
+        """Return the score of every query with every key, given the keys that `prepare` has projected."""
         query = query @ self.query_weight.to(query).mT
         return in_tiles(additive_scores, query, key, self.vector.to(query))
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError unless queries have the width d_query, and keys d_key, that the score was built for."""
+        """Raise ValueError unless the widths of queries and keys are those that the score was built for."""
         check_built_for(self, (self.d_query, self.d_key), (d_query, d_key))
 
     def extra_repr(self) -> str:

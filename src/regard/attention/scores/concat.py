@@ -58,11 +58,11 @@ class Concat(nn.Module, Preparable):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key."""
+        """Return the score of every query with every key; `tile` is not used."""
         return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
-        """Return W_key key, which a decoder computes once for all steps."""
+        """Return the projected keys, W_key key, which a decoder computes once for all steps."""
         return key @ self.weight[:, self.d_query :].to(key).mT
 
     def of_prepared(
@@ -71,12 +71,12 @@ class Concat(nn.Module, Preparable):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key; `key` is already projected, to W_key key."""
+        """Return the score of every query with every key, given the keys that `prepare` has projected."""
         query = query @ self.weight[:, : self.d_query].to(query).mT
         return in_tiles(additive_scores, query, key, self.vector.to(query))
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError unless queries have the width d_query, and keys d_key, that the score was built for."""
+        """Raise ValueError unless the widths of queries and keys are those that the score was built for."""
         check_built_for(self, (self.d_query, self.d_key), (d_query, d_key))
 
     def extra_repr(self) -> str:

@@ -67,11 +67,15 @@ class Cosine(nn.Module, DotScore):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key; `tile` says which heads these are."""
+        """Return the score of every query with every key, before the mask.
+
+        Args:
+            tile: gives the heads of these queries, since the scale may differ by head.
+        """
         return tile.select(self.scale_by_head(query)) * unit_vectors(query) @ unit_vectors(key).mT
 
     def scale_by_head(self, query: Tensor) -> Float[Tensor, "#heads 1 1"]:
-        """Return the scale in the type and on the device of the query, shaped so that it broadcasts over heads."""
+        """Return the scale in the data type and on the device of the query, for one head or for each head."""
         return torch.as_tensor(self.scale, dtype=query.dtype, device=query.device).reshape(-1, 1, 1)
 
     def check(self, grid: Grid) -> None:
@@ -88,7 +92,7 @@ class Cosine(nn.Module, DotScore):
 
 
 def unit_vectors(vector: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
-    """Return each vector divided by its length; a vector of zeros stays zeros.
+    """Return each vector divided by its length; a vector of zeros is unchanged.
 
     >>> import torch
     >>> unit_vectors(torch.tensor([[3e-30, 4e-30], [0.0, 0.0]]))

@@ -17,7 +17,7 @@ from regard.attention.scores.score import Score
 from regard.attention.scores.tiling import in_tiles
 
 LONGEST = 1e9
-"""The largest product of scale and squared length for which float64, with 16 digits, leaves an error below 10⁻⁶."""
+"""The largest scale · (length of a vector)² for which float64, with 16 digits, gives scores with errors below 10⁻⁶."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -26,9 +26,12 @@ class Distance(Score):
 
         scores = -scale · ‖query - key‖²
 
-    Short queries and keys are multiplied, ‖query‖² + ‖key‖² - 2 query · key, in float64. For long ones, whose squares
-    would cancel too many digits, and for float64 itself, the differences are computed number by number, which takes
-    five times as long and is exact for any queries and keys.
+    Where float64 is precise enough, the squared distance is computed as ‖query‖² + ‖key‖² - 2 query · key in float64.
+    For vectors so long that this sum would lose too many digits, and for float64 input, it is computed from the
+    differences of all numbers, which takes five times as long.
+
+    Args:
+        scale: the factor of the squared distance.
 
     >>> import torch
     >>> from regard import Distance, attend
@@ -47,7 +50,7 @@ class Distance(Score):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the scores of a tile."""
+        """Return the score of every query with every key; `tile` is not used."""
         if products_are_exact(query, key, self.scale):
             return -self.scale * squares_by_products(query, key)
         return -self.scale * in_tiles(squares_by_differences, query, key)
@@ -59,9 +62,10 @@ class Distance(Score):
 def products_are_exact(
     query: Float[Tensor, "batch heads queries d_key"], key: Float[Tensor, "batch heads keys d_key"], scale: float
 ) -> bool:
-    """Return whether float64 products give the scores of float32 vectors with an error below 10⁻⁶.
+    """Return whether `squares_by_products` gives the scores of these vectors with an error below 10⁻⁶.
 
-    False within torch.compile and torch.func, where no number can be looked at, and on devices without float64.
+    False for float64 vectors, on devices without float64, and under torch.compile and torch.func, where no number can
+    be read.
     """
     if query.dtype == torch.float64 or widest_type(query.device) != torch.float64 or not are_plain((query, key)):
         return False
@@ -74,7 +78,7 @@ def products_are_exact(
 def squares_by_products(
     query: Float[Tensor, "batch heads queries d_key"], key: Float[Tensor, "batch heads keys d_key"]
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """Return the squared distance of every query to every key, computed from products in float64."""
+    """Return the squared distance of every query to every key: ‖query‖² + ‖key‖² - 2 query · key, in float64."""
     wide_query, wide_key = query.double(), key.double()
     squares = (wide_query.square().sum(dim=-1)[..., None], wide_key.square().sum(dim=-1)[..., None, :])
     return (squares[0] + squares[1] - 2 * wide_query @ wide_key.mT).to(query.dtype)
@@ -83,6 +87,9 @@ def squares_by_products(
 def squares_by_differences(
     query: Float[Tensor, "batch heads queries d_key"], key: Float[Tensor, "batch heads keys d_key"]
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """Return the squared distance of every query to every key; NaN where it overflows, as -∞ would bar the key."""
+    """Return the squared distance of every query to every key: the sum of (query - key)².
+
+    A sum that overflows becomes NaN, because infinity would give the score -∞, which masks the key.
+    """
     squares = (query[..., :, None, :] - key[..., None, :, :]).square().sum(dim=-1)
     return squares + 0 * squares

@@ -27,7 +27,7 @@ def scaled_dot_scores(
     softcap: float | None = None,
     bias: Float[Tensor, "#batch #heads #queries #keys"] | None = None,
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """Return scale · query · key for every query and key, with the softcap applied and then the bias added."""
+    """Return the score of every query with every key: their dot product times `scale`, then softcap, then bias."""
     scores = query @ key.mT * scale
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
@@ -82,7 +82,7 @@ class ScaledDot(Score):
             )
 
     def factor(self, d_key: int) -> float:
-        """Return the scale; 1 / sqrt(d_key) if it is None."""
+        """Return the number that multiplies the dot products: `scale`, or 1 / sqrt(d_key) if scale is None."""
         return 1 / math.sqrt(d_key) if self.scale is None else self.scale
 
     def __call__(
@@ -91,16 +91,21 @@ class ScaledDot(Score):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key, softcap and bias included; `tile` gives their positions."""
+        """Return the score of every query with every key, with softcap and bias.
+
+        Args:
+            tile: the batch items, heads and positions of these queries and keys, on which the bias depends.
+        """
         bias = None if self.bias is None else self.biases(tile, query.device, query.dtype).to(query)
         return scaled_dot_scores(query, key, self.factor(query.shape[-1]), self.softcap, bias)
 
     def biases(
         self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32
     ) -> Float[Tensor, "#batch #heads #queries #keys"]:
-        """Return the numbers that the bias adds to the scores of a tile; the bias must not be None.
+        """Return the numbers that the bias adds to the scores of the queries and keys in a tile.
 
-        A rule computes them on `device` in `dtype`; a bias tensor is indexed as it is.
+        The bias must not be None. A rule such as `Alibi` computes the numbers on `device` in `dtype`; a bias tensor
+        keeps its own device and type.
         """
         assert self.bias is not None
         return self.bias(tile, device, dtype) if isinstance(self.bias, Bias) else tile.select(self.bias)
@@ -110,13 +115,13 @@ class ScaledDot(Score):
         return None if self.bias is None else self.biases(tile, torch.device("cpu")) != -torch.inf
 
     def of_type(self, query: Tensor) -> "ScaledDot":
-        """Return the score with its bias converted to the data type and device of the query."""
+        """Return a copy of the score whose bias has the data type and the device of the query."""
         if isinstance(self.bias, Bias):
             return replace(self, bias=Rounded(self.bias, query.dtype, query.device))
         return self if self.bias is None else replace(self, bias=self.bias.to(query))
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if the bias does not fit the batch, heads, queries and keys of `grid`."""
+        """Raise ValueError if the bias does not fit the numbers of batch items, heads, queries and keys."""
         if isinstance(self.bias, Bias):
             self.bias.check(grid)
         elif self.bias is not None and not grid.admits(self.bias):

@@ -52,7 +52,7 @@ class Location(nn.Module, DotScore):
         query: Float[Tensor, "query_batch heads queries d_query"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "query_batch heads queries d_query"], Float[Tensor, "1 key_heads keys d_query"]]:
-        """Return the queries, and a row of W in place of each key; their dot products are the scores."""
+        """Return the queries, and as many rows of W as there are keys; their dot products are the scores."""
         rows = self.weight[: key.shape[2]].to(query)
         return query, rows.expand(1, key.shape[1], -1, -1)
 
@@ -62,7 +62,11 @@ class Location(nn.Module, DotScore):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key, from the rows of W at the key positions of `tile`."""
+        """Return the score of every query with every key.
+
+        Args:
+            tile: gives the positions of the keys, which are the rows of W to use.
+        """
         return query @ select_positions(self.weight, 0, tile.keys).to(query).mT
 
     def check(self, grid: Grid) -> None:
@@ -74,7 +78,7 @@ class Location(nn.Module, DotScore):
             )
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError unless queries have the width d_query that the score was built for; keys may have any."""
+        """Raise ValueError unless queries have the width that the score was built for; keys may have any width."""
         if d_query != self.weight.shape[1]:
             raise ValueError(
                 f"query has width {d_query}; this Location was built for queries of width {self.weight.shape[1]}, "

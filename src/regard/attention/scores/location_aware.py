@@ -31,7 +31,15 @@ def location_aware_scores(
     vector: Float[Tensor, " d_hidden"],
     bias: Float[Tensor, " d_hidden"],
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """Return w · tanh(W query + V key + U f + b), given W query, V key, U f, w and b, in this order."""
+    """Return w · tanh(W query + V key + U f + b) for every query and key.
+
+    Args:
+        query: W query, the projected queries.
+        key: V key, the projected keys.
+        location: U f, the projected features of the previous weights.
+        vector: w.
+        bias: b.
+    """
     hidden = torch.tanh(query[:, :, :, None] + key[:, :, None] + location + bias)
     return hidden @ vector
 
@@ -39,9 +47,13 @@ def location_aware_scores(
 def location_features(
     previous: Float[Tensor, "batch heads queries keys"], filters: Float[Tensor, "n_filters width"]
 ) -> Float[Tensor, "batch heads queries keys n_filters"]:
-    """Return F ∗ previous: for each key and filter, the filter's weighted sum of the previous weights around the key.
+    """Return, for each key and filter, the filter's weighted sum of the previous weights around the key.
 
-    Weights before the first key and after the last are taken as 0. As in `F.conv1d`, filters are not reversed.
+    This is the convolution F ∗ previous. Weights before the first key and after the last are taken as 0. As in
+    `F.conv1d`, filters are not reversed.
+
+    Args:
+        previous: the weights of the previous step.
     """
     rows = rearrange(previous, "batch heads queries keys -> (batch heads queries) 1 keys")
     features = F.conv1d(rows, filters[:, None], padding=filters.shape[1] // 2)
@@ -121,7 +133,7 @@ class LocationAware(nn.Module, Preparable):
         return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
-        """Return V key, which a decoder computes once for all steps."""
+        """Return the projected keys, V key, which a decoder computes once for all steps."""
         return key @ self.key_weight.to(key).mT
 
     def of_prepared(
@@ -130,23 +142,23 @@ class LocationAware(nn.Module, Preparable):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the scores of the first decoding step, whose previous weights are 0; `key` is already V key."""
+        """Return the scores of the first step, where the previous weights are 0, given the keys from `prepare`."""
         return self.after(query.new_zeros(1, 1, 1, tile.grid.keys)).of_prepared(query, key, tile)
 
     def of_tile(self, query: Tensor, key: Tensor, previous: Tensor, tile: Tile) -> Tensor:
-        """Return the scores of the queries with the keys of `tile`.
+        """Return the score of every query with every key of a tile.
 
         Args:
-            query: W query.
-            key: V key.
-            previous: for each query, the weights of the previous step on all keys, also those outside the tile.
+            query: W query, the projected queries.
+            key: V key, the projected keys.
+            previous: for each query, the weights of the previous step on all keys of the call, also outside the tile.
         """
         features = select_positions(location_features(previous, self.filters.to(query)), 3, tile.keys)
         location = features @ self.place_weight.to(query).mT
         return location_aware_scores(query, key, location, self.vector.to(query), self.bias.to(query))
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError unless queries have the width d_query, and keys d_key, that the score was built for."""
+        """Raise ValueError unless the widths of queries and keys are those that the score was built for."""
         check_built_for(self, (self.d_query, self.d_key), (d_query, d_key))
 
     def extra_repr(self) -> str:
@@ -185,7 +197,7 @@ class LocationAwareAfter(Preparable):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key, given V key as `key`, for a few queries at a time."""
+        """Return the score of every query with every key, given the keys that `prepare` has projected."""
         query = query @ self.network.query_weight.to(query).mT
         previous = tile.part(keys=all_positions(tile.grid.keys)).select(self.previous).to(query)
         previous = previous.expand(*query.shape[:3], -1)
@@ -202,7 +214,7 @@ class LocationAwareAfter(Preparable):
         )
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless the previous weights have all keys of `grid` and broadcast to its shape."""
+        """Raise ValueError unless the previous weights have all keys of the call and broadcast to its shape."""
         if not grid.admits(self.previous) or self.previous.shape[-1] != grid.keys:
             raise ValueError(
                 f"the previous weights have shape {list(self.previous.shape)} for {grid}; give the weights of the "

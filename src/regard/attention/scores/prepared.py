@@ -17,14 +17,19 @@ from regard.attention.scores.score import Score, check_built_for
 
 
 class Preparable(Score):
-    """A score that first projects the keys, without using the queries."""
+    """The base class of scores that first project the keys, which needs no queries.
+
+    Attributes:
+        d_query: width of the queries.
+        d_hidden: width of the projected keys.
+    """
 
     d_query: int
     d_hidden: int
 
     @abstractmethod
     def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
-        """Return the projected keys."""
+        """Return the projected keys, which can be used with any queries."""
 
     @abstractmethod
     def of_prepared(
@@ -33,7 +38,7 @@ class Preparable(Score):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key, given the projected keys."""
+        """Return the score of every query with every key, given the keys that `prepare` has projected."""
 
     def __call__(
         self,
@@ -46,7 +51,7 @@ class Preparable(Score):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared(Score):
-    """A score for keys that `prepare` has projected already.
+    """A score for keys that `score.prepare` has projected already, so that `attend` does not project them again.
 
     >>> import torch
     >>> from regard import Additive, attend
@@ -65,13 +70,12 @@ class Prepared(Score):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key, given the projected keys."""
         return self.score.of_prepared(query, key, tile)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if the wrapped score does not fit the heads, queries and keys of `grid`."""
+        """Raise ValueError, saying what would fit, if the wrapped score does not fit the sizes in `grid`."""
         self.score.check(grid)
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError unless queries have the width d_query, and keys d_hidden, of the wrapped score."""
+        """Raise ValueError unless queries have width d_query, and keys, already projected, width d_hidden."""
         check_built_for(self, (self.score.d_query, self.score.d_hidden), (d_query, d_key))

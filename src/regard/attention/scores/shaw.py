@@ -57,14 +57,18 @@ class Shaw(nn.Module, Score):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key; `tile` gives their positions."""
+        """Return the score of every query with every key.
+
+        Args:
+            tile: gives the positions of these queries and keys, on whose distances the scores depend.
+        """
         products = query @ self.by_distance.to(query).T
         distance = distances(tile, query.device, self.offset).clamp(-self.max_distance, self.max_distance)
         relative = products.gather(3, (distance + self.max_distance).expand(*query.shape[:2], -1, -1))
         return (query @ key.mT + relative) * (1 / math.sqrt(self.d_key) if self.scale is None else self.scale)
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError unless queries and keys have the width d_key that the score was built for."""
+        """Raise ValueError unless queries and keys have the width `d_key` that the score was built for."""
         check_built_for(self, (self.d_key, self.d_key), (d_query, d_key))
 
     def extra_repr(self) -> str:

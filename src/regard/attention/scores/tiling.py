@@ -24,7 +24,12 @@ def in_tiles(
     key: Float[Tensor, "batch heads keys d_hidden"],
     *parameters: Tensor,
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """Return scores_of(query, key, *parameters), computed tile by tile; a score depends on one query and one key."""
+    """Return scores_of(query, key, *parameters), computed for some queries and some keys at a time.
+
+    Args:
+        scores_of: a function whose score of a query and a key depends on this query and key alone.
+        parameters: further arguments of `scores_of`.
+    """
     if is_symbolic(query.shape[2]) or query.shape[2] == 1:
         return scores_of(query, key, *parameters)
     scores_at_once = TILE_NUMBERS // max(1, query.shape[0] * query.shape[1] * query.shape[3])

@@ -67,7 +67,7 @@ class Alibi(Bias):
 
 
 def alibi_slopes(n_heads: int) -> Float[Tensor, " heads"]:
-    """Return the slopes that the paper's code gives to `n_heads` heads, in float64.
+    """Return the slopes of ALiBi for a number of heads, one for each head, in float64.
 
     >>> alibi_slopes(3)
     tensor([0.0625, 0.0039, 0.2500], dtype=torch.float64)

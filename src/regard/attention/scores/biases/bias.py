@@ -16,17 +16,24 @@ from regard.attention.grid.grid import Grid, Tile
 from regard.attention.representation import describe
 
 Biased = Float[Tensor, "#batch #heads #queries #keys"]
+"""The numbers to be added to the scores of a tile; they broadcast over the tile."""
 
 
 class Bias(ABC):
-    """A rule that gives, for every query and key, a number to be added to their score."""
+    """The base class of biases: a rule that gives, for every query and key, a number to be added to their score."""
 
     @abstractmethod
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """Return the number of every query and key of `tile`, computed in `dtype`; it broadcasts to `tile.shape`."""
+        """Return, in `dtype`, the number to be added to the score of each query and key of a tile.
+
+        The result broadcasts to `tile.shape`.
+
+        Args:
+            tile: the batch items, heads, queries and keys of the scores.
+        """
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (a rule may fit every grid)
-        """Raise ValueError, with what would fit, unless this bias fits the heads, queries and keys of `grid`."""
+        """Raise ValueError, saying what would fit, if the bias does not fit the numbers of heads, queries and keys."""
 
     def __repr__(self) -> str:
         return describe(self)
@@ -34,7 +41,7 @@ class Bias(ABC):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Rounded(Bias):
-    """A bias rounded to the data type of the query, so that kernels and patterns add the same numbers."""
+    """Another bias, rounded to a data type (that of the query), so that kernels and patterns add the same numbers."""
 
     bias: Bias
     dtype: torch.dtype
@@ -56,15 +63,15 @@ class Rounded(Bias):
 
 
 def unrounded(bias: Tensor | Bias | None) -> Tensor | Bias | None:
-    """Return the bias that a `Rounded` contains, and any other bias as it is."""
+    """Return the bias inside a `Rounded`; return any other bias, or None, unchanged."""
     return bias.bias if isinstance(bias, Rounded) else bias
 
 
 def distances(tile: Tile, device: torch.device, offset: int | None = None) -> Int[Tensor, "1 1 queries keys"]:
-    """Return the position of each key of a tile minus the position of each query.
+    """Return, for each query and key of a tile, the key's position minus the query's position.
 
     Args:
-        offset: position of the first query of the grid among the keys; None = keys - queries.
+        offset: the key position of query 0; None = keys - queries, since the queries are the last tokens.
     """
     first = tile.grid.offset if offset is None else offset
     return tile.along(3, device) - tile.along(2, device) - first

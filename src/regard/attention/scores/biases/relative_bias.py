@@ -101,7 +101,10 @@ class RelativeBias(nn.Module, Bias):
 def relative_buckets(
     distance: Int[Tensor, "*places"], n_buckets: int, max_distance: int, bidirectional: bool
 ) -> Int[Tensor, "*places"]:
-    """Return the bucket of each distance, where a distance is the key's position minus the query's position.
+    """Return the number of the bucket of each distance, where a distance is the key's position minus the query's.
+
+    Args:
+        n_buckets, max_distance, bidirectional: as in `RelativeBias`.
 
     >>> relative_buckets(torch.tensor([-90, -9, -1, 0, 1, 9, 90]), 8, 32, bidirectional=True)
     tensor([3, 3, 1, 0, 5, 7, 7])
