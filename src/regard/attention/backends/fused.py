@@ -254,10 +254,10 @@ def kernel(
     dropout: float,
     causal: bool = False,
 ) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context from F.scaled_dot_product_attention, called so that PyTorch does not build the weights.
+    """Return the context from F.scaled_dot_product_attention.
 
-    Vectors that are not contiguous are copied first. On a CPU, calls with fewer than `REGISTER_NUMBERS` keys are
-    computed by the kernel that builds the weights.
+    Vectors that are not contiguous are copied first, since PyTorch would build the weights for them. On a CPU, calls
+    with fewer than `REGISTER_NUMBERS` keys are computed by the kernel that builds the weights.
 
     Args:
         attn_mask: numbers added to the scores; None = none.

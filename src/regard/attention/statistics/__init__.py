@@ -1,1 +1,1 @@
-"""Engines that compute statistics of attention weights without storing the queries × keys matrix."""
+"""Engines: modules that compute statistics of attention weights without storing the queries × keys matrix."""

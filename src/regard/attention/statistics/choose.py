@@ -18,11 +18,15 @@ FUSED_ENGINES: tuple[Engine, ...] = cpu_engine, gpu_engine
 
 @torch.no_grad()
 def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
-    """Return the statistics of a call, in one pass over its weights.
+    """Return the statistics of the weights of a call of `attend`, computed in one pass over the weights.
+
+    Args:
+        ask: the statistics to compute.
+        report: called with the amount of work done and the total.
 
     Raises:
-        ValueError: a statistic that `ask` names does not exist for this size, or for negative weights; or a tensor of
-            the call has been changed in place.
+        ValueError: a statistic that `ask` names does not exist for these numbers of queries and keys, or for negative
+            weights; or a tensor of the call has been changed in place.
     """
     ask.check(call.grid)
     if ask.entropy and call.normalise.signed:
@@ -40,10 +44,10 @@ def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
 
 
 def fused_engine(call: Call, *, contexts: bool = False) -> Engine | None:
-    """Return the first engine in `FUSED_ENGINES` that supports a call, or None if none does.
+    """Return the first engine in `FUSED_ENGINES` that supports a call of `attend`, or None if none does.
 
     Args:
-        contexts: whether the engine must support computing the context too.
+        contexts: whether the engine must be able to compute the context too.
     """
     if not are_plain(call.tensors):
         return None

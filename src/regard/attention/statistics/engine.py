@@ -12,16 +12,23 @@ from regard.attention.progress import ProgressCallback
 
 @runtime_checkable
 class Engine(Protocol):
-    """A module or object that computes the statistics of a call, and its context, in one pass over the weights."""
+    """A module or object that computes the statistics and the context of a call in one pass over the weights."""
 
     def unsupported_reason(self, call: Call, *, contexts: bool = False) -> str | None:
-        """Return why the engine cannot compute the statistics of a call, or None if it can.
+        """Return why the engine cannot compute the statistics of a call of `attend`, or None if it can.
 
         Args:
-            contexts: whether it must compute the context too.
+            contexts: whether it must be able to compute the context too.
         """
 
     def read(
         self, call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
     ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
-        """Return the context of a supported call (None unless `contexts`), and the statistics that `ask` names."""
+        """Return the context of a call of `attend`, and the statistics that `ask` names.
+
+        The call must be supported (see `unsupported_reason`).
+
+        Args:
+            contexts: whether to compute the context; it is None otherwise.
+            report: called with the amount of work done and the total; None = progress is not reported.
+        """

@@ -11,7 +11,10 @@ MOST_RANGES = 16
 
 
 def key_ranges(grid: Grid, mask: Mask | None, device: torch.device) -> Ranges | None:
-    """Return a mask as ranges of keys for each query; None if it has no such form or more than `MOST_RANGES` ranges."""
+    """Return the keys that each query may attend to, as at most `MOST_RANGES` ranges of consecutive keys for a query.
+
+    None if the mask cannot be written in this form. Without a mask, each query has one range of all keys.
+    """
     if mask is None or not grid.queries:
         return Ranges.of(0, grid.keys, grid, device)
     one_query = mask.ranges(Grid(grid.batch, grid.heads, 1, grid.keys), device)  # has as many ranges as all queries

@@ -25,7 +25,7 @@ def summary_over_ranks(
 
     Args:
         ask: the statistics to compute.
-        group: None = all ranks.
+        group: the process group; None = all ranks.
         report: called on rank 0 with the number of weights done and of all weights; None = the callback set by
             `report_to`, or a progress bar.
 
@@ -56,7 +56,10 @@ def summary_over_ranks(
 
 
 def check_shapes(pattern: Pattern, group: "dist.ProcessGroup | None") -> None:
-    """Raise ValueError if the ranks have patterns of different shapes, with which they would wait for each other."""
+    """Raise ValueError on every rank if the ranks were given patterns of different shapes.
+
+    Without this check, the ranks would wait for each other.
+    """
     shape = torch.tensor(pattern.shape)
     shapes = [torch.empty_like(shape) for _ in range(dist.get_world_size(group))]
     dist.all_gather(shapes, shape, group)
@@ -66,7 +69,10 @@ def check_shapes(pattern: Pattern, group: "dist.ProcessGroup | None") -> None:
 
 
 def sum_of_ranks(results: Results, group: "dist.ProcessGroup | None") -> Results:
-    """Return the results of all ranks, added up in place; `results` has 0 for the queries of other ranks."""
+    """Return the sum of the results of all ranks, computed in place; each rank passes its own results.
+
+    The results of a rank are 0 for the queries that other ranks compute.
+    """
     for rows in (*results.rows.values(), results.groups, results.top and results.top.weights):
         if rows is not None:
             dist.all_reduce(rows, group=group)
@@ -81,7 +87,7 @@ def sum_of_ranks(results: Results, group: "dist.ProcessGroup | None") -> Results
 def reduced_over_ranks(
     sums: CompensatedSum | None, group: "dist.ProcessGroup | None", *, maximum: bool = False
 ) -> CompensatedSum | None:
-    """Return the elementwise sum, or the maximum, of the sums of all ranks; None if `sums` is None."""
+    """Return the elementwise sum, or with `maximum` the maximum, of the tensors `sums` of all ranks; None for None."""
     if sums is None:
         return None
     total = CompensatedSum.zeros(*sums.rounded.shape)

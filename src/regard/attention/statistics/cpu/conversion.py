@@ -20,12 +20,12 @@ CONVERTED_AT_ONCE = 2**24
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """Consecutive blocks of the plan, and the queries, keys and values of their heads in float32.
+    """Some of the blocks that the C kernel computes, and the queries, keys and values of their heads in float32.
 
     Attributes:
-        numbers: the indices of the blocks in the plan.
-        query: queries, whose first batch item and head have the indices `batch` and `head` in the call.
-        key: keys, whose first batch item and head have the indices `batch` and `key_head` in the call.
+        numbers: the indices of these blocks in `Plan.blocks`.
+        query: queries; its first batch item and head have the indices `batch` and `head` in the call.
+        key: keys; its first batch item and head have the indices `batch` and `key_head` in the call.
         value: values of the same batch items and heads as `key`; None = no context is computed.
     """
 
@@ -39,9 +39,13 @@ class Part:
 
 
 def float32_parts(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> Iterator[Part]:
-    """Yield all blocks with their queries, keys and values in float32.
+    """Yield the blocks of a plan, in order, with the queries, keys and values of their heads in float32.
 
-    float32 inputs give one part with all blocks; other inputs give parts of a few heads of one batch item.
+    float32 inputs give one part with all blocks. Other inputs are converted, a few heads of one batch item for each
+    part.
+
+    Args:
+        contexts: whether the context is computed, which needs the values.
     """
     query, key, formula = call.query, call.key, call.softmax
     if formula.projection is not None:
@@ -73,11 +77,11 @@ def float32_parts(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> It
 
 
 def batch_item(vectors: Float[Tensor, "_batch heads tokens d"], number: int) -> Float[Tensor, "1 heads tokens d"]:
-    """Return one batch item of vectors; a batch of 1 is broadcast."""
+    """Return one batch item of queries, keys or values, with its axis; a batch of 1 is returned for every number."""
     return vectors if len(vectors) == 1 else vectors[number : number + 1]
 
 
 def in_float32(vectors: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Return vectors in float32, with the numbers of each vector adjacent in memory."""
+    """Return queries, keys or values in float32, with the numbers of each vector adjacent in memory."""
     vectors = vectors.float()
     return vectors if vectors.stride(-1) == 1 else vectors.contiguous()

@@ -30,7 +30,11 @@ LARGEST = torch.finfo(torch.float32).max
 
 
 def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
-    """Return why the kernel cannot compute the statistics (and, with `contexts`, the context) of a call, else None."""
+    """Return why the C kernel cannot compute the statistics of a call of `attend`, or None if it can.
+
+    Args:
+        contexts: whether it must be able to compute the context too.
+    """
     if call.query.device.type != "cpu":
         return "it runs on a CPU"
     if call.formula is None or call.formula.temperature == 0:
@@ -45,19 +49,24 @@ def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
 
 
 def sums_fit_float32(call: Call) -> bool:
-    """Return whether no sum Σ e · value can overflow float32, where e = exp(score - largest score) is at most 1."""
+    """Return whether no sum of values weighted by exp(score - largest score), which is at most 1, overflows float32.
+
+    The kernel computes this sum before it divides by the sum of the exponentials. Values with NaN count as fitting.
+    """
     value = call.value
     if value.numel() == 0 or value.dtype == torch.float16:
         return True
     least, most = value.detach().aminmax()
-    # A comparison with NaN is False, so that values with NaN count as fitting.
     return not max(-float(least), float(most)) * call.grid.keys > LARGEST
 
 
 def read(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
-    """Return the context of a supported call (None unless `contexts`), and the statistics that `ask` names."""
+    """Return the context of a call of `attend` (None unless `contexts`), and the statistics that `ask` names.
+
+    The call must be supported (see `unsupported_reason`).
+    """
     results = compute(call, ask, contexts=contexts, report=report)
     context = None if results.context is None else results.context.to(call.value.dtype)
     return context, results.summary()
@@ -68,7 +77,13 @@ def read(
 def compute(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None, share: slice | None = None
 ) -> Results:
-    """Return the kernel's results for all blocks of queries, or for the blocks of the plan that `share` selects."""
+    """Return the results of the C kernel for a call of `attend`.
+
+    Args:
+        contexts: whether to compute the context.
+        report: called with the number of weights computed so far, and of all weights.
+        share: selects the blocks of queries to compute, as an index of `Plan.blocks`; None = all.
+    """
     with without_autocast(call.device):
         plan = Plan.of(call.grid, call.mask)
         run = Run.of(call, ask, plan if share is None else plan.share(share), contexts)

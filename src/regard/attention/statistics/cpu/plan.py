@@ -53,17 +53,17 @@ class HeadBlock:
 
     @property
     def width(self) -> int:
-        """The number of keys in a part of the block, as `SCORES_IN_CACHE` and `KEYS_AT_ONCE` allow."""
+        """The number of keys in each part of the block (fewer in the last), limited by the processor's cache."""
         return min(len(self.keys), max(1, min(SCORES_IN_CACHE // max(1, len(self.queries)), KEYS_AT_ONCE)))
 
     @property
     def n_scratch(self) -> int:
-        """The numbers of scratch memory that `compute_block` in attention.c needs, without the cells of a map."""
+        """The floats of scratch memory that `compute_block` in attention.c needs, without the cells of a map."""
         rows, keys, width = len(self.queries), len(self.keys), self.width
         return rows * (keys + 3 + -(-keys // max(1, width))) + 2 * width
 
     def parts(self) -> list["HeadBlock"]:
-        """Return the block split into parts of `width` keys."""
+        """Return the block cut into blocks of the same queries, each with `width` consecutive keys."""
         parts = spans(len(self.keys), max(1, self.width))
         return [replace(self, keys=self.keys[part.start : part.stop]) for part in parts]
 
@@ -74,14 +74,14 @@ class HeadBlock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyLimits:
-    """A mask as one range of keys, from `starts` up to `stops`, for each query."""
+    """A mask that allows each query one range of keys, from its start to its stop, which is excluded."""
 
     starts: Int[Tensor, "#batch #heads queries"]
     stops: Int[Tensor, "#batch #heads queries"]
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "KeyLimits | None":
-        """Return a mask as key limits, or None if there is no mask or it has more than one range for each query."""
+        """Return a mask as one range of keys for each query; None without a mask, or if some query needs several."""
         ranges = None if mask is None else key_ranges(grid, mask, CPU)
         if ranges is None or len(ranges.starts) > 1:
             return None
@@ -89,11 +89,15 @@ class KeyLimits:
         return cls(*limits)
 
     def index(self, batch: int, head: int) -> tuple[int, int]:
-        """Return the indices of a batch item and head in `starts` and `stops`, whose axes of size 1 are broadcast."""
+        """Return the indices in `starts` and `stops` of a batch item and a head; an axis of size 1 has index 0."""
         return batch % len(self.starts), head % self.starts.shape[1]
 
     def reaches(self, index: tuple[int, int], size: int, n_keys: int) -> list[range]:
-        """Return, for every `size` consecutive queries of a head, the range from the first to the last key they see."""
+        """Return one range of keys for every `size` consecutive queries: from the first to the last key that they see.
+
+        Args:
+            index: the indices of a batch item and a head, from `index`.
+        """
         starts, stops = self.starts[index], self.stops[index]
         starts = torch.where(starts < stops, starts, n_keys)  # a query that sees no key does not widen the range
         padding = 0, -len(starts) % size
@@ -125,22 +129,25 @@ class Plan:
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "Plan":
-        """Return the plan for a grid and a mask.
+        """Return the plan for a call with this grid and mask.
 
         Plans are cached if the mask has no tensors, since the layers of a model often have the same plan.
         """
-        make = cls.cached if mask is None or holds_numbers_alone(mask) else cls.cached.__wrapped__
+        make = cls.cached if mask is None or has_only_numbers(mask) else cls.cached.__wrapped__
         return make(grid, mask, BLOCK_QUERIES, SCORES_IN_CACHE)
 
     @staticmethod
     @lru_cache(8)
     def cached(grid: Grid, mask: Mask | None, block_queries: int, scores_in_cache: int) -> "Plan":
-        """Return the plan for a grid and a mask; the two constants are arguments to be part of the cache key."""
+        """Return the plan for a call with this grid and mask.
+
+        The two constants of this module are arguments so that a changed constant gives another plan.
+        """
         limits = KeyLimits.of(grid, mask)
         return plan_of_blocks(limits, tuple(blocks_of(grid, mask, limits)))
 
     def share(self, blocks: slice) -> "Plan":
-        """Return the plan with only the blocks that a slice selects."""
+        """Return the plan of only the blocks that a slice of `blocks` selects."""
         return plan_of_blocks(self.limits, self.blocks[blocks])
 
 
@@ -157,19 +164,26 @@ def plan_of_blocks(limits: KeyLimits | None, blocks: tuple[HeadBlock, ...]) -> P
     )
 
 
-def holds_numbers_alone(mask: Mask) -> bool:
-    """Return whether a mask is a class of regard whose fields are numbers, so that equal masks are equal cache keys."""
+def has_only_numbers(mask: Mask) -> bool:
+    """Return whether a mask is a class of regard whose fields are numbers, or masks of this kind.
+
+    Such masks are equal if their fields are, so that they can be keys of a cache.
+    """
     if not type(mask).__module__.startswith("regard."):
         return False
     for name in mask.__dataclass_fields__:  # type: ignore[attr-defined]  # ours are dataclasses
         value = getattr(mask, name)
-        if not (holds_numbers_alone(value) if isinstance(value, Mask) else isinstance(value, NUMBER)):
+        if not (has_only_numbers(value) if isinstance(value, Mask) else isinstance(value, NUMBER)):
             return False
     return True
 
 
 def blocks_of(grid: Grid, mask: Mask | None, limits: KeyLimits | None) -> Iterator[HeadBlock]:
-    """Yield the blocks of a grid, head by head."""
+    """Yield the blocks of queries and keys to compute, head by head.
+
+    Args:
+        limits: the mask as one range of keys for each query; None = there is no mask, or it has another form.
+    """
     size = max(1, min(BLOCK_QUERIES, MAX_BLOCK_SCORES // max(1, grid.keys)))
     queries, reaches = list(spans(grid.queries, size)), dict[tuple[int, int], list[range]]()
     for batch, head in product(range(grid.batch), range(grid.heads)):

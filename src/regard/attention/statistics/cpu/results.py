@@ -49,7 +49,7 @@ class CompensatedSum:
         self.rounded.copy_(total)
 
     def raise_to(self, least: Float[Tensor, "..."]) -> None:
-        """Set each sum to the maximum of the sum and a number, in place: for a map of maximum weights."""
+        """Set each sum to the larger of itself and its number in `least`, in place: for a map of maximum weights."""
         self.rounded.copy_(torch.maximum(self.rounded, least.double()))
 
     def value(self) -> Float[Tensor, "..."]:
@@ -73,7 +73,10 @@ class MapCells:
     @classmethod
     @lru_cache(4)
     def of(cls, queries: int, keys: int, rows: int, columns: int) -> "MapCells":
-        """Return the cells of a map; they are cached, since the layers of a model often have maps of the same size."""
+        """Return the cells of a map of rows × columns over queries × keys.
+
+        They are cached, since the layers of a model often have maps of the same size.
+        """
         row_of_query = (torch.arange(queries, device=CPU) * rows // max(1, queries)).int()
         first_key_of_column = (-(-torch.arange(columns + 1, device=CPU) * keys // max(1, columns))).int()
         sizes = row_of_query.bincount(minlength=rows)[:, None] * first_key_of_column.diff()
@@ -86,7 +89,7 @@ class Results:
 
     Attributes:
         context: None = the context is not computed.
-        inverse: for each query, 1 / the sum of its unnormalised weights.
+        inverse: for each query, 1 / the sum of exp(score - largest score) over its keys and the sink.
         rows: the statistics with one number for each query, by their names in `Ask`.
         received: for each key, the sum of its weights over the queries.
         pooled: the map, with the sum of the weights in each cell, or their maximum.
@@ -106,7 +109,11 @@ class Results:
 
     @classmethod
     def of(cls, grid: Grid, ask: Ask, d_value: int | None) -> "Results":
-        """Return results before the run; `d_value` is the width of the context, None = no context."""
+        """Allocate tensors for the statistics that `ask` names, and for the context.
+
+        Args:
+            d_value: the width of the context; None = the context is not computed.
+        """
         per_query, n_top = grid.shape[:3], ask.top or 0
         rows, columns = ask.pooled or (0, 0)
         return cls(
@@ -123,7 +130,7 @@ class Results:
         )
 
     def summary(self) -> Summary:
-        """Return the statistics in float32; each cell of the map is the mean or the maximum of its weights."""
+        """Return the statistics in float32; a cell of the map is the mean, sum or maximum of its weights, as asked."""
         pooled = None if self.pooled is None else self.pooled.value()
         if pooled is not None and self.ask.reduce == "mean":
             pooled /= self.cells.sizes
@@ -142,5 +149,5 @@ def zeros(*shape: int) -> Float[Tensor, "..."]:
 
 
 def no_keys(*shape: int) -> Int[Tensor, "..."]:
-    """Return a tensor of -1, which stands for no key."""
+    """Return a tensor of -1, the index that means no key."""
     return torch.full(shape, -1, dtype=torch.int64, device=CPU)

@@ -43,9 +43,11 @@ It may read as many numbers past the end of a tensor.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """A run of the C kernel that computes the statistics of a call, and its context if `Run.of` is told so.
+    """The computation of one call of `attend` by the C kernel.
 
     Attributes:
+        plan: the blocks of queries to compute.
+        results: the tensors that the kernel writes to.
         scores: how the kernel computes scores; None = torch operations compute them.
         groups: the groups of keys in `Ask.groups`: 1 for a key in the group, 0 for others.
         threads: the number of threads that run the kernel.
@@ -64,7 +66,11 @@ class Run:
 
     @classmethod
     def of(cls, call: Call, ask: Ask, plan: Plan, contexts: bool) -> "Run":
-        """Return a run before its start, with arguments for everything except queries, keys and values."""
+        """Allocate the results, and write all arguments of the kernel but queries, keys and values, which parts give.
+
+        Args:
+            contexts: whether to compute the context.
+        """
         grid, formula, limits = call.grid, call.softmax, plan.limits
         results = Results.of(grid, ask, call.value.shape[-1] if contexts else None)
         groups = None if ask.groups is None else ask.groups.T.float().contiguous()[None, None]
@@ -87,7 +93,11 @@ class Run:
         return cls(call, plan, results, scores, groups, threads, arguments, (sinks, lock))
 
     def compute_part(self, part: Part, report: ProgressCallback) -> None:
-        """Compute the blocks of a part, and write or add their statistics and contexts to `self.results`."""
+        """Compute the blocks of a part, and write their statistics and contexts to `self.results`.
+
+        Args:
+            report: called with the number of weights computed so far in this run, and of all weights.
+        """
         arguments, plan = self.arguments, self.plan
         map_rows, map_columns = self.results.ask.pooled or (0, 0)
         arguments.query = Vectors.of(part.query, part.batch, part.head)
@@ -107,9 +117,9 @@ class Run:
                 report(arguments.done, plan.size)
 
     def weighted_sums(self, part: Part) -> Iterator[kernel.WeightedSum]:
-        """Yield the sums Σ weight · vector that the kernel computes: the context, and the weights on groups of keys.
+        """Yield the sums over keys that the kernel computes for each query: Σ weight · vector of the key.
 
-        The vectors are the values for the context, and the rows of `self.groups` for the groups.
+        The vectors are the values, for the context, or the rows of `self.groups`, for the weights on groups of keys.
         """
         if part.value is not None and self.results.context is not None:
             values = Vectors.of(part.value, part.batch, part.key_head)
@@ -118,10 +128,10 @@ class Run:
             yield kernel.WeightedSum(Vectors.of(self.groups), Vectors.of(self.results.groups), self.groups.shape[-1])
 
     def bounds_of(self, part: Part) -> Iterator[Int[Tensor, "blocks 8"]]:
-        """Yield the bounds of the blocks of a part.
+        """Yield the bounds of some of a part's blocks (fields of the C struct `BlockBounds`), until all were yielded.
 
         If torch operations compute scores or masks, they are computed before each yield, for as many blocks as fit into
-        `COMPUTED_AT_ONCE`; otherwise all blocks come at once.
+        `COMPUTED_AT_ONCE`; otherwise all blocks are yielded at once.
         """
         bounds, blocks, scores = self.plan.bounds[part.numbers], self.plan.blocks[part.numbers], self.scores
         if scores is not None and not scores.computes_masks:
@@ -143,7 +153,7 @@ class Run:
             yield bounds[numbers.start : numbers.stop]
 
     def write_block(self, block: HeadBlock, computed: Tensor) -> None:
-        """Write what the kernel reads for a block into `computed`: its mask, or its scores, part after part."""
+        """Write the scores of a block into `computed`, part after part, or its mask if the kernel computes scores."""
         if self.scores is not None:
             write_mask(computed[: block.size], self.call, block)
             return
@@ -152,7 +162,7 @@ class Run:
             computed = computed[part.size :]
 
     def run_threads(self) -> None:
-        """Run the kernel on all threads until all blocks are computed or `SECONDS_AT_ONCE` have passed."""
+        """Run the kernel on all threads, until all blocks are computed or `SECONDS_AT_ONCE` have passed."""
         function = kernel.attention_function()
         assert function is not None
         if self.threads == 1 or gnu_openmp_parallel() is not None:
@@ -165,7 +175,11 @@ class Run:
 
 
 def statistics_of(results: Results, lock: Int[Tensor, " 1"]) -> kernel.Statistics:
-    """Return the C struct with the addresses of the results; a null address leaves a statistic out."""
+    """Return the C struct with the addresses of the results; a null address means: do not compute this statistic.
+
+    Args:
+        lock: one byte in which the threads lock the sums that all of them add to.
+    """
     grid, top = results.grid, results.top
     map_rows, map_columns = results.ask.pooled or (0, 0)
     statistics = kernel.Statistics(
@@ -195,7 +209,7 @@ SCRATCH = local()
 
 
 def scratch_memory(n: int) -> Float[Tensor, " at_least_n"]:
-    """Return scratch memory for at least n numbers, which each Python thread reuses."""
+    """Return a tensor of at least n numbers as scratch memory; each Python thread has one tensor and reuses it."""
     numbers: Tensor | None = getattr(SCRATCH, "numbers", None)
     if numbers is None or numbers.numel() < n:
         SCRATCH.numbers = numbers = torch.empty(n, dtype=torch.float32, device=CPU)

@@ -31,7 +31,7 @@ class DistanceTable:
 
     Attributes:
         numbers: for each head, the bias at each distance, in ascending order of the distance.
-        queries: the number of queries.
+        queries: the number of queries of the call.
     """
 
     numbers: Float[Tensor, "heads distances"]
@@ -39,9 +39,10 @@ class DistanceTable:
 
     @classmethod
     def of(cls, bias: Bias, grid: Grid) -> "DistanceTable":
-        """Return the table of a bias rule, whose biases depend on head and distance only.
+        """Return the table of a bias rule such as `Alibi`, whose bias depends only on head and distance.
 
-        The bias matrix's first column, read upwards, and the rest of its first row have every distance, lowest first.
+        The first column of the bias matrix, read upwards, and the rest of its first row have every distance, lowest
+        first.
         """
         one_item = grid.whole().part(batch=range(1))
         first_column = bias(one_item.part(keys=range(1)), CPU).float()[0, :, :, 0]
@@ -49,19 +50,23 @@ class DistanceTable:
         return cls(torch.cat([first_column.flip(1), first_row], dim=1).contiguous(), grid.queries)
 
     def vectors(self) -> kernel.Vectors:
-        """Return the bias as rows in memory; the row of query i starts one number before the row of query i - 1."""
+        """Return the table as a C struct of one row of biases for each query.
+
+        The rows overlap in memory: the row of query i starts one number before the row of query i - 1.
+        """
         first = self.numbers.data_ptr() + self.numbers.itemsize * (self.queries - 1)
         return kernel.Vectors(first, 0, kernel.strides(self.numbers)[0], -1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelScores:
-    """The numbers with which the C kernel computes the scores of a call, divided by the temperature.
+    """What the C kernel needs to compute the scores of a call, divided by the temperature.
 
     Attributes:
-        scale: the products are multiplied by it.
-        softcap: scores are softcap · tanh(scale · query · key); below 0 = no softcap.
-        bias_factor: the bias is multiplied by it: 1 / temperature.
+        scale: the factor of the dot products.
+        softcap: below 0 = no softcap; else scores are softcap · tanh(scale · query · key).
+        bias: the bias, before it is multiplied by `bias_factor`; None = no bias.
+        bias_factor: 1 / temperature.
         mask: the mask if it is a boolean tensor that the kernel can read, else None.
         computes_masks: whether torch operations compute the mask block by block, because it is neither such a tensor
             nor one range of keys for each query.
@@ -76,10 +81,11 @@ class KernelScores:
 
     @classmethod
     def of(cls, call: Call, limits: KeyLimits | None) -> "KernelScores | None":
-        """Return the numbers for a call, or None if torch operations must compute its scores.
+        """Return these numbers for a call of `attend`, or None if torch operations must compute its scores.
 
         Args:
-            limits: the mask as one range of keys for each query, which the kernel applies; None = not of this form.
+            limits: the mask as one range of keys for each query, which the kernel applies by itself; None = there is no
+                mask, or it has another form.
         """
         if not computes_scores(call):
             return None
@@ -96,7 +102,7 @@ class KernelScores:
         )
 
     def write_to(self, arguments: kernel.Arguments) -> None:
-        """Write these numbers and addresses into the arguments of the kernel."""
+        """Write these numbers, and the addresses of the tensors, into the C struct `arguments`."""
         arguments.scale, arguments.softcap, arguments.bias_factor = self.scale, self.softcap, self.bias_factor
         if isinstance(self.bias, DistanceTable):
             arguments.bias = self.bias.vectors()
@@ -107,7 +113,7 @@ class KernelScores:
 
 
 def computes_scores(call: Call) -> bool:
-    """Return whether the C kernel can compute the scores of a call: dot products, plus a bias that it can read."""
+    """Return whether the C kernel can compute the scores of a call: dot products, with or without a readable bias."""
     formula = call.formula
     if formula is None or formula.other_score is not None:
         return False
@@ -115,9 +121,9 @@ def computes_scores(call: Call) -> bool:
 
 
 def is_readable(numbers: Tensor | Bias, grid: Grid) -> bool:
-    """Return whether the kernel can read a bias or mask.
+    """Return whether the C kernel can read a bias or mask from memory, without computing it block by block.
 
-    It can read a float32 or boolean tensor on the CPU that has the numbers of all keys adjacent in memory, and the
+    It can read a float32 or boolean tensor on the CPU that has the numbers of all keys adjacent in memory, and the bias
     rules that depend only on head and distance: `Alibi` and `RelativeBias`.
     """
     if isinstance(numbers, Bias):
@@ -127,17 +133,20 @@ def is_readable(numbers: Tensor | Bias, grid: Grid) -> bool:
 
 
 def with_four_axes(tensor: Tensor | None) -> Tensor | None:
-    """Return a tensor with axes of size 1 inserted in front, so that it has four axes."""
+    """Return a tensor of up to four axes with axes of size 1 in front, so that it has four; None for None."""
     return None if tensor is None else tensor[(None,) * (4 - tensor.ndim)]
 
 
 def clamped(factor: float) -> float:
-    """Return a factor limited to the range of finite float32 numbers, so that 0 times the factor is 0 and not NaN."""
+    """Return a factor limited to finite float32 numbers, so that 0 · factor is 0 and not NaN."""
     return min(max(factor, -LARGEST), LARGEST)
 
 
 def write_scores(scores: Float[Tensor, " weights"], call: Call, block: HeadBlock, limits: KeyLimits | None) -> None:
-    """Write the scores of a block into `scores`, -∞ for masked keys unless `limits` has the mask for the kernel."""
+    """Compute the scores of a block, divided by the temperature, and write them into `scores`.
+
+    Masked keys get -∞, unless the kernel applies the mask by `limits`, one range of keys for each query.
+    """
     tile, rows = block.tile(call.grid), scores.view(len(block.queries), -1)
     torch.div(scores_of(call, tile)[0, 0], call.softmax.temperature, out=rows)
     by_mask = None if call.mask is None or limits is not None else call.mask.keep(tile, call.device)
@@ -147,6 +156,6 @@ def write_scores(scores: Float[Tensor, " weights"], call: Call, block: HeadBlock
 
 
 def write_mask(keep: Bool[Tensor, " weights"], call: Call, block: HeadBlock) -> None:
-    """Write the mask of a block into `keep`: True where a query may attend to a key."""
+    """Compute the mask of a block, True where a query may attend to a key, and write it into `keep`."""
     assert call.mask is not None
     keep.view(len(block.queries), -1).copy_(call.mask.keep(block.tile(call.grid), call.device)[0, 0])

@@ -20,7 +20,14 @@ LOG2_E = math.log2(math.e)
 
 
 class Sizes(NamedTuple):
-    """The sizes of a call; `group` query heads share one key head, and the first query has position `offset`."""
+    """The sizes of a call of `attend`, in the form that Triton kernels take.
+
+    Attributes:
+        group: the number of query heads that share a key head.
+        offset: the key position of query 0.
+        width: the width of queries and keys.
+        d_value: the width of values.
+    """
 
     heads: int
     group: int
@@ -32,7 +39,7 @@ class Sizes(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """A tensor [batch heads tokens width] and the strides of its first three axes, 0 for an axis of size 1."""
+    """A tensor [batch heads tokens width], and the strides of its first three axes, 0 for an axis of size 1."""
 
     numbers: Any
     batch: int
@@ -41,9 +48,10 @@ class Rows(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A contiguous tensor of integers [ranges batch heads places n], and the strides of its first four axes.
+    """A contiguous integer tensor, and the strides of its first four axes, 0 for an axis of size 1.
 
-    A place is a query (n = 2: start and stop of its key range) or a tile (n = 4 borders).
+    The tensor has the axes [ranges batch heads queries 2], with the start and the stop of each query's key ranges, or
+    [ranges batch heads tiles 4], with the four borders of each tile (see `schedule.py`).
     """
 
     numbers: Any
@@ -54,24 +62,29 @@ class Table(NamedTuple):
 
 
 class MaskRanges(NamedTuple):
-    """A mask as ranges of keys: start and stop for each query, and four borders (see `schedule.py`) for each tile."""
+    """A mask as ranges of keys.
+
+    Attributes:
+        limits: the start and the stop of each range of each query.
+        borders: the four borders of each tile, between which a kernel reads (see `schedule.py`).
+    """
 
     limits: Table
     borders: Table
 
 
 class Rule(NamedTuple):
-    """The numbers that turn dot products into scores; None = the step is left out.
+    """The numbers that turn dot products into scores, which are in base 2: multiplied by log₂ e.
 
     Attributes:
-        inner: multiplies the dot products.
-        outer: the softcap times `after`: scores are outer · tanh(…) of the products.
-        after: multiplies the bias: log₂ e / temperature.
-        slopes: for `Alibi`, the slope of each head.
-        by_distance: for `RelativeBias`, the bias [heads, 2 · far + 1] for distances from -far to far.
+        inner: the factor of the dot products.
+        outer: the softcap times `after`; scores are outer · tanh(…) of the products. None = no softcap.
+        after: the factor of the bias: log₂ e / temperature.
+        slopes: for `Alibi`, the slope of each head; None = no `Alibi`.
+        by_distance: for `RelativeBias`, the bias [heads, 2 · far + 1] at the distances -far to far; None = none.
         far: the largest distance in `by_distance`; larger distances have the same bias.
-        first: for `Alibi` and `RelativeBias`, the position of the first query.
-        biases: a bias tensor [batch heads queries keys], with the four strides that follow.
+        first: for `Alibi` and `RelativeBias`, the key position of query 0.
+        biases: a bias tensor [batch heads queries keys], with the four strides that follow; None = none.
     """
 
     inner: float
@@ -90,13 +103,14 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelArguments:
-    """The arguments that both kernels take.
+    """The arguments that both Triton kernels take, made from a call of `attend`.
 
     Attributes:
-        limits: start and stop of each key range of each query, from the mask.
-        sinks: the sink score of each head, times log₂ e / temperature; -∞ = no sink.
-        tiles: the number of queries (or keys) of a program, and of keys (or queries) that it reads at a time.
-        widths: the widths of keys and values, rounded up to powers of 2.
+        limits: the start and the stop of each key range of each query, from the mask.
+        sinks: the sink of each head, times log₂ e / temperature; -∞ = no sink.
+        tiles: the number of queries (or keys) that a program computes, and of keys (or queries) that it reads at a
+            time.
+        widths: the widths of keys and of values, rounded up to powers of 2.
     """
 
     grid: Grid
@@ -112,7 +126,7 @@ class KernelArguments:
 
     @classmethod
     def of(cls, call: Call) -> "KernelArguments":
-        """Return the arguments of a call that the kernels support."""
+        """Return the arguments for a call of `attend`, which `engine.unsupported_reason` must support."""
         grid, formula = call.grid, call.softmax
         ranges = key_ranges(grid, call.mask, call.device)
         assert ranges is not None
@@ -136,14 +150,22 @@ class KernelArguments:
         )
 
     def mask_ranges(self, borders: Borders) -> MaskRanges:
-        """Return the mask as ranges, with the borders of the tiles of one kernel."""
+        """Return the mask as the kernels take it.
+
+        Args:
+            borders: the four borders of each tile, from `along_keys` or `along_queries`.
+        """
         return MaskRanges(*(Table(numbers, *strides(numbers, 4)) for numbers in (self.limits, borders)))
 
 
 def tile_sizes(width: int, *, half: bool) -> tuple[int, int]:
-    """Return the number of tokens of a program and the number it reads at a time, so that they fit into shared memory.
+    """Return how many tokens a program computes, and how many it reads at a time, so that both fit into shared memory.
 
     float32 numbers are multiplied as two TF32 numbers each, so they take four times the memory of float16.
+
+    Args:
+        width: the larger width of keys and values, rounded up to a power of 2.
+        half: whether the numbers are float16 or bfloat16, not float32.
 
     >>> tile_sizes(64, half=True), tile_sizes(128, half=True), tile_sizes(256, half=True)
     ((128, 64), (128, 64), (64, 32))
@@ -164,7 +186,7 @@ def padded(width: int) -> int:
 
 
 def strides(tensor: Tensor, axes: int) -> tuple[int, ...]:
-    """Return the strides of the first `axes` axes; 0 for an axis of size 1, so that it broadcasts."""
+    """Return the strides of the first `axes` axes of a tensor; 0 for an axis of size 1, so that it broadcasts."""
     return tuple(stride if size > 1 else 0 for size, stride in zip(tensor.shape[:axes], tensor.stride(), strict=False))
 
 

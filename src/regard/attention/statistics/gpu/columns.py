@@ -23,14 +23,21 @@ from regard.attention.statistics.gpu.scores import border, limits_of, scores_of,
 
 
 def cells_for(arguments: KernelArguments, shape: tuple[int, int]) -> Float[Tensor, "batch heads rows tiles cells"]:
-    """Return an uninitialised tensor for the sums of each key tile in the cells of a map that the tile overlaps."""
+    """Return an uninitialised tensor in which each tile of keys has sums for the cells of the map that it overlaps.
+
+    Args:
+        shape: the rows and columns of the map.
+    """
     (n_keys, _), grid = arguments.tiles, arguments.grid
     tiles, cells = triton.cdiv(grid.keys, n_keys), cells_in_tile(shape[1], grid.keys, n_keys)
     return arguments.sinks.new_empty(grid.batch, grid.heads, shape[0], tiles, cells)
 
 
 def cells_in_tile(map_columns: int, n_all_keys: int, n_keys: int) -> int:
-    """Return how many cells in a row of the map a tile of `n_keys` keys may overlap, rounded up to a power of 2.
+    """Return how many columns of a map `n_keys` consecutive keys may overlap, rounded up to a power of 2.
+
+    Args:
+        n_all_keys: the number of keys that the columns of the map divide.
 
     >>> cells_in_tile(64, 4096, 128), cells_in_tile(3, 10_000, 128)
     (4, 2)
@@ -46,13 +53,14 @@ def read_columns(
     cells: Float[Tensor, "batch heads rows tiles cells"] | None,
     items: range,
 ) -> None:
-    """Run the kernel `columns` over some heads: add up the weights of each key, and pool them into the map's cells.
+    """Run the kernel `columns` for some heads, which writes into `received` and `cells`.
 
     Args:
-        log_sum: for each query, log Σ exp(score) over the keys, with which the kernel recomputes the weights.
-        received: gets the sum of the weights that each key receives; None = it is not asked for.
-        cells: gets the pooled weights; None = the map is not asked for.
-        items: item n is head n % heads of batch item n // heads.
+        log_sum: for each query, log₂ Σ 2^score over the keys, from which the kernel computes the weights again.
+        received: gets, for each key, the sum of its weights over the queries; None = it is not computed.
+        cells: gets the sums of the weights in each cell of the map that a tile of keys overlaps (`cells_for`); None =
+            no map is computed.
+        items: the heads to compute: item n is head n % heads of batch item n // heads.
     """
     n_keys, n_queries = arguments.tiles
     programs = triton.cdiv(arguments.grid.keys, n_keys) * len(items)
@@ -100,9 +108,15 @@ def columns(
     n_queries: tl.constexpr,
     n_cells: tl.constexpr,
 ):
-    """The kernel: one program computes what one tile of keys receives, and its sums in cells of the map.
+    """Triton kernel: each program writes what one tile of keys receives, and its sums in the cells of the map.
 
-    `cells` is [batch heads rows tiles n_cells].
+    Args:
+        log_sum: for each query, log₂ Σ 2^score over the keys.
+        received: [batch heads keys]; None = not computed.
+        cells: [batch heads rows tiles n_cells]; None = not computed.
+        first_item: the first head to compute, counted over all batch items.
+        largest: whether a cell of the map is the maximum of its weights, not their sum.
+        ranges: the number of key ranges of a query.
     """
     tiles = tl.cdiv(sizes.keys, n_keys)
     tile, item, batch, head = tile_of_program(first_item, tiles, sizes.heads)
@@ -145,7 +159,7 @@ def columns(
 @no_type_check
 @triton.jit
 def first_of(row, n_queries, map_rows):
-    """Return the first query in a row of the map, where query i is in row i · map_rows // n_queries."""
+    """Return the first query of a row of the map; query i belongs to row i · map_rows // n_queries."""
     return tl.cdiv(tl.cast(row, tl.int64) * n_queries, map_rows).to(tl.int32)
 
 
@@ -154,9 +168,17 @@ def first_of(row, n_queries, map_rows):
 def read_queries(
     query, keys, mask_ranges, rule, log_sums, sizes, where, stretch, sums, largest: tl.constexpr, masked: tl.constexpr
 ):
-    """Return the sums (and maxima) of the weights of a tile of keys, updated by the queries in `stretch`.
+    """Return the sums (and maxima) of the weights of a tile of keys, with some more queries added.
 
-    The last tile of queries may go past the end of that range; these queries have weight 2^-∞ = 0.
+    Queries past the end of these have weight 2^-∞ = 0.
+
+    Args:
+        keys: the key vectors of the tile.
+        where: the batch item, the head and the indices of the keys.
+        stretch: the number of the key range, and the first and the last query to add, the latter excluded.
+        sums: for each key, the sums and the maxima so far.
+        largest: whether the maxima are needed.
+        masked: whether the mask must be applied.
     """
     batch, head, j = where
     n, begin, end = stretch
@@ -182,7 +204,11 @@ def read_queries(
 def into_map(
     cells: Float[Tensor, "batch heads rows tiles cells"], arguments: KernelArguments, ask: Ask
 ) -> Float[Tensor, "batch heads rows columns"]:
-    """Return the map, which combines the sums (or maxima) of all key tiles that overlap a cell, in a fixed order."""
+    """Return the map: each cell combines the sums (or maxima) of all tiles of keys that overlap it, in a fixed order.
+
+    Args:
+        cells: the sums or maxima of each tile, as the kernel `columns` wrote them.
+    """
     assert ask.pooled is not None
     (rows, columns), (n_keys, _), grid, device = ask.pooled, arguments.tiles, arguments.grid, cells.device
     column = torch.arange(columns + 1, device=device)

@@ -39,7 +39,11 @@ WEIGHTS_AT_ONCE = 2**37
 
 
 def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
-    """Return why the kernels cannot compute the statistics and the context of a call, or None if they can."""
+    """Return why the Triton kernels cannot compute the statistics and the context of a call, or None if they can.
+
+    Args:
+        contexts: ignored, since the kernels compute the context of every call that they support.
+    """
     formula = call.formula
     if call.device.type != "cuda" and not interpreted():
         return "it runs on a GPU"
@@ -64,7 +68,7 @@ def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
 
 
 def interpreted() -> bool:
-    """Return whether Triton interprets kernels in Python on the CPU, as in tests."""
+    """Return whether Triton runs kernels in its interpreter, on the CPU, as the tests do."""
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -79,7 +83,10 @@ def installed() -> bool:
 def read(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
-    """Return the context of a supported call (None unless `contexts`), and the statistics that `ask` names."""
+    """Return the context of a call of `attend` (None unless `contexts`), and the statistics that `ask` names.
+
+    The call must be supported (see `unsupported_reason`).
+    """
     with without_autocast(call.device), current_device(call.device):
         query, key, value = map(contiguous_rows, (call.query, call.key, call.value))
         call = replace(call, query=query, key=key, value=value)
@@ -101,7 +108,11 @@ def current_device(device: torch.device) -> AbstractContextManager[object]:
 
 @dataclass(slots=True, eq=False)
 class Results:
-    """Tensors that the kernels write the context and the statistics to; None = not computed."""
+    """Tensors that the kernels write the context and the statistics to; None = not computed.
+
+    Attributes:
+        rows: the statistics with one number for each query, by their names in `Ask`.
+    """
 
     grid: Grid
     ask: Ask
@@ -124,7 +135,11 @@ class Results:
         )
 
     def compute(self, call: Call, report: ProgressCallback | None) -> None:
-        """Run the kernels over all heads of a call, a few heads at a time, and report progress after each run."""
+        """Run the kernels for all heads of a call, a few heads at a time.
+
+        Args:
+            report: called after each run with the number of weights done, and of all weights; None = not reported.
+        """
         from regard.attention.statistics.gpu.columns import cells_for, into_map, read_columns
         from regard.attention.statistics.gpu.rows import RowResults, read_rows
 

@@ -22,7 +22,9 @@ Kernel = Callable[[Tensor, Tensor, Tensor, bool, float], tuple[Tensor, Tensor]]
 def context_and_log_sum(
     call: Call,
 ) -> tuple[Float[Tensor, "batch heads queries d_value"], Float[Tensor, "batch heads queries"]] | None:
-    """Return the context and log₂ Σ 2^score of a call, or None if no kernel of PyTorch computes both.
+    """Return the context of a call and, for each query, log₂ Σ 2^score; None if no kernel of PyTorch computes both.
+
+    Scores are in base 2: multiplied by log₂ e.
 
     Scores are in base 2: multiplied by log₂ e.
     """
@@ -71,9 +73,10 @@ KERNELS: dict[str, tuple[Kernel, ...]] = {"cuda": (cudnn, flash), "cpu": (flash_
 def trusted(
     kernel: Kernel, device: torch.device, dtype: torch.dtype, group: int, width: int, causal: bool, tokens: int = 137
 ) -> bool:
-    """Return whether a kernel runs on a random call with these options, with context and log-sum-exp close to exact.
+    """Return whether a kernel computes context and log-sum-exp correctly on a small random call with these options.
 
     Args:
+        dtype: the data type of query, key and value.
         group: the number of query heads for each key head.
         width: the width of queries, keys and values.
         tokens: the number of queries and keys of the test.

@@ -19,10 +19,13 @@ from regard.attention.statistics.gpu.scores import border, limits_of, scores_of,
 
 
 class RowResults(NamedTuple):
-    """Tensors that the kernel writes to: context [batch heads queries d_value], others [batch heads queries].
+    """Tensors that the kernel `rows` writes to; None = not computed.
 
-    None = not computed. `log_sum` is the base-2 logarithm of each query's sum of 2^score; +∞ for a query that sees no
-    key, so that its weights 2^(score - log_sum) are 0.
+    The context is [batch heads queries d_value], all others are [batch heads queries].
+
+    Attributes:
+        log_sum: log₂ Σ 2^score of each query; +∞ for a query that sees no key, so that its weights 2^(score - log_sum)
+            are 0.
     """
 
     log_sum: Any
@@ -35,9 +38,10 @@ class RowResults(NamedTuple):
 
 
 def read_rows(arguments: KernelArguments, found: RowResults, items: range) -> None:
-    """Run the kernel over the heads `items`, and write their results into `found`.
+    """Run the kernel `rows` for some heads, which writes into the tensors of `found`.
 
-    Item n is head n % heads of batch item n // heads.
+    Args:
+        items: the heads to compute: item n is head n % heads of batch item n // heads.
     """
     n_queries, n_keys = arguments.tiles
     programs = triton.cdiv(arguments.grid.queries, n_queries) * len(items)
@@ -80,7 +84,14 @@ def rows(
     n_queries: tl.constexpr,
     n_keys: tl.constexpr,
 ):
-    """The kernel: one program computes the results of one tile of queries."""
+    """Triton kernel: each program computes the context and the statistics of one tile of queries.
+
+    Args:
+        found: a `RowResults`, the tensors to write to.
+        first_item: the first head to compute, counted over all batch items.
+        ranges: the number of key ranges of a query.
+        n_queries, n_keys: the number of queries in a tile, and of keys that are read at a time.
+    """
     tile, item, batch, head = tile_of_program(first_item, tl.cdiv(sizes.queries, n_queries), sizes.heads)
     number = tl.arange(0, n_queries)
     i = tile * n_queries + number
@@ -144,7 +155,16 @@ def read_keys(
     masked: tl.constexpr,
     n_keys: tl.constexpr,
 ):
-    """Return the running sums of a tile of queries, updated by the keys between the two positions in `stretch`."""
+    """Return the running sums of a tile of queries, with some more keys added.
+
+    Args:
+        queries: the query vectors of the tile.
+        where: the batch item, the head and the indices of the queries.
+        limits: the start and the stop of each query's key range.
+        stretch: the first and the last key to add, the latter excluded.
+        sums: the largest score, the sum of the exponentials, and the sums for entropy, distance and context so far.
+        masked: whether the mask must be applied.
+    """
     batch, head, i = where
     start, stop = limits
     begin, end = stretch
@@ -184,7 +204,12 @@ def read_keys(
 @no_type_check
 @triton.jit
 def weight_on_key(queries, key, mask_ranges, rule, sizes, where, j, log_sum, ranges):
-    """Return the weight of each query on one key, with index j for that query; 0 if it is masked or does not exist."""
+    """Return the weight of each query on one key; 0 if the key is masked or does not exist.
+
+    Args:
+        where: the batch item, the head and the indices of the queries.
+        j: for each query, the index of its key.
+    """
     batch, head, i = where
     inside = (i < sizes.queries) & (j >= 0) & (j < sizes.keys)
     keys = vectors(key, batch, head // sizes.group, 0, j.to(tl.int64), inside, sizes.width, queries.shape[1])

@@ -18,18 +18,25 @@ from regard.attention.grid.grid import Grid
 from regard.attention.masks.ranges import Ranges
 
 Limits = Int[Tensor, "ranges #batch #heads queries 2"]
+"""The start and the stop of each key range of each query."""
+
 OneSide = Int[Tensor, "ranges #batch #heads queries"]
+"""The starts, or the stops, of the key ranges."""
+
 Borders = Int[Tensor, "ranges #batch #heads tiles 4"]
+"""The four borders of each tile, for each key range."""
 
 
 def limits_of(ranges: Ranges, grid: Grid) -> Limits:
-    """Return a mask's ranges as one tensor, whose last axis has the start and the stop of each query's key range."""
+    """Return the ranges of a mask as one tensor, whose last axis has the start and the stop of a query's key range."""
     limits = torch.stack([ranges.starts, ranges.stops], dim=-1).int()
     return limits.expand(-1, -1, -1, grid.queries, -1)
 
 
 def along_keys(limits: Limits, tile: int, step: int) -> Borders:
-    """Return the four borders among the keys for each tile of queries; all but the last are multiples of `step`.
+    """Return, for each tile of queries, the four borders between the keys that a kernel reads with and without mask.
+
+    All but the last are multiples of `step`.
 
     Args:
         tile: the number of queries in a tile.
@@ -44,11 +51,12 @@ def along_keys(limits: Limits, tile: int, step: int) -> Borders:
 
 
 def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
-    """Return the four borders among the queries for each tile of keys.
+    """Return, for each tile of keys, the four borders between the queries that a kernel reads with and without mask.
 
     If the range of a query starts or stops before the range of an earlier query, the borders are wider than needed.
 
     Args:
+        n_keys: the number of all keys.
         tile: the number of keys in a tile.
     """
     first = torch.arange(0, n_keys, tile, device=limits.device, dtype=torch.int32)
@@ -56,7 +64,7 @@ def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
     starts, stops = limits.unbind(-1)
 
     def queries_before(ascending: Tensor, key: Tensor) -> Tensor:
-        """Return, for each tile, the number of entries of `ascending`, one per query, that are at most `key`."""
+        """Return, for each tile, how many entries of `ascending` (one per query) are at most its entry in `key`."""
         keys = key.expand(*ascending.shape[:3], -1).contiguous()
         return torch.searchsorted(ascending.contiguous(), keys, right=True, out_int32=True)
 
@@ -77,7 +85,10 @@ def remaining_minimum(limits: OneSide) -> OneSide:
 
 
 def borders(begin: Tensor, whole_from: Tensor, whole_to: Tensor, end: Tensor) -> Borders:
-    """Return the four borders, made ascending; the middle two are equal if the mask must be applied everywhere."""
+    """Return four borders as one tensor, each made at least as large as the one before.
+
+    The middle two become equal if the mask must be applied everywhere.
+    """
     end = torch.maximum(begin, end)
     whole_from = torch.minimum(torch.maximum(whole_from, begin), end)
     whole_to = torch.minimum(torch.maximum(whole_to, whole_from), end)

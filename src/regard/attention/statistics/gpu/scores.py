@@ -15,7 +15,12 @@ import triton.language as tl
 @no_type_check
 @triton.jit
 def tile_of_program(first_item, tiles, heads):
-    """Return the tile, item, batch item and head that this program computes; an item is a head of a batch item.
+    """Return the numbers of the tile, the item, the batch item and the head that this Triton program computes.
+
+    An item is a head of a batch item, counted over all batch items.
+
+    Args:
+        tiles: the number of tiles of a head.
 
     The last tiles come first, because under a causal mask they take longest.
     """
@@ -27,9 +32,13 @@ def tile_of_program(first_item, tiles, heads):
 @no_type_check
 @triton.jit
 def vectors(rows, batch, head, first, tokens, there, width, padded: tl.constexpr):
-    """Load the vectors of tokens `first` + `tokens` as a tile [tokens padded], with 0 for tokens that are not `there`.
+    """Load the vectors of some tokens as a tile [tokens padded], with 0 for tokens that are not `there`.
 
-    `width` is the number of numbers in a vector, `padded` the power of 2 that it is rounded up to.
+    Args:
+        rows: the tensor and its strides, a `Rows`.
+        first, tokens: the tokens are first + tokens.
+        width: how many numbers a vector has.
+        padded: `width` rounded up to a power of 2; the other numbers are 0.
     """
     start = rows.numbers + batch * rows.batch + head * rows.head + tl.cast(first, tl.int64) * rows.token
     column = tl.arange(0, padded)
@@ -40,9 +49,12 @@ def vectors(rows, batch, head, first, tokens, there, width, padded: tl.constexpr
 @no_type_check
 @triton.jit
 def scores_of(products, i, j, there, batch, head, rule, dtype: tl.constexpr):
-    """Return the scores of queries i and keys j from their dot products.
+    """Return the scores of queries i and keys j, in base 2, from their dot products.
 
-    A bias is rounded to `dtype`, and taken as 0 where `there` is False.
+    Args:
+        there: False where query or key does not exist; a bias tensor is not read there.
+        rule: a `Rule`, the numbers that turn products into scores.
+        dtype: the data type of the query, to which the bias of `Alibi` is rounded.
     """
     scores = products * rule.inner
     if rule.outer is not None:
@@ -63,7 +75,10 @@ def scores_of(products, i, j, there, batch, head, rule, dtype: tl.constexpr):
 @no_type_check
 @triton.jit
 def tanh(doubled):
-    """Return tanh(x) for x = doubled · ln 2 / 2; a Taylor series near 0 keeps more digits than the formula by 2^x."""
+    """Return tanh(x), given doubled = 2 x / ln 2.
+
+    A Taylor series near 0 keeps more digits than the formula by 2^doubled.
+    """
     x = doubled * 0.34657359  # ln 2 / 2
     squared = x * x
     near = x * (1 - squared * (1 / 3 - squared * (2 / 15 - squared * (17 / 315))))
@@ -73,7 +88,7 @@ def tanh(doubled):
 @no_type_check
 @triton.jit
 def limits_of(mask_ranges, n, batch, head, i, there):
-    """Return start and stop of the n-th key range of each query i; 0 and 0 for a query that is not `there`."""
+    """Return the start and the stop of the n-th key range of each query i; 0 and 0 where `there` is False."""
     at = start_of(mask_ranges.limits, n, batch, head) + i.to(tl.int64) * mask_ranges.limits.place
     return tl.load(at, mask=there, other=0), tl.load(at + 1, mask=there, other=0)
 
@@ -81,12 +96,12 @@ def limits_of(mask_ranges, n, batch, head, i, there):
 @no_type_check
 @triton.jit
 def border(mask_ranges, n, batch, head, tile, which: tl.constexpr):
-    """Return border number `which`, 0 to 3, of a tile (see `schedule.py`)."""
+    """Return one of the four borders (number `which`, from 0) of a tile, for the n-th key range."""
     return tl.load(start_of(mask_ranges.borders, n, batch, head) + tile * mask_ranges.borders.place + which)
 
 
 @no_type_check
 @triton.jit
 def start_of(table, n, batch, head):
-    """Return a pointer to the first number in a table for the n-th key range of a head."""
+    """Return a pointer to the first number of a `Table` for the n-th key range, a batch item and a head."""
     return table.numbers + tl.cast(n, tl.int64) * table.part + batch * table.batch + head * table.head

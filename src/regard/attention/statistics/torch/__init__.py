@@ -1,1 +1,1 @@
-"""Statistics with torch operations: any normaliser, data type and device."""
+"""Statistics computed with torch operations, for any normaliser, data type and device."""

@@ -21,17 +21,17 @@ from regard.attention.weights import Block
 
 @runtime_checkable
 class Statistic(Protocol):
-    """A statistic that is gathered from a pattern, one block of queries after the other."""
+    """A statistic of the attention weights, computed from one block of queries after the other."""
 
     def add(self, block: Block) -> None:
-        """Include the next block of queries, with its weights, in the statistic."""
+        """Add a block of weights to the statistic; blocks come in the order of their queries."""
 
     def value(self) -> Tensor | Top:
         """Return the statistic of all blocks added so far."""
 
 
 def gather(blocks: Iterable[Block], statistics: Iterable[Statistic]) -> None:
-    """Add every block to every statistic, in one pass over the blocks."""
+    """Add every block of weights to every statistic, in one pass over the blocks."""
     statistics = list(statistics)
     for block in blocks:
         for statistic in statistics:
@@ -39,7 +39,11 @@ def gather(blocks: Iterable[Block], statistics: Iterable[Statistic]) -> None:
 
 
 class Received:
-    """The sum of each key's weights over all queries."""
+    """A `Statistic`: the sum of each key's weights over all queries.
+
+    Args:
+        like: a tensor with the data type and device of the weights.
+    """
 
     def __init__(self, grid: Grid, like: Tensor) -> None:
         self._like = like
@@ -53,7 +57,7 @@ class Received:
 
 
 class Entropy:
-    """The entropy in nats of each query's weights."""
+    """A `Statistic`: the entropy of each query's weights, in nats."""
 
     def __init__(self, grid: Grid, like: Tensor) -> None:
         self._values = [like.new_zeros(*grid.shape[:2], 0)]
@@ -62,12 +66,11 @@ class Entropy:
         self._values.append(-torch.xlogy(block.weights, block.weights).sum(dim=-1))
 
     def value(self) -> Float[Tensor, "batch heads queries"]:
-        """Return the entropies, each at least 0."""
         return torch.cat(self._values, dim=2).clamp_min(0.0)
 
 
 class Distance:
-    """For each query, the mean distance of its keys, weighted by their weights, in tokens."""
+    """A `Statistic`: for each query, the mean distance of its keys, weighted by their weights, in tokens."""
 
     def __init__(self, grid: Grid, like: Tensor) -> None:
         self._values = [like.new_zeros(*grid.shape[:2], 0)]
@@ -84,9 +87,11 @@ class Distance:
 
 
 class WeightOnKey:
-    """Each query's weight on one key: the key with index `key`, or the key `after` positions after the query.
+    """A `Statistic`: each query's weight on one key, 0 where that key does not exist.
 
-    The weight is 0 where that key does not exist.
+    Args:
+        key: the index of the key, for all queries.
+        after: without `key`, how many positions after the query the key is; -1 = just before the query.
     """
 
     def __init__(self, grid: Grid, like: Tensor, *, after: int = 0, key: int | None = None) -> None:
@@ -105,7 +110,11 @@ class WeightOnKey:
 
 
 class WeightOnGroups:
-    """Each query's weight on each group of keys; True in `groups` = the key belongs to the group."""
+    """A `Statistic`: each query's weight on each group of keys.
+
+    Args:
+        groups: True = the key belongs to the group.
+    """
 
     def __init__(self, grid: Grid, like: Tensor, groups: Bool[Tensor, "groups keys"]) -> None:
         self._groups = groups.to(like).mT
@@ -119,7 +128,10 @@ class WeightOnGroups:
 
 
 class TopKeys:
-    """The n keys with the largest weights of each query; weight 0 and key -1 where a query sees fewer keys."""
+    """A `Statistic`: the n keys with the largest weights of each query.
+
+    Where a query sees fewer keys, the others have key -1 and weight 0.
+    """
 
     def __init__(self, grid: Grid, like: Tensor, n: int) -> None:
         self._weights = [like.new_zeros(*grid.shape[:2], 0, n)]
@@ -138,7 +150,10 @@ class TopKeys:
 
 
 class Pooled:
-    """A map of rows × columns cells: query i is in row i · rows // queries, key j in column j · columns // keys."""
+    """A `Statistic`: a map of the weights, in which a cell is the mean, sum or maximum of a block of queries × keys.
+
+    Query i is in row i · rows // queries, and key j in column j · columns // keys.
+    """
 
     def __init__(self, grid: Grid, like: Tensor, rows: int, columns: int, reduce: Reduce = "mean") -> None:
         self._least = -torch.inf if reduce == "max" else 0.0
@@ -167,7 +182,7 @@ class Pooled:
 
 
 def gather_statistics(blocks: Iterable[Block], grid: Grid, like: Tensor, ask: Ask) -> Summary:
-    """Return the statistics that `ask` names, from one pass over all blocks of weights.
+    """Return the statistics that `ask` names, computed in one pass over all blocks of weights.
 
     Args:
         blocks: the weights of all queries, in order, each block over all keys.

@@ -8,10 +8,10 @@ from regard.attention.weights import blocks_of
 
 
 def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
-    """Return why the engine cannot compute the context of a call; it computes the statistics of every call."""
+    """Return why the engine cannot compute a call, or None if it can: it computes all statistics, but no context."""
     return "it computes statistics but no context" if contexts else None
 
 
 def read(call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None) -> tuple[None, Summary]:
-    """Return None instead of a context, and the statistics that `ask` names."""
+    """Return None in place of a context, and the statistics that `ask` names."""
     return None, gather_statistics(blocks_of(call, report), call.grid, call.empty(), ask)
