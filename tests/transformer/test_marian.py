@@ -182,4 +182,4 @@ def test_a_folder_without_a_marian_model_is_refused(tmp_path):
     BartForConditionalGeneration(BartConfig(vocab_size=7, d_model=2, **sizes, **heads)).save_pretrained(tmp_path)
     with pytest.raises(InputError) as error:
         from_marian(tmp_path)
-    assert str(error.value) == f"{tmp_path} holds a model of type 'bart'; only 'marian' can become a Transformer."
+    assert str(error.value) == f"{tmp_path} contains a model of type 'bart'; only 'marian' can become a Transformer."

@@ -36,7 +36,10 @@ class BlockOutput:
 
 
 class EncoderBlock(nn.Module):
-    """Self-attention, then a feed-forward network."""
+    """A block of the encoder: self-attention, then a feed-forward network.
+
+    Each has a residual connection and a norm.
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -48,7 +51,7 @@ class EncoderBlock(nn.Module):
         self.residual = Residual(config.dropout)  # residual(x, y) = x + dropout(y)
 
     def forward(self, x: Float[Tensor, "batch tokens d_model"], *, mask: Mask | None = None) -> BlockOutput:
-        """Return the hidden states after this block, given those before it.
+        """Return the hidden states after this block, and the output of its self-attention.
 
         Args:
             x: the hidden states before this block.
@@ -65,12 +68,16 @@ class EncoderBlock(nn.Module):
         return BlockOutput(output=x, self_attention=attention)
 
     def extra_repr(self) -> str:
-        """Return the position of the norm, as in `norm='pre'`, for the module's repr."""
+        """Return the argument that `repr` shows: norm='pre' or norm='post'."""
         return norm_repr(self.norm_first)
 
 
 class DecoderBlock(nn.Module):
-    """Self-attention, then cross-attention if the config has a source vocabulary, then a feed-forward network."""
+    """A block of the decoder: self-attention, cross-attention, and a feed-forward network.
+
+    Each has a residual connection and a norm. Without a source vocabulary (n_source_tokens=0) there is no
+    cross-attention.
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -92,7 +99,7 @@ class DecoderBlock(nn.Module):
         memory_mask: Mask | None = None,
         cache: KeyValue | None = None,
     ) -> BlockOutput:
-        """Return the hidden states after this block, given those before it.
+        """Return the hidden states after this block, and the outputs of its attention layers.
 
         Args:
             x: the hidden states before this block, one row for each target.
@@ -141,14 +148,20 @@ class DecoderBlock(nn.Module):
         return None if self.cross_attention is None else self.cross_attention.prepare(memory)
 
     def extra_repr(self) -> str:
-        """Return the position of the norm, as in `norm='pre'`, for the module's repr."""
+        """Return the argument that `repr` shows: norm='pre' or norm='post'."""
         return norm_repr(self.norm_first)
 
 
 def rows_by_source(
     x: Float[Tensor, "batch tokens d_model"], memory: KeyValue | None
 ) -> Float[Tensor, "sources queries d_model"]:
-    """Concatenate the rows of x that read the same source along the token axis, so that keys need no copies."""
+    """Return x with the rows that read the same source joined into one row, whose tokens follow one another.
+
+    So the keys of a source need no copies.
+
+    Args:
+        memory: the keys and values of the sources; None = there is no source, and x is returned.
+    """
     return x if memory is None else x.reshape(memory.key.shape[0], -1, x.shape[2])
 
 
@@ -161,7 +174,7 @@ def new_self_attention(config: TransformerConfig) -> MultiHeadAttention:
 
 
 def new_attention(config: TransformerConfig, positions: Rotary | None) -> MultiHeadAttention:
-    """Return a `MultiHeadAttention` with the config's sizes and smaller initial projections.
+    """Return an attention layer with the config's sizes, whose projections are initialised with smaller weights.
 
     The weights of the query, key and value projections are Glorot's divided by √2 (gain 1/√2), as fairseq draws them.
     Post-norm models train markedly faster with this gain than with gain 1, the default of `MultiHeadAttention`.

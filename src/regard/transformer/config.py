@@ -17,11 +17,11 @@ Position = Literal["sinusoidal", "learned", "rotary"]
 queries and keys of self-attention."""
 
 Share = Literal["none", "target", "all"]
-"""Which of the three vocabulary matrices share parameters: none; the target embedding and the output projection
-("target"); or these two and the source embedding ("all")."""
+"""Which vocabulary matrices share their parameters: "none"; "target" = the target embedding and the output projection;
+"all" = these two and the source embedding."""
 
 Value = str | int | float | None
-"""The types that a field of the config can have, all of which JSON can express."""
+"""The types of the fields of a config; all of them can be saved as JSON."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -68,7 +68,7 @@ class Decoder(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise the output projection.
+        """Initialise the matrix and the biases of the output projection.
 
         The weights are the embedding matrix, or drawn from N(0, 1/d_model) if share="none"; the biases are 0.
         """
@@ -123,7 +123,12 @@ class Decoder(nn.Module):
     def read(
         self, tokens: Int[Tensor, "batch tokens"], state: DecodingState
     ) -> tuple[Float[Tensor, "batch tokens d_model"], list[BlockOutput]]:
-        """Return the vectors that the output projection takes, and the output of each block."""
+        """Return the hidden states of input tokens, which the output projection takes, and the output of each block.
+
+        Args:
+            tokens: the next token ids of each target.
+            state: the decoding state before these tokens.
+        """
         # A single new token may attend to itself and all earlier tokens: it needs no mask.
         mask = Causal() if tokens.shape[1] > 1 else None
         memory_mask = None if state.lengths is None else Padding(state.lengths)

@@ -42,9 +42,10 @@ class Residual(Dropout):
 
 
 def fast_dropout_applies(x: Tensor, p: float) -> bool:
-    """Return whether to use `draw_kept` instead of torch's dropout, which is fast on GPUs and in compiled programs.
+    """Return whether to drop elements of x with `draw_kept`, which is faster than torch's dropout on a CPU.
 
-    `draw_kept` needs a p between 1/2^16 and 1 - 1/2^16.
+    False on GPUs and in compiled programs, where torch's dropout is fast, for types other than float32 and float64, and
+    unless p is between 1/2^16 and 1 - 1/2^16.
     """
     is_float32_or_64 = x.dtype in (torch.float32, torch.float64)
     return x.is_cpu and is_float32_or_64 and 1 <= p * LEVELS <= LEVELS - 1 and not torch.compiler.is_compiling()
@@ -63,5 +64,5 @@ def draw_kept(like: Float[Tensor, "*axes"], p: float) -> Float[Tensor, "*axes"]:
 
 
 def draw_threshold(p: float) -> int:
-    """Return 2^16 p rounded up or down at random, with mean 2^16 p."""
+    """Return an integer for comparison with 16 random bits: 2^16 p, rounded up or down at random, with mean 2^16 p."""
     return math.floor(p * LEVELS + torch.rand((), dtype=torch.float64, device="cpu").item())

@@ -18,7 +18,9 @@ from regard.transformer.dropout import Dropout
 
 
 class Embedding(nn.Module):
-    """Token embeddings scaled by √d_model, plus position vectors unless positions are rotary; then dropout.
+    """The first layer of an encoder or decoder: token embeddings times √d_model, plus position vectors, then dropout.
+
+    With rotary positions there are no position vectors.
 
     Args:
         n_tokens: size of the vocabulary.
@@ -42,7 +44,7 @@ class Embedding(nn.Module):
         nn.init.normal_(self.by_token.weight, std=self.d_model**-0.5)
 
     def forward(self, tokens: Int[Tensor, "batch tokens"], first: int = 0) -> Float[Tensor, "batch tokens d_model"]:
-        """Return the embeddings of token ids.
+        """Return the embedding of each token id, with the vector of its position added.
 
         Args:
             first: the position of the first token: the number of cached tokens before it.
@@ -52,7 +54,7 @@ class Embedding(nn.Module):
         return self.dropout(x if position_vectors is None else x + position_vectors)
 
     def position_vectors(self, n_tokens: int, first: int) -> Float[Tensor, "tokens d_model"] | None:
-        """Return the vectors of positions first … first + n_tokens - 1, or None if positions are rotary."""
+        """Return the vectors of `n_tokens` positions from `first` on; None if positions are rotary."""
         if self.positions is not None:
             return self.positions(n_tokens, first)
         if self.waves is None or first + n_tokens <= len(self.waves):

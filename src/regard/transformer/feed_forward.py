@@ -71,7 +71,7 @@ class FeedForward(nn.Module):
         return self.narrow(activate(gate) * hidden)
 
     def extra_repr(self) -> str:
-        """Return the activation, as in `activation='relu'`, for the module's repr."""
+        """Return the argument that `repr` shows, such as activation='relu'."""
         return f"activation={self.activation!r}"
 
 
@@ -85,7 +85,7 @@ def identity(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
 
 @dataclass(frozen=True, slots=True)
 class ActivationNames:
-    """An activation, and its name in the CPU kernel, Hugging Face and CTranslate2.
+    """An activation function, and its names in regard's CPU kernel, Hugging Face and CTranslate2.
 
     Attributes:
         function: the elementwise activation; a gated network applies it to the gates.
@@ -117,4 +117,4 @@ ACTIVATIONS: Mapping[Activation, ActivationNames] = {
     "geglu": ActivationNames(F.gelu, 1, True, None, "GELU"),
     "swiglu": ActivationNames(F.silu, 3, True, None, "SWISH"),
 }
-"""For each name of an activation, its function and its names elsewhere."""
+"""The activations by their names in `TransformerConfig`."""

@@ -30,12 +30,13 @@ HUGGING_FACE_ACTIVATIONS: Mapping[str, Activation] = {
 """regard's activations by their names in a Hugging Face config."""
 
 READS = {".weight": 1, ".bias": None}
-"""The d_model axis of each parameter of a linear layer that maps from d_model; its bias has none."""
+"""For each parameter of a linear layer that maps from d_model, the number of its d_model axis; its bias has none."""
 
 WRITES = {".weight": 0, ".bias": 0}
-"""The d_model axis of each parameter of a LayerNorm, or of a linear layer that maps to d_model."""
+"""For each parameter of a LayerNorm or of a linear layer that maps to d_model, the number of its d_model axis."""
 
 Axes = Mapping[str, int | None]
+"""For each parameter of a layer (".weight", ".bias"), the number of its d_model axis; None = it has no such axis."""
 
 BLOCK: Mapping[str, tuple[str, Axes]] = {
     "self_attention.to_query": ("self_attn.q_proj", READS),
@@ -79,7 +80,7 @@ def from_marian(model: "MarianMTModel | str | Path") -> Transformer:
         raise InputError(f"{model} has no config.json; give the folder of a saved Marian model.")
     kind = transformers.AutoConfig.from_pretrained(model).model_type
     if kind != "marian":
-        raise InputError(f"{model} holds a model of type {kind!r}; only 'marian' can become a Transformer.")
+        raise InputError(f"{model} contains a model of type {kind!r}; only 'marian' can become a Transformer.")
     return copy_from_marian(transformers.MarianMTModel.from_pretrained(model))
 
 
@@ -131,7 +132,7 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
 
 
 def copy_from_marian(model: "MarianMTModel") -> Transformer:
-    """Return a Transformer with a Marian model's sizes and parameters."""
+    """Return a Transformer with the sizes of a Marian model and a copy of its parameters."""
     theirs, given = model.config, dict(model.state_dict())
     config = config_from_marian(theirs, shared_matrices(model))
     if not theirs.scale_embedding:  # Transformer multiplies embeddings by √d_model, so divide them first
@@ -176,9 +177,10 @@ def config_from_marian(theirs: "MarianConfig", share: Share) -> TransformerConfi
 
 
 def shared_matrices(model: "MarianMTModel") -> Share:
-    """Return which vocabulary matrices of a Marian model share parameters, as in `TransformerConfig.share`.
+    """Return which vocabulary matrices the Transformer made from a Marian model shares: `TransformerConfig.share`.
 
-    The result is "none" if Marian does not scale its embeddings: conversion divides only them, not the projection.
+    "none" if the Marian model does not scale its embeddings: the copied embeddings are then divided by √d_model, but
+    the output projection is not.
     """
     source, target = (side.embed_tokens.weight for side in (model.model.encoder, model.model.decoder))
     if target is not model.lm_head.weight or not model.config.scale_embedding:
@@ -187,7 +189,7 @@ def shared_matrices(model: "MarianMTModel") -> Share:
 
 
 def unsupported_reasons(config: TransformerConfig) -> Iterator[str]:
-    """Yield a phrase for each setting of a Transformer that Marian does not support."""
+    """Yield, for each setting of a Transformer that Marian does not support, a phrase that names it for a message."""
     if config.norm != "post":
         yield f"norm={config.norm!r}, and Marian's blocks are post-norm"
     if config.positions != "sinusoidal":
@@ -199,7 +201,7 @@ def unsupported_reasons(config: TransformerConfig) -> Iterator[str]:
 
 
 def parameter_names(config: TransformerConfig) -> Iterator[tuple[str, str, int | None]]:
-    """Yield each parameter's name in `Transformer`, its name in Marian, and its d_model axis or None."""
+    """Yield each parameter's name in `Transformer`, its name in Marian, and the number of its d_model axis or None."""
     yield "encoder.embedding.by_token.weight", "model.encoder.embed_tokens.weight", 1
     yield "decoder.embedding.by_token.weight", "model.decoder.embed_tokens.weight", 1
     yield "decoder.to_logits.weight", "lm_head.weight", 1
@@ -227,5 +229,5 @@ def marian_order(d_model: int) -> Int[Tensor, " d_model"]:
 def reorder(
     parameter: Float[Tensor, "*shape"], axis: int | None, order: Int[Tensor, " d_model"]
 ) -> Float[Tensor, "*shape"]:
-    """Return a parameter permuted along an axis, or unchanged if axis is None."""
+    """Return a parameter whose entries along an axis are permuted by `order`; unchanged if axis is None."""
     return parameter if axis is None else parameter.index_select(axis, order.to(parameter.device))

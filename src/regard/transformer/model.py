@@ -56,7 +56,7 @@ class TransformerStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CompiledStep:
-    """The output of `Transformer.step` when the CPU kernel computed it; `cross` is built on access.
+    """The output of `Transformer.step` if regard's CPU kernel computed the step.
 
     Attributes:
         logits: for each row, the logits of the token that follows the input token.
@@ -70,7 +70,7 @@ class CompiledStep:
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
-        """The cross-attention pattern of each decoder block; its queries are the input tokens."""
+        """The cross-attention pattern of each decoder block, built at each access; its queries are the input tokens."""
         mask = None if self.state.lengths is None else Padding(self.state.lengths)
         return tuple(
             Pattern(Call.of(query, source.key, source.value, ScaledDot(), mask, Softmax()))
@@ -124,7 +124,7 @@ class Transformer(nn.Module):
 
     @property
     def to_logits(self) -> nn.Linear:
-        """The output projection, from decoder vectors to logits."""
+        """The output projection of the decoder, from hidden states to logits."""
         return self.decoder.to_logits
 
     def vectors(
@@ -133,7 +133,7 @@ class Transformer(nn.Module):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """Return the input of the output projection for whole targets, so that a loss can compute the logits in chunks.
+        """Return the hidden states that the output projection takes, so that a loss can compute the logits in chunks.
 
         The arguments are those of `forward`.
         """

@@ -37,12 +37,15 @@ class BlockCache:
         return self.blocks[number]
 
     def with_next_token(self) -> "BufferCache":
-        """Return a buffer with a copy of the tokens and one further token, whose keys and values are uninitialised."""
+        """Return a buffer with a copy of the cached tokens, and room for more.
+
+        It counts one more token, whose keys and values are uninitialised.
+        """
         tokens = torch.stack([torch.stack([block.key, block.value], dim=1) for block in self.blocks], dim=1)
         return BufferCache(TokenBuffer(copy_with_room(tokens, MIN_BUFFER_TOKENS), self.n_tokens + 1), self.n_tokens + 1)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "BlockCache":
-        """Return the cache of the rows with these numbers, in this order."""
+        """Return the cache of only the rows with these indices, in this order."""
         return BlockCache(tuple(block.select(rows) for block in self.blocks))
 
 
@@ -92,7 +95,10 @@ class BufferCache:
         return KeyValue(key=key, value=value)
 
     def tokens(self, blocks: slice = slice(None)) -> Float[Tensor, "rows blocks 2 key_heads tokens d_head"]:
-        """Return the keys and values of a slice of the blocks, with each row's tokens in that row."""
+        """Return the keys and values of some blocks, copied so that the tokens of row r are in row r.
+
+        They are not copied if the buffer has them in this order already.
+        """
         vectors = self.buffer.vectors[:, blocks, :, :, : self.n_tokens]
         if self.buffer_rows is None:
             return vectors
@@ -100,7 +106,7 @@ class BufferCache:
         return vectors.movedim(4, 1)[self.buffer_rows, token_numbers].movedim(1, 4)
 
     def with_next_token(self) -> "BufferCache":
-        """Return the cache with one further token, whose keys and values are uninitialised.
+        """Return the cache with one more token, whose keys and values are uninitialised.
 
         The tokens are copied to a new buffer only if this one is full, has too few rows, cannot be written, or if a
         step from the same cache has already written the next token.
@@ -116,7 +122,7 @@ class BufferCache:
         return BufferCache(buffer, n + 1, buffer_rows)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "BufferCache":
-        """Return the cache of the rows with these numbers, in this order, without copying keys or values."""
+        """Return the cache of only the rows with these indices, in this order, without copying keys or values."""
         if self.buffer_rows is None:
             return BufferCache(self.buffer, self.n_tokens, rows[:, None].expand(-1, self.n_tokens))
         return BufferCache(self.buffer, self.n_tokens, self.buffer_rows.index_select(0, rows))
@@ -125,7 +131,10 @@ class BufferCache:
 def copy_with_room(
     tokens: Float[Tensor, "rows blocks 2 key_heads tokens d_head"], room: int
 ) -> Float[Tensor, "rows blocks 2 key_heads room d_head"]:
-    """Copy tokens into a buffer with room for `room` tokens, or for 2 n_tokens if `room` leaves none unused."""
+    """Return a copy of the tokens with unused places for further tokens: `room` places in all.
+
+    If `room` would leave no place unused, there are twice as many places as tokens.
+    """
     n_tokens = tokens.shape[4]
     copy = tokens.new_empty(*tokens.shape[:4], room if n_tokens < room else 2 * n_tokens, tokens.shape[5])
     copy[..., :n_tokens, :] = tokens
@@ -133,5 +142,5 @@ def copy_with_room(
 
 
 def row_numbers(rows: int, tokens: int, device: torch.device) -> Int[Tensor, "rows tokens"]:
-    """Return the row table of a buffer in which each row's tokens are in the row with the same number."""
+    """Return a table in which the entry of each row and token is the number of the row."""
     return torch.arange(rows, device=device)[:, None].expand(-1, tokens)

@@ -37,7 +37,7 @@ Queries = tuple[Float[Tensor, "sources heads queries d_head"], ...]
 
 
 class LinearParameters(ctypes.Structure):
-    """The struct `Linear` of decoding_step.c."""
+    """The C struct `Linear` of kernels/decoding_step.c: addresses of parameters."""
 
     _fields_ = (("weight", FLOATS), ("bias", FLOATS), ("n_in", ctypes.c_int64), ("n_out", ctypes.c_int64))
 
@@ -47,7 +47,7 @@ class LinearParameters(ctypes.Structure):
 
 
 class NormParameters(ctypes.Structure):
-    """The struct `Norm` of decoding_step.c."""
+    """The C struct `Norm` of kernels/decoding_step.c: addresses of parameters."""
 
     _fields_ = (("weight", FLOATS), ("bias", FLOATS), ("eps", ctypes.c_float))
 
@@ -57,7 +57,7 @@ class NormParameters(ctypes.Structure):
 
 
 class BlockParameters(ctypes.Structure):
-    """The struct `Block` of decoding_step.c."""
+    """The C struct `Block` of kernels/decoding_step.c: addresses of parameters."""
 
     _fields_ = (
         ("query", LinearParameters),
@@ -79,7 +79,7 @@ class BlockParameters(ctypes.Structure):
 
 
 class VectorLayout(ctypes.Structure):
-    """The struct `Vectors` of decoding_step.c: the address and strides of a tensor."""
+    """The C struct `Vectors` of kernels/decoding_step.c: the address and the strides of a tensor."""
 
     _fields_ = (
         ("vectors", FLOATS),
@@ -94,7 +94,7 @@ class VectorLayout(ctypes.Structure):
 
 
 class StepArguments(ctypes.Structure):
-    """The struct `StepArguments` of decoding_step.c, which describes each field."""
+    """The C struct `StepArguments` of kernels/decoding_step.c, where each field is described."""
 
     _fields_ = (
         ("decoder", ctypes.POINTER(BlockParameters)),
@@ -152,7 +152,12 @@ class SourceRows:
     def of(
         cls, memory: tuple[KeyValue, ...], lengths: Int[Tensor, " sources"] | None, rows_per_source: int = 1
     ) -> "SourceRows":
-        """Return a `SourceRows` in which `rows_per_source` consecutive target rows read each source."""
+        """Return the sources of a batch in which `rows_per_source` consecutive target rows read each source.
+
+        Args:
+            memory: for each block, the cross-attention keys and values of the sources.
+            lengths: the number of tokens of each source before its padding; None = no padding.
+        """
         key = memory[0].key
         source_of_row = torch.arange(len(key), device=key.device).repeat_interleave(rows_per_source)
         if lengths is None or not bool((lengths < key.shape[2]).any()):
@@ -189,7 +194,7 @@ class CompiledDecoder:
 
     @classmethod
     def of(cls, decoder: nn.Module, sources: SourceRows) -> "CompiledDecoder | None":
-        """Return the decoder and sources as C structs, or None if the kernel does not support them."""
+        """Return a decoder and the sources of a batch as C structs, or None if the kernel does not support them."""
         if unsupported_reason(decoder, sources) is not None:
             return None
         blocks = list(cast("Iterable[DecoderBlock]", decoder.blocks))
@@ -210,22 +215,22 @@ class CompiledDecoder:
         return cls(arguments, parameters, tensors, attention.positions, sources, *layouts(sources))
 
     def with_sources(self, sources: SourceRows) -> "CompiledDecoder":
-        """Return the same decoder with other sources."""
+        """Return a copy for the same decoder, which reads other sources."""
         return CompiledDecoder(self.arguments, self.blocks, self.tensors, self.rotary, sources, *layouts(sources))
 
     def step(self, x: Vectors, cache: BlockCache | BufferCache | None) -> tuple[Vectors, BufferCache, Queries]:
-        """Compute all blocks for the newest token of each row.
+        """Compute all decoder blocks for the newest token of each row.
 
         Args:
             x: the embeddings of the newest tokens; they are overwritten.
             cache: the keys and values of the earlier tokens; None = there are no earlier tokens.
 
         Returns:
-            The input of the output projection; the cache, with the newest tokens appended; the cross-attention queries
-            of each block.
+            The hidden states for the output projection; the cache with the newest tokens appended; the cross-attention
+            queries of each block.
 
         Raises:
-            ValueError: x has not one row for each row of the sources and of the cache.
+            ValueError: x does not have one row for each row of the sources and of the cache.
         """
         n_rows, d_head = len(self.sources.source_of_row), self.arguments.d_head
         if len(x) != n_rows or (cache is not None and len(x) != cache.rows):
@@ -241,7 +246,10 @@ class CompiledDecoder:
         return x, cache, by_source.unbind()
 
     def new_cache(self, x: Vectors) -> BufferCache:
-        """Return a cache of one uninitialised token, with room for a target as long as the longest source."""
+        """Return a cache of one uninitialised token for each row of x.
+
+        It has room for a target a little longer than the longest source.
+        """
         room, d_head = self.sources.n_tokens + MIN_BUFFER_TOKENS, self.arguments.d_head
         vectors = x.new_empty(len(x), len(self.blocks), 2, self.arguments.key_heads, room, d_head)
         return BufferCache(TokenBuffer(vectors, n_written=1), n_tokens=1)
@@ -271,25 +279,30 @@ class CompiledDecoder:
         run_on_threads(regard_decoding_step(), arguments, threads)
 
     def scratch_numbers(self, rows: int, tokens: int) -> int:
-        """Return how many floats of scratch memory a thread needs to compute `rows` rows together."""
+        """Return how many floats of scratch memory a thread needs to compute some rows together.
+
+        Args:
+            rows: the number of rows.
+            tokens: the number of tokens in each row.
+        """
         d_key, d_hidden = self.arguments.key_heads * self.arguments.d_head, self.blocks[0].widen.n_out
         n_vectors = 4 * self.arguments.d_model + 2 * d_key + d_hidden
         return int(rows * n_vectors + max(tokens, self.sources.n_tokens) + WIDTH_MULTIPLE)
 
 
 def layouts(sources: SourceRows) -> tuple["ctypes.Array[VectorLayout]", "ctypes.Array[VectorLayout]"]:
-    """Return the layouts of the sources' keys, and those of their values, for each block."""
+    """Return, for each block, the address and strides of the sources' keys; and the same of their values."""
     memory = sources.memory
     return struct_array(VectorLayout, [m.key for m in memory]), struct_array(VectorLayout, [m.value for m in memory])
 
 
 def struct_array(struct: Any, objects: Sequence[Any]) -> Any:
-    """Return a C array of the structs `struct.of(object)`."""
+    """Return a C array of structs, one made from each object by `struct.of`."""
     return (struct * len(objects))(*map(struct.of, objects))
 
 
 def unsupported_reason(decoder: nn.Module, sources: SourceRows) -> str | None:
-    """Return why the kernel does not support a decoder with these sources, or None if it does."""
+    """Return why the CPU kernel cannot compute the steps of a decoder with these sources, or None if it can."""
     if (reason := structure_reason(decoder)) is not None:
         return reason
     tensors = [tensor for block in sources.memory for tensor in (block.key, block.value)]

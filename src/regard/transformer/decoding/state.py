@@ -38,7 +38,11 @@ class DecodingState:
         return 0 if self.cache is None else self.cache.n_tokens
 
     def select(self, rows: Int[Tensor, " rows"]) -> "DecodingState":
-        """Return the state of the rows with these numbers, in this order; a number may be repeated."""
+        """Return the state of only the rows (target texts) with these indices, in this order.
+
+        Args:
+            rows: an index may occur several times, as when a beam search continues a text in two ways.
+        """
         state = replace(self, cache=None if self.cache is None else self.cache.select(rows))
         if self.memory[0] is None:
             return state
@@ -48,7 +52,10 @@ class DecodingState:
         return state.with_sources(*group_by_source(sources))
 
     def with_sources(self, sources: Int[Tensor, " sources"], rows_per_source: int) -> "DecodingState":
-        """Return the state with the sources of these numbers, each read by `rows_per_source` consecutive rows."""
+        """Return the state with only the sources of these indices, each read by `rows_per_source` consecutive rows.
+
+        The cached keys and values of target tokens are not changed.
+        """
         lengths, memory = self.lengths, self.memory
         if not torch.equal(sources, torch.arange(self.n_sources, device=sources.device)):
             lengths = None if lengths is None else lengths.index_select(0, sources)
@@ -78,10 +85,14 @@ class DecodingState:
 
 
 def group_by_source(sources: Int[Tensor, " rows"]) -> tuple[Int[Tensor, " sources"], int]:
-    """Merge runs of equal source numbers if all runs have one length.
+    """Return each source once instead of once per row, if every source has the same number of consecutive rows.
+
+    Args:
+        sources: for each row, the index of the source that it reads.
 
     Returns:
-        The source of each run, and the length of the runs; the argument and 1 if the lengths differ.
+        The source of each group of consecutive rows, and the number of rows in a group; the argument and 1 if the
+        groups differ in size.
 
     >>> group_by_source(torch.tensor([4, 4, 7, 7])), group_by_source(torch.tensor([4, 4, 7]))
     ((tensor([4, 7]), 2), (tensor([4, 4, 7]), 1))

@@ -34,13 +34,16 @@ MODULES = (
 
 
 def kernel_allowed(device: torch.device) -> bool:
-    """Return whether gradients, autocast and torch.compile are off, and no backend but "fused" is chosen."""
+    """Return whether the CPU kernel may compute a decoding step now.
+
+    It may not while autograd, autocast or torch.compile is active, or while `use_backend` names a backend but "fused".
+    """
     needs_modules = torch.is_grad_enabled() or torch.is_autocast_enabled(device.type) or torch.compiler.is_compiling()
     return not needs_modules and PREFERRED.name in (None, "fused")
 
 
 def structure_reason(decoder: nn.Module) -> str | None:
-    """Return why the kernel does not support a decoder's modules and parameters, or None if it does."""
+    """Return why the CPU kernel cannot compute the steps of a decoder with these modules and parameters, else None."""
     if decoder.training:
         return "the decoder is in training mode"
     if hooked(decoder) or not all(map(is_standard, list(decoder.modules())[1:])):
@@ -60,12 +63,12 @@ def structure_reason(decoder: nn.Module) -> str | None:
 
 
 def hooked(module: nn.Module) -> bool:
-    """Return whether a module has forward hooks or a `forward` set on the instance."""
+    """Return whether a module has forward hooks, or a `forward` that was set on the instance."""
     return bool(module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module))
 
 
 def is_standard(module: nn.Module) -> bool:
-    """Return whether the kernel implements a module with its settings."""
+    """Return whether the CPU kernel computes what a module computes: a known class and settings, and no hooks."""
     if type(module) not in MODULES or hooked(module):
         return False
     if any(type(parameter) is not nn.Parameter for parameter in module._parameters.values()):
@@ -78,17 +81,20 @@ def is_standard(module: nn.Module) -> bool:
 
 
 def is_plain_dot(score: Score) -> bool:
-    """Return whether scores are dot products divided by √d_head, without softcap or bias."""
+    """Return whether a score is the dot product divided by √d_head, without softcap or bias."""
     return isinstance(score, ScaledDot) and score.scale is None and score.softcap is None and score.bias is None
 
 
 def is_plain_softmax(normalise: Normaliser) -> bool:
-    """Return whether weights are the softmax of the scores, with temperature 1 and without sinks."""
+    """Return whether a normaliser is softmax with temperature 1 and without sinks."""
     return isinstance(normalise, Softmax) and normalise.temperature == 1 and normalise.sinks is None
 
 
 def has_config_widths(block: DecoderBlock) -> bool:
-    """Return whether the layers of a block have the widths that `DecoderBlock` gives them."""
+    """Return whether the layers of a block have the widths that follow from its d_model, d_ff and numbers of heads.
+
+    They do not if a layer was replaced.
+    """
     attention, feed_forward = block.self_attention, block.feed_forward
     d_model, d_key = attention.n_heads * attention.d_head, attention.n_key_heads * attention.d_head
     d_ff, gates = feed_forward.narrow.in_features, ACTIVATIONS[feed_forward.activation].gated
@@ -103,7 +109,7 @@ def has_config_widths(block: DecoderBlock) -> bool:
 
 
 def structure(block: DecoderBlock) -> tuple[Any, ...]:
-    """Return the settings and widths that must be equal in all blocks of a decoder."""
+    """Return the settings and layer widths of a block; the kernel needs them to be equal in all blocks of a decoder."""
     heads = [(attention.n_heads, attention.n_key_heads, attention.d_head) for attention in attentions(block)]
     widths = [layer.weight.shape for layer in linear_layers(block)] + [norm.weight.shape for norm in norms(block)]
     return block.norm_first, block.feed_forward.activation, block.self_attention.positions, heads, widths
@@ -115,7 +121,6 @@ def normalized_shape(block: DecoderBlock) -> tuple[int, ...]:
 
 
 def attentions(block: DecoderBlock) -> tuple[MultiHeadAttention, MultiHeadAttention]:
-    """Return the self-attention and the cross-attention of a block."""
     return block.self_attention, cast("MultiHeadAttention", block.cross_attention)
 
 
