@@ -46,16 +46,16 @@ def head_steps(
     temperature: float = 1.0,
     sink: float | None = None,
 ) -> HeadSteps:
-    """Compute every step of one head.
+    """Compute one head of attention, and return the matrix of every step.
 
     Args:
-        scale: the factor of the products; None = 1 / √d_k.
-        softcap: scores s become softcap · tanh(s / softcap); None = they stay.
-        bias: added to the scores; None = nothing is added.
-        keep: whether the query may attend to the key; None = every query may attend to every key.
+        scale: the factor of the dot products of queries and keys; None = 1 / √d_key.
+        softcap: a score s becomes softcap · tanh(s / softcap); None = scores are not changed.
+        bias: is added to the scores; None = no bias.
+        keep: the mask, True = the query may attend to the key; None = every query may attend to every key.
         temperature: the divisor of the scores; 0 = all weight on the largest score, in equal shares if several are the
             largest.
-        sink: an extra score that takes part in every softmax and has no value; None = there is none.
+        sink: one more score in the softmax of every query, which takes weight but has no value; None = no sink.
     """
     products = query @ key.T
     scores = products * (query.shape[1] ** -0.5 if scale is None else scale)
@@ -81,19 +81,25 @@ def head_steps(
 
 
 def softmax(scores: Matrix, sink: float | None = None) -> Matrix:
-    """Return exp(score) divided by the sum of exp over the row, and over the sink; a row of -∞ alone becomes 0.
+    """Return the softmax of each row of scores; a row of only -∞, without a sink, gives weights 0.
+
+    Args:
+        sink: one more score of each row, which takes weight but gets no column; None = no sink.
 
     >>> softmax(np.log([[1.0, 2.0, 1.0]]))
     array([[0.25, 0.5 , 0.25]])
     """
     largest = largest_of_each_row(scores, sink)
-    exponentials = np.exp(scores - largest)  # the same quotients as without it, and no exponential overflows
+    exponentials = np.exp(scores - largest)  # subtracting the largest avoids overflow and does not change the weights
     total = exponentials.sum(axis=1, keepdims=True) + (0 if sink is None else np.exp(sink - largest))
     return np.divide(exponentials, total, out=np.zeros_like(scores), where=total != 0)
 
 
 def equal_shares_of_the_largest(scores: Matrix, sink: float | None = None) -> Matrix:
-    """Return the limit of the softmax at temperature 0: equal weights on the largest scores of each row.
+    """Return the softmax of each row at temperature 0: equal weights on its largest scores, 0 on all others.
+
+    Args:
+        sink: one more score of each row, which takes weight but gets no column; None = no sink.
 
     >>> equal_shares_of_the_largest(np.array([[2.0, 1.0, 2.0]]))
     array([[0.5, 0. , 0.5]])
@@ -105,6 +111,6 @@ def equal_shares_of_the_largest(scores: Matrix, sink: float | None = None) -> Ma
 
 
 def largest_of_each_row(scores: Matrix, sink: float | None) -> Float[np.ndarray, "rows 1"]:
-    """Return the largest of each row's scores and the sink; 0 if it is -∞, so that it can be subtracted."""
+    """Return the larger of the sink and each row's largest score; 0 in place of -∞, so that it can be subtracted."""
     largest = scores.max(axis=1, keepdims=True, initial=-np.inf if sink is None else sink)
     return np.where(np.isneginf(largest), 0.0, largest)

@@ -14,7 +14,11 @@ from regard.tracing.layer_states import is_linear
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearCall:
-    """One call of a linear layer: output = source W + b."""
+    """One call of a linear layer, recorded while a model ran: output = source W + b.
+
+    Attributes:
+        source: the input of the layer.
+    """
 
     layer: nn.Module
     source: Tensor
@@ -23,7 +27,12 @@ class LinearCall:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Projection:
-    """The columns of a linear layer that give a head's queries, keys or values: source @ parameters + bias."""
+    """Some columns of a linear layer, which give a head's queries, keys or values: source @ parameters + bias.
+
+    Attributes:
+        source: the input of the layer.
+        bias: None = the layer has no bias.
+    """
 
     source: Float[Tensor, "tokens d_model"]
     parameters: Float[Tensor, "d_model d_head"]
@@ -32,7 +41,7 @@ class Projection:
 
 @contextmanager
 def linear_calls(modules: Iterable[nn.Module]) -> Iterator[list[LinearCall]]:
-    """Record the calls of every linear layer among some modules."""
+    """Within this context, append every call of a linear layer among `modules` to the list that is yielded."""
     calls: list[LinearCall] = []
 
     def record(layer: nn.Module, inputs: Any, output: Any) -> None:
@@ -48,7 +57,12 @@ def linear_calls(modules: Iterable[nn.Module]) -> Iterator[list[LinearCall]]:
 
 
 def find_projection(part: Float[Tensor, "tokens d_head"], calls: Sequence[LinearCall]) -> Projection | None:
-    """Return the columns of a recorded linear layer whose output is this part; None if there are none."""
+    """Return the columns of a linear layer whose output is `part`, or None if no recorded call has such columns.
+
+    Args:
+        part: a head's queries, keys or values.
+        calls: the recorded calls of a model's linear layers.
+    """
     n_tokens, d_head = part.shape
     for candidate in calls:
         source = candidate.source.reshape(-1, candidate.source.shape[-1])
@@ -65,7 +79,14 @@ def find_projection(part: Float[Tensor, "tokens d_head"], calls: Sequence[Linear
 
 
 def projection_of(layer: nn.Module, source: Tensor, columns: slice) -> Projection | None:
-    """Return columns of a linear layer in float64; None unless its parameters are a matrix that fits the source."""
+    """Return some columns of a linear layer in float64.
+
+    None if the layer's weight is not a floating-point matrix with a row for each number of the input.
+
+    Args:
+        source: the input of the layer.
+        columns: the columns to return.
+    """
     weight, bias = layer.weight, layer.bias
     if not isinstance(weight, Tensor) or not weight.is_floating_point() or weight.ndim != 2:
         return None
@@ -80,7 +101,11 @@ def projection_of(layer: nn.Module, source: Tensor, columns: slice) -> Projectio
 
 
 def reproduces(found: Projection, part: Float[Tensor, "tokens d_head"], dtype: torch.dtype) -> bool:
-    """Return whether source @ parameters + bias is this part, up to the rounding errors of `dtype`."""
+    """Return whether a projection gives `part`, except for rounding errors.
+
+    Args:
+        dtype: the data type that the model computed in.
+    """
     bias = torch.zeros(()) if found.bias is None else found.bias
     largest = found.source.abs() @ found.parameters.abs() + bias.abs()
     error = (found.source @ found.parameters + bias - part.cpu().double()).abs()

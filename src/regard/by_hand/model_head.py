@@ -46,11 +46,11 @@ def model_numbers(
 
     Args:
         model: a loaded model, or the name or folder of one; None = MiniLM.
-        head: the head's name, "L3H1"; None = the most telling head.
-        token: the query; None = the most telling token.
-        target: the text on the decoder's side, for encoder-decoders.
-        tokenizer: None = the tokenizer that belongs to the model's name.
-        truncate: read only as much of the text as the model takes, instead of refusing.
+        head: the head's name, such as "L3H1"; None = the head that `focus_on` chooses.
+        token: the query; None = the token that `focus_on` chooses.
+        target: the decoder's text, for an encoder-decoder model.
+        tokenizer: None = the tokenizer of the model's name or folder.
+        truncate: whether to cut off a text that is too long for the model, instead of raising InputError.
 
     Raises:
         InputError: as `trace` and `focus_on`, or the attention is not a softmax of products.
@@ -68,13 +68,21 @@ def model_numbers(
 
 
 def head_title(model_trace: Trace, focus: Focus) -> str:
-    """Return the names of model and head, with the kind of attention if the trace has several."""
+    """Return a title that names the model, the head, and the kind of its attention if the model has several kinds."""
     kind = f"{focus.head.kind} " if len(model_trace.kinds) > 1 else ""
     return f"{model_trace.model} · {kind}{focus.head.name}"
 
 
 def head_numbers(focus: Focus, calls: Sequence[LinearCall], title: str) -> Numbers:
-    """Return the numbers of one head: x and the parameters if they are found among the calls, else Q, K and V."""
+    """Return the numbers of the head that `focus` names.
+
+    They are x and the parameters W_q, W_k and W_v if linear layers among the calls produced the head's queries, keys
+    and values; otherwise Q, K and V.
+
+    Args:
+        calls: the calls of the model's linear layers, recorded while it ran.
+        title: the title of the numbers.
+    """
     head = focus.head
     steps = head.pattern.steps(0, head.head)
     parts = {"Q": steps.query, "K": steps.key, "V": steps.value}
@@ -99,7 +107,13 @@ def head_numbers(focus: Focus, calls: Sequence[LinearCall], title: str) -> Numbe
 
 
 def projected_matrices(projections: dict[str, Projection | None]) -> dict[str, Matrix] | None:
-    """Return x, memory, W and b; None unless all projections are found and K and V have the same source."""
+    """Return the matrices x, memory, W_q, W_k, W_v and the biases, by name.
+
+    None unless all three projections were found, and K and V were projected from the same input.
+
+    Args:
+        projections: for "Q", "K" and "V", the columns that give them; None = not found.
+    """
     query, key, value = (projections[name] for name in "QKV")
     if query is None or key is None or value is None or not torch.equal(key.source, value.source):
         return None
@@ -114,7 +128,11 @@ def projected_matrices(projections: dict[str, Projection | None]) -> dict[str, M
 
 
 def direct_note(projections: dict[str, Projection | None]) -> str:
-    """Return the remark that says why the numbers start from Q, K and V."""
+    """Return a remark on why the worked example starts from Q, K and V and not from x.
+
+    Args:
+        projections: for "Q", "K" and "V", the columns that give them; None = not found.
+    """
     unknown = [name for name, projection in projections.items() if projection is None]
     reason = "K and V come from different inputs here"
     if unknown:
@@ -123,11 +141,15 @@ def direct_note(projections: dict[str, Projection | None]) -> str:
     return f"{reason}, so the numbers start from Q, K and V as the attention got them."
 
 
-# The three stages of one head
+# Score, mask and softmax of one head, as arguments of `Numbers`
 
 
 def head_scores(head: Head) -> dict[str, Any]:
-    """Return the scale, the softcap and the bias of one head's scores."""
+    """Return scale, softcap and bias of a head as arguments of `Numbers`.
+
+    Raises:
+        InputError: the head's scores are not scaled dot products.
+    """
     score = head.pattern.score
     if not isinstance(score, ScaledDot):
         raise InputError(
@@ -142,7 +164,7 @@ def head_scores(head: Head) -> dict[str, Any]:
 
 
 def head_mask(head: Head) -> Bool[np.ndarray, "queries keys"] | None:
-    """Return the mask of one head; None if every query may attend to every key."""
+    """Return the mask of a head, True = may attend; None if every query may attend to every key."""
     if head.pattern.mask is None:
         return None
     keep = head_part(head, head.pattern.mask.keep(head.pattern.grid.whole(), head.pattern.device)).numpy()
@@ -150,7 +172,11 @@ def head_mask(head: Head) -> Bool[np.ndarray, "queries keys"] | None:
 
 
 def head_softmax(head: Head) -> dict[str, Any]:
-    """Return the temperature of one head's softmax and its sink, if it has one."""
+    """Return temperature and sinks of a head as arguments of `Numbers`.
+
+    Raises:
+        InputError: the head's weights are not a softmax.
+    """
     normalise = head.pattern.normalise
     if not isinstance(normalise, Softmax):
         raise InputError(
@@ -161,11 +187,10 @@ def head_softmax(head: Head) -> dict[str, Any]:
 
 
 def head_part(head: Head, tensor: Tensor) -> Float[Tensor, "queries keys"] | Bool[Tensor, "queries keys"]:
-    """Return the queries × keys of one head from a tensor that broadcasts to the whole grid."""
+    """Return the queries × keys matrix of one head from a tensor that broadcasts to [batch heads queries keys]."""
     grid = head.pattern.grid
     return tensor.detach().expand(grid.shape)[0, head.head].cpu()
 
 
 def as_matrix(tensor: Float[Tensor, "_ _"]) -> Matrix:
-    """Return a tensor as a NumPy matrix in float64."""
     return tensor.detach().cpu().double().numpy()

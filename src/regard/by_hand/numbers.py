@@ -24,7 +24,7 @@ MATRICES = ("x", "memory", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "Q", "K", "
 """Every matrix that may be given, in the order of display; a bias is a matrix of one row."""
 
 MOST_WEIGHTS = 4096 * 4096
-"""The largest number of weights that is worked out by hand; each of some five matrices then takes 128 MiB."""
+"""The largest number of weights in a worked example; each of about five matrices then takes 128 MiB."""
 
 CHOOSE = "give x with W_q, W_k and W_v, or Q, K and V themselves"
 
@@ -34,17 +34,18 @@ class Numbers:
     """The inputs and parameters of one attention layer, or of one head.
 
     Attributes:
-        matrices: by their names in `MATRICES`.
+        title: the title above the worked example.
+        matrices: the matrices by their names in `MATRICES`.
         tokens: the names of the queries; None = x1, x2, …
         memory_tokens: the names of the keys if they are other tokens than the queries; None = m1, m2, …
         n_heads: the number of heads over which the columns of Q, K and V are split.
-        scale: the factor of the products; None = 1 / √d_k.
-        softcap: scores s become softcap · tanh(s / softcap); None = they stay.
-        bias: added to the scores: a matrix for each head, or one for all heads; None = nothing is added.
+        scale: the factor of the dot products of queries and keys; None = 1 / √d_k.
+        softcap: a score s becomes softcap · tanh(s / softcap); None = scores are not changed.
+        bias: is added to the scores: a matrix for each head, or one for all heads; None = no bias.
         mask: "causal" = no query attends to later tokens; a matrix of booleans: True = the query may attend to the key;
             None = every query may attend to every key.
         temperature: the divisor of the scores; 0 = all weight on the largest.
-        sinks: for each head an extra score that takes part in every softmax and has no value; None = there are none.
+        sinks: for each head, one more score in every softmax, which takes weight but has no value; None = no sinks.
         source: where the numbers come from.
         notes: remarks to print with the numbers, a line each.
 
@@ -76,17 +77,15 @@ class Numbers:
 
     @property
     def n_queries(self) -> int:
-        """Number of queries."""
         return len(self.matrices["x" if "x" in self.matrices else "Q"])
 
     @property
     def n_keys(self) -> int:
-        """Number of keys."""
         return len(self.matrices[self.keys_from])
 
     @property
     def keys_from(self) -> str:
-        """The name of the matrix that has a row for each key."""
+        """The name of the matrix that has a row for each key: memory, x or K."""
         return next(name for name in ("memory", "x", "K") if name in self.matrices)
 
     @property
@@ -96,37 +95,41 @@ class Numbers:
 
     @property
     def queries(self) -> tuple[Token, ...]:
-        """The tokens of the queries."""
+        """The tokens that are the queries."""
         return self.tokens or numbered_tokens("x", self.n_queries)
 
     @property
     def keys(self) -> tuple[Token, ...]:
-        """The tokens of the keys."""
+        """The tokens that are the keys."""
         return (self.memory_tokens or numbered_tokens("m", self.n_keys)) if self.crosses else self.queries
 
     @property
     def query_texts(self) -> tuple[str, ...]:
-        """The texts of the queries."""
+        """The text of each query's token."""
         return tuple(token.text for token in self.queries)
 
     @property
     def key_texts(self) -> tuple[str, ...]:
-        """The texts of the keys."""
+        """The text of each key's token."""
         return tuple(token.text for token in self.keys)
 
     @property
     def keep(self) -> Bool[np.ndarray, "queries keys"] | None:
-        """Whether each query may attend to each key; None if every query may attend to every key."""
+        """The mask as a matrix, True = may attend; None if every query may attend to every key."""
         if isinstance(self.mask, str):
             return np.tri(self.n_queries, self.n_keys, dtype=bool)
         return self.mask
 
     def changed(self, *, temperature: float | None = None, causal: bool = False) -> "Numbers":
-        """Return the numbers with another temperature, or with a causal mask in addition to their own mask.
+        """Return a copy with another temperature, or with a causal mask in addition to the present mask.
+
+        Args:
+            temperature: None = the present temperature.
+            causal: whether to add a causal mask.
 
         Raises:
-            InputError: the temperature is below 0, or a causal mask is asked for where the keys are other tokens than
-                the queries.
+            InputError: the temperature cannot be used, or a causal mask is added although the keys are other tokens
+                than the queries.
         """
         new_temperature = self.temperature if temperature is None else checked_temperature(temperature)
         new_mask = self.mask
@@ -137,12 +140,12 @@ class Numbers:
 
 
 def numbered_tokens(letter: str, count: int) -> tuple[Token, ...]:
-    """Return tokens with numbers as names: x1, x2, …"""
+    """Return `count` tokens named by a letter and a number, such as x1, x2, …"""
     return tuple(Token(text=f"{letter}{n}", piece=f"{letter}{n}") for n in range(1, count + 1))
 
 
 def checked_temperature(temperature: float) -> float:
-    """Return the temperature if softmax can use it.
+    """Return the temperature unchanged if a softmax can divide by it, or if it is 0.
 
     Raises:
         InputError: the temperature is below 0, infinite, NaN, or so small that scores overflow.
@@ -158,7 +161,7 @@ def checked_temperature(temperature: float) -> float:
 
 
 def check_names(given: Collection[str]) -> None:
-    """Raise InputError unless the matrices are either x and its parameters, or Q, K and V."""
+    """Raise InputError unless the names are x, W_q, W_k and W_v (and optional ones), or Q, K and V."""
     direct = [name for name in DIRECT if name in given]
     projected = [name for name in (*PROJECTED, *OPTIONAL) if name in given]
     if direct and projected:
@@ -172,7 +175,7 @@ def check_names(given: Collection[str]) -> None:
 
 
 def check_sizes(matrices: Mapping[str, np.ndarray]) -> None:
-    """Raise InputError unless every product of matrices exists."""
+    """Raise InputError unless the sizes of the matrices fit, so that every product of the computation exists."""
     size = {name: tuple(matrix.shape) for name, matrix in matrices.items()}
     embedding = "one for each number of a token's embedding"
     if "x" in size:
@@ -203,7 +206,14 @@ def check_size(
     columns: int | None = None,
     why: str,
 ) -> None:
-    """Raise InputError, with the size that would fit, unless a matrix has these numbers of rows and columns."""
+    """Raise InputError, with the size that would fit, unless a matrix has these numbers of rows and columns.
+
+    Args:
+        size: the rows and columns of each matrix, by name.
+        name, against: the matrix to check, and the matrix that it must fit, for the message.
+        rows, columns: the numbers that the matrix must have; None = any.
+        why: the reason, for the message.
+    """
     have = size[name]
     would = (have[0] if rows is None else rows, have[1] if columns is None else columns)
     if have != would:
@@ -215,7 +225,7 @@ def check_size(
 
 
 def check_heads(matrices: Mapping[str, np.ndarray], n_heads: int) -> None:
-    """Raise InputError unless the columns of Q, K and V split evenly over the heads."""
+    """Raise InputError unless n_heads divides the columns of Q, K and V."""
     names = ("W_q", "W_v") if "x" in matrices else ("Q", "V")
     widths = {name[-1].upper(): matrices[name].shape[1] for name in names}
     possible = [count for count in range(1, max(widths.values()) + 1) if not any(w % count for w in widths.values())]
@@ -228,7 +238,7 @@ def check_heads(matrices: Mapping[str, np.ndarray], n_heads: int) -> None:
 
 
 def check_tokens(numbers: Numbers) -> None:
-    """Raise InputError unless there is one name for each row."""
+    """Raise InputError unless there are as many names of tokens as rows of the matrix that they name."""
     if numbers.memory_tokens is not None and numbers.keys_from == "x":
         raise InputError("memory_tokens names the rows of memory, but there is no memory; give it, or leave them out.")
     x = "x" if "x" in numbers.matrices else "Q"
@@ -244,7 +254,10 @@ def check_tokens(numbers: Numbers) -> None:
 
 
 def check_mask(numbers: Numbers) -> None:
-    """Raise InputError unless the mask is a queries x keys matrix, or causal over a single sequence."""
+    """Raise InputError unless the mask has a row for each query and a column for each key, or is "causal".
+
+    A causal mask needs queries and keys to be the same tokens.
+    """
     wanted = (numbers.n_queries, numbers.n_keys)
     if isinstance(numbers.mask, np.ndarray) and numbers.mask.shape != wanted:
         raise InputError(
@@ -259,7 +272,7 @@ def check_mask(numbers: Numbers) -> None:
 
 
 def check_work(numbers: Numbers) -> None:
-    """Raise InputError if the matrices of all heads together have more numbers than `MOST_WEIGHTS`."""
+    """Raise InputError if all heads together have more than `MOST_WEIGHTS` weights."""
     weights = numbers.n_heads * numbers.n_queries * numbers.n_keys
     if weights > MOST_WEIGHTS:
         raise InputError(
@@ -269,16 +282,16 @@ def check_work(numbers: Numbers) -> None:
         )
 
 
-# Wording
+# Words for messages
 
 
 def size_text(size: tuple[int, ...]) -> str:
-    """Write the size of a matrix: 4 x 3."""
+    """Return the size of a matrix as text, such as "4 x 3" for 4 rows and 3 columns."""
     return " x ".join(map(str, size))
 
 
 def joined_names(names: list[str]) -> str:
-    """Join names for a sentence.
+    """Return names as an enumeration for a sentence.
 
     >>> joined_names(["Q", "K", "V"])
     'Q, K and V'
@@ -287,5 +300,4 @@ def joined_names(names: list[str]) -> str:
 
 
 def is_or_are(names: list[str]) -> str:
-    """Return the verb for one or several names."""
     return "is" if len(names) == 1 else "are"

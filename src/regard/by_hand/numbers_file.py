@@ -35,10 +35,10 @@ KEYS = ("title", "source", "tokens", "memory_tokens", *MATRICES, "n_heads", "sca
 
 
 def read_numbers(path: Path) -> Numbers:
-    """Read the numbers of a TOML file.
+    """Read the inputs and parameters of attention from a TOML file.
 
     Raises:
-        InputError: the file cannot be read, or a value cannot be used; the message names the place.
+        InputError: the file cannot be read, or a value cannot be used; the message names the file or the value.
     """
     try:
         text = path.read_bytes().decode().removeprefix("\ufeff")
@@ -53,23 +53,31 @@ def read_numbers(path: Path) -> Numbers:
 
 
 def example_numbers(name: str) -> Numbers:
-    """Return the numbers of a built-in example.
+    """Return the inputs and parameters of a built-in example.
 
     Raises:
-        InputError: the example does not exist; the message names the nearest.
+        InputError: there is no example of this name; the message names the nearest.
     """
     return parse_numbers(examples.text(name), f"{name}.toml", name)
 
 
 def missing_file_message(path: Path) -> str:
-    """Return the message for a file that does not exist."""
+    """Return the text of the error for a TOML file that does not exist; it mentions an example of that name."""
     if path.name in examples.names():
         return f"no file {path}; the built-in example of that name is shown with --example {path.name}."
     return f"no file {path}; name a TOML file of numbers, or take a built-in example (--list names them)."
 
 
 def parse_numbers(text: str, file: str, title: str) -> Numbers:
-    """Parse the numbers of a TOML text; `title` is the title of a text without one."""
+    """Return the inputs and parameters of attention from TOML text.
+
+    Args:
+        file: the name of the file, for messages.
+        title: the title if the text has none.
+
+    Raises:
+        InputError: the text is not TOML, or a key or value in it cannot be used.
+    """
     try:
         given = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # of a number with thousands of digits; of deeply nested brackets
@@ -91,13 +99,18 @@ def parse_numbers(text: str, file: str, title: str) -> Numbers:
 
 
 def nearest_key(key: str) -> str:
-    """Return the valid key most like an unknown key: first one that differs only in upper and lower case."""
+    """Return the valid key most similar to an unknown key; a key that differs only in case is preferred."""
     same = [valid for valid in KEYS if valid.casefold() == key.casefold()]
     return (same or nearest(key, list(KEYS), n=1))[0]
 
 
 def read_matrix(name: str, rows: Any) -> Float[np.ndarray, "rows columns"]:
-    """Read a matrix of numbers; a bias is a single row."""
+    """Return a matrix of a TOML file; raise InputError unless `rows` is a list of rows, or of numbers for a bias.
+
+    Args:
+        name: the name of the matrix.
+        rows: the value in the file.
+    """
     if name in BIASES:
         if not isinstance(rows, list) or not rows or any(isinstance(entry, list) for entry in rows):
             raise InputError(f"{name} must be one row of numbers, like [1, 0, 2].")
@@ -106,7 +119,11 @@ def read_matrix(name: str, rows: Any) -> Float[np.ndarray, "rows columns"]:
 
 
 def read_mask(given: dict[str, Any]) -> Literal["causal"] | Bool[np.ndarray, "queries keys"] | None:
-    """Read a mask, which is a name or a matrix."""
+    """Return the mask of a TOML file, "causal" or a boolean matrix; None if the file has none.
+
+    Args:
+        given: the file's values by key.
+    """
     if "mask" not in given:
         return None
     if isinstance(given["mask"], str):
@@ -115,10 +132,10 @@ def read_mask(given: dict[str, Any]) -> Literal["causal"] | Bool[np.ndarray, "qu
 
 
 def named_mask(name: str) -> Literal["causal"]:
-    """Return the mask with a name; the only name is causal.
+    """Return "causal" if the name is "causal", the only mask that has a name.
 
     Raises:
-        InputError: the name is another one.
+        InputError: it is another name.
     """
     if name != "causal":
         raise InputError(
@@ -128,7 +145,16 @@ def named_mask(name: str) -> Literal["causal"]:
 
 
 def read_cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[list[Any]]:
-    """Read the cells of a matrix with `read`; raise InputError unless the rows have equal lengths."""
+    """Return the cells of a matrix, each converted by `read`.
+
+    Args:
+        name: the name of the matrix, for messages.
+        rows: the value in the TOML file.
+        read: takes a cell and its place, such as "x, row 1, column 2", for messages.
+
+    Raises:
+        InputError: `rows` is not a list of lists of the same length.
+    """
     if not isinstance(rows, list) or not rows or not all(isinstance(row, list) for row in rows):
         raise InputError(f"{name} must be a matrix, a list of rows of the same length, like [[1, 0], [0, 1]].")
     for number_of_row, row in enumerate(rows, 1):
@@ -143,7 +169,14 @@ def read_cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[li
 
 
 def read_number(cell: Any, place: str) -> float:
-    """Return a cell as a number; raise InputError unless it is finite."""
+    """Return a value of a TOML file as a float.
+
+    Args:
+        place: where the value is, for messages.
+
+    Raises:
+        InputError: the value is not a finite number.
+    """
     if isinstance(cell, bool) or not isinstance(cell, int | float):
         raise InputError(f"{place}: {shortened(cell)} is not a number.")
     if isinstance(cell, int) and cell.bit_length() > 1023:
@@ -154,14 +187,28 @@ def read_number(cell: Any, place: str) -> float:
 
 
 def read_flag(cell: Any, place: str) -> bool:
-    """Return a cell; raise InputError unless it is true or false."""
+    """Return a value of a TOML file if it is true or false.
+
+    Args:
+        place: where the value is, for messages.
+
+    Raises:
+        InputError: it is another value.
+    """
     if not isinstance(cell, bool):
         raise InputError(f"{place}: {shortened(cell)} is not true or false (true = may look).")
     return cell
 
 
 def read_count(name: str, given: dict[str, Any]) -> int:
-    """Read a whole number from 1; 1 if it is not given."""
+    """Return the integer under the key `name` of a TOML file; 1 if the key is missing.
+
+    Args:
+        given: the file's values by key.
+
+    Raises:
+        InputError: the value is not an integer of at least 1.
+    """
     value = given.get(name, 1)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InputError(f"{name} = {shortened(value)} must be a whole number from 1.")
@@ -169,7 +216,14 @@ def read_count(name: str, given: dict[str, Any]) -> int:
 
 
 def read_text(name: str, given: dict[str, Any]) -> str:
-    """Read a text; empty if it is not given."""
+    """Return the text under the key `name` of a TOML file, on one line; empty if the key is missing.
+
+    Args:
+        given: the file's values by key.
+
+    Raises:
+        InputError: the value is not a text.
+    """
     value = given.get(name, "")
     if not isinstance(value, str):
         raise InputError(f"{name} = {shortened(value)} must be a text in quotes.")
@@ -177,7 +231,14 @@ def read_text(name: str, given: dict[str, Any]) -> str:
 
 
 def read_tokens(name: str, given: dict[str, Any]) -> tuple[Token, ...] | None:
-    """Read the names of rows; None if they are not given."""
+    """Return the token names under the key `name` of a TOML file; None if the key is missing.
+
+    Args:
+        given: the file's values by key.
+
+    Raises:
+        InputError: the value is not a list of words.
+    """
     if name not in given:
         return None
     texts = given[name]
@@ -187,6 +248,6 @@ def read_tokens(name: str, given: dict[str, Any]) -> tuple[Token, ...] | None:
 
 
 def shortened(value: Any) -> str:
-    """Write a value for a message as TOML would, at most 40 characters."""
+    """Return a value for a message, true and false as in TOML, cut off after 40 characters."""
     text = {True: "true", False: "false"}.get(value, repr(value)) if isinstance(value, bool) else repr(value)
     return text if len(text) <= 40 else text[:39] + "…"

@@ -15,10 +15,14 @@ from regard.translation.translator import Translator
 
 
 def translate_or_score(translator: Translator, text: str, target: str | None, truncate: bool) -> Translation:
-    """Return the translator's own translation of a text, or `target` as its translation.
+    """Return the translation of a text by a translator, or its reading of a given translation.
+
+    Args:
+        target: the translation to read; None = the translator translates.
+        truncate: whether to cut off a text that is too long, instead of raising InputError.
 
     Raises:
-        InputError: the text has no word, or is too long and may not be truncated.
+        InputError: the text has no word, or is too long and `truncate` is False.
     """
     check_text(text)
     translate = translator.translate if target is None else partial(translator.score, targets=[target])
@@ -37,10 +41,11 @@ def translator_numbers(
     """Return the numbers of one head while a translator reads a text and its translation, and the query's position.
 
     Args:
-        head: the head's name, "L3H1", or "encoder L3H1" for a kind other than the last; None = the most telling head.
-        token: the query; None = the most telling token.
-        target: the translation; None = the translator's own.
-        truncate: read only as much of the text as the model takes, instead of refusing.
+        head: the head's name, such as "L3H1", with its kind of attention unless it is the last kind: "encoder L3H1".
+            None = the head that `focus_on` chooses.
+        token: the query; None = the token that `focus_on` chooses.
+        target: the translation; None = the translator translates the text.
+        truncate: whether to cut off a text that is too long for the model, instead of raising InputError.
 
     Raises:
         InputError: as `translate_or_score` and `focus_on`, or the attention is not a softmax of products.

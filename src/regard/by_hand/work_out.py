@@ -20,10 +20,10 @@ from regard.tracing.token_reference import TokenReference, token_position
 
 
 def work_out(numbers: Numbers, token: TokenReference | None = None) -> WorkedAttention:
-    """Compute every stage.
+    """Compute a worked example: every matrix of attention, step by step, from its inputs and parameters.
 
     Args:
-        token: the token of interest: its row is marked, and its weighted values are a stage.
+        token: a query to mark in every matrix, whose weighted values are shown too; None = no query.
 
     Raises:
         InputError: the token does not exist, or a product of the numbers overflows float64.
@@ -47,16 +47,19 @@ def work_out(numbers: Numbers, token: TokenReference | None = None) -> WorkedAtt
 
 
 def worked_example(name: str, token: TokenReference | None = None) -> WorkedAttention:
-    """Work out a built-in example.
+    """Return a built-in example with every matrix computed.
+
+    Args:
+        token: a query to mark in every matrix, whose weighted values are shown too; None = no query.
 
     Raises:
-        InputError: the example does not exist; the message names the nearest.
+        InputError: there is no example of this name; the message names the nearest.
     """
     return work_out(example_numbers(name), token)
 
 
 def projections(numbers: Numbers) -> dict[str, Matrix]:
-    """Return Q, K and V, computed from x and the parameters unless they are given."""
+    """Return the matrices Q, K and V: those given, or those computed from x (or memory) and the parameters."""
     matrices = numbers.matrices
     if "Q" in matrices:
         return {name: matrices[name] for name in ("Q", "K", "V")}
@@ -68,7 +71,11 @@ def projections(numbers: Numbers) -> dict[str, Matrix]:
 
 
 def steps_of_heads(numbers: Numbers, projected: dict[str, Matrix]) -> list[HeadSteps]:
-    """Compute the steps of each head from its columns of Q, K and V."""
+    """Return the steps of each head, computed from its columns of Q, K and V.
+
+    Args:
+        projected: Q, K and V with the columns of all heads.
+    """
     columns = [np.split(projected[name], numbers.n_heads, axis=1) for name in ("Q", "K", "V")]
     biases = (
         [None] * numbers.n_heads
@@ -92,11 +99,15 @@ def steps_of_heads(numbers: Numbers, projected: dict[str, Matrix]) -> list[HeadS
     ]
 
 
-# The stages, part by part
+# The matrices to show (`Stage`), in the order of the computation
 
 
 def given_stages(numbers: Numbers, query: int | None) -> list[Stage]:
-    """Return the given matrices in the order of their use, without W_o, which the output stages show."""
+    """Return the given matrices to show, in the order of their use; W_o is left to `output_stages`.
+
+    Args:
+        query: the row of the marked query; None = no query is marked.
+    """
     queries, keys = numbers.query_texts, numbers.key_texts
     rows = {"x": queries, "Q": queries, "memory": keys, "K": keys, "V": keys}
     stages = [
@@ -121,7 +132,12 @@ def given_stages(numbers: Numbers, query: int | None) -> list[Stage]:
 
 
 def projected_stages(numbers: Numbers, projected: dict[str, Matrix], query: int | None) -> list[Stage]:
-    """Return the stages of Q, K and V; none if they are given."""
+    """Return Q, K and V as matrices to show, with their formulas; none if they are given.
+
+    Args:
+        projected: Q, K and V.
+        query: the row of the marked query; None = no query is marked.
+    """
     if "Q" in numbers.matrices:
         return []
     section, n_tokens = "Queries, keys and values", numbers.n_queries
@@ -143,7 +159,12 @@ def projected_stages(numbers: Numbers, projected: dict[str, Matrix], query: int 
 
 
 def token_rows(numbers: Numbers, name: str, query: int | None) -> dict[str, Any]:
-    """Return how a stage names its rows: Q has a row for each query, K and V for each key."""
+    """Return the arguments of `Stage` that name the rows of Q (the queries), or of K or V (the keys).
+
+    Args:
+        name: the name of the matrix.
+        query: the row of the marked query; None = no query is marked.
+    """
     if name == "Q":
         return {"rows": numbers.query_texts, "marked": query}
     return {"rows": numbers.key_texts, "keys": "rows"}
@@ -151,11 +172,11 @@ def token_rows(numbers: Numbers, name: str, query: int | None) -> dict[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeadStages:
-    """The stages of one head, from its columns of Q, K and V to its context.
+    """The matrices of one head to show, from its columns of Q, K and V to its context.
 
     Attributes:
-        head: the head's number, counted from 1; None for one head alone.
-        query: the position of the token of interest, if there is one.
+        head: the head's number, counted from 1; None if there is only one head.
+        query: the row of the marked query; None = no query is marked.
     """
 
     numbers: Numbers
@@ -164,7 +185,7 @@ class HeadStages:
     query: int | None
 
     def stages(self) -> list[Stage]:
-        """Return the stages in the order of the computation."""
+        """Return the matrices to show, in the order of the computation."""
         queries, keys = self.numbers.query_texts, self.numbers.key_texts
         axes: dict[str, Any] = {"rows": queries, "columns": keys, "keys": "columns", "marked": self.query}
         stages = self.head_columns()
@@ -188,7 +209,7 @@ class HeadStages:
         return [*stages, context]
 
     def head_columns(self) -> list[Stage]:
-        """Return the head's columns of Q, K and V; nothing for one head alone."""
+        """Return the head's columns of Q, K and V as matrices to show; none if there is only one head."""
         if self.head is None:
             return []
         parts = {"Q": self.steps.query, "K": self.steps.key, "V": self.steps.value}
@@ -203,7 +224,7 @@ class HeadStages:
         ]
 
     def scores_formula(self) -> str:
-        """Return the formula of the scores in terms of the products."""
+        """Return the formula that computes the scores from the products, as text."""
         numbers, products = self.numbers, self.name("products")
         if numbers.scale is None:
             formula = f"{products} / √d_k, d_k = {self.steps.query.shape[1]}"
@@ -218,24 +239,37 @@ class HeadStages:
         return f"{formula} + {'bias' if len(numbers.bias) == 1 else self.name('bias')}"
 
     def weights_formula(self, scores: str) -> str:
-        """Return the formula of the weights in terms of the last scores."""
+        """Return the formula that computes the weights, as text.
+
+        Args:
+            scores: the name of the matrix that the softmax is applied to.
+        """
         sink = " and a sink" if self.numbers.sinks is not None else ""
         if self.numbers.temperature == 0:
             return f"all on the largest of {scores}{sink}"
         return f"softmax({scores}{sink}), row by row"
 
     def stage(self, name: str, formula: str, matrix: Matrix, **options: Any) -> Stage:
-        """Build a stage of this head."""
+        """Return a matrix of this head to show.
+
+        Args:
+            options: further arguments of `Stage`.
+        """
         section = "Attention" if self.head is None else f"Head {self.head} of {self.numbers.n_heads}"
         return Stage(section=section, name=self.name(name), formula=formula, matrix=matrix, head=self.head, **options)
 
     def name(self, name: str) -> str:
-        """Return the name of a stage of this head: with the head's number unless the head is alone."""
+        """Return the name of a matrix of this head, such as "scores_2"; without a number if there is only one head."""
         return name if self.head is None else f"{name}_{self.head}"
 
 
 def output_stages(numbers: Numbers, contexts: Sequence[Matrix], query: int | None) -> list[Stage]:
-    """Return the stages after the heads: the concatenated contexts, W_o and the output."""
+    """Return the matrices to show after the heads: the concatenated contexts, W_o and the output.
+
+    Args:
+        contexts: the context of each head.
+        query: the row of the marked query; None = no query is marked.
+    """
     section = "Output" if numbers.n_heads == 1 else "The heads together"
     rows: dict[str, Any] = {"rows": numbers.query_texts, "marked": query}
     stages, context = [], np.concatenate(contexts, axis=1)
@@ -252,7 +286,10 @@ def output_stages(numbers: Numbers, contexts: Sequence[Matrix], query: int | Non
 
 
 def columns_text(head: int, width: int) -> str:
-    """Name the columns of a head, counted from 1.
+    """Return which columns of Q, K or V belong to a head, as text; heads and columns are counted from 1.
+
+    Args:
+        width: the number of columns of a head.
 
     >>> columns_text(2, 4), columns_text(2, 1)
     ('columns 5–8', 'column 2')
@@ -262,7 +299,7 @@ def columns_text(head: int, width: int) -> str:
 
 
 def check_finite(stage: Stage) -> None:
-    """Raise InputError if a stage has an infinite number, other than the -∞ of a mask or a bias."""
+    """Raise InputError if a matrix has an infinite number, other than the -∞ of a mask or a bias."""
     may_be_masked = stage.name.split("_")[0] in ("bias", "masked", "tempered") or "+ bias" in stage.formula
     if not (np.isfinite(stage.matrix) | (may_be_masked & np.isneginf(stage.matrix))).all():
         raise InputError(

@@ -17,17 +17,17 @@ from regard.errors import InputError, counted, nearest
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Stage:
-    """One matrix of the computation and the formula that gives it.
+    """One matrix of a worked example, with its name and the formula that computes it.
 
     Attributes:
-        section: the title of the part of the computation, such as "Attention".
-        name: the matrix's name in the formulas of later stages; it ends in the head's number if there are several.
-        formula: the matrix in terms of earlier stages; empty for a given matrix.
+        section: the title of the section that shows the matrix, such as "Attention".
+        name: the matrix's name in the formulas of later matrices; it ends in the head's number if there are several.
+        formula: how the matrix is computed from earlier matrices; empty for a given matrix.
         rows, columns: the names of the rows and of the columns; empty if they have none.
-        keys: the axis of the keys.
-        marked: the row of the token of interest.
+        keys: whether the rows or the columns are the keys; None = neither.
+        marked: the row of the marked query; None = no row is marked.
         summed: whether the sum of the rows is shown below them.
-        head: the head's number, counted from 1; None for one head alone and for all heads together.
+        head: the head's number, counted from 1; None if there is only one head, or for all heads together.
     """
 
     section: str
@@ -43,7 +43,7 @@ class Stage:
 
     @property
     def shape(self) -> str:
-        """The matrix's shape in words: 3 tokens × 4."""
+        """The shape of the matrix as text, such as: 3 tokens × 4."""
         n_rows, n_columns = self.matrix.shape
         rows = counted(n_rows, "token") if self.rows else str(n_rows)
         return f"{rows} × {counted(n_columns, 'token') if self.columns else n_columns}"
@@ -55,12 +55,12 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class WorkedAttention:
-    """Attention computed step by step; worked["weights"] is one stage.
+    """A worked example of attention; worked["weights"] is one of its matrices, as a `Stage`.
 
     Attributes:
-        numbers: the numbers from which it was computed.
-        stages: in the order of the computation.
-        query: the position of the token of interest; None without such a token.
+        numbers: the inputs and parameters from which it was computed.
+        stages: the matrices in the order of the computation.
+        query: the position of the marked query; None = no query is marked.
     """
 
     numbers: Numbers
@@ -69,12 +69,12 @@ class WorkedAttention:
 
     @property
     def title(self) -> str:
-        """The title of the numbers."""
+        """The title above the worked example."""
         return self.numbers.title
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks to print with the stages, a line each."""
+        """Remarks to print with the matrices, one line each."""
         before = [stage for stage, then in pairwise(self.stages) if then.name.split("_")[0] == "weights"]
         barred = np.isneginf([stage.matrix for stage in before])
         names = [self.numbers.query_texts[query] for query in np.flatnonzero(barred.all(axis=(0, 2)))]
@@ -83,7 +83,7 @@ class WorkedAttention:
 
     @property
     def sink(self) -> list[str]:
-        """A line about the sink of the softmax, if it has one."""
+        """A remark on the sink of the softmax, as a list of one line; empty without a sink."""
         sinks, temperature = self.numbers.sinks, self.numbers.temperature
         if sinks is None:
             return []
@@ -99,7 +99,10 @@ class WorkedAttention:
 
     @property
     def strongest(self) -> tuple[int, ...]:
-        """The keys of the token of interest by the sum of their weights over the heads, largest first; else empty."""
+        """The keys in the order of the weight that the marked query gives them, summed over heads, largest first.
+
+        Empty if no query is marked.
+        """
         if self.query is None:
             return ()
         return tuple(largest_first(self.weights[:, self.query].sum(axis=0)))
@@ -116,7 +119,7 @@ class WorkedAttention:
 
 
 def largest_first(weights: Float[np.ndarray, " keys"]) -> list[int]:
-    """Return the keys by their weights, largest first; of equal weights, the lowest key first.
+    """Return the indices of the weights in the order of their size, largest first; of equal weights, the lowest first.
 
     >>> largest_first(np.array([0.25, 0.5, 0.25]))
     [1, 0, 2]

@@ -1,4 +1,4 @@
-"""Worked attention as JSON, for other programs: every stage with all its digits."""
+"""A worked example of attention as JSON, for other programs."""
 
 import json
 import math
@@ -8,7 +8,7 @@ from regard.by_hand.worked_attention import Stage, WorkedAttention
 
 
 def worked_json(worked: WorkedAttention) -> str:
-    """Return every stage with all its digits, as JSON; null stands for -∞."""
+    """Return a worked example as JSON: every matrix with all digits of its numbers, null for -∞."""
     numbers = worked.numbers
     record = {
         "title": numbers.title,
@@ -25,7 +25,6 @@ def worked_json(worked: WorkedAttention) -> str:
 
 
 def stage_record(stage: Stage) -> dict[str, Any]:
-    """Return a stage as plain values."""
     return {
         "section": stage.section,
         "name": stage.name,

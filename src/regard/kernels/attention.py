@@ -12,7 +12,7 @@ from regard.kernels.library import FLOATS, INTEGERS, function
 
 
 class CompensatedSum(ctypes.Structure):
-    """The C struct `CompensatedSum`: pointers to sums and to their rounding errors."""
+    """The C struct `CompensatedSum`: the addresses of sums and of their rounding errors."""
 
     _fields_ = (("rounded", FLOATS), ("error", FLOATS))
 
@@ -51,11 +51,11 @@ class Vectors(ctypes.Structure):
 
     @classmethod
     def of(cls, tensor: Float[Tensor, "_batch _heads tokens d"], batch: int = 0, head: int = 0) -> "Vectors":
-        """Return the address and strides of a tensor.
+        """Return the C struct with the address and the strides of a tensor of vectors.
 
         Args:
-            tensor: vectors whose numbers are adjacent in memory.
-            batch, head: the indices in the call of the tensor's first batch item and head. The address is moved so that
+            tensor: the numbers of each vector are adjacent in memory.
+            batch, head: which batch item and head of the call come first in the tensor. The address is moved so that
                 the kernel can use the indices of the call.
         """
         batch_stride, head_stride, token_stride = strides(tensor)
@@ -70,12 +70,12 @@ class ByteMask(ctypes.Structure):
 
     @classmethod
     def of(cls, tensor: Bool[Tensor, "_batch _heads _queries keys"]) -> "ByteMask":
-        """Return the address and strides of a boolean tensor; an axis of size 1 gets stride 0 and so broadcasts."""
+        """Return the C struct with the address and the strides of a boolean mask; an axis of size 1 has stride 0."""
         return cls(tensor.data_ptr(), *strides(tensor))
 
 
 class WeightedSum(ctypes.Structure):
-    """The C struct `WeightedSum`: one vector for each key, and memory for each query's weighted sum of the vectors."""
+    """The C struct `WeightedSum`: a vector for each key, and memory for each query's weighted sum of these vectors."""
 
     _fields_ = (("keys", Vectors), ("queries", Vectors), ("width", c_int32))
 
@@ -126,5 +126,5 @@ def strides(tensor: Tensor) -> list[int]:
 
 @cache
 def attention_function() -> Any | None:
-    """Return the compiled `regard_attention`, which takes `Arguments` by reference; None if no kernels were built."""
+    """Return the C function `regard_attention`, which takes `Arguments` by reference; None if no kernels were built."""
     return function("regard_attention", ctypes.c_void_p)

@@ -43,7 +43,7 @@ COMPILE_SECONDS = 120
 """The time after which a compiler is stopped; one level takes a few seconds."""
 
 WITHOUT = "attention with statistics takes up to 20 times as long on a CPU, and decoding up to 2.3 times"
-"""The cost of using regard without compiled kernels, in words for messages."""
+"""What using regard without compiled kernels costs, for messages."""
 
 
 class BuildError(Exception):
@@ -54,8 +54,9 @@ def build(folder: Path = FOLDER, *flags: str) -> list[str]:
     """Compile the C files of a folder for every level of this machine's architecture; return the library file names.
 
     Args:
-        flags: for the compiler, after `FLAGS`. The environment's CFLAGS are not used: they may slow the kernels down,
-            or add instruction sets that `processor.c` does not test for.
+        folder: has the C files, and gets the libraries and `built.json`.
+        flags: options for the compiler, after `FLAGS`. The environment's CFLAGS are not used: they may slow the kernels
+            down, or add instruction sets that `processor.c` does not test for.
 
     Raises:
         BuildError: no C compiler is installed, or each of them failed.
@@ -80,7 +81,7 @@ def build(folder: Path = FOLDER, *flags: str) -> list[str]:
 
 
 def compilers() -> list[list[str]]:
-    """Return the commands of the installed C compilers, in the order to try: $CC, cc, gcc, clang."""
+    """Return the commands of the installed C compilers, in the order to try them: $CC, cc, gcc, clang."""
     commands = [shlex.split(os.environ.get("CC", "")), ["cc"], ["gcc"], ["clang"]]
     return [command for command in commands if command and shutil.which(command[0])]
 
@@ -96,7 +97,14 @@ def library_name(level: str) -> str:
 
 
 def compile_levels(compiler: list[str], folder: Path, into: Path, flags: tuple[str, ...]) -> list[str]:
-    """Compile one library for each level, in parallel; return their file names in the folder `into`."""
+    """Compile the C files of a folder into one library for each level; return the file names of the libraries.
+
+    Args:
+        compiler: the command of a C compiler.
+        folder: has the C files.
+        into: the folder for the libraries.
+        flags: further options for the compiler.
+    """
     sources = [str(path) for path in sorted(folder.glob("*.c"))]
 
     def compile_level(level: str, instruction_sets: tuple[str, ...]) -> str:
@@ -110,7 +118,7 @@ def compile_levels(compiler: list[str], folder: Path, into: Path, flags: tuple[s
 
 
 def run(command: list[str]) -> None:
-    """Run a compiler; kill it, with the processes that it started, after `COMPILE_SECONDS`.
+    """Run a compiler's command; after `COMPILE_SECONDS`, kill it with the processes that it started.
 
     Raises:
         BuildError: the compiler failed or was killed.
@@ -142,7 +150,7 @@ def checksum(file: Path) -> str:
 
 
 def main(folder: Path = FOLDER, *flags: str) -> int:
-    """Build the kernels of a folder and print what was built; return the exit status."""
+    """Build the kernels of a folder, print what was built or why not, and return the exit status, 0 or 1."""
     try:
         names = build(folder, *flags)
     except (BuildError, OSError) as error:

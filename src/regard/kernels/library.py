@@ -21,7 +21,11 @@ BUILD = "python -m regard.kernels.build"
 
 
 def function(name: str, *arguments: Any) -> Any | None:
-    """Return the C function `void name(arguments)`, or None if no library was built for this processor.
+    """Return a function of the C kernels, which returns nothing; None if no library was built for this processor.
+
+    Args:
+        name: the function's name in C.
+        arguments: the ctypes of its arguments.
 
     Raises:
         InputError: the library is damaged, or was built from other sources.
@@ -36,7 +40,9 @@ def function(name: str, *arguments: Any) -> Any | None:
 
 @cache
 def loaded_library() -> ctypes.CDLL | None:
-    """Return the library of the highest level that this processor can run, or None if there is none.
+    """Return the library for the highest level of the architecture that this processor supports, or None.
+
+    None = no library was built, or the processor is below the lowest level.
 
     Raises:
         InputError: a library is damaged, or was built from other sources.
@@ -47,7 +53,10 @@ def loaded_library() -> ctypes.CDLL | None:
 
 @cache
 def processor_level() -> str | None:
-    """Return the highest level whose library this processor can run; None if there is none or no library was built."""
+    """Return the highest level of the architecture that this processor supports, such as x86-64-v3.
+
+    None = no library was built, or the processor is below the lowest level.
+    """
     lowest, *higher = levels()
     if not (FOLDER / MANIFEST).exists():
         return None
@@ -59,7 +68,10 @@ def processor_level() -> str | None:
 
 
 def load(name: str) -> ctypes.CDLL:
-    """Load a library of this folder if its checksum and the checksum of the C sources are those in `built.json`.
+    """Return a library of this folder, loaded if `built.json` has its checksum and the checksum of the C sources.
+
+    Args:
+        name: the file name of the library.
 
     Raises:
         InputError: the checksums differ, or the system cannot load the library.
@@ -80,7 +92,7 @@ def load(name: str) -> ctypes.CDLL:
 
 
 def unusable(why: str) -> InputError:
-    """Return the error to raise for libraries that must not be loaded."""
+    """Return an InputError that says why the libraries cannot be used, and how to build them again."""
     return InputError(f"the compiled kernels in {FOLDER} cannot be used: {why}; build them again with {BUILD}.")
 
 

@@ -11,12 +11,13 @@ IMPORTING_PROCESS = os.getpid()
 
 
 def run_on_threads(function: Any, arguments: ctypes.Structure, threads: int) -> None:
-    """Run a C function on several of torch's own threads at once, which need not be started first.
+    """Call a C function on several of torch's own threads at once.
 
     Args:
         function: called once by each thread, with the arguments by reference; it must divide the work among the calls.
         arguments: the struct that the function takes.
-        threads: the number of threads; 1 where torch's threads are not available, as in a forked process.
+        threads: the number of threads; only one is used where torch's threads are not available, as in a forked
+            process.
     """
     if threads > 1 and os.getpid() == IMPORTING_PROCESS and (run_parallel := gnu_openmp_parallel()) is not None:
         run_parallel(function, ctypes.byref(arguments), threads, 0)

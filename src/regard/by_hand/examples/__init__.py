@@ -10,15 +10,14 @@ ORDER = ("self-attention", "causal", "one-word", "cross", "multi-head", "two-tok
 
 
 def names() -> list[str]:
-    """Return the names of the examples."""
     return list(ORDER)
 
 
 def text(name: str) -> str:
-    """Return the TOML text of an example.
+    """Return the content of an example's TOML file.
 
     Raises:
-        InputError: the example does not exist; the message names the nearest.
+        InputError: there is no example of this name; the message names the nearest.
     """
     if name not in ORDER:
         close = nearest(name, names())
@@ -27,5 +26,5 @@ def text(name: str) -> str:
 
 
 def titles() -> dict[str, str]:
-    """Return the title of each example by name."""
+    """Return the titles of the examples, by the examples' names."""
     return {name: tomllib.loads(text(name))["title"] for name in ORDER}
