@@ -5,6 +5,7 @@ import torch
 from refusals import refusal
 from torch.testing import assert_close
 from transformers import (
+    BertLMHeadModel,
     BertModel,
     GenerationConfig,
     GPT2Config,
@@ -109,8 +110,11 @@ def test_what_cannot_write_is_refused(writer, minilm):
 
     assert isinstance(minilm.model, BertModel)
     assert refusal(InputError, write, minilm.model, new_tokens=3) == (
-        "BertModel writes no text; give a model with a language modelling head, as AutoModelForCausalLM or "
-        "AutoModelForSeq2SeqLM loads it."
+        "BertModel writes no text; give a model that does, such as GPT-2, Llama or T5, with its language modelling "
+        "head, as AutoModelForCausalLM or AutoModelForSeq2SeqLM loads it."
+    )
+    assert refusal(InputError, write, BertLMHeadModel(minilm.model.config), new_tokens=3).startswith(
+        "BertLMHeadModel writes no text; give a model that does, "
     )
     assert refusal(InputError, write, new_tokens=0) == "new_tokens=0: give the number of tokens to write, at least 1."
     assert refusal(InputError, write, new_tokens=3, target="Die Schlange") == (

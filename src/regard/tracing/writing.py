@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.errors import InputError, first_paragraph
+from regard.tracing.attention_kind import is_causal
 from regard.tracing.readable_tokens import Token, readable_tokens
 
 if TYPE_CHECKING:
@@ -50,10 +51,11 @@ def write(
     Raises:
         InputError: the model cannot generate, or `config` asks for several texts.
     """
-    if not model.can_generate():
+    reads_both_sides = not model.config.is_encoder_decoder and not is_causal(model)
+    if reads_both_sides or not model.can_generate():
         raise InputError(
-            f"{type(model).__name__} writes no text; give a model with a language modelling head, as "
-            "AutoModelForCausalLM or AutoModelForSeq2SeqLM loads it."
+            f"{type(model).__name__} writes no text; give a model that does, such as GPT-2, Llama or T5, "
+            "with its language modelling head, as AutoModelForCausalLM or AutoModelForSeq2SeqLM loads it."
         )
     if new_tokens is not None and new_tokens < 1:
         raise InputError(f"new_tokens={new_tokens}: give the number of tokens to write, at least 1.")
