@@ -19,6 +19,7 @@ import regard
 ROOT = Path(__file__).parent.parent
 
 
+@pytest.mark.slow
 def test_three_types_get_their_verdicts(tmp_path):
     details = tmp_path / "details.json"
     command = [

@@ -322,6 +322,48 @@ def test_attention_that_cannot_be_seen_is_named(kind):
     assert repr(watched) == "Watched(steps=1, modules=1, unseen=['1'])"
 
 
+class AttentionProjection(nn.Linear):
+    """A part of an attention module that computes no attention itself."""
+
+
+class ProjectedAttention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.before, self.after, self.linear = AttentionProjection(5, 5), AttentionProjection(5, 5), LinearAttention()
+
+    def forward(self, x):
+        y = self.before(x)
+        return self.after((y @ y.mT).softmax(-1) @ y)
+
+
+def test_a_projection_inside_attention_is_not_taken_for_unseen_attention():
+    model = nn.Sequential(ProjectedAttention(), LinearAttention())
+    with regard.watching(model) as watched:
+        model(torch.randn(2, 7, 5))
+    assert [step.path for step in watched.steps] == ["0"]
+    assert list(watched.unseen) == ["1"]
+
+
+class OnlyLinear(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = LinearAttention()
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+class OuterAttention(OnlyLinear):
+    """Named like attention, with attention inside that cannot be seen."""
+
+
+def test_attention_inside_attention_that_cannot_be_seen_is_named_once():
+    model = nn.Sequential(OuterAttention())
+    with regard.watching(model) as watched:
+        model(torch.randn(2, 7, 5))
+    assert list(watched.unseen) == ["0.inner"]
+
+
 def test_a_call_of_which_no_pattern_can_be_made_is_named():
     class Widthless(nn.Module):
         def forward(self, x):

@@ -20,6 +20,9 @@ from regard.tracing.interception import AttentionInterceptor
 from regard.tracing.running_modules import ATTENTION_NAME, RunningModules, layer_of, running_modules
 from regard.tracing.shared_cache import SharedCache, continues
 
+NO_ATTENTION = "it computes no softmax of scores whose result is multiplied with values"
+"""Why a module that is named like attention is listed as unseen."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WatchedStep:
@@ -114,7 +117,8 @@ class Recorder:
         n_calls: for each path, how many attention calls the module has made.
         latest: for each path, the place of the module's last step in the list of steps.
         caches: for each path of a module that generates token by token, the keys and values that its steps share.
-        calls_before: for each module that is running, how many attention calls there were when it started.
+        n_seen: how many attention calls have been seen.
+        before: for each module that is running, the numbers of attention calls, and of those seen, when it started.
     """
 
     def __init__(self, watched: Watched) -> None:
@@ -123,10 +127,12 @@ class Recorder:
         self.n_calls: Counter[str] = Counter()
         self.latest: dict[str, int] = {}
         self.caches: dict[str, SharedCache] = {}
-        self.calls_before: list[int] = []
+        self.n_seen = 0
+        self.before: list[tuple[int, int]] = []
 
     def record(self, attended: Attended) -> None:
         """Record an attention step of the module that is running."""
+        self.n_seen += 1
         path, call = self.count_call()
         if self.keeps(path):
             attended = self.with_shared_cache(path, attended)
@@ -163,13 +169,24 @@ class Recorder:
 
     def enter(self, n_running: int) -> None:
         """Take note that a module starts."""
-        self.calls_before.append(self.n_calls.total())
+        self.before.append((self.n_calls.total(), self.n_seen))
 
     def leave(self, module: nn.Module, has_output: bool) -> None:
-        """Record a module as unseen if it is named like attention and ends without an attention call."""
-        saw_none = self.calls_before.pop() == self.n_calls.total()
-        if saw_none and has_output and ATTENTION_NAME.search(type(module).__name__):
-            self.record_unseen("it computes no softmax of scores whose result is multiplied with values")
+        """Record a module as unseen if it is named like attention and ends without an attention call.
+
+        A part of a module of this name is not unseen if attention was seen elsewhere in the module: it is a projection.
+        """
+        n_calls, n_seen = self.before.pop()
+        if not has_output or not ATTENTION_NAME.search(type(module).__name__):
+            return
+        if n_calls == self.n_calls.total():
+            self.record_unseen(NO_ATTENTION)
+        elif n_seen < self.n_seen:
+            unseen = self.watched.unseen
+            inside = [path for path in unseen if path.startswith(f"{self.running.path}.")]
+            for path in inside:
+                if unseen[path] == NO_ATTENTION:
+                    del unseen[path]
 
 
 def check_not_compiled(model: nn.Module) -> None:
