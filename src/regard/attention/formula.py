@@ -44,7 +44,10 @@ class Formula:
 
     @classmethod
     def of(cls, score: Score, normalise: Normaliser, d_key: int) -> "Formula | None":
-        """Return the formula of a score and a normaliser for keys of width `d_key`; None unless it is softmax."""
+        """Return the formula of a score and a normaliser for keys of width `d_key`.
+
+        None if the normaliser is not softmax.
+        """
         if not isinstance(normalise, Softmax):
             return None
         temperature, sinks = normalise.temperature, normalise.sinks
@@ -69,5 +72,8 @@ class Formula:
         query: Float[Tensor, "query_batch heads queries d_query"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "_ heads queries width"], Float[Tensor, "_ key_heads keys width"]]:
-        """Return queries and keys, after the projection if there is one, whose dot products give the scores."""
+        """Return the projected queries and keys, whose dot products give the scores.
+
+        Without a projection, they are the arguments.
+        """
         return (query, key) if self.projection is None else self.projection.as_dot(query, key)

@@ -14,7 +14,10 @@ OPERATORS = (
 
 
 class ThroughDense:
-    """A base class: numpy.asarray, torch functions, operators and tensor methods act on the tensor of `dense()`."""
+    """The base class of objects that stand for a tensor, which `dense()` computes.
+
+    numpy.asarray, torch functions, operators and tensor methods work on these objects as on that tensor.
+    """
 
     __slots__ = ()
 

@@ -153,7 +153,7 @@ def blocks_of(call: Call, report: ProgressCallback | None = None) -> Iterator[Bl
 
 
 def block_tiles(call: Call, tile: Tile) -> Iterator[Tile]:
-    """Yield a tile as consecutive tiles, each of all keys and of one query, or of at most `BLOCK_WEIGHTS` weights.
+    """Split a tile by queries into tiles of all keys, each with at most `BLOCK_WEIGHTS` weights or with one query.
 
     If a length is symbolic, as in an exported program, one tile has all queries.
     """

@@ -42,7 +42,7 @@ def model_numbers(
     tokenizer: Any = None,
     truncate: bool = False,
 ) -> tuple[Numbers, int]:
-    """Return the numbers of one head of a model while it reads a text, and the position of the query.
+    """Return the inputs and parameters of one head of a model while it reads a text, and the position of the query.
 
     Args:
         model: a loaded model, or the name or folder of one; None = MiniLM.
@@ -74,14 +74,14 @@ def head_title(model_trace: Trace, focus: Focus) -> str:
 
 
 def head_numbers(focus: Focus, calls: Sequence[LinearCall], title: str) -> Numbers:
-    """Return the numbers of the head that `focus` names.
+    """Return the inputs and parameters of the head that `focus` names, from which a worked example is computed.
 
     They are x and the parameters W_q, W_k and W_v if linear layers among the calls produced the head's queries, keys
     and values; otherwise Q, K and V.
 
     Args:
         calls: the calls of the model's linear layers, recorded while it ran.
-        title: the title of the numbers.
+        title: the title of the worked example.
     """
     head = focus.head
     steps = head.pattern.steps(0, head.head)

@@ -15,10 +15,10 @@ from regard.translation.translator import Translator
 
 
 def translate_or_score(translator: Translator, text: str, target: str | None, truncate: bool) -> Translation:
-    """Return the translation of a text by a translator, or its reading of a given translation.
+    """Return the translation of a text, or `target` as its translation, which the translator then only scores.
 
     Args:
-        target: the translation to read; None = the translator translates.
+        target: None = the translator translates.
         truncate: whether to cut off a text that is too long, instead of raising InputError.
 
     Raises:
@@ -38,7 +38,9 @@ def translator_numbers(
     target: str | None = None,
     truncate: bool = False,
 ) -> tuple[Numbers, int]:
-    """Return the numbers of one head while a translator reads a text and its translation, and the query's position.
+    """Return the inputs and parameters of one head of a translator, and the position of the query.
+
+    The translator reads a text and its translation.
 
     Args:
         head: the head's name, such as "L3H1", with its kind of attention unless it is the last kind: "encoder L3H1".

@@ -71,7 +71,7 @@ def projections(numbers: Numbers) -> dict[str, Matrix]:
 
 
 def steps_of_heads(numbers: Numbers, projected: dict[str, Matrix]) -> list[HeadSteps]:
-    """Return the steps of each head, computed from its columns of Q, K and V.
+    """Return the matrices of every step for each head, computed from the head's columns of Q, K and V.
 
     Args:
         projected: Q, K and V with the columns of all heads.
@@ -250,9 +250,10 @@ class HeadStages:
         return f"softmax({scores}{sink}), row by row"
 
     def stage(self, name: str, formula: str, matrix: Matrix, **options: Any) -> Stage:
-        """Return a matrix of this head to show.
+        """Return a matrix of this head as a `Stage`, with the head's number in its name and section.
 
         Args:
+            name: the name of the matrix, without the head's number.
             options: further arguments of `Stage`.
         """
         section = "Attention" if self.head is None else f"Head {self.head} of {self.numbers.n_heads}"

@@ -68,7 +68,6 @@ class EncoderBlock(nn.Module):
         return BlockOutput(output=x, self_attention=attention)
 
     def extra_repr(self) -> str:
-        """Return the argument that `repr` shows: norm='pre' or norm='post'."""
         return norm_repr(self.norm_first)
 
 
@@ -148,7 +147,6 @@ class DecoderBlock(nn.Module):
         return None if self.cross_attention is None else self.cross_attention.prepare(memory)
 
     def extra_repr(self) -> str:
-        """Return the argument that `repr` shows: norm='pre' or norm='post'."""
         return norm_repr(self.norm_first)
 
 

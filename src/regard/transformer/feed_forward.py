@@ -71,7 +71,6 @@ class FeedForward(nn.Module):
         return self.narrow(activate(gate) * hidden)
 
     def extra_repr(self) -> str:
-        """Return the argument that `repr` shows, such as activation='relu'."""
         return f"activation={self.activation!r}"
 
 

@@ -152,7 +152,11 @@ def in_float32(backend: Run, call: Call, dropout: float) -> Float[Tensor, "batch
 
 
 def bias_of(formula: Formula, query: Tensor) -> Callable[[Tile], Biased] | None:
-    """Return a function that gives the bias on a tile, divided by the temperature; None if there is no bias."""
+    """Return a function that takes a tile and returns the bias on it, divided by the temperature; None without a bias.
+
+    Args:
+        query: a bias rule is computed on the device of this tensor.
+    """
     bias, temperature = formula.bias, formula.temperature
     if bias is None:
         return None
@@ -238,6 +242,10 @@ def added_to_scores(
 
     None if there is neither a mask nor a bias. The tensor is never boolean: cuDNN adds -65504 where a boolean mask is
     False, so that a query whose keys are all masked would attend to every key.
+
+    Args:
+        bias: gives the bias on a tile; None = no bias.
+        query: the result has the data type and device of this tensor.
     """
     part = None if bias is None else bias(tile).to(query)
     if mask is None:
@@ -261,6 +269,8 @@ def kernel(
 
     Args:
         attn_mask: numbers added to the scores; None = none.
+        scale: the factor of the dot products.
+        dropout: the probability with which a weight is set to 0.
         causal: whether query i may attend to keys 0 … i only.
     """
     # PyTorch's CPU kernel gives 0, not NaN, for a row of NaN shorter than a vector register (pytorch issue 141128).
@@ -317,7 +327,7 @@ def math_kernel(
     dropout: float,
     causal: bool = False,
 ) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context from PyTorch's kernel that builds the weights.
+    """Return the context from PyTorch's kernel that builds the weights; the arguments are those of `kernel`.
 
     The kernel is called directly, because `torch.nn.attention.sdpa_kernel` would choose it for other threads too.
     """

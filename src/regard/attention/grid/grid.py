@@ -40,7 +40,7 @@ class Grid:
         return tensor.ndim <= 4 and all(have in (1, want) for have, want in sizes)
 
     def whole(self) -> "Tile":
-        """Return the tile that is the whole grid."""
+        """Return a tile with all batch items, heads, queries and keys of the grid."""
         return Tile(self, *map(all_positions, (self.batch, self.heads, self.queries, self.keys)))
 
     def __str__(self) -> str:

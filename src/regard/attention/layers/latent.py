@@ -210,7 +210,6 @@ class LatentAttention(nn.Module):
                 module.reset_parameters()
 
     def extra_repr(self) -> str:
-        """Return the sizes that `repr` shows."""
         return (
             f"n_heads={self.n_heads}, d_latent={self.d_latent}, d_rotary={self.d_rotary}, "
             f"d_key={self.d_key}, d_value={self.d_value}"

@@ -157,10 +157,6 @@ class MultiHeadAttention(nn.Module):
         return layer.train(module.training)
 
     def extra_repr(self) -> str:
-        """Return the sizes that `repr` shows, and score, normalise and positions if they are not the default.
-
-        Modules are left out, since `repr` shows each on a line of its own.
-        """
         shown = {"n_heads": self.n_heads, "d_head": self.d_head, "n_key_heads": self.n_key_heads}
         if self.n_key_heads == self.n_heads:
             del shown["n_key_heads"]

@@ -52,7 +52,7 @@ class Prefix(RangeMask):
     j <= i + offset.
 
     Args:
-        length: the number of keys in the prefix: one for all batch items, or one for each.
+        length: the number of keys in the prefix: an int for all batch items, or a tensor with one for each.
         offset: the key position of query 0; None = keys - queries (the queries are the last tokens).
 
     Raises:

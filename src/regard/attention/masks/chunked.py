@@ -32,6 +32,6 @@ class Chunked(RangeMask):
             raise ValueError(f"Chunked(size={self.size}) cuts the tokens into chunks, so a chunk takes at least 1.")
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number, Number]:
-        """Return (start, stop) of the chunk that contains the query's position."""
+        """Return (start, stop): the query may attend to the keys from start to stop - 1, its chunk."""
         start = position // self.size * self.size
         return start, start + self.size

@@ -43,5 +43,8 @@ class Padding(RangeMask):
         return self.lengths
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number | None, Number | None]:
-        """Return (None, length) if the first `length` keys are tokens, (keys - length, None) if the last ones are."""
+        """Return (None, length) if the first `length` keys are tokens, or (keys - length, None) if the last are.
+
+        A query may attend to the keys from the first number to the second, which is excluded; None = no limit.
+        """
         return (None, length) if self.side == "right" else (keys - length, None)

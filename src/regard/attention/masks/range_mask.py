@@ -63,7 +63,6 @@ class RangeMask(Mask):
         return Ranges.of(0 if start is None else start, grid.keys if stop is None else stop, grid, device)
 
     def reach(self, grid: Grid, queries: range) -> range:
-        """Return a range that contains every key to which at least one of these queries may attend."""
         bounds = self._bounds(grid, queries)
         start, stop = bounds[0]
         for other_start, other_stop in bounds[1:]:

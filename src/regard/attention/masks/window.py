@@ -34,7 +34,7 @@ class Window(RangeMask):
         check_not_negative("Window", before=self.before, after=self.after)
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number, Number]:
-        """Return (position - before, position + after + 1), where the query stands at `position`."""
+        """Return (start, stop): the query may attend to the keys from position - before to position + after."""
         return position - self.before, position + (self.after + 1)
 
 
@@ -79,5 +79,4 @@ class Dilated(Mask):
         return self.window.keep(tile, device) & (tile.along(3, device) % self.step == position % self.step)
 
     def reach(self, grid: Grid, queries: range) -> range:
-        """Return a range that contains every key to which at least one of these queries may attend."""
         return self.window.reach(grid, queries)

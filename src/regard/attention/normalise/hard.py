@@ -86,7 +86,10 @@ class Sampled(Choice):
             )
 
     def preference(self, masked: Rows, tile: Tile) -> Rows:
-        """Return scores / temperature plus Gumbel noise; the argmax is a sample of softmax(scores / temperature)."""
+        """Return the masked scores / temperature plus Gumbel noise.
+
+        The argmax of each row is a sample with the probabilities softmax(scores / temperature).
+        """
         return masked.detach() / self.temperature + gumbel(self.seed, tile, masked)
 
 

@@ -91,7 +91,6 @@ class TalkingHeads(nn.Module, Normaliser):
         self.normalise.check(grid)
 
     def extra_repr(self) -> str:
-        """Return the constructor arguments that `repr` shows; a default normaliser is left out."""
         inner = "" if repr(self.normalise) == "Softmax()" else f", normalise={self.normalise!r}"
         return f"n_heads={self.n_heads}{inner}"
 

@@ -56,5 +56,4 @@ class LearnedPositions(nn.Module):
         return self.by_position[first : first + n_tokens]
 
     def extra_repr(self) -> str:
-        """Return the constructor arguments that `repr` shows."""
         return f"max_tokens={self.max_tokens}, d_model={self.d_model}"

@@ -94,14 +94,11 @@ class Additive(nn.Module, Preparable):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key, given the keys that `prepare` has projected."""
         query = query @ self.query_weight.to(query).mT
         return in_tiles(additive_scores, query, key, self.vector.to(query))
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError unless the widths of queries and keys are those that the score was built for."""
         check_built_for(self, (self.d_query, self.d_key), (d_query, d_key))
 
     def extra_repr(self) -> str:
-        """Return the constructor arguments that `repr` shows."""
         return f"d_query={self.d_query}, d_key={self.d_key}, d_hidden={self.d_hidden}"

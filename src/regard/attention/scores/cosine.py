@@ -86,7 +86,6 @@ class Cosine(nn.Module, DotScore):
             )
 
     def extra_repr(self) -> str:
-        """Return the constructor arguments that `repr` shows: the scale if it is not the default."""
         is_default = not isinstance(self.scale, Tensor) and self.scale == SWIN_SCALE
         return "" if is_default else f"scale={short_repr(self.scale)}"
 

@@ -64,9 +64,7 @@ class General(nn.Module, DotScore):
         return query @ self.weight.to(query), key
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError unless the widths of queries and keys are those that the score was built for."""
         check_built_for(self, (self.weight.shape[0], self.weight.shape[1]), (d_query, d_key))
 
     def extra_repr(self) -> str:
-        """Return the constructor arguments that `repr` shows."""
         return f"d_query={self.weight.shape[0]}, d_key={self.weight.shape[1]}"

@@ -78,7 +78,6 @@ class Location(nn.Module, DotScore):
             )
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError unless queries have the width that the score was built for; keys may have any width."""
         if d_query != self.weight.shape[1]:
             raise ValueError(
                 f"query has width {d_query}; this Location was built for queries of width {self.weight.shape[1]}, "
@@ -86,5 +85,4 @@ class Location(nn.Module, DotScore):
             )
 
     def extra_repr(self) -> str:
-        """Return the constructor arguments that `repr` shows."""
         return f"d_query={self.weight.shape[1]}, max_keys={len(self.weight)}"

@@ -116,10 +116,10 @@ class LocationAware(nn.Module, Preparable):
         nn.init.zeros_(self.bias)
 
     def after(self, weights: Float[Tensor, "batch heads queries keys"]) -> "LocationAwareAfter":
-        """Return the score of the step that follows a step with these weights.
+        """Return the score for the next step, given the weights of the present step.
 
         Args:
-            weights: for each query, the weights of the previous step; every axis but keys may have size 1.
+            weights: for each query, its weights on all keys; every axis but keys may have size 1.
         """
         return LocationAwareAfter(self, weights)
 
@@ -158,11 +158,9 @@ class LocationAware(nn.Module, Preparable):
         return location_aware_scores(query, key, location, self.vector.to(query), self.bias.to(query))
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError unless the widths of queries and keys are those that the score was built for."""
         check_built_for(self, (self.d_query, self.d_key), (d_query, d_key))
 
     def extra_repr(self) -> str:
-        """Return the constructor arguments that `repr` shows."""
         n_filters, width = self.filters.shape
         sizes = f"d_query={self.d_query}, d_key={self.d_key}, d_hidden={self.d_hidden}"
         return f"{sizes}, n_filters={n_filters}, width={width}"
@@ -197,7 +195,6 @@ class LocationAwareAfter(Preparable):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key, given the keys that `prepare` has projected."""
         query = query @ self.network.query_weight.to(query).mT
         previous = tile.part(keys=all_positions(tile.grid.keys)).select(self.previous).to(query)
         previous = previous.expand(*query.shape[:3], -1)

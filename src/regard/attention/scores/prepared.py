@@ -73,9 +73,7 @@ class Prepared(Score):
         return self.score.of_prepared(query, key, tile)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError, saying what would fit, if the wrapped score does not fit the sizes in `grid`."""
         self.score.check(grid)
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError unless queries have width d_query, and keys, already projected, width d_hidden."""
         check_built_for(self, (self.score.d_query, self.score.d_hidden), (d_query, d_key))

@@ -51,7 +51,10 @@ class Score(ABC):
 
 
 class DotScore(Score):
-    """The base class of scores that are dot products of transformed queries and keys, as the fused kernel computes."""
+    """The base class of scores that are dot products of transformed queries and keys.
+
+    The fused kernel can compute such scores.
+    """
 
     @abstractmethod
     def as_dot(

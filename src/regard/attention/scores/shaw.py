@@ -68,10 +68,8 @@ class Shaw(nn.Module, Score):
         return (query @ key.mT + relative) * (1 / math.sqrt(self.d_key) if self.scale is None else self.scale)
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError unless queries and keys have the width `d_key` that the score was built for."""
         check_built_for(self, (self.d_key, self.d_key), (d_query, d_key))
 
     def extra_repr(self) -> str:
-        """Return the constructor arguments that `repr` shows: the sizes, and scale and offset if they are given."""
         arguments = {"d_key": self.d_key, "max_distance": self.max_distance, "scale": self.scale, "offset": self.offset}
         return ", ".join(f"{name}={value}" for name, value in arguments.items() if value is not None)

@@ -37,10 +37,7 @@ class BlockCache:
         return self.blocks[number]
 
     def with_next_token(self) -> "BufferCache":
-        """Return a buffer with a copy of the cached tokens, and room for more.
-
-        It counts one more token, whose keys and values are uninitialised.
-        """
+        """Return a `BufferCache` with a copy of the cached tokens, and one more token that is still uninitialised."""
         tokens = torch.stack([torch.stack([block.key, block.value], dim=1) for block in self.blocks], dim=1)
         return BufferCache(TokenBuffer(copy_with_room(tokens, MIN_BUFFER_TOKENS), self.n_tokens + 1), self.n_tokens + 1)
 

@@ -255,7 +255,13 @@ class CompiledDecoder:
         return BufferCache(TokenBuffer(vectors, n_written=1), n_tokens=1)
 
     def run(self, x: Vectors, cache: BufferCache, queries: Float[Tensor, "blocks rows d_model"]) -> None:
-        """Call the kernel, which writes its results to x, to `queries` and to the last token of the cache."""
+        """Call the kernel, which computes the newest token of each row.
+
+        Args:
+            x: the embeddings of the newest tokens; the kernel overwrites them with the decoder's output.
+            cache: the kernel writes the keys and values of the newest tokens to its last token.
+            queries: gets the queries of cross-attention.
+        """
         row_table, sources, threads = cache.row_table, self.sources, min(torch.get_num_threads(), len(x))
         rows_at_once = ceil(len(x) / (threads * ceil(len(x) / (threads * MOST_ROWS_AT_ONCE))))
         scratch = x.new_empty(threads, self.scratch_numbers(rows_at_once, cache.n_tokens))
@@ -291,7 +297,7 @@ class CompiledDecoder:
 
 
 def layouts(sources: SourceRows) -> tuple["ctypes.Array[VectorLayout]", "ctypes.Array[VectorLayout]"]:
-    """Return, for each block, the address and strides of the sources' keys; and the same of their values."""
+    """Return the C structs of the sources' keys, one for each block, and the C structs of their values."""
     memory = sources.memory
     return struct_array(VectorLayout, [m.key for m in memory]), struct_array(VectorLayout, [m.value for m in memory])
 
@@ -315,5 +321,8 @@ def unsupported_reason(decoder: nn.Module, sources: SourceRows) -> str | None:
 
 @cache
 def regard_decoding_step() -> Any | None:
-    """Return the compiled function, which takes a pointer to `StepArguments`, or None if no kernels were built."""
+    """Return the C function that computes a decoding step, or None if no kernels were built.
+
+    It takes a pointer to `StepArguments`.
+    """
     return function("regard_decoding_step", ctypes.c_void_p)

@@ -92,7 +92,6 @@ class RelativeBias(nn.Module, Bias):
             )
 
     def extra_repr(self) -> str:
-        """Return the constructor arguments that `repr` shows: n_heads, and arguments that are not the default."""
         defaults = {"n_buckets": 32, "max_distance": 128, "bidirectional": True, "offset": None}
         changed = {name: getattr(self, name) for name, default in defaults.items() if getattr(self, name) != default}
         return ", ".join(f"{name}={value}" for name, value in {"n_heads": self.n_heads, **changed}.items())

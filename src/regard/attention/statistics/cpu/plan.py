@@ -96,7 +96,8 @@ class KeyLimits:
         """Return one range of keys for every `size` consecutive queries: from the first to the last key that they see.
 
         Args:
-            index: the indices of a batch item and a head, from `index`.
+            index: the indices in `starts` and `stops` of a batch item and a head, from the method `index`.
+            n_keys: the number of keys of the call.
         """
         starts, stops = self.starts[index], self.stops[index]
         starts = torch.where(starts < stops, starts, n_keys)  # a query that sees no key does not widen the range
@@ -165,7 +166,7 @@ def plan_of_blocks(limits: KeyLimits | None, blocks: tuple[HeadBlock, ...]) -> P
 
 
 def has_only_numbers(mask: Mask) -> bool:
-    """Return whether a mask is a class of regard whose fields are numbers, or masks of this kind.
+    """Return whether a mask belongs to a class of regard, and all its fields are numbers or masks of this kind.
 
     Such masks are equal if their fields are, so that they can be keys of a cache.
     """

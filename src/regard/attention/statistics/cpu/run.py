@@ -66,7 +66,9 @@ class Run:
 
     @classmethod
     def of(cls, call: Call, ask: Ask, plan: Plan, contexts: bool) -> "Run":
-        """Allocate the results, and write all arguments of the kernel but queries, keys and values, which parts give.
+        """Allocate the results, and fill the C struct of arguments, except for queries, keys and values.
+
+        Those are set by `compute_part`.
 
         Args:
             contexts: whether to compute the context.
@@ -93,7 +95,7 @@ class Run:
         return cls(call, plan, results, scores, groups, threads, arguments, (sinks, lock))
 
     def compute_part(self, part: Part, report: ProgressCallback) -> None:
-        """Compute the blocks of a part, and write their statistics and contexts to `self.results`.
+        """Run the kernel over the blocks in `part`; it writes their statistics and contexts to `self.results`.
 
         Args:
             report: called with the number of weights computed so far in this run, and of all weights.
@@ -153,7 +155,10 @@ class Run:
             yield bounds[numbers.start : numbers.stop]
 
     def write_block(self, block: HeadBlock, computed: Tensor) -> None:
-        """Write the scores of a block into `computed`, part after part, or its mask if the kernel computes scores."""
+        """Write into `computed` what torch operations compute for a block before the kernel runs.
+
+        This is the mask if the kernel computes scores; otherwise the scores, for one range of keys after the other.
+        """
         if self.scores is not None:
             write_mask(computed[: block.size], self.call, block)
             return

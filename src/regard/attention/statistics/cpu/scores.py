@@ -81,7 +81,7 @@ class KernelScores:
 
     @classmethod
     def of(cls, call: Call, limits: KeyLimits | None) -> "KernelScores | None":
-        """Return these numbers for a call of `attend`, or None if torch operations must compute its scores.
+        """Return what the kernel needs for the scores of a call, or None if torch operations must compute the scores.
 
         Args:
             limits: the mask as one range of keys for each query, which the kernel applies by itself; None = there is no
@@ -102,7 +102,7 @@ class KernelScores:
         )
 
     def write_to(self, arguments: kernel.Arguments) -> None:
-        """Write these numbers, and the addresses of the tensors, into the C struct `arguments`."""
+        """Write the numbers, and the addresses of the tensors, into the C struct `arguments`."""
         arguments.scale, arguments.softcap, arguments.bias_factor = self.scale, self.softcap, self.bias_factor
         if isinstance(self.bias, DistanceTable):
             arguments.bias = self.bias.vectors()
@@ -133,7 +133,7 @@ def is_readable(numbers: Tensor | Bias, grid: Grid) -> bool:
 
 
 def with_four_axes(tensor: Tensor | None) -> Tensor | None:
-    """Return a tensor of up to four axes with axes of size 1 in front, so that it has four; None for None."""
+    """Return a tensor with axes of size 1 inserted in front, so that it has four axes; None stays None."""
     return None if tensor is None else tensor[(None,) * (4 - tensor.ndim)]
 
 

@@ -108,9 +108,10 @@ def columns(
     n_queries: tl.constexpr,
     n_cells: tl.constexpr,
 ):
-    """Triton kernel: each program writes what one tile of keys receives, and its sums in the cells of the map.
+    """Triton kernel: each program sums the weights on each key of one tile, and pools them into cells of the map.
 
     Args:
+        query, key, mask_ranges, rule, sizes: as in `KernelArguments`.
         log_sum: for each query, log₂ Σ 2^score over the keys.
         received: [batch heads keys]; None = not computed.
         cells: [batch heads rows tiles n_cells]; None = not computed.

@@ -25,8 +25,6 @@ def context_and_log_sum(
     """Return the context of a call and, for each query, log₂ Σ 2^score; None if no kernel of PyTorch computes both.
 
     Scores are in base 2: multiplied by log₂ e.
-
-    Scores are in base 2: multiplied by log₂ e.
     """
     formula, grid = call.softmax, call.grid
     plain = formula.softcap is None and formula.bias is None and formula.sinks is None

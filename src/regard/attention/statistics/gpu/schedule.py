@@ -34,9 +34,10 @@ def limits_of(ranges: Ranges, grid: Grid) -> Limits:
 
 
 def along_keys(limits: Limits, tile: int, step: int) -> Borders:
-    """Return, for each tile of queries, the four borders between the keys that a kernel reads with and without mask.
+    """Return the four borders of each tile of queries, which are positions of keys in ascending order.
 
-    All but the last are multiples of `step`.
+    A kernel reads the keys from the first border to the last, and needs no mask between the middle two. All borders but
+    the last are multiples of `step`.
 
     Args:
         tile: the number of queries in a tile.
@@ -51,9 +52,10 @@ def along_keys(limits: Limits, tile: int, step: int) -> Borders:
 
 
 def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
-    """Return, for each tile of keys, the four borders between the queries that a kernel reads with and without mask.
+    """Return the four borders of each tile of keys, which are positions of queries in ascending order.
 
-    If the range of a query starts or stops before the range of an earlier query, the borders are wider than needed.
+    A kernel reads the queries from the first border to the last, and needs no mask between the middle two. If the range
+    of a query starts or stops before the range of an earlier query, the borders are wider than needed.
 
     Args:
         n_keys: the number of all keys.

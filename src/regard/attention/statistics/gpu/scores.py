@@ -17,12 +17,13 @@ import triton.language as tl
 def tile_of_program(first_item, tiles, heads):
     """Return the numbers of the tile, the item, the batch item and the head that this Triton program computes.
 
-    An item is a head of a batch item, counted over all batch items.
+    An item is a head of a batch item, counted over all batch items. The last tiles come first, because under a causal
+    mask they take longest.
 
     Args:
+        first_item: the first item that this run of the kernel computes.
         tiles: the number of tiles of a head.
-
-    The last tiles come first, because under a causal mask they take longest.
+        heads: the number of heads of a batch item.
     """
     number = tl.program_id(0)
     item = first_item + number // tiles
