@@ -251,14 +251,14 @@ def test_a_line_that_is_too_long_or_no_text(folder):
         ),
         (("--top-p", 0.5), "--top-p 0.5 is an option of --sample; give that as well."),
         (("--seed", 0), "--seed 0 is an option of --sample; give that as well."),
-        (("--beam", 0), "--beam 0 must be at least 1: a beam holds hypotheses."),
+        (("--beam", 0), "--beam 0 is the number of hypotheses in the beam; it must be at least 1."),
         (
             ("--beam", 3, "--n-best", 4),
-            "--n-best 4 does not fit --beam 3; a beam gives from 1 to as many as it holds.",
+            "--n-best 4 does not fit --beam 3; it must be at least 1 and at most that size.",
         ),
         (
             ("--sample", "--temperature", 0),
-            "--temperature 0.0 must be a number above 0; for the likeliest token take --greedy.",
+            "--temperature 0.0 must be a number above 0; for the most probable token use --greedy.",
         ),
         (("--batch-tokens", 0), "--batch-tokens 0 must be at least 1."),
         (("--prefix", "a", "--prefix-file", "b"), "got --prefix and --prefix-file; give one of them."),

@@ -113,7 +113,7 @@ def test_what_was_there_stays_when_writing_fails(folder, translator, name):
 def test_only_models_of_ours_are_written(tmp_path, vocabularies):
     with pytest.raises(TypeError) as error:
         write_translator(tmp_path, nn.Linear(2, 3), *vocabularies)
-    assert str(error.value) == "a folder holds a Transformer or a Recurrent; got a Linear."
+    assert str(error.value) == "only a Transformer or a Recurrent can be saved as a translator; got a Linear."
 
 
 def test_a_folder_that_is_none(tmp_path):

@@ -1,1 +1,1 @@
-"""Translation: the translator, its folder, its searches, and the alignment of its translations."""
+"""Translation: the translator, its folder, the searches for a translation, and word alignment."""

@@ -1,11 +1,11 @@
 """Alignment: the source word that each word of a translation attended to most.
 
-The attention weights come from one forced decoding of the finished text, so they are those of the final translation,
-whatever a beam search tried on its way. Row t holds the weights of the step that wrote target piece t.
+The attention weights come from one forced decoding: the model reads the source together with the finished translation.
+Row t has the weights of the decoder step that predicts target piece t.
 
     piece weights = mean over the heads of one layer                  target pieces × source pieces, EOS last in both
     word weights  = mean over a target word's pieces of the sum over a source word's pieces           (EOS left out)
-    alignment     = each target word with the source word of its largest weight, the first of equals
+    alignment     = each target word with the source word of its largest weight; in a tie, with the first of them
 
 Source: Garg et al. 2019, section 4.1 (the mean over the heads of a Transformer's last layer but one).
 """
@@ -22,10 +22,11 @@ from regard.attention.pattern import Pattern
 
 
 def cross_weights(cross: tuple[Pattern, ...], layer: int | None = None) -> Float[Tensor, "batch target source"]:
-    """Return the attention weights of target tokens over source tokens: the mean over the heads of one layer.
+    """Return the cross-attention weights of one layer, averaged over its heads.
 
     Args:
-        layer: counted from 0; None = the last layer but one, or the only one.
+        cross: the cross-attention pattern of each decoder layer.
+        layer: the layer, counted from 0; None = the last layer but one, or the only one.
 
     Raises:
         ValueError: the layer does not exist.
@@ -38,13 +39,13 @@ def cross_weights(cross: tuple[Pattern, ...], layer: int | None = None) -> Float
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Alignment:
-    """The attention weights between the words of a source and of its translation.
+    """The attention weights of the words of a translation over the words of its source.
 
     Attributes:
-        source_words, target_words: the words of the two texts, divided at white space.
-        source_pieces, target_pieces: the pieces that the model read and wrote, EOS last.
+        source_words, target_words: the words of each text, divided at white space.
+        source_pieces, target_pieces: the pieces of each text, EOS last.
         piece_weights: the attention weight of each target piece on each source piece; a row sums to 1.
-        source_word_of, target_word_of: the index of the word that each piece belongs to, EOS left out.
+        source_word_of, target_word_of: for each piece except EOS, the index of the word that it belongs to.
     """
 
     source_words: tuple[str, ...]
@@ -64,7 +65,7 @@ class Alignment:
 
     @cached_property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """Pairs (source word, target word) by largest weight, counted from 0, for each target word with pieces."""
+        """For each target word that has pieces: (index of the source word with its largest weight, its own index)."""
         if not self.source_word_of:
             return ()
         largest = self.weights.argmax(dim=1).tolist()
@@ -72,7 +73,7 @@ class Alignment:
 
     @property
     def pharaoh(self) -> str:
-        """The pairs as Pharaoh, Moses and fast_align write them: "0-0 1-2", source first."""
+        """The pairs in the format of Pharaoh, Moses and fast_align, such as "0-0 1-2"; the source index comes first."""
         return " ".join(f"{source}-{target}" for source, target in sorted(self.pairs))
 
     def __repr__(self) -> str:
@@ -87,18 +88,25 @@ def merge_pieces(
     n_rows: int,
     n_columns: int,
 ) -> Float[Tensor, "n_rows n_columns"]:
-    """Return the weights between words from those between pieces: sum over a word's columns, mean over its rows.
+    """Convert attention weights between pieces to weights between words.
+
+    The weight of a target word on a source word is the mean over the target word's rows of the sum over the source
+    word's columns; it is 0 for a target word without rows.
 
     Args:
-        rows_to, columns_to: the index of the word that each row and column belongs to. Rows and columns beyond the
-            ends of these lists, such as those of EOS, are left out.
+        weights: one row for each target piece, one column for each source piece.
+        rows_to: the index of the target word that each row belongs to. Rows beyond this list, such as the row of EOS,
+            are left out.
+        columns_to: the index of the source word that each column belongs to. Columns beyond this list are left out.
+        n_rows: the number of target words.
+        n_columns: the number of source words.
 
     >>> merge_pieces(torch.tensor([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]), [0, 0], [0, 0], 1, 1)
     tensor([[0.7500]])
     """
     rows, columns = torch.tensor(rows_to, dtype=torch.long), torch.tensor(columns_to, dtype=torch.long)
-    part = weights[: len(rows), : len(columns)]
-    by_column = part.new_zeros(len(rows), n_columns).index_add(1, columns.to(part.device), part)
-    summed = part.new_zeros(n_rows, n_columns).index_add(0, rows.to(part.device), by_column)
-    counts = torch.bincount(rows, minlength=n_rows).clamp(min=1)
-    return summed / counts.to(part)[:, None]
+    weights = weights[: len(rows), : len(columns)]
+    by_column = weights.new_zeros(len(rows), n_columns).index_add(1, columns.to(weights.device), weights)
+    summed = weights.new_zeros(n_rows, n_columns).index_add(0, rows.to(weights.device), by_column)
+    rows_per_word = torch.bincount(rows, minlength=n_rows).clamp(min=1)
+    return summed / rows_per_word.to(weights)[:, None]

@@ -1,4 +1,4 @@
-"""Replace the unknown pieces of a translation by letters of the source.
+"""Replace the unknown pieces of a translation by text copied from the source.
 
 Source: Luong et al. 2015, "Addressing the rare word problem", section 3.3 (here by attention).
 """
@@ -12,20 +12,20 @@ from regard.translation.pieces import text_of_pieces
 from regard.translation.translation import Translation
 
 
-def with_copied_letters(translation: Translation, alignment: Alignment) -> Translation:
-    """Return a translation with letters of the source in index of its unknown pieces.
+def with_copied_text(translation: Translation, alignment: Alignment) -> Translation:
+    """Return a translation in which text from the source replaces each unknown target piece.
 
-    An unknown target piece becomes the unknown source piece with the largest attention weight. If the source has no
-    unknown piece, it becomes the source word that the alignment gives its word.
+    The text is the unknown source piece on which the target piece has the largest attention weight. If the source has
+    no unknown piece, it is the source word on which the target piece's word has the largest weight.
     """
     pieces = list(translation.target_pieces)
-    unknown = [index for index, token in enumerate(translation.source_ids) if token == UNK]
+    unknown_in_source = [index for index, token in enumerate(translation.source_ids) if token == UNK]
     for row, token in enumerate(translation.target_ids):
         if token != UNK:
             continue
-        if unknown:
-            largest = alignment.piece_weights[row, unknown].argmax()
-            pieces[row] = translation.source_pieces[unknown[int(largest)]]
+        if unknown_in_source:
+            largest = alignment.piece_weights[row, unknown_in_source].argmax()
+            pieces[row] = translation.source_pieces[unknown_in_source[int(largest)]]
         else:
             largest = alignment.weights[alignment.target_word_of[row]].argmax()
             pieces[row] = tidied(alignment.source_words[int(largest)])

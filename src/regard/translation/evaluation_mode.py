@@ -1,4 +1,4 @@
-"""A model in evaluation mode for a while."""
+"""A context manager that puts a model into evaluation mode."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,10 @@ from regard.translation.model_protocol import TranslatingModel
 
 @contextmanager
 def evaluation_mode(model: TranslatingModel) -> Iterator[None]:
-    """Switch every module of a model to evaluation mode, so that dropout is off, and back at the end."""
+    """Put a model into evaluation mode, which turns dropout off, and at the end restore the mode of each module.
+
+    A model that is not an `nn.Module` is left as it is.
+    """
     in_training = [module for module in model.modules() if module.training] if isinstance(model, nn.Module) else []
     for module in in_training:
         module.training = False

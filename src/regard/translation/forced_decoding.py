@@ -1,6 +1,6 @@
-"""Forced decoding: the model reads sources together with finished target texts, in one pass.
+"""Forced decoding: one call of the model reads each source together with its finished translation.
 
-The pass gives the log-probability of a text, the attention weights of its alignment, and its trace.
+From its output come the log-probability of a translation, the attention weights for its word alignment, and its trace.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,24 +27,28 @@ from regard.translation.translation import Translation
 def forced_decoding(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> ForcedDecoding:
-    """Return the output of a model that reads each source with BOS and its finished translation, in one pass."""
-    source, lengths = pad_sequences([one.source_ids for one in translations])
-    target, _ = pad_sequences([(BOS, *one.target_ids) for one in translations])
+    """Run a model once on the sources and the finished target texts of translations, as one padded batch."""
+    source, lengths = pad_sequences([translation.source_ids for translation in translations])
+    target, _ = pad_sequences([(BOS, *translation.target_ids) for translation in translations])
     return model(source.to(device), lengths.to(device), target.to(device))
 
 
 def log_probabilities(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device, batch_tokens: int
 ) -> list[float]:
-    """Return log P(target, EOS | source) of each translation, in nats."""
-    found = [0.0] * len(translations)
+    """Return log P(target, EOS | source) of each translation, in nats.
+
+    Args:
+        batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
+    """
+    totals = [0.0] * len(translations)
     with evaluation_mode(model), torch.no_grad():
         for indices, decoding in decoded_batches(model, translations, device, batch_tokens):
             log_probability = log_softmax(decoding.logits).to(widest_type(decoding.logits.device))
             for index, rows in zip(indices, log_probability, strict=True):
                 ids = torch.tensor([*translations[index].target_ids, EOS], device=rows.device)
-                found[index] = float(rows[: len(ids)].gather(1, ids[:, None]).sum())
-    return found
+                totals[index] = float(rows[: len(ids)].gather(1, ids[:, None]).sum())
+    return totals
 
 
 def piece_weights(
@@ -54,25 +58,33 @@ def piece_weights(
     device: torch.device,
     batch_tokens: int,
 ) -> list[Float[Tensor, "target_pieces source_pieces"]]:
-    """Return the attention weights of each target piece of each translation over the source pieces, on the CPU.
+    """Return, for each translation, the attention weights of its target pieces over its source pieces, on the CPU.
+
+    Each matrix has a row for the target's EOS and a column for the source's EOS.
 
     Args:
-        layer: the decoder layer whose heads are averaged; None = the last but one.
+        layer: the decoder layer whose heads are averaged, counted from 0; None = the last layer but one, or the only
+            one.
+        batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
     """
-    found = [torch.empty(0, 0)] * len(translations)
+    weights = [torch.empty(0, 0)] * len(translations)
     with evaluation_mode(model), torch.no_grad():
         for indices, decoding in decoded_batches(model, translations, device, batch_tokens):
             for index, rows in zip(indices, cross_weights(decoding.cross, layer).cpu(), strict=True):
                 translation = translations[index]
-                found[index] = rows[: len(translation.target_ids) + 1, : len(translation.source_ids)]
-    return found
+                weights[index] = rows[: len(translation.target_ids) + 1, : len(translation.source_ids)]
+    return weights
 
 
 def decoded_batches(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device, batch_tokens: int
 ) -> Iterator[tuple[list[int], ForcedDecoding]]:
-    """Read translations in batches of similar length; yield the indices of a batch and the model's output for it."""
-    lengths = [max(len(one.source_ids), len(one.target_ids) + 1) for one in translations]
+    """Run a model on translations in batches; yield the indices of the translations in each batch and the output.
+
+    Args:
+        batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
+    """
+    lengths = [max(len(translation.source_ids), len(translation.target_ids) + 1) for translation in translations]
     for indices in length_batches(lengths, batch_tokens):
         yield indices, forced_decoding(model, [translations[index] for index in indices], device)
 
@@ -80,7 +92,12 @@ def decoded_batches(
 def word_alignment(
     translation: Translation, weights: Float[Tensor, "target_pieces source_pieces"], end_piece: str
 ) -> Alignment:
-    """Return the alignment of a translation from its pieces' weights; `end_piece` is EOS in the target vocabulary."""
+    """Return the word alignment of a translation.
+
+    Args:
+        weights: the attention weights of its target pieces over its source pieces, EOS last in both.
+        end_piece: the piece for EOS in the target vocabulary, such as "</s>".
+    """
     source_words, source_word_of = words_and_pieces(
         translation.source, translation.source_pieces[:-1], whole=not translation.left_out
     )
@@ -99,7 +116,12 @@ def word_alignment(
 def trace_translation(
     model: TranslatingModel, translation: Translation, device: torch.device, *, name: str, begin_piece: str
 ) -> Trace:
-    """Return the trace of a model that reads a translation; `begin_piece` is BOS in the target vocabulary."""
+    """Return the trace of a model that reads the source and the finished target text of a translation.
+
+    Args:
+        name: the model's name in the trace.
+        begin_piece: the piece for BOS in the target vocabulary, such as "<s>".
+    """
     with evaluation_mode(model), torch.no_grad():
         decoding = forced_decoding(model, [translation], device)
         kinds = {"encoder": decoding.encoder, "decoder": decoding.decoder, "cross": decoding.cross}
@@ -120,7 +142,7 @@ def trace_translation(
 
 
 def attend_again(pattern: Pattern) -> Attended:
-    """Run the attention of a pattern once more, so that a trace can compare the kernel's context with the weights."""
+    """Compute the attention of a pattern again, for the context vectors: a trace stores them, a pattern does not."""
     return attend(
         pattern.query,
         pattern.key,

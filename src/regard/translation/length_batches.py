@@ -1,21 +1,24 @@
-"""Batches of sequences of similar length, within a budget of tokens."""
+"""Batches of sequences of similar length, with at most a given number of tokens."""
 
 from collections.abc import Iterator, Sequence
 
 BATCH_TOKENS = 2048
-"""The default number of source tokens of a batch, padding counted."""
+"""The default for the largest number of source tokens in a batch, padding counted."""
 
 
 def length_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
-    """Yield the indices of sequences in batches, longest sequences first.
+    """Divide sequences into batches; yield the indices of the sequences in each batch, longest sequences first.
 
-    A batch, padded to its longest sequence, has at most `batch_tokens` tokens, or one sequence.
+    Args:
+        lengths: the number of tokens of each sequence.
+        batch_tokens: the largest number of tokens of a batch padded to its longest sequence. A longer sequence is a
+            batch of its own.
 
     >>> list(length_batches([2, 5, 3, 2], batch_tokens=6))
     [[1], [2, 0], [3]]
     """
-    order, start = sorted(range(len(lengths)), key=lambda index: -lengths[index]), 0
-    while start < len(order):
-        n = max(batch_tokens // lengths[order[start]], 1)
-        yield order[start : start + n]
-        start += n
+    longest_first, start = sorted(range(len(lengths)), key=lambda index: -lengths[index]), 0
+    while start < len(longest_first):
+        n_rows = max(batch_tokens // lengths[longest_first[start]], 1)
+        yield longest_first[start : start + n_rows]
+        start += n_rows

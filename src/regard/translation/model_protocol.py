@@ -1,8 +1,8 @@
-"""The interface of a model that regard can train, translate with and look into.
+"""The interface of an encoder-decoder model that can translate.
 
-`Transformer` and `Recurrent` have it, and so may any module of your own: a search calls nothing else. A model decodes
-either step by step (`start`, then `step` after `step`) or all at once (a call), and gives the same logits however the
-target is divided into steps.
+`Transformer` and `Recurrent` implement it, and a module of your own can: a search calls nothing else. A model reads a
+target either all at once (`model(source, lengths, target)`) or in steps (`start`, then `step` once or more). The logits
+must be equal, however the target is divided into steps.
 """
 
 from typing import Any, Protocol, runtime_checkable
@@ -15,7 +15,7 @@ from regard.attention.pattern import Pattern
 
 @runtime_checkable
 class ModelSizes(Protocol):
-    """The sizes in a model's config that a search reads."""
+    """The fields of a model's config that translation reads."""
 
     @property
     def n_source_tokens(self) -> int:
@@ -27,24 +27,24 @@ class ModelSizes(Protocol):
 
     @property
     def max_tokens(self) -> int:
-        """Largest length of a source with its EOS, and of a target with its BOS."""
+        """Largest number of tokens of a source, EOS counted, and of a target, BOS counted."""
 
 
 @runtime_checkable
 class DecoderState(Protocol):
-    """The state of a decoder between two steps; a value that no step changes."""
+    """The state of a decoder between two steps; a step returns a new state and leaves the old one unchanged."""
 
     @property
     def n_tokens(self) -> int:
         """Number of target tokens read so far."""
 
     def select(self, rows: Int[Tensor, " rows"]) -> "DecoderState":
-        """Return the state of some rows of the batch, in the order of `rows`; a row may come several times."""
+        """Return the state for the batch rows with these indices, in this order; an index may be repeated."""
 
 
 @runtime_checkable
 class DecoderStep(Protocol):
-    """The result of reading new target tokens: the logits of what follows, the attention, and the new state."""
+    """The result of reading new target tokens: the logits of the token after each, the attention, the new state."""
 
     @property
     def logits(self) -> Float[Tensor, "batch new vocabulary"]:
@@ -56,15 +56,16 @@ class DecoderStep(Protocol):
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
-        """Attention of the new tokens over the source, layer by layer.
+        """Attention of the new tokens over the source: a pattern for each layer.
 
-        Adjacent rows that share a source may be one item of a pattern's batch, with their tokens row after row.
+        If k adjacent rows have the same source, a model may merge them into one batch item of the pattern. Its queries
+        are then the new tokens of the first row, of the second row, and so on.
         """
 
 
 @runtime_checkable
 class ForcedDecoding(Protocol):
-    """The result of reading sources and whole targets in one pass, with the attention of every layer."""
+    """The result of reading sources and whole targets in one call: the logits, and a pattern for each layer."""
 
     @property
     def logits(self) -> Float[Tensor, "batch target vocabulary"]:
@@ -72,20 +73,20 @@ class ForcedDecoding(Protocol):
 
     @property
     def encoder(self) -> tuple[Pattern, ...]:
-        """Attention of source tokens over source tokens."""
+        """Self-attention of the source tokens, layer by layer; empty for a model without it."""
 
     @property
     def decoder(self) -> tuple[Pattern, ...]:
-        """Attention of target tokens over target tokens."""
+        """Self-attention of the target tokens, layer by layer; empty for a model without it."""
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
-        """Attention of target tokens over source tokens."""
+        """Attention of the target tokens over the source tokens, layer by layer."""
 
 
 @runtime_checkable
 class TranslatingModel(Protocol):
-    """A module that reads a source and writes a target, all at once or step by step."""
+    """A model that predicts the next token of a target from its source and the target tokens before."""
 
     @property
     def config(self) -> ModelSizes:
@@ -97,10 +98,26 @@ class TranslatingModel(Protocol):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> ForcedDecoding:
-        """Read sources and whole targets, BOS first, padded on the right; `lengths` are the lengths of the sources."""
+        """Read sources and whole targets in one call.
+
+        Args:
+            source: token ids, EOS last, padded on the right.
+            lengths: the number of tokens of each source before its padding.
+            target: token ids, BOS first, padded on the right.
+        """
 
     def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> DecoderState:
-        """Read the sources once; return the state before the first target token."""
+        """Read the sources, and return the decoder's state before the first target token.
+
+        Args:
+            source: token ids, EOS last, padded on the right.
+            lengths: the number of tokens of each source before its padding.
+        """
 
     def step(self, tokens: Int[Tensor, "batch new"], state: Any) -> DecoderStep:
-        """Read the next target tokens of each row, BOS first, from a state that this model returned."""
+        """Read the next target tokens of each row, usually one.
+
+        Args:
+            tokens: token ids; the very first token of a target is BOS.
+            state: the state that `start` or the previous step returned.
+        """

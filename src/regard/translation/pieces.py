@@ -1,4 +1,4 @@
-"""Pieces of a vocabulary as text: the letters they stand for, the words they make up, characters unknown to it."""
+"""Pieces of a vocabulary as text: the characters that a piece stands for, and the word that it belongs to."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -8,14 +8,14 @@ from regard.text.vocabulary import UNK
 from regard.tracing.readable_tokens import Token
 
 UNKNOWN = "⁇"
-"""The text of an unknown piece in a translation; SentencePiece writes the same character."""
+"""The character for an unknown piece in a translation, as in SentencePiece."""
 
 
 def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:
     """Return the index of the word that each piece belongs to, words counted from 0.
 
-    A piece of nothing but space belongs to the word after it, or to the last word. A piece with the end of one word and
-    the beginning of the next belongs to the first of them.
+    A piece of white space alone belongs to the next word, or to the last word if no word follows. A piece with the end
+    of one word and the beginning of the next belongs to the first of the two.
 
     >>> word_of_each_piece(["▁Ein", "▁H", "und", "▁", "<0xEB>", "<0xB1>", "<0x80>"])
     (0, 1, 1, 2, 2, 2, 2)
@@ -31,20 +31,22 @@ def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:
             if in_word and word_of[piece_of_byte[byte]] is None:
                 word_of[piece_of_byte[byte]] = n_words - 1
             byte += 1
-    following, last = [], max(n_words - 1, 0)
+    from_the_end, next_word = [], max(n_words - 1, 0)
     for word in reversed(word_of):
-        last = last if word is None else word
-        following.append(last)
-    return tuple(reversed(following))
+        next_word = next_word if word is None else word
+        from_the_end.append(next_word)
+    return tuple(reversed(from_the_end))
 
 
 def words_and_pieces(text: str, pieces: Sequence[str], whole: bool = True) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Return the words of a text, divided at white space, and the index of the word that each piece belongs to.
 
-    A word without printable characters has no piece, and a word with "▁" in it is several words to the vocabulary.
+    A word of control characters alone has no pieces. A word with "▁" in it has the pieces of several words, because the
+    vocabulary reads "▁" as a space. If the pieces have more words than the text, or fewer, the text joined from the
+    pieces is divided instead.
 
     Args:
-        whole: whether the pieces are those of the whole text, or only of its beginning.
+        whole: False = the pieces are only the beginning of the text, so that they may have fewer words.
 
     >>> words_and_pieces("Ein  Hund\t.", ["▁Ein", "▁Hund", "▁."])
     (('Ein', 'Hund', '.'), (0, 1, 2))
@@ -54,14 +56,14 @@ def words_and_pieces(text: str, pieces: Sequence[str], whole: bool = True) -> tu
     words, word_of = text.split(), word_of_each_piece(pieces)
     spelt_in = [index for index, word in enumerate(words) for _ in tidied(word).split()]
     n_words = max(word_of, default=-1) + 1
-    changes_letters = n_words > len(spelt_in) or (whole and n_words < len(spelt_in))
-    if changes_letters:
+    differs_from_text = n_words > len(spelt_in) or (whole and n_words < len(spelt_in))
+    if differs_from_text:
         return tuple(text_of_pieces(pieces).split()), word_of
     return tuple(words), tuple(spelt_in[word] for word in word_of)
 
 
 def text_of_pieces(pieces: Sequence[str]) -> str:
-    """Join pieces to the text that they make up.
+    """Return the text that pieces stand for; bytes that are not UTF-8 become "�".
 
     >>> text_of_pieces(["▁Ein", "▁H", "und", "▁", "<0xEB>", "<0xB1>", "<0x80>"])
     'Ein Hund 뱀'
@@ -80,7 +82,8 @@ def trace_tokens(pieces: Sequence[str], ids: Sequence[int], special: Collection[
     """Convert pieces to the tokens of a trace.
 
     Args:
-        special: ids that stand for no letters, such as EOS.
+        ids: the id of each piece.
+        special: the ids of tokens that stand for no text, such as EOS.
 
     >>> [token.text for token in trace_tokens(["▁snake", "s", "▁", "ẞ", "</s>"], [7, 8, 9, 1, 3], {3})]
     ['snake', 's', '␣', '[UNK:ẞ]', '</s>']

@@ -1,4 +1,4 @@
-"""Requests: texts to translate as ids, each with the target pieces that its translation must begin with."""
+"""Requests: the token ids of texts to translate, and of the prefixes that their translations must begin with."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ class Request:
     """One text to translate.
 
     Attributes:
-        index: the index of the text among all texts of the call.
+        index: the index of the text in the list of texts to translate.
         source: the text.
-        ids: the ids of its pieces, EOS last.
+        ids: the ids of the text's pieces that the model reads, EOS last.
         prefix: the ids of the target pieces that the translation must begin with, without BOS.
-        unknown: the characters of the text that the vocabulary does not know.
-        left_out: the number of pieces at the end of the text that are not read.
+        unknown: the characters of the text that have no piece in the source vocabulary.
+        left_out: the number of pieces that are cut from the end of a text that is too long.
     """
 
     index: int
@@ -44,18 +44,18 @@ def read_requests(
     truncate: bool,
     target_name: str = "prefix",
 ) -> list[Request]:
-    """Cut texts into pieces and return a request for each; check the lengths of texts and target pieces.
+    """Encode texts, check the lengths of the texts and of their prefixes, and return a request for each text.
 
     Args:
-        prefixes: for each text, the ids of its target pieces.
+        prefixes: for each text, the ids of the target pieces that its translation must begin with.
         vocabulary: the vocabulary of the source language.
-        limit: the largest number of pieces that the model reads, and that it writes.
+        limit: the largest number of pieces in a text, and in a prefix.
         first: the line number of the first text, for messages.
-        truncate: leave out the end of a text that is too long.
-        target_name: what a message calls the target pieces.
+        truncate: cut the end of a text that is too long, instead of raising InputError.
+        target_name: the word for a prefix in messages.
 
     Raises:
-        InputError: a text or its target is too long.
+        InputError: a text or a prefix has more than `limit` pieces.
     """
     requests = []
     encoded = vocabulary.encode_all(texts)
@@ -84,14 +84,23 @@ def read_requests(
 
 
 def check_texts(texts: Sequence[str], name: str, first: int) -> None:
-    """Raise TypeError, with the line number, if a text is not a str."""
+    """Raise TypeError if a text is not a str.
+
+    Args:
+        name: the word for a text in the message, such as "the target".
+        first: the line number of the first text, for the message.
+    """
     for number, text in enumerate(texts, first):
         if not isinstance(text, str):
-            raise TypeError(f"{name} of line {number} is {type_name(text)}; it takes a str.")
+            raise TypeError(f"{name} of line {number} is {type_name(text)}; it must be a str.")
 
 
 def prefix_for_each(prefix: str | Sequence[str] | None, texts: Sequence[str], first: int = 1) -> Sequence[str]:
-    """Return a prefix for each text; an empty one where no prefix is given.
+    """Return a prefix for each text.
+
+    Args:
+        prefix: one prefix for all texts, a list with one for each text, or None = "".
+        first: the line number of the first text, for messages.
 
     Raises:
         ValueError: the number of prefixes is not the number of texts.

@@ -9,7 +9,7 @@ from regard.tracing.trace import Trace
 from regard.translation.alignment import Alignment
 
 DIGITS = 6
-"""Decimals of the numbers in a record: what float32 holds."""
+"""The number of decimals in the numbers of a record, about as many as float32 has."""
 
 
 @runtime_checkable
@@ -25,20 +25,21 @@ class TranslationReader(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Translation:
-    """A translator's translation of one text.
+    """The translation of one text by a `Translator`.
 
     Attributes:
-        source: the text.
-        text: its translation; empty for a text without a word.
-        score: the number by which the search ranked it.
+        source: the source text.
+        text: the translation; empty for a source without words.
+        score: the number by which the search ranks translations of one source; higher is better.
         log_probability: log P(text | source) in nats: the sum over the tokens, EOS included, without penalties.
-        source_ids, source_pieces: the pieces that the model read, EOS last.
-        target_ids, target_pieces: the pieces that it wrote, without BOS and EOS.
-        unknown: characters of the source that the translator does not know.
-        left_out: how many pieces at the end of a source that is too long were not read.
-        cut: whether the text ended because it had reached the largest number of pieces.
-        candidates: the best translations found, this one first; as many as the search was asked for.
-        translator: the translator that made it.
+        source_ids, source_pieces: the ids and the pieces that the model read, EOS last.
+        target_ids, target_pieces: the ids and the pieces of the translation, without BOS and EOS.
+        unknown: characters of the source that have no piece in the source vocabulary.
+        left_out: the number of pieces that were cut from the end of a source that is too long.
+        cut: whether the translation ended because it reached the largest number of pieces that was allowed.
+        candidates: the translations that the search returned for this source, best first; the first is this one. Empty
+            in the candidates themselves, and for a translation that was only scored.
+        translator: the translator that made or scored the translation.
     """
 
     source: str
@@ -57,16 +58,23 @@ class Translation:
 
     @cached_property
     def alignment(self) -> Alignment:
-        """The source words that each word attended to; `Translator.align` reads many translations at once."""
+        """The attention weights between the words of the two texts; for many translations `Translator.align` is faster.
+
+        They are computed at the first use, by one more call of the model.
+        """
         return self.translator.align([self])[0]
 
     @cached_property
     def trace(self) -> Trace:
-        """The attention in every layer and head while the model reads the translation once more."""
+        """The attention in every layer and head when the model reads the source and the translation in one call."""
         return self.translator.trace(self)
 
     def record(self, alignment: Alignment | None = None) -> dict[str, Any]:
-        """Return the translation as plain values for JSON, with this alignment, or else its own."""
+        """Return the translation as plain values for JSON.
+
+        Args:
+            alignment: the word alignment in the record; None = the property `alignment`.
+        """
         return {"source": self.source, **candidate_record(self)} | {
             "unknown": list(self.unknown),
             **alignment_record(alignment or self.alignment),
@@ -78,7 +86,6 @@ class Translation:
 
 
 def candidate_record(translation: Translation) -> dict[str, Any]:
-    """Return the text of a translation with its score and its log-probability."""
     return {
         "text": translation.text,
         "score": round(translation.score, DIGITS),
@@ -87,7 +94,10 @@ def candidate_record(translation: Translation) -> dict[str, Any]:
 
 
 def alignment_record(alignment: Alignment) -> dict[str, Any]:
-    """Return an alignment as plain values; rows of weights are target words or pieces, columns the source's."""
+    """Return an alignment as plain values for JSON.
+
+    In both weight matrices a row belongs to a target word or piece, and a column to a source word or piece.
+    """
     return {
         "source_words": list(alignment.source_words),
         "target_words": list(alignment.target_words),
@@ -102,5 +112,4 @@ def alignment_record(alignment: Alignment) -> dict[str, Any]:
 
 
 def rounded(rows: list[list[float]]) -> list[list[float]]:
-    """Round weights to the decimals that float32 holds."""
     return [[round(weight, DIGITS) for weight in row] for row in rows]

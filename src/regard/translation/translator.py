@@ -1,7 +1,7 @@
 """A translator: a model with its two vocabularies, which turns texts into translations.
 
-regard train en.txt ko.txt --out en-ko
-Translator.load("en-ko").translate(["I am a student."])[0].text
+regard train en.txt ko.txt --out en-ko                               in a shell
+Translator.load("en-ko").translate(["I am a student."])[0].text      in Python
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from regard.errors import InputError
 from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
 from regard.tracing.trace import Trace
 from regard.translation.alignment import Alignment
-from regard.translation.copy_unknown import with_copied_letters
+from regard.translation.copy_unknown import with_copied_text
 from regard.translation.evaluation_mode import evaluation_mode
 from regard.translation.forced_decoding import log_probabilities, piece_weights, trace_translation, word_alignment
 from regard.translation.length_batches import BATCH_TOKENS, length_batches
@@ -30,7 +30,7 @@ from regard.translation.translation import Translation
 from regard.translation.translator_folder import read_translator, write_translator
 
 EMPTY_TEXT = Hypothesis(tokens=(), log_probability=0.0, score=0.0)
-"""The translation of a text without a word; its probability is 1."""
+"""The translation of a text without words; its probability is 1."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -41,7 +41,7 @@ class Translator:
         model: a `Transformer`, a `Recurrent`, or any other `TranslatingModel`.
         name: the translator's name in traces.
         device: the device of the model.
-        extra: values stored with the translator, such as the settings of its training.
+        extra: values that `save` stores with the translator, such as the settings of its training.
     """
 
     model: TranslatingModel
@@ -56,11 +56,10 @@ class Translator:
         """Load a translator from a folder that `regard train` or `save` wrote.
 
         Args:
-            folder: the folder.
-            device: such as cpu or cuda:1; None = a GPU if there is one, else the CPU.
+            device: such as "cpu" or "cuda:1"; None = a GPU if there is one, else the CPU.
 
         Raises:
-            InputError: the folder holds no translator or a damaged one, or the device does not exist.
+            InputError: there is no translator in the folder, or it is damaged, or the device does not exist.
         """
         chosen_device = device_named(device)
         contents = read_translator(Path(folder), chosen_device)
@@ -74,7 +73,12 @@ class Translator:
         )
 
     def save(self, folder: str | Path) -> Path:
-        """Write the translator into a folder."""
+        """Write the translator into a folder, which is created if it does not exist; return the folder.
+
+        Raises:
+            TypeError: the model is neither a `Transformer` nor a `Recurrent`.
+            InputError: the folder cannot be written.
+        """
         return write_translator(
             Path(folder), self.model, self.source_vocabulary, self.target_vocabulary, dict(self.extra)
         )
@@ -89,23 +93,25 @@ class Translator:
         batch_tokens: int = BATCH_TOKENS,
         first: int = 1,
     ) -> list[Translation]:
-        """Translate each text by itself; return the translations in the order of the texts.
+        """Translate each text independently of the others; return the translations in the order of the texts.
 
-        Texts of similar length go through the model together, which changes nothing but the time. A text without a word
-        has an empty translation, of probability 1.
+        Texts of similar length are translated in one batch, for speed. The translation of a text without words is
+        empty, with probability 1.
 
         Args:
-            texts: usually a sentence each.
-            search: the algorithm: `Beam`, `Greedy` or `Sample`.
-            prefix: the beginning of every translation, or one beginning for each. A prefix may end within a word.
-            truncate: read only the beginning of a text that is too long, instead of refusing.
-            batch_tokens: the number of source tokens of a batch.
-            first: the line number of the first text, for messages and samples, if the texts are a part of more.
+            texts: a list of texts, usually of one sentence each.
+            search: the search algorithm: `Beam`, `Greedy` or `Sample`.
+            prefix: the text that every translation must begin with, or a list with one such text for each source. A
+                prefix may end within a word.
+            truncate: translate only the beginning of a text that is too long, instead of raising InputError.
+            batch_tokens: the largest number of source tokens in a batch, padding counted.
+            first: the line number of the first text. Messages name line numbers, and `Sample` draws its random numbers
+                by them.
 
         Raises:
-            InputError: a text or a prefix is longer than the model takes, or a prefix has characters that it does not
-                know; the message has the line number.
-            TypeError: `texts` is a single text, a text is not a str, or `search` is not a search.
+            InputError: a text or a prefix is longer than the model allows, or a prefix has characters without a piece
+                in the target vocabulary; the message has the line number.
+            TypeError: `texts` is a single text, a text is not a str, or `search` is not a `Search` object.
             ValueError: the number of prefixes is not the number of texts.
         """
         if isinstance(texts, str):
@@ -127,9 +133,9 @@ class Translator:
         found = {one.index: self._translation(one, [EMPTY_TEXT]) for one in requests if one.empty}
         with evaluation_mode(self.model):
             for n_prefix in sorted({len(ids) for ids in encoded}):
-                alike = [one for one in requests if not one.empty and len(one.prefix) == n_prefix]
-                for indices in length_batches([len(one.ids) for one in alike], batch_tokens):
-                    batch = [alike[index] for index in indices]
+                same_prefix_length = [one for one in requests if not one.empty and len(one.prefix) == n_prefix]
+                for indices in length_batches([len(one.ids) for one in same_prefix_length], batch_tokens):
+                    batch = [same_prefix_length[index] for index in indices]
                     for one, hypotheses in zip(batch, self._search(search, batch, first), strict=True):
                         found[one.index] = self._translation(one, hypotheses)
         return [found[index] for index in range(len(texts))]
@@ -143,16 +149,19 @@ class Translator:
         batch_tokens: int = BATCH_TOKENS,
         first: int = 1,
     ) -> list[Translation]:
-        """Score translations that somebody else made: let the model read each text together with its target.
+        """Compute the log-probability that the model gives to a target text for each source text.
 
-        Returns a `Translation` for each pair, with log P(target | source) as score and as log_probability.
+        Returns a `Translation` for each pair; its `score` and its `log_probability` are log P(target | source).
 
         Args:
             texts: the source texts.
-            targets: the translation of each text; the other arguments are those of `translate`.
+            targets: one target text for each source text, such as a translation by a human.
+            truncate: read only the beginning of a source that is too long, instead of raising InputError.
+            batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
+            first: the line number of the first text, for messages.
 
         Raises:
-            InputError: a text or a target is longer than the model takes; the message has the line number.
+            InputError: a text or a target is longer than the model allows; the message has the line number.
             TypeError: a text or a target is not a str.
             ValueError: the number of targets is not the number of texts.
         """
@@ -185,12 +194,15 @@ class Translator:
     def align(
         self, translations: Sequence[Translation], layer: int | None = None, batch_tokens: int = BATCH_TOKENS
     ) -> list[Alignment]:
-        """Align the words of translations with source words, by reading the translations once more.
+        """Return the word alignment of each translation.
+
+        It comes from the attention weights when the model reads the source and the finished translation in one call.
 
         Args:
-            translations: translations that this translator made or scored.
-            layer: the decoder layer whose mean over the heads is taken, counted from 0; None = the last but one.
-            batch_tokens: the number of tokens of a batch.
+            translations: results of `translate` or `score` of this translator.
+            layer: the decoder layer whose heads are averaged, counted from 0; None = the last layer but one, or the
+                only one.
+            batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
 
         Raises:
             ValueError: the layer does not exist.
@@ -200,22 +212,24 @@ class Translator:
         return [word_alignment(one, rows, end) for one, rows in zip(translations, weights, strict=True)]
 
     def copy_unknown(self, translations: Sequence[Translation]) -> list[Translation]:
-        """Replace pieces of translations that the translator does not know by letters of the source.
+        """Return the translations with text from the source in place of each unknown target piece.
 
-        The letters are those of the unknown source piece with the largest attention weight; if the source has none,
-        those of the word that the alignment names. From a source without a word nothing is copied.
+        The text is the unknown source piece on which the target piece has the largest attention weight. If the source
+        has no unknown piece, it is the source word on which the target piece's word has the largest weight.
+        Translations without unknown pieces, or of a source without words, are returned as they are. The candidates of
+        each translation are treated alike.
 
         Source: Luong et al. 2015, "Addressing the rare word problem", section 3.3 (here by attention).
         """
         unknown = [one for one in translations if UNK in one.target_ids and one.source_ids != (EOS,)]
         alignments = dict(zip(map(id, unknown), self.align(unknown), strict=True))
-        done = [with_copied_letters(one, alignments[id(one)]) if id(one) in alignments else one for one in translations]
+        done = [with_copied_text(one, alignments[id(one)]) if id(one) in alignments else one for one in translations]
         return [
             replace(one, candidates=tuple(self.copy_unknown(one.candidates))) if one.candidates else one for one in done
         ]
 
     def trace(self, translation: Translation) -> Trace:
-        """Trace the attention in every layer and head while the model reads the translation once more."""
+        """Return the attention in every layer and head when the model reads source and translation in one call."""
         (begin,) = self.target_vocabulary.pieces([BOS])
         return trace_translation(self.model, translation, self.device, name=self.name, begin_piece=begin)
 

@@ -1,11 +1,11 @@
-"""Write a translator into a folder and read it back: the model, its vocabularies, and a description of both.
+"""Write a translator's model and vocabularies into a folder, and read them back.
 
     translator.json      the description: format, version, kind of model, the model's config
-    model.safetensors    the parameters; parameters that modules share are stored once
+    model.safetensors    the parameters; a parameter that several modules share is stored once
     vocabulary.spm       the vocabulary of both languages; or source.spm and target.spm
 
-Every file is written under another name and then renamed, translator.json last, so that a reader never sees a part of a
-translator. Nothing in the folder is code: no pickle is written or read.
+Each file is written under a temporary name and then renamed, translator.json last, so that a new folder is complete as
+soon as it has a translator.json. Loading executes no code from the folder: nothing in it is a pickle.
 """
 
 import json
@@ -28,7 +28,7 @@ from regard.typed_fields import check_fields
 FORMAT = "regard translator"
 VERSION = 3
 LARGEST_TABLE = 2**24
-"""The most numbers that a table of positions may have beyond those of all parameters: 64 MiB."""
+"""How many more entries a sinusoidal position table may have than the file of parameters has numbers: 64 MiB."""
 
 DESCRIPTION_FILE, PARAMETERS_FILE, JOINT_VOCABULARY, SOURCE_VOCABULARY, TARGET_VOCABULARY = (
     "translator.json",
@@ -41,7 +41,7 @@ DESCRIPTION_FILE, PARAMETERS_FILE, JOINT_VOCABULARY, SOURCE_VOCABULARY, TARGET_V
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelKind:
-    """The classes of a kind of model: its config and the model itself."""
+    """The two classes of one kind of model: its config and the model itself."""
 
     config: Any
     model: Any
@@ -63,7 +63,7 @@ class TranslatorContents:
 
 
 def model_kinds() -> dict[str, ModelKind]:
-    """Return the classes of each kind of model, by the name of the kind in the description."""
+    """Return the classes of each kind of model, by the name of the kind in translator.json."""
     from regard.recurrent.config import RecurrentConfig
     from regard.recurrent.model import Recurrent
     from regard.transformer.config import TransformerConfig
@@ -82,15 +82,17 @@ def write_translator(
     target_vocabulary: Vocabulary,
     extra: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a translator into a folder, which is created if it does not exist; a translator in it is replaced.
+    """Write a translator into a folder, and return the folder.
+
+    The folder is created if it does not exist; a translator that it already has is replaced.
 
     Args:
         model: a `Transformer` or a `Recurrent`.
-        target_vocabulary: the same object as the source's if the languages share a vocabulary.
-        extra: values to store with the translator, as JSON.
+        target_vocabulary: the same object as `source_vocabulary` if the languages share a vocabulary.
+        extra: values to store with the translator; JSON must be able to represent them.
 
     Raises:
-        TypeError: the model is neither of the two.
+        TypeError: the model is neither a `Transformer` nor a `Recurrent`.
         InputError: the folder cannot be written.
     """
     kind = kind_of(model)
@@ -124,7 +126,7 @@ def read_translator(folder: Path, device: torch.device | str = "cpu") -> Transla
     """Read a translator from its folder.
 
     Raises:
-        InputError: the folder holds no translator, or a damaged one, or one that another version of regard wrote.
+        InputError: there is no translator in the folder, or it is damaged, or its format has another version.
     """
     about = read_description(folder)
     kind = model_kinds()[about["kind"]]
@@ -133,7 +135,8 @@ def read_translator(folder: Path, device: torch.device | str = "cpu") -> Transla
     names = (JOINT_VOCABULARY, JOINT_VOCABULARY) if about["joint"] else (SOURCE_VOCABULARY, TARGET_VOCABULARY)
     loaded = {name: read_vocabulary(folder / name) for name in dict.fromkeys(names)}
     source, target = (loaded[name] for name in names)
-    for name, vocabulary, size in zip(names, (source, target), vocabulary_sizes(config), strict=True):
+    sizes = config.n_source_tokens, config.n_target_tokens
+    for name, vocabulary, size in zip(names, (source, target), sizes, strict=True):
         if len(vocabulary) != size:
             raise InputError(
                 f"{folder} does not fit together: {name} has {len(vocabulary):,} tokens and the model was built for "
@@ -148,7 +151,7 @@ def read_translator(folder: Path, device: torch.device | str = "cpu") -> Transla
 
 
 def unique_tensors(model: TranslatingModel) -> dict[str, Tensor]:
-    """Return the tensors of a model, each once, by the first of its names.
+    """Return a model's state dict with each shared tensor only once, under the first of its names.
 
     Raises:
         TypeError: the model is not an nn.Module.
@@ -163,7 +166,7 @@ def unique_tensors(model: TranslatingModel) -> dict[str, Tensor]:
 
 
 def kind_of(model: object) -> str:
-    """Return the name of a model's kind.
+    """Return the name of a model's kind, as in translator.json.
 
     Raises:
         TypeError: the model is neither a Transformer nor a Recurrent.
@@ -171,11 +174,10 @@ def kind_of(model: object) -> str:
     for name, kind in model_kinds().items():
         if type(model) is kind.model:
             return name
-    raise TypeError(f"a folder holds a Transformer or a Recurrent; got a {type(model).__name__}.")
+    raise TypeError(f"only a Transformer or a Recurrent can be saved as a translator; got a {type(model).__name__}.")
 
 
 def package_version() -> str:
-    """Return the version of the installed package."""
     from importlib.metadata import version
 
     return version("regard")
@@ -185,15 +187,15 @@ def package_version() -> str:
 
 
 def holds_translator(folder: Path) -> bool:
-    """Return whether a folder has the description of a translator."""
+    """Return whether a folder has a translator.json, the last file to be written."""
     return (folder / DESCRIPTION_FILE).is_file()
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """Read the description of the translator in a folder.
+    """Return the contents of a folder's translator.json, checked except for the model's config.
 
     Raises:
-        InputError: the folder holds no translator, or one that cannot be read.
+        InputError: the file is missing or damaged, or its format has another version.
     """
     path = folder / DESCRIPTION_FILE
     try:
@@ -223,7 +225,6 @@ def read_description(folder: Path) -> dict[str, Any]:
 
 
 def missing_translator_error(folder: Path) -> InputError:
-    """Return the error for a folder that holds no translator."""
     if folder.is_dir():
         return InputError(
             f"{folder} has no translator: there is no {DESCRIPTION_FILE} in it; give the folder that regard train "
@@ -234,7 +235,12 @@ def missing_translator_error(folder: Path) -> InputError:
 
 
 def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
-    """Build a model's config from the values of a description.
+    """Build a model's config from the values in translator.json.
+
+    Args:
+        folder: the folder of translator.json, for messages.
+        kind: the class of the config.
+        values: the fields of the config.
 
     Raises:
         InputError: a name is not a field of the config, or a value is not allowed.
@@ -253,19 +259,18 @@ def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
         raise InputError(f"{path} has an invalid config: {error}") from error
 
 
-def vocabulary_sizes(config: Any) -> tuple[int, int]:
-    """Return the sizes of source and target vocabulary that a model was built for."""
-    return config.n_source_tokens, config.n_target_tokens
-
-
 def read_model(kind: Any, config: Any, path: Path) -> Any:
-    """Build a model and load the parameters of a file into it.
+    """Build a model and load its parameters from a file.
 
-    The shapes in the file are compared with those of a model without memory first, so that a description of another
-    model, or of an impossibly large one, costs neither time nor memory.
+    The shapes in the file are first compared with those of the model on PyTorch's meta device, which allocates no
+    memory: a damaged config may describe a model of any size.
+
+    Args:
+        kind: the class of the model.
+        path: the file of parameters.
 
     Raises:
-        InputError: the file is missing or damaged, or holds the parameters of another model.
+        InputError: the file is missing or damaged, or has the parameters of another model.
     """
     if not path.is_file():
         raise InputError(f"{path.parent} is incomplete: {path.name} is missing; copy the folder again.")
@@ -289,7 +294,7 @@ def load_parameters(model: nn.Module, path: Path) -> None:
     """Load the parameters of a file into a model.
 
     Raises:
-        InputError: the file is missing or damaged, or holds the parameters of another model.
+        InputError: the file is missing or damaged, or has the parameters of another model.
     """
     tensors, _ = read_tensors(path)
     check_parameters(path, {name: tuple(t.shape) for name, t in tensors.items()}, tensor_shapes(model))
@@ -297,10 +302,15 @@ def load_parameters(model: nn.Module, path: Path) -> None:
 
 
 def check_size(path: Path, config: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise InputError if building the model of a config would take much more memory or time than its parameters.
+    """Refuse a config whose model is far larger than the file of its parameters, before the model is built.
+
+    Args:
+        path: the file of parameters, for messages.
+        shapes: the shape of each tensor in the file.
 
     Raises:
-        InputError: the config has more layers than the file has tensors, or a table of positions larger than the model.
+        InputError: the config has more layers than the file has tensors, or its sinusoidal position table has over
+            `LARGEST_TABLE` entries more than all tensors together.
     """
     for name in ("n_layers", "n_decoder_layers"):
         if (getattr(config, name, None) or 0) > len(shapes):
@@ -323,7 +333,12 @@ def tensor_shapes(model: Any) -> dict[str, tuple[int, ...]]:
 
 
 def check_parameters(path: Path, found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise InputError if the parameters of a file are not the parameters that a model has.
+    """Compare the parameters of a file with those of a model.
+
+    Args:
+        path: the file, for messages.
+        found: the shape of each parameter in the file.
+        expected: the shape of each parameter of the model.
 
     Raises:
         InputError: a parameter is missing, unknown, or of another shape; the message has its name.
@@ -339,7 +354,7 @@ def check_parameters(path: Path, found: Mapping[str, tuple[int, ...]], expected:
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """Read a vocabulary of a folder.
+    """Read a vocabulary file of a translator's folder.
 
     Raises:
         InputError: the file is missing or damaged.

@@ -188,11 +188,11 @@ def test_what_has_ended_costs_nothing_more(search):
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        (Beam, {"size": 0}, "size=0 must be at least 1: a beam holds hypotheses."),
+        (Beam, {"size": 0}, "size=0 is the number of hypotheses in the beam; it must be at least 1."),
         (
             Beam,
             {"size": 3, "n_best": 4},
-            "n_best=4 does not fit size=3; a beam gives from 1 to as many as it holds.",
+            "n_best=4 does not fit size=3; it must be at least 1 and at most that size.",
         ),
         (Beam, {"length_penalty": -1.0}, "length_penalty=-1.0 must be a number of at least 0; 0 = no penalty."),
         (
@@ -203,7 +203,7 @@ def test_what_has_ended_costs_nothing_more(search):
         (
             Sample,
             {"temperature": 0.0},
-            "temperature=0.0 must be a number above 0; for the likeliest token take Greedy().",
+            "temperature=0.0 must be a number above 0; for the most probable token use Greedy().",
         ),
         (Sample, {"top_k": 0}, "top_k=0 must be at least 1: there must be a token to draw."),
         (Sample, {"top_p": 1.5}, "top_p=1.5 is a probability; it must be above 0 and at most 1."),

@@ -1,1 +1,1 @@
-"""Search for a translation: greedy search, beam search and sampling."""
+"""Search algorithms for translations: greedy search, beam search and sampling."""

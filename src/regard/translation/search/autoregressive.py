@@ -1,4 +1,4 @@
-"""Autoregressive decoding with one hypothesis for each source, which greedy search and sampling share."""
+"""Autoregressive decoding with one hypothesis for each source; greedy search and sampling use it."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,7 +12,7 @@ from regard.translation.search.interface import Hypothesis, SourceBatch
 from regard.translation.search.next_token import read_prefixes
 
 ChosenTokens = tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]
-"""A token for each row, and its log-probability in the widest type of its device."""
+"""A token for each row, and the log-probability of each token, in float64 (in float32 on devices without float64)."""
 
 ChooseTokens = Callable[
     [Float[Tensor, "rows new vocabulary"], Int[Tensor, " rows"], int, Sequence[int]],
@@ -20,13 +20,13 @@ ChooseTokens = Callable[
 ]
 """A function that chooses the next token of each row.
 
-Its arguments are the logits, the index of each row's source in the batch, the number of tokens of all rows so far, and
-the largest number of tokens of each row.
+Its arguments are the logits, the index of each row's source in the batch, the number of tokens that each row has so
+far (equal in all rows), and the largest number of tokens of each row.
 """
 
 
 def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) -> list[tuple[Hypothesis, ...]]:
-    """Extend one hypothesis of each source token by token; a hypothesis that takes EOS leaves the batch."""
+    """Extend one hypothesis of each source token by token until it ends with EOS; return one hypothesis per source."""
     step, log_probability = read_prefixes(model, sources)
     rows, tokens = torch.arange(len(sources.limits), device=sources.lengths.device), sources.prefix
     limits, found = list(sources.limits), dict[int, Hypothesis]()
@@ -44,11 +44,11 @@ def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) 
                     score=total,
                     cut=length >= limits[row_number],
                 )
-            left = (~ended).nonzero()[:, 0]
-            if not len(left):
+            active = (~ended).nonzero()[:, 0]
+            if not len(active):
                 return [(found[row],) for row in range(len(found))]
-            limits = [limits[row_number] for row_number in left.tolist()]
-            rows, tokens, chosen, log_probability = rows[left], tokens[left], chosen[left], log_probability[left]
-            state = state.select(left)
+            limits = [limits[row_number] for row_number in active.tolist()]
+            rows, tokens, chosen = rows[active], tokens[active], chosen[active]
+            log_probability, state = log_probability[active], state.select(active)
         tokens = torch.cat([tokens, chosen[:, None]], dim=1)
         step = model.step(chosen[:, None], state)

@@ -1,13 +1,14 @@
-"""Beam search: several hypotheses side by side, and a score that does not favour short texts.
+"""Beam search: several hypotheses are extended in parallel and ranked by a score that does not favour short texts.
 
     score(y) = log P(y | x) / lp(y) + cp(x, y)
     lp(y) = ((5 + |y|) / 6)^α                       |y| counts the pieces and EOS
     cp(x, y) = β Σ_i log min(Σ_j p_ij, 1)           p_ij: attention weight of y's token j, EOS included, on x's piece i
 
 A beam has `size` slots for each sentence. Every step extends the active hypotheses by every token, and the most
-probable extensions take these slots. An extension by EOS is finished and keeps its slot, so fewer hypotheses stay
-active. A sentence is done when no hypothesis is active, or when no active one can beat the worst of the `n_best`
-finished ones: log-probability only falls, so a hypothesis at log P cannot score above log P / lp(limit + 1).
+probable extensions take the slots. An extension by EOS is a finished hypothesis and keeps its slot, so fewer hypotheses
+stay active. The search for a sentence ends when no hypothesis is active, or when no active one can beat the worst of
+the `n_best` finished ones: log-probability only falls, so an active hypothesis with log-probability log P cannot reach
+a score above log P / lp(limit + 1), where `limit` is the largest number of pieces.
 
 Source: Sutskever, Vinyals & Le 2014, section 3.2 (finished hypotheses leave the beam); Wu et al. 2016, section 7,
 eq. 14.
@@ -31,7 +32,7 @@ from regard.translation.search.interface import Hypothesis, SourceBatch
 from regard.translation.search.next_token import read_prefixes, top_tokens
 
 LEAST_COVERAGE = 1e-9
-"""Coverage of a source piece without any attention weight; log 0 would outweigh everything."""
+"""The smallest coverage of a source piece in cp: smaller sums of weights are raised to it, because log 0 is -∞."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +40,10 @@ class Beam:
     """Keep the `size` most probable hypotheses at every step, and rank finished ones by their penalised score.
 
     Args:
-        size: the number of hypotheses of a sentence; 1 = greedy search.
-        length_penalty: α; 0 = none, more = longer texts.
-        coverage_penalty: β; 0 = none, more = texts that leave out less of the source.
-        n_best: the number of hypotheses to return; fewer where the beam found fewer.
+        size: the number of hypotheses for each sentence; 1 = greedy search.
+        length_penalty: α; 0 = no penalty; a larger value favours longer texts.
+        coverage_penalty: β; 0 = no penalty; a larger value favours texts that leave out less of the source.
+        n_best: the largest number of hypotheses to return for each sentence.
 
     Departure: Vaswani et al. 2017, section 6.1, have α = 0.6, with which translations of Multi30k's dev set are too
     short: 1 is better by 0.1 to 0.4 BLEU, from English to German and back, for the Transformer and the recurrent model.
@@ -55,10 +56,10 @@ class Beam:
 
     def __post_init__(self) -> None:
         if self.size < 1:
-            raise ValueError(f"size={self.size} must be at least 1: a beam holds hypotheses.")
+            raise ValueError(f"size={self.size} is the number of hypotheses in the beam; it must be at least 1.")
         if not 1 <= self.n_best <= self.size:
             raise ValueError(
-                f"n_best={self.n_best} does not fit size={self.size}; a beam gives from 1 to as many as it holds."
+                f"n_best={self.n_best} does not fit size={self.size}; it must be at least 1 and at most that size."
             )
         for name in ("length_penalty", "coverage_penalty"):
             if not 0 <= getattr(self, name) < float("inf"):
@@ -78,49 +79,62 @@ class Beam:
         return [sentence.best() for sentence in finished]
 
     def lp(self, length: int) -> float:
-        """Return the length penalty, the divisor of the log-probability of a text of this length, EOS counted."""
+        """Return the length penalty of a text: the divisor of its log-probability.
+
+        Args:
+            length: the number of pieces of the text, EOS counted.
+        """
         return float(((5 + length) / 6) ** self.length_penalty)
 
     def cp(self, coverage: Float[Tensor, " source"]) -> float:
-        """Return the coverage penalty of a text from the weight that each source piece received, EOS left out."""
+        """Return the coverage penalty of a text.
+
+        Args:
+            coverage: for each source piece except EOS, the sum of the attention weights of all target tokens on it.
+        """
         wide = coverage.to(widest_type(coverage.device))
         return self.coverage_penalty * float(wide.clamp(LEAST_COVERAGE, 1).log().sum())
 
 
 @dataclass(slots=True)
 class FinishedHypotheses:
-    """The finished hypotheses of one sentence."""
+    """The finished hypotheses of one sentence.
+
+    Attributes:
+        beam: the search, which gives them scores.
+        limit: the largest number of pieces of a hypothesis.
+        found: the hypotheses, in the order in which they were finished.
+    """
 
     beam: Beam
     limit: int
     found: list[Hypothesis] = field(default_factory=list)
 
     def add(self, tokens: list[int], log_probability: float, coverage: Float[Tensor, " source"] | None) -> None:
-        """Score a finished hypothesis and keep it."""
         score = log_probability / self.beam.lp(len(tokens) + 1)
         score += 0.0 if coverage is None else self.beam.cp(coverage)
         cut = len(tokens) >= self.limit
         self.found.append(Hypothesis(tokens=tuple(tokens), log_probability=log_probability, score=score, cut=cut))
 
     def best(self) -> tuple[Hypothesis, ...]:
-        """Return the n_best hypotheses, best first."""
         return tuple(sorted(self.found, key=lambda one: -one.score)[: self.beam.n_best])
 
     def score_to_beat(self) -> float:
-        """Return the score that a further hypothesis must exceed to be among the n_best."""
+        """Return the score that one more hypothesis must exceed to be among the `n_best`; -∞ if there are fewer."""
         best = self.best()
         return best[-1].score if len(best) == self.beam.n_best else -torch.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OpenSentences:
-    """The sentences that are not done.
+    """The sentences whose search has not ended.
 
     Attributes:
-        numbers: the rows of the sentences in the batch of sources.
-        limits: the largest number of pieces of a text of each sentence.
-        slots: how many hypotheses of each sentence may stay active.
-        to_beat: the log-probability that a hypothesis of each sentence must exceed to be able to enter the n_best.
+        numbers: the index of each sentence in the batch of sources.
+        limits: for each sentence, the largest number of pieces of its translation.
+        slots: for each sentence, how many of its hypotheses may stay active.
+        to_beat: for each sentence, the log-probability that an active hypothesis must exceed to be able to enter the
+            `n_best`.
     """
 
     numbers: tuple[int, ...]
@@ -129,7 +143,7 @@ class OpenSentences:
     to_beat: Float[Tensor, " sentences"]
 
     def select(self, rows: Int[Tensor, " rows"]) -> "OpenSentences":
-        """Return the sentences with these row numbers."""
+        """Return the sentences with these indices, which are in ascending order."""
         if len(rows) == len(self.numbers):
             return self
         kept = rows.tolist()
@@ -147,10 +161,11 @@ class ActiveHypotheses:
 
     Attributes:
         sentences: the sentences that the hypotheses belong to.
-        tokens: the pieces of each hypothesis.
-        log_probability: the log-probability of these pieces; -inf = the slot is empty.
-        coverage: the weight that each source piece has received so far; None without a coverage penalty.
-        step: the model's last step; its rows are sentences × slots.
+        tokens: the ids of each hypothesis, without BOS.
+        log_probability: the log-probability of these tokens; -inf = there is no hypothesis.
+        coverage: the sum of the attention weights on each source token so far; None without a coverage penalty.
+        step: the model's last step; its rows are the `width` hypotheses of the first sentence, of the second, and so
+            on.
     """
 
     sentences: OpenSentences
@@ -165,7 +180,7 @@ class Extensions:
     """The most probable extensions of each sentence's hypotheses by one token, most probable first.
 
     Attributes:
-        parents: the hypothesis that each extension extends.
+        parents: the index of the hypothesis that each extension extends, among the hypotheses of its sentence.
         tokens: the new token of each extension.
         log_probability: the log-probability of the extended hypothesis; -inf = there is no slot for it.
     """
@@ -180,7 +195,7 @@ class Extensions:
         return (self.tokens == EOS) & (self.log_probability > -torch.inf)
 
     def unfinished(self) -> "Extensions":
-        """Give every extension that ends with EOS the score -∞, and return all extensions, best score first."""
+        """Return the extensions with log-probability -∞ for those that end with EOS, again most probable first."""
         without = self.log_probability.masked_fill(self.tokens == EOS, -torch.inf)
         log_probability, order = without.sort(dim=1, descending=True, stable=True)
         return Extensions(
@@ -188,7 +203,7 @@ class Extensions:
         )
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Extensions":
-        """Return the extensions of the sentences with these row numbers."""
+        """Return the extensions of the sentences with these indices, which are in ascending order."""
         if len(rows) == len(self.tokens):
             return self
         return Extensions(
@@ -197,7 +212,7 @@ class Extensions:
 
 
 def initial_hypotheses(beam: Beam, model: TranslatingModel, sources: SourceBatch) -> ActiveHypotheses:
-    """Return the hypotheses at the beginning: for each sentence its prefix, read by the model."""
+    """Return the first active hypotheses, one for each sentence: its prefix, after the model has read it."""
     step, log_probability = read_prefixes(model, sources)
     n = len(sources.limits)
     sentences = OpenSentences(
@@ -216,15 +231,16 @@ def initial_hypotheses(beam: Beam, model: TranslatingModel, sources: SourceBatch
 
 
 def extend(active: ActiveHypotheses, size: int) -> Extensions:
-    """Return the most probable extensions for which there are slots.
+    """Return the `size` most probable extensions of each sentence's hypotheses.
 
-    The `size` most probable extensions of a sentence are among the `size` most probable ones of each hypothesis.
+    Extensions without a slot have log-probability -∞. Only the `size` most probable next tokens of each hypothesis can
+    be among the `size` most probable extensions of its sentence.
     """
     logits, n_sentences, length = active.step.logits, len(active.tokens), active.tokens.shape[2]
     n_each = min(size, logits.shape[2])
-    each, tokens = top_tokens(logits, n_each, length, active.sentences.limits)
-    each, tokens = each.view(n_sentences, -1, n_each), tokens.view(n_sentences, -1)
-    total = (active.log_probability[:, :, None] + each).flatten(1)
+    of_token, tokens = top_tokens(logits, n_each, length, active.sentences.limits)
+    of_token, tokens = of_token.view(n_sentences, -1, n_each), tokens.view(n_sentences, -1)
+    total = (active.log_probability[:, :, None] + of_token).flatten(1)
     log_probability, chosen = total.topk(min(size, total.shape[1]), dim=1)
     has_slot = torch.arange(chosen.shape[1], device=chosen.device) < active.sentences.slots[:, None]
     return Extensions(
@@ -240,7 +256,15 @@ def collect_finished(
     finished: list[FinishedHypotheses],
     lengths: Int[Tensor, " batch"],
 ) -> ActiveHypotheses:
-    """Add the extensions by EOS to the finished hypotheses; return the active ones with slots and bounds updated."""
+    """Add the extensions by EOS to the finished hypotheses.
+
+    Args:
+        finished: the finished hypotheses of every sentence of the batch; changed in place.
+        lengths: the number of tokens of each source of the batch, EOS counted.
+
+    Returns:
+        `active`, with the slots that are left and the new log-probabilities to beat.
+    """
     numbers = active.sentences.numbers
     for row, slot in extensions.ended.nonzero().tolist():
         parent = int(extensions.parents[row, slot])
@@ -248,19 +272,26 @@ def collect_finished(
         coverage = None if active.coverage is None else active.coverage[row, parent, :n_pieces]
         log_probability = float(extensions.log_probability[row, slot])
         finished[numbers[row]].add(active.tokens[row, parent].tolist(), log_probability, coverage)
-    now = [finished[number] for number in numbers]
-    slots = active.sentences.slots.new_tensor([one.beam.size - len(one.found) for one in now])
-    to_beat = active.sentences.to_beat.new_tensor([one.score_to_beat() * one.beam.lp(one.limit + 1) for one in now])
+    of_open = [finished[number] for number in numbers]
+    slots = active.sentences.slots.new_tensor([one.beam.size - len(one.found) for one in of_open])
+    to_beat = active.sentences.to_beat.new_tensor([one.score_to_beat() * one.beam.lp(one.limit + 1) for one in of_open])
     return replace(active, sentences=replace(active.sentences, slots=slots, to_beat=to_beat))
 
 
 def advance(model: TranslatingModel, active: ActiveHypotheses, extensions: Extensions) -> ActiveHypotheses | None:
-    """Let the model read the new tokens of unfinished extensions; return None if every sentence is done."""
+    """Return the next active hypotheses, after the model has read the new token of each.
+
+    Args:
+        extensions: the extensions of `active`; those that ended have log-probability -∞.
+
+    Returns:
+        The hypotheses of the sentences whose search goes on, or None if the search of every sentence has ended.
+    """
     still_open = (extensions.log_probability[:, 0] > active.sentences.to_beat).nonzero()[:, 0]
     if not len(still_open):
         return None
     extensions = extensions.select(still_open)
-    # The sentence with the most extensions decides the width
+    # The sentence with the most hypotheses decides the width; for other sentences some have log-probability -∞
     width = int((extensions.log_probability > -torch.inf).sum(dim=1).max())
     log_probability, parents = extensions.log_probability[:, :width], extensions.parents[:, :width]
     tokens = extensions.tokens[:, :width]
@@ -278,7 +309,7 @@ def advance(model: TranslatingModel, active: ActiveHypotheses, extensions: Exten
 
 
 def select_rows(state: Any, rows: Int[Tensor, " rows"], n: int) -> Any:
-    """Select rows of a decoder state of n rows; return the state itself if the rows are all n in order."""
+    """Select rows of a decoder state that has n rows; return it uncopied if `rows` is 0, 1, …, n - 1."""
     if len(rows) == n and torch.equal(rows, torch.arange(n, device=rows.device)):
         return state
     return state.select(rows)
@@ -287,5 +318,11 @@ def select_rows(state: Any, rows: Int[Tensor, " rows"], n: int) -> Any:
 def updated_coverage(
     coverage: Float[Tensor, "sentences width source"], rows: Int[Tensor, " rows"], step: DecoderStep
 ) -> Float[Tensor, "rows source"]:
-    """Return the coverage of the hypotheses in these rows, plus the attention weights of their newest token."""
+    """Return the coverage of new hypotheses: their parents' coverage plus the attention weights of their new token.
+
+    Args:
+        coverage: the coverage of the parents.
+        rows: the index of each new hypothesis's parent among all parents of the batch.
+        step: the model's step that read the new tokens.
+    """
     return coverage.flatten(0, 1)[rows] + cross_weights(step.cross).view(len(rows), -1)

@@ -1,9 +1,9 @@
 """The interface of a search: a batch of source sentences in, hypotheses out.
 
-A search chooses the pieces of a target text y one after the other until it chooses EOS. It may find any sequence of at
-most `limit` pieces followed by EOS; a text that reaches its limit ends there, whatever the probability of EOS.
+A search chooses the pieces of a target text y one after the other until it chooses EOS. After the largest number of
+pieces it must choose EOS, however improbable EOS is.
 
-    log P(y | source) = Σ_t log softmax(logits_t)[y_t]         over all pieces, a forced prefix included, and EOS
+    log P(y | source) = Σ_t log softmax(logits_t)[y_t]         over all pieces, a given prefix included, and EOS
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from regard.text.vocabulary import PAD
 from regard.translation.model_protocol import TranslatingModel
 
 PIECES_PER_SOURCE_PIECE, EXTRA_PIECES = 3, 20
-"""The limit of a target text: three pieces for each piece of the source, and 20 more."""
+"""A target text may have three pieces for each source token, EOS counted, and 20 more; a prefix is not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +28,8 @@ class Hypothesis:
     Attributes:
         tokens: the ids of its pieces, without BOS and EOS.
         log_probability: log P(tokens, EOS | source) in nats.
-        score: the number by which the search ranked it.
-        cut: whether it ended because it had reached the limit.
+        score: the number by which the search ranks the hypotheses of a source; higher is better.
+        cut: whether the text ended because it reached the largest number of pieces.
     """
 
     tokens: tuple[int, ...]
@@ -47,7 +47,8 @@ class SourceBatch:
         lengths: the number of ids of each sentence, without padding.
         prefix: the ids that each target must begin with, without BOS; equally many in every row.
         limits: the largest number of pieces of each target.
-        numbers: the number of each sentence in the whole text, from which sampling derives its random numbers.
+        numbers: a number for each sentence, from which sampling derives its random numbers; the line number, if the
+            sentences come from a file.
     """
 
     source: Int[Tensor, "batch source"]
@@ -65,7 +66,14 @@ class SourceBatch:
         numbers: Sequence[int] | None = None,
         device: torch.device | str = "cpu",
     ) -> "SourceBatch":
-        """Return a batch of sources (ids, EOS last) and prefixes (ids) of equal length, with the limits of a model."""
+        """Return the batch of some sentences, padded, with the largest number of pieces of each target.
+
+        Args:
+            model: the model that will translate; no target is longer than its config allows.
+            sources: the ids of each sentence, EOS last.
+            prefixes: the ids that each target must begin with, equally many for each; None = no prefix.
+            numbers: a number for each sentence, for sampling; None = 0, 1, 2, and so on.
+        """
         prefixes = [()] * len(sources) if prefixes is None else prefixes
         source, lengths = pad_sequences(sources)
         prefix = torch.tensor(list(map(list, prefixes)), dtype=torch.long).reshape(len(sources), -1)
@@ -81,7 +89,7 @@ class SourceBatch:
 
 
 def pad_sequences(sequences: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "batch longest"], Int[Tensor, " batch"]]:
-    """Pad sequences of ids on the right to one tensor; return it with the lengths of the sequences.
+    """Return sequences of ids as one tensor, padded on the right, and the length of each sequence.
 
     >>> pad_sequences([[5, 3], [7, 11, 3]])
     (tensor([[ 5,  3,  0],

@@ -1,7 +1,7 @@
-"""Log-probabilities of the next token, with the rules that hold in every search.
+"""Log-probabilities of the next token, with the rules of every search.
 
-PAD and BOS are never chosen, and at its limit a text can only end. Forbidden tokens keep their share of the
-probability: the log-probabilities are the model's own.
+PAD and BOS are never chosen, and after the largest number of pieces only EOS can be chosen. The log-probabilities of
+allowed tokens are the model's own: they are not normalised again after other tokens have been forbidden.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from regard.translation.model_protocol import DecoderStep, TranslatingModel
 from regard.translation.search.interface import SourceBatch
 
 CHUNK = 64
-"""The number of columns in a chunk of `topk`, which first finds the largest number of each chunk."""
+"""The number of columns in each chunk into which `topk` divides a row."""
 
 
 def read_prefixes(model: TranslatingModel, sources: SourceBatch) -> tuple[DecoderStep, Float[Tensor, " batch"]]:
     """Let the model read the sources, BOS and the prefixes.
 
     Returns:
-        The step after the last token of the prefixes, and the log-probability of each prefix.
+        The model's step for BOS and the prefixes, and the log-probability of each prefix.
     """
     first = torch.full_like(sources.lengths, BOS)[:, None]
     step = model.step(torch.cat([first, sources.prefix], dim=1), model.start(sources.source, sources.lengths))
@@ -37,15 +37,16 @@ def read_prefixes(model: TranslatingModel, sources: SourceBatch) -> tuple[Decode
 def top_tokens(
     logits: Float[Tensor, "rows new vocabulary"], n: int, length: int, limits: Sequence[int]
 ) -> tuple[Float[Tensor, "rows n"], Int[Tensor, "rows n"]]:
-    """Return the n most probable next tokens of each row with their log-probabilities, most probable first.
+    """Return the log-probabilities and the ids of the n most probable next tokens of each row, most probable first.
 
-    Where fewer than n tokens are allowed, the others have the log-probability -inf.
+    If fewer than n tokens are allowed, forbidden tokens with log-probability -inf follow.
 
     Args:
-        logits: the logits after each new token of the last step; only those after its last token are used.
+        logits: the logits of the model's last step; only those after its last token are used.
         n: the number of tokens.
-        length: the number of pieces that each row has already.
-        limits: the largest number of pieces of each sentence; the rows of a sentence lie together.
+        length: the number of pieces that each row already has.
+        limits: the largest number of pieces of each sentence. The rows of a sentence are adjacent, and every sentence
+            has as many rows.
     """
     log_probability, tokens = topk(token_log_probabilities(logits, length, limits), n)
     return log_probability.to(widest_type(logits.device)), tokens
@@ -54,10 +55,13 @@ def top_tokens(
 def token_log_probabilities(
     logits: Float[Tensor, "rows new vocabulary"], length: int, limits: Sequence[int]
 ) -> Float[Tensor, "rows vocabulary"]:
-    """Return the log-probability of every token as the next one of each row, -inf for forbidden tokens.
+    """Return the log-probability of every token as the next token of each row, -inf for forbidden tokens.
 
     Args:
-        logits, length, limits: see `top_tokens`.
+        logits: the logits of the model's last step; only those after its last token are used.
+        length: the number of pieces that each row already has.
+        limits: the largest number of pieces of each sentence. The rows of a sentence are adjacent, and every sentence
+            has as many rows.
     """
     log_probability = log_softmax(logits[:, -1])
     refuse_nan(log_probability[:, EOS])
@@ -73,8 +77,8 @@ def token_log_probabilities(
 def topk(numbers: Float[Tensor, "rows columns"], n: int) -> tuple[Float[Tensor, "rows n"], Int[Tensor, "rows n"]]:
     """Return the n largest numbers of each row and their columns, as `torch.topk` does.
 
-    The n largest numbers of a row are in the n chunks of the row with the largest maxima. On a CPU, finding these first
-    takes less time than `torch.topk` over a whole vocabulary, but for a single row or two.
+    The n largest numbers of a row are in the n chunks of the row with the largest maxima. On a CPU it is faster to find
+    these chunks first than to call `torch.topk` on a whole vocabulary, except for very few rows.
     """
     n_chunks, n_columns = numbers.shape[1] // CHUNK, numbers.shape[1]
     if n_chunks < 4 * n or len(numbers) < 4 or not numbers.is_cpu:
@@ -89,14 +93,14 @@ def topk(numbers: Float[Tensor, "rows columns"], n: int) -> tuple[Float[Tensor, 
 
 
 def log_softmax(logits: Float[Tensor, "*batch vocabulary"]) -> Float[Tensor, "*batch vocabulary"]:
-    """Return log-probabilities, in float32 or better."""
+    """Return the log-softmax of logits in float32, or in float64 for float64 logits."""
     return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
 
 def refuse_nan(log_probability: Float[Tensor, " rows"]) -> None:
     """Raise InputError if a log-probability is NaN.
 
-    One per row is enough: a NaN among the logits of a row makes all log-probabilities of the row NaN.
+    One log-probability of each row suffices: a NaN among the logits of a row makes all of its log-probabilities NaN.
     """
     if bool(log_probability.isnan().any()):
         raise InputError(

@@ -1,10 +1,10 @@
 """Sampling: each token is drawn at random, so that one source has many translations.
 
-    p_i ∝ exp(log P(i) / temperature)        over the top_k most probable tokens, the top_p of the mass, or all
+    p_i ∝ exp(log P(i) / temperature)        over all tokens, or over the most probable ones (top_k, top_p)
 
-One number u in [0, 1) is drawn for each token before the search begins, and the token is the first at which the sum of
-the probabilities passes u. The numbers of a sentence follow from the seed and the number of the sentence alone, so that
-its sample does not depend on the other sentences of the batch.
+Before the search begins, a random number u in [0, 1) is drawn for each token of a translation. The token is the first
+one at which the cumulative sum of p exceeds u. The random numbers of a sentence depend only on the seed and the
+sentence's number, so that its sample does not depend on the other sentences of the batch.
 
 Source: Fan, Lewis & Dauphin 2018 (top-k); Holtzman et al. 2020, section 3.1 (top-p, the nucleus).
 """
@@ -28,14 +28,14 @@ from regard.translation.search.next_token import token_log_probabilities
 class Sample:
     """Draw each token from the model's distribution.
 
-    The score is the model's own log-probability, at temperature 1 and over all tokens.
+    The score of a translation is its log-probability at temperature 1 and over all tokens.
 
     Args:
         temperature: below 1, probable tokens become more probable; above 1, the probabilities become more alike.
         top_k: draw from the k most probable tokens; None = from all tokens.
-        top_p: draw from the fewest most probable tokens whose probabilities sum to at least p; None = from all tokens.
-            With top_k, the probabilities are those among the k tokens.
-        seed: another seed gives other translations.
+        top_p: draw from the smallest set of most probable tokens whose probabilities sum to at least p; None = from all
+            tokens. With top_k, the probabilities are first normalised over the k tokens.
+        seed: the seed of the random numbers.
     """
 
     temperature: float = 1.0
@@ -46,7 +46,7 @@ class Sample:
     def __post_init__(self) -> None:
         if not 0 < self.temperature < float("inf"):
             raise ValueError(
-                f"temperature={self.temperature} must be a number above 0; for the likeliest token take Greedy()."
+                f"temperature={self.temperature} must be a number above 0; for the most probable token use Greedy()."
             )
         if self.top_k is not None and self.top_k < 1:
             raise ValueError(f"top_k={self.top_k} must be at least 1: there must be a token to draw.")
@@ -72,7 +72,10 @@ class Sample:
     def draw(
         self, log_probability: Float[Tensor, "rows vocabulary"], numbers: Float[Tensor, " rows"]
     ) -> Int[Tensor, " rows"]:
-        """Return the token of each row at which the sum of the probabilities passes the row's number.
+        """Return for each row the first token at which the cumulative sum of the probabilities exceeds a random number.
+
+        Args:
+            numbers: a random number in [0, 1) for each row.
 
         >>> log_probability = torch.tensor([[0.2, 0.5, 0.3]]).log()
         >>> [int(Sample().draw(log_probability, torch.tensor([u]).double())) for u in (0.1, 0.6, 0.9)]
@@ -94,10 +97,10 @@ class Sample:
         return tokens.gather(1, torch.searchsorted(sums, passed, right=True))[:, 0]
 
 
-def random_numbers(seed: int, numbers: tuple[int, ...], n: int) -> Float[Tensor, "rows n"]:
-    """Draw n numbers in [0, 1) for each sentence, from the seed and the number of the sentence."""
+def random_numbers(seed: int, sentences: tuple[int, ...], n: int) -> Float[Tensor, "rows n"]:
+    """Draw n numbers in [0, 1) for each sentence; they depend only on the seed and the sentence's number."""
     rows = []
-    for number in numbers:
+    for number in sentences:
         generator = torch.Generator().manual_seed(seed_of(seed, number))
         rows.append(torch.rand(n, generator=generator, dtype=torch.float64))
     return torch.stack(rows)
