@@ -162,6 +162,6 @@ def test_refusals(files, arguments, message):
 def test_a_line_that_is_not_utf_8(files):
     (files / "latin.de").write_bytes(b"gut\nsa\xdf\n")
     assert refused("evaluate", "test.de", "latin.de") == (
-        "latin.de, line 2: not UTF-8 (byte 0xDF at place 3); "
+        "latin.de, line 2: not UTF-8 (byte 0xDF at position 3); "
         "convert the file first, for instance with iconv -f LATIN1 -t UTF-8."
     )

@@ -23,7 +23,7 @@ def test_the_snake_from_standard_input():
 
 def test_a_text_on_standard_input_that_is_not_utf_8():
     assert refused("look", "-", text=b"gut\ncaf\xe9") == (
-        "standard input, line 2: not UTF-8 (byte 0xE9 at place 4); convert the file first, for instance with "
+        "standard input, line 2: not UTF-8 (byte 0xE9 at position 4); convert the file first, for instance with "
         "iconv -f LATIN1 -t UTF-8."
     )
 

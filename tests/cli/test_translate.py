@@ -133,7 +133,7 @@ def test_packed_lines_are_unpacked(folder, tmp_path):
 
 def test_text_of_two_bytes_a_letter_is_told_from_that_of_one(folder):
     assert refusal(folder, text="no dog\n".encode("utf-16")) == (
-        "standard input, line 1: not UTF-8 (byte 0xFF at place 1); "
+        "standard input, line 1: not UTF-8 (byte 0xFF at position 1); "
         "convert the file first, for instance with iconv -f UTF-16 -t UTF-8."
     )
 
@@ -205,7 +205,7 @@ def test_prefixes(folder, tmp_path):
     )
     path.write_bytes(b"die\nkatz\xe4\n")
     assert refusal(folder, "--prefix-file", path, text="the cat\n" * 2) == (
-        f"{path}, line 2: not UTF-8 (byte 0xE4 at place 5); "
+        f"{path}, line 2: not UTF-8 (byte 0xE4 at position 5); "
         "convert the file first, for instance with iconv -f LATIN1 -t UTF-8."
     )
 
@@ -229,7 +229,7 @@ def test_a_line_that_is_too_long_or_no_text(folder):
     result = invoke(*arguments_for(folder), text=b"the cat\nno dog\n\nca\xff\n")
     assert len(result.stdout.split("\n")) == 4  # the lines before it have been translated
     assert str(result.exception) == (
-        "standard input, line 4: not UTF-8 (byte 0xFF at place 3); "
+        "standard input, line 4: not UTF-8 (byte 0xFF at position 3); "
         "convert the file first, for instance with iconv -f LATIN1 -t UTF-8."
     )
 

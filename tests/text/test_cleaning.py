@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard import InputError
-from regard.text.cleaning import refuse_halves, tidied
+from regard.text.cleaning import refuse_lone_surrogates, tidied
 
 
 def test_clean_text_does_not_change():
@@ -33,9 +33,9 @@ def test_cleaned_text_is_clean(text):
 
 
 def test_half_a_character_is_refused():
-    refuse_halves("𝄞 whole")
+    refuse_lone_surrogates("𝄞 whole")
     with pytest.raises(InputError) as refusal:
-        refuse_halves("ab\ud834")
+        refuse_lone_surrogates("ab\ud834")
     assert str(refusal.value) == (
-        "the text has half a character (U+D834 at place 3), which UTF-8 cannot write; remove it."
+        "the text has a lone surrogate (U+D834 at position 3), which UTF-8 cannot encode; remove it."
     )

@@ -30,7 +30,7 @@ def test_a_corpus_has_the_ids_of_the_texts(tmp_path, numbers, vocabularies):
 
 def test_a_corpus_is_written_in_parts_and_read(tmp_path, numbers, vocabularies, monkeypatch):
     whole = written(tmp_path / "whole", numbers, vocabularies)
-    monkeypatch.setattr("regard.text.corpus.AT_ONCE", 13)
+    monkeypatch.setattr("regard.text.corpus.PAIRS_PER_CHUNK", 13)
     parts = written(tmp_path / "parts", numbers, vocabularies)
     for name in ("source.ids", "source.ends", "target.ids", "target.ends"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
@@ -99,11 +99,11 @@ def test_a_damaged_corpus_is_refused(tmp_path, numbers, vocabularies):
         Corpus(tmp_path)
     n = len(ids) // 2
     assert str(refusal.value) == (
-        f"{tmp_path} holds no corpus, or a damaged one (source.ids does not have the {n:,} ids of 700 texts)."
+        f"{tmp_path} is not a corpus, or is damaged (source.ids does not have the {n:,} ids of 700 texts)."
     )
     for content in ("", "[]", json.dumps({"pairs": 3})):
         (tmp_path / "corpus.json").write_text(content)
-        with pytest.raises(InputError, match="holds no corpus, or a damaged one"):
+        with pytest.raises(InputError, match="is not a corpus, or is damaged"):
             Corpus(tmp_path)
 
 
@@ -116,5 +116,5 @@ def test_a_half_written_corpus_is_refused(tmp_path, numbers, vocabularies, monke
     monkeypatch.setattr("regard.text.corpus.append", killed)
     with pytest.raises(KeyboardInterrupt):
         written(tmp_path, numbers, vocabularies)
-    with pytest.raises(InputError, match="holds no corpus"):
+    with pytest.raises(InputError, match="is not a corpus"):
         Corpus(tmp_path)

@@ -85,14 +85,14 @@ def test_only_line_ends_end_lines(files):
 def test_a_line_that_is_not_utf8_is_refused_by_its_number(files):
     parallel = files(b"ein\nzwei\nSch\xfcler\n", b"one\ntwo\nthree\n")
     assert refusal(parallel) == (
-        f"{parallel.source}, line 3: not UTF-8 (byte 0xFC at place 4); "
+        f"{parallel.source}, line 3: not UTF-8 (byte 0xFC at position 4); "
         "convert the file first, for instance with iconv -f LATIN1 -t UTF-8."
     )
     parallel = files(b"ein\n", b"\xed\xa0\x80\n")  # half of a surrogate pair
-    assert refusal(parallel).startswith(f"{parallel.target}, line 1: not UTF-8 (byte 0xED at place 1)")
+    assert refusal(parallel).startswith(f"{parallel.target}, line 1: not UTF-8 (byte 0xED at position 1)")
     parallel = files("ein Hund\n".encode("utf-16"), b"a dog\n")
     assert refusal(parallel) == (
-        f"{parallel.source}, line 1: not UTF-8 (byte 0xFF at place 1); "
+        f"{parallel.source}, line 1: not UTF-8 (byte 0xFF at position 1); "
         "convert the file first, for instance with iconv -f UTF-16 -t UTF-8."
     )
 
@@ -116,7 +116,7 @@ def test_unequal_files_are_refused_with_both_counts(files, source, target, count
     parallel = files(source, target)
     assert refusal(parallel) == (
         f"{parallel.source} has {counts[0]} lines and {parallel.target} has {counts[1]}; each line must be the "
-        "translation of the same line of the other file, so both must have as many lines."
+        "translation of the same line of the other file, so both files must have the same number of lines."
     )
 
 

@@ -123,7 +123,7 @@ def test_refusals(tmp_path):
         with pytest.raises(InputError) as refusal:
             call("a\ud800")
         assert str(refusal.value) == (
-            "the text has half a character (U+D800 at place 2), which UTF-8 cannot write; remove it."
+            "the text has a lone surrogate (U+D800 at position 2), which UTF-8 cannot encode; remove it."
         )
     with pytest.raises(InputError) as refusal:
         Vocabulary.load(tmp_path / "none.spm")

@@ -174,15 +174,15 @@ def test_what_is_no_text_is_refused(minilm, unhooked, text, kind):
     [
         (
             b"un caf\xe9".decode("utf-8", "surrogateescape"),
-            "the text is not UTF-8 (byte 0xE9 at place 7); convert it first, for instance with iconv -f LATIN1 -t "
+            "the text is not UTF-8 (byte 0xE9 at position 7); convert it first, for instance with iconv -f LATIN1 -t "
             "UTF-8.",
         ),
         (
             "뱀\udc80",
-            "the text is not UTF-8 (byte 0x80 at place 4); convert it first, for instance with iconv -f LATIN1 -t "
+            "the text is not UTF-8 (byte 0x80 at position 4); convert it first, for instance with iconv -f LATIN1 -t "
             "UTF-8.",
         ),
-        ("뱀\ud834", "the text has half a character (U+D834 at place 2), which UTF-8 cannot write; remove it."),
+        ("뱀\ud834", "the text has a lone surrogate (U+D834 at position 2), which UTF-8 cannot encode; remove it."),
     ],
 )
 def test_a_text_that_utf_8_cannot_write_is_refused(minilm, text, message):

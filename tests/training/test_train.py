@@ -294,7 +294,7 @@ def test_a_checkpoint_of_another_model_is_refused(texts, quick, trained):
         ("dev.json", "[", "Expecting value: line 1 column 2 (char 1)"),
         ("source.spm", "", "{data}/source.spm is not a SentencePiece model, or is damaged"),
         ("target.spm", None, "cannot read the vocabulary {data}/target.spm: no such file or directory"),
-        ("train/corpus.json", "{}", "{data}/train holds no corpus, or a damaged one ('pairs')"),
+        ("train/corpus.json", "{}", "{data}/train is not a corpus, or is damaged ('pairs')"),
     ],
 )
 def test_damaged_data_is_refused(texts, quick, trained, name, content, why):

@@ -1,1 +1,1 @@
-"""Two text files with a sentence a line become a vocabulary and batches of token ids."""
+"""Text for training a translator: parallel text files, the vocabulary, a corpus of token ids, and its batches."""

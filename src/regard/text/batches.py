@@ -1,8 +1,8 @@
-"""Batches of sentence pairs of similar lengths, up to a number of tokens, in another order in every epoch.
+"""Batches of sentence pairs of similar lengths, with a limited number of tokens, in a new order in every epoch.
 
-The batches depend only on the seed, the epoch and the lengths of the texts. A training that is resumed therefore goes
-on with exactly the batches that were left, without reading the texts before them. The order of an epoch takes 8 bytes
-for each pair; batches are made from a pool of 10,000 pairs at a time.
+The batches depend only on the seed, the epoch and the lengths of the texts. A resumed training run therefore continues
+with exactly the batches that were left, without reading the texts of the earlier ones. The order of an epoch takes 8
+bytes of memory for each pair; batches are made from a pool of 10,000 pairs at a time.
 """
 
 from collections.abc import Iterator
@@ -45,13 +45,14 @@ class Batch:
 
 
 class Batches:
-    """Divides a corpus into batches.
+    """Divides a corpus into batches, and divides it anew in every epoch.
 
     Args:
-        max_tokens: the largest number of tokens in all sources, or all targets, of a batch, padding and EOS
-            counted; a pair with more is a batch of its own.
-        dropouts: BPE-dropout for sources and for targets, applied in every epoch after the pairs are in batches; None =
-            no BPE-dropout.
+        max_tokens: the largest number of source tokens, and of target tokens, in a batch, padding and EOS counted; a
+            longer pair is a batch of its own.
+        seed: the seed of the order of the pairs and of BPE-dropout.
+        dropouts: BPE-dropout for sources and for targets; None = no BPE-dropout. It is applied to finished batches, so
+            that a batch can then have more than `max_tokens` tokens.
     """
 
     def __init__(
@@ -62,7 +63,12 @@ class Batches:
         self.corpus, self.max_tokens, self.seed, self.dropouts = corpus, max_tokens, seed, dropouts
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
-        """Yield the batches of an epoch, beginning with the batch numbered `start`."""
+        """Yield the batches of an epoch.
+
+        Args:
+            number: the number of the epoch; each epoch has another order.
+            start: the index of the first batch to yield; the batches before it are left out.
+        """
         n_skipped = 0
         for pool in self._pools(number):
             if n_skipped + len(pool) <= start:
@@ -82,7 +88,7 @@ class Batches:
         return round(sum(counts) * n_pools / len(counts)) if counts else 0
 
     def batch(self, pairs: Numbers, epoch: int) -> Batch:
-        """Return the pairs with these numbers as one batch."""
+        """Return the pairs with these indices in the corpus as one batch; BPE-dropout depends on the epoch."""
         rows = [side.rows(pairs) for side in (self.corpus.source, self.corpus.target)]
         if self.dropouts is not None:
             keys = ((self.seed, epoch, int(pairs[0]), side) for side in SIDES)
@@ -97,14 +103,14 @@ class Batches:
         )
 
     def _pools(self, epoch: int) -> Iterator[list[Numbers]]:
-        """Yield for each pool a list of batches; each batch is an array with the numbers of its pairs."""
+        """Yield for each pool a list of batches; each batch is an array with the indices of its pairs."""
         order = permutation(len(self.corpus), self.seed, epoch)
         for first in range(0, len(order), POOL):
             batches = list(self._cut(order[first : first + POOL]))
             yield [batches[index] for index in permutation(len(batches), self.seed, epoch, first)]
 
     def _cut(self, pairs: Numbers) -> Iterator[Numbers]:
-        """Sort pairs by length and cut them into batches."""
+        """Sort pairs by length, divide them into batches, and yield the indices of the pairs in each batch."""
         source, target = self.corpus.source.lengths(pairs) + 1, self.corpus.target.lengths(pairs) + 1
         order = np.lexsort((source, target))
         pairs, source, target = pairs[order], source[order], target[order]
@@ -124,11 +130,13 @@ def padded(
     first: int | None = None,
     last: int | None = None,
 ) -> Int[Tensor, "batch tokens"]:
-    """Return texts as rows padded on the right, with the token `first` before each text, or `last` after it.
+    """Return texts as rows padded on the right, each with one special token before or after it.
 
     Args:
         ids: the ids of all texts, concatenated.
         lengths: the number of ids in each text.
+        first: the id to put before each text, or None; then `last` is given.
+        last: the id to put after each text, or None; then `first` is given.
     """
     rows = np.full((len(lengths), int(lengths.max()) + 1), PAD, dtype=np.int64)
     column, start = np.arange(rows.shape[1]), 0 if first is None else 1

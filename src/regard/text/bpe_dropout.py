@@ -1,11 +1,11 @@
-"""BPE-dropout: in every epoch, texts are divided into other pieces.
+"""BPE-dropout: texts are divided into pieces at random, differently in every epoch.
 
-BPE makes pieces from letters by merges, the most frequent first; BPE-dropout skips each merge with some probability. A
-model then sees a word sometimes whole and sometimes in parts, learns what the parts mean, and is slower to overfit a
-small corpus.
+BPE merges letters to pieces, the most frequent pairs first; BPE-dropout skips each merge with some probability. A model
+then sees a word sometimes whole and sometimes in parts, learns what the parts mean, and overfits a small corpus more
+slowly.
 
-The algorithm is SentencePiece's, whose random numbers differ from process to process. Here they are derived from a
-key, so that a training that is resumed divides the texts as it would have done without a stop.
+The algorithm is SentencePiece's, whose random numbers differ from process to process. Here the random numbers are
+derived from a key, so that a resumed training run divides texts exactly as a run without interruption.
 
 Source: Provilkov, Emelianenko & Voita 2020, "BPE-Dropout", section 3.
 """
@@ -21,7 +21,7 @@ from regard.text.keyed_random import Numbers, philox, uniform
 from regard.text.vocabulary import EOS, Vocabulary
 
 NEVER = 2**31
-"""The rank of two symbols that together are no piece of the vocabulary."""
+"""The rank of a pair of symbols that is not merged: the joined symbols are not a piece, or the merge was skipped."""
 
 
 class BPEDropout:
@@ -29,7 +29,8 @@ class BPEDropout:
 
     Args:
         probability: the probability that a merge is skipped.
-        max_tokens: the largest number of pieces in a text; a text that would have more keeps its usual pieces.
+        max_tokens: the largest number of pieces in a text; a text that would have more keeps its pieces without
+            dropout.
 
     >>> vocabulary = Vocabulary.train(["the cat sat", "the mat"] * 9, n_tokens=20)
     >>> ids = np.array(vocabulary.encode("the cat"), np.uint16)
@@ -45,11 +46,15 @@ class BPEDropout:
         self.begins = np.array(pieces) == SPACE
 
     def __call__(self, ids: Ids, lengths: Lengths, key: tuple[int | str, ...]) -> tuple[Ids, Lengths]:
-        """Return texts as other ids, made without some merges, and their lengths; each `key` skips other merges.
+        """Divide texts into pieces again, skipping merges at random.
 
         Args:
             ids: the ids of all texts, concatenated; each text begins with ▁, as SentencePiece writes it.
             lengths: the number of ids in each text.
+            key: the seed of the random numbers; equal keys skip the same merges.
+
+        Returns:
+            The new ids of all texts, concatenated, and the number of new ids in each text.
         """
         text = np.repeat(np.arange(len(lengths)), lengths)
         letters, n_letters = self.letters.rows(ids.astype(np.int64))
@@ -64,9 +69,17 @@ class BPEDropout:
         return new_ids[np.argsort(text_of_id, kind="stable")], np.bincount(text_of_id, minlength=len(lengths))
 
     def merged(self, symbols: Numbers, word: Numbers, generator: np.random.Philox) -> tuple[Numbers, Numbers]:
-        """Return the pieces to which the letters of words are merged, and the index of each piece's first letter.
+        """Merge the letters of words to pieces.
 
-        In every round each word makes its merge of the lowest rank, the leftmost of several, or skips it for good.
+        In every round each word performs its merge of lowest rank, the leftmost of several, or skips it for good.
+
+        Args:
+            symbols: the ids of the letters of all words, concatenated.
+            word: for each letter, the index of its word.
+            generator: the random numbers that decide which merges are skipped.
+
+        Returns:
+            The ids of the pieces, and for each piece the index of its first letter in `symbols`.
         """
         n_letters, first_letter = len(symbols), np.arange(len(symbols))
         ranks = self.ranks(symbols, word, first_letter)
@@ -89,18 +102,20 @@ class BPEDropout:
         return symbols, first_letter
 
     def ranks(self, symbols: Numbers, word: Numbers, positions: Numbers) -> Numbers:
-        """Return the rank of the merge of each symbol at `positions` with the next symbol of its word."""
+        """Return the rank of merging the symbol at each position with the next one; `NEVER` at the end of a word."""
         following = np.minimum(positions + 1, len(symbols) - 1)
         same_word = (word[positions] == word[following]) & (following > positions)
         return np.where(same_word, self.merges.ranks(symbols[positions], symbols[following]), NEVER)
 
 
 class Merges:
-    """The pairs of symbols that together are a piece, and the rank of each merge: lower ranks are merged first.
+    """The pairs of symbols that BPE can merge, and the rank of each merge: a lower rank is merged first.
+
+    A pair can be merged if both symbols and the joined symbol are pieces of the vocabulary.
 
     Args:
         pieces: all pieces of the vocabulary, the special ones first.
-        scores: each piece's score; the piece of the highest score has rank 0.
+        scores: the score of each piece; the higher the score of the joined symbol, the lower the rank of the merge.
     """
 
     def __init__(self, pieces: Sequence[str], scores: NDArray[np.float64]) -> None:
@@ -116,14 +131,14 @@ class Merges:
         self.pairs, self.rank = np.array([(-1, NEVER), *merges], dtype=np.int64).T
 
     def ranks(self, left: Numbers, right: Numbers) -> Numbers:
-        """Return the rank of merging each left symbol with its right one; `NEVER` if they are no piece together."""
+        """Return the rank of merging each left symbol with its right one; `NEVER` if the joined symbol is no piece."""
         pair = left * self.n_pieces + right
         index = np.searchsorted(self.pairs, pair, side="right") - 1
         return np.where(self.pairs[index] == pair, self.rank[index], NEVER)
 
 
 def spellings(pieces: Sequence[str]) -> Side:
-    """Return for every piece the ids of its letters; its own id if it is special, or if a letter has no id."""
+    """Return for every piece the ids of its letters, or its own id if it is special or a letter has no id."""
     id_of = ids_of(pieces)
     spelt = [
         [id_of[letter] for letter in piece] if piece in id_of and id_of.keys() >= set(piece) else [number]
@@ -134,5 +149,5 @@ def spellings(pieces: Sequence[str]) -> Side:
 
 
 def ids_of(pieces: Sequence[str]) -> dict[str, int]:
-    """Return the id of every piece but the special ones, which come first."""
+    """Return the id of every piece that is not special; the special pieces have the ids up to EOS."""
     return {piece: number for number, piece in enumerate(pieces) if number > EOS}

@@ -1,10 +1,10 @@
-"""A corpus of ids in memory-mapped files, so that it may be larger than the memory.
+"""A corpus: pairs of texts as token ids in memory-mapped files, so that it can be larger than memory.
 
     source.ids  target.ids          the ids of all texts, concatenated
-    source.ends  target.ends        the end of each text among the ids
-    corpus.json                     the number of pairs and the type of the ids
+    source.ends  target.ends        0, and then the index in the ids at which each text ends
+    corpus.json                     the number of pairs and the dtype of the ids
 
-`corpus.json` is written last: a folder without it is not a corpus, for instance after the writer was killed.
+`corpus.json` is written last: a folder without it is incomplete.
 """
 
 import json
@@ -24,8 +24,8 @@ from regard.errors import InputError
 from regard.text.parallel import Report
 from regard.text.vocabulary import UNK, Vocabulary
 
-AT_ONCE = 20_000
-"""Pairs that are encoded at a time, on all cores."""
+PAIRS_PER_CHUNK = 20_000
+"""The number of pairs that are encoded in one call."""
 
 SIDES = "source", "target"
 
@@ -36,32 +36,36 @@ Lengths = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """The texts of one language."""
+    """The texts of one language.
+
+    Attributes:
+        ids: the ids of all texts, concatenated.
+        ends: 0, and then the index in `ids` at which each text ends: text n is `ids[ends[n] : ends[n + 1]]`.
+    """
 
     ids: Ids
     ends: Ends
 
     def __getitem__(self, pair: int) -> Ids:
-        """Return the ids of one text."""
         return self.ids[self.ends[pair] : self.ends[pair + 1]]
 
     def lengths(self, pairs: NDArray[np.int64]) -> Lengths:
-        """Return the number of ids in each text, without reading the ids."""
+        """Return the number of ids in the texts of these pairs, without reading the ids."""
         return self.ends[pairs + 1] - self.ends[pairs]
 
     def rows(self, pairs: NDArray[np.int64]) -> tuple[Ids, Lengths]:
-        """Return the concatenated ids of texts, and the number of ids in each."""
+        """Return the ids of the texts of these pairs, concatenated, and the number of ids in each text."""
         lengths = self.lengths(pairs)
         before = np.cumsum(lengths) - lengths
-        places = np.repeat(self.ends[pairs] - before, lengths) + np.arange(lengths.sum())
-        return self.ids[places], lengths
+        indices = np.repeat(self.ends[pairs] - before, lengths) + np.arange(lengths.sum())
+        return self.ids[indices], lengths
 
 
 class Corpus:
-    """Pairs of texts as ids, without BOS and EOS.
+    """The pairs of texts in a corpus folder, as ids without BOS and EOS.
 
     Raises:
-        InputError: the folder does not hold a corpus, or a damaged one.
+        InputError: a file of the corpus is missing or damaged.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -71,7 +75,7 @@ class Corpus:
             n_pairs, dtype = int(header["pairs"]), np.dtype(header["dtype"])
             sides = [self._side(name, n_pairs, dtype) for name in SIDES]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{folder} holds no corpus, or a damaged one ({error}).") from error
+            raise InputError(f"{folder} is not a corpus, or is damaged ({error}).") from error
         self.source, self.target = sides
         self._n_pairs = n_pairs
 
@@ -86,7 +90,7 @@ class Corpus:
         return self._n_pairs
 
     def __getitem__(self, pair: int) -> tuple[Ids, Ids]:
-        """Return the ids of a pair."""
+        """Return the ids of the source and of the target with this index."""
         return self.source[pair], self.target[pair]
 
     def __repr__(self) -> str:
@@ -106,17 +110,18 @@ def write_corpus(
     report: Report | None = None,
     progress: Callable[[int], None] = lambda n: None,
 ) -> Corpus:
-    """Encode pairs and write them as a corpus.
+    """Encode pairs of texts, leave out empty, over-long and mismatched pairs, and write the others as a corpus.
 
     Args:
-        max_tokens: the most pieces of a text that is kept, EOS not counted.
-        max_ratio: the largest ratio of the longer side of a pair to the shorter one.
-        purpose: the use of the pairs, for the message when no pair is left.
+        source, target: the vocabularies.
+        max_tokens: the largest number of pieces in a text, EOS not counted.
+        max_ratio: the largest ratio of the longer text of a pair to the shorter one, in pieces.
+        purpose: the use of the pairs, for the message when no pair is kept.
         report: counts the pairs that are kept and those that are left out.
-        progress: called with the number of pairs just read.
+        progress: called after each chunk of pairs with the number of pairs in it.
 
     Raises:
-        InputError: no pair is left.
+        InputError: no pair is kept.
     """
     report, dtype = report or Report(), np.uint16 if max(len(source), len(target)) <= 2**16 else np.uint32
     folder.mkdir(parents=True, exist_ok=True)
@@ -152,15 +157,18 @@ def write_corpus(
 def encoded_chunks(
     pairs: Iterable[tuple[str, str]], source: Vocabulary, target: Vocabulary
 ) -> Iterator[list[tuple[list[int], list[int]]]]:
-    """Yield the ids of pairs, many pairs at a time."""
+    """Encode pairs of texts; yield lists with the ids of up to `PAIRS_PER_CHUNK` pairs."""
     pairs = iter(pairs)
-    while chunk := list(islice(pairs, AT_ONCE)):
+    while chunk := list(islice(pairs, PAIRS_PER_CHUNK)):
         sources, targets = zip(*chunk, strict=True)
         yield list(zip(source.encode_all(sources), target.encode_all(targets), strict=True))
 
 
 def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float, report: Report) -> bool:
-    """Return whether a pair is kept; the report counts it under the reason if it is left out."""
+    """Return whether a pair is kept; if it is not, count it in the report under the reason.
+
+    A kept pair with an unknown piece is counted as unknown.
+    """
     shorter, longer = sorted((len(source), len(target)))
     if shorter == 0:
         report.empty += 1
@@ -175,7 +183,15 @@ def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float
 
 
 def append(ids: IO[bytes], ends: IO[bytes], texts: list[list[int]], end: int, dtype: type[np.unsignedinteger]) -> int:
-    """Append texts to the files of one side, which hold `end` ids so far; return the number of ids they hold then."""
+    """Append the ids of texts, and the index at which each text ends, to the two files of one side.
+
+    Args:
+        ids, ends: the files.
+        end: the number of ids in the file so far.
+
+    Returns:
+        The number of ids in the file with the new ones.
+    """
     if not texts:
         return end
     new_ends = end + np.cumsum([len(text) for text in texts], dtype=np.int64)

@@ -1,6 +1,7 @@
-"""Random numbers that follow from a key alone: a training that is resumed draws what it would have drawn.
+"""Random numbers that depend only on a key, so that a resumed training run draws the same ones as an uninterrupted run.
 
-Every key has a stream of Philox of its own, which NumPy keeps the same in all its versions.
+A key is a tuple of numbers and names, such as (seed, epoch). Its hash is the key of a Philox generator, whose stream of
+random integers is the same in all versions of NumPy.
 
 Source: Salmon, Moraes, Dror & Shaw 2011, "Parallel Random Numbers: As Easy as 1, 2, 3".
 """
@@ -14,12 +15,12 @@ Numbers = NDArray[np.int64]
 
 
 def philox(*key: int | str) -> np.random.Philox:
-    """Return the generator of a key; it gives the same stream on every machine."""
+    """Return a generator whose stream depends only on the key; it is the same on every machine."""
     return np.random.Philox(key=int.from_bytes(digest(key)))
 
 
 def permutation(n: int, *key: int | str) -> Numbers:
-    """Return the numbers from 0 to n - 1 in a random order; it needs 8 bytes for each.
+    """Return the numbers from 0 to n - 1 in a random order that depends only on the key.
 
     >>> permutation(7, 3).tolist()
     [5, 0, 3, 6, 1, 4, 2]
@@ -28,12 +29,12 @@ def permutation(n: int, *key: int | str) -> Numbers:
 
 
 def uniform(generator: np.random.Philox, n: int) -> NDArray[np.float64]:
-    """Return the next n random numbers from 0 to 1, 1 excluded."""
+    """Return the next n random numbers of a generator, uniform in [0, 1)."""
     return (generator.random_raw(n) >> np.uint64(11)).astype(np.float64) / 2**53
 
 
 def seed_of(*key: int) -> int:
-    """Return a seed for PyTorch; similar keys have unrelated seeds.
+    """Return a seed for `torch.Generator.manual_seed`; similar keys have unrelated seeds.
 
     >>> seed_of(1, 200, 0) == seed_of(1, 200, 0), seed_of(1, 200, 0) == seed_of(1, 201, 0)
     (True, False)
@@ -42,5 +43,5 @@ def seed_of(*key: int) -> int:
 
 
 def digest(key: tuple[int | str, ...]) -> bytes:
-    """Return a hash of a key in eight bytes, the same on every machine."""
+    """Return an 8-byte hash of a key, the same on every machine."""
     return hashlib.blake2b(repr(key).encode(), digest_size=8).digest()

@@ -1,10 +1,11 @@
-"""Parallel text: two files, in which each line of the one is the translation of the same line of the other.
+"""Parallel text: two files, where line n of the second file is the translation of line n of the first.
 
-Files are UTF-8, plain or gzip. Byte order marks, carriage returns, runs of spaces and control characters are cleaned
-away. A pair with an empty side is left out and counted. A line that cannot be decoded is refused by its number.
+Files are UTF-8, plain or gzip. Byte order marks, carriage returns and control characters are removed, and runs of
+spaces become one space. A pair with an empty side is left out and counted. A line that is not UTF-8 raises InputError
+with the line number.
 
 Only a line feed ends a line, with or without a carriage return before it; a carriage return elsewhere, a form feed or
-U+2028 counts as a space. There is no Unicode normalisation, so that a translator writes letters as its corpus does.
+U+2028 counts as a space. There is no Unicode normalisation: a translator writes characters as its corpus has them.
 """
 
 import gzip
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from regard.errors import InputError, nearest, reason
-from regard.text.cleaning import printed, tidied
+from regard.text.cleaning import tidied, without_control_characters
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -29,7 +30,7 @@ GZIP = b"\x1f\x8b"
 """The first bytes of a gzip file, whatever its name."""
 
 LONGEST_LINE = 2**20
-"""The most bytes of a line, so that a file without line ends is not read into memory as a whole."""
+"""The largest number of bytes in a line, so that a file without line ends is not read into memory as a whole."""
 
 
 @dataclass(slots=True)
@@ -54,7 +55,7 @@ class Report:
     """Lines of both files that ended with a carriage return, which is removed."""
 
     extra_spaces: int = 0
-    """Lines of both files with other spaces than one between two words."""
+    """Lines of both files with spaces at an end, several spaces between words, or white space other than " "."""
 
     control_characters: int = 0
     """Lines of both files with control characters, which are removed."""
@@ -75,14 +76,14 @@ class Report:
     """Pairs to learn from."""
 
     unknown: int = 0
-    """Pairs to learn from that have a letter without a piece."""
+    """Pairs to learn from that have a character without a piece in the vocabulary."""
 
     def as_dict(self) -> dict[str, int]:
-        """Return the counts by name."""
+        """Return the counts by the names of the fields."""
         return asdict(self)
 
     def table(self) -> str:
-        """Return a line for each count that is not 0, and for the pairs read and kept."""
+        """Return a text with a line for each count that is not 0, and always for the pairs read and kept."""
         rows = {
             "pairs read": self.read,
             "files with a byte order mark, removed": self.byte_order_marks,
@@ -117,13 +118,14 @@ class Parallel:
     target: Path
 
     def pairs(self, report: Report | None = None) -> Iterator[tuple[str, str]]:
-        """Yield the cleaned pairs, without those that have an empty side.
+        """Yield the pairs of cleaned lines, without pairs that have an empty side.
 
         Args:
             report: counts the pairs that are read, cleaned and left out.
 
         Raises:
-            InputError: a file that cannot be read, is not UTF-8 or is empty, or files of unequal numbers of lines.
+            InputError: a file cannot be read or is not UTF-8, both are empty or the same file, or their numbers of
+                lines differ.
         """
         report = report or Report()
         if same_file(self.source, self.target):
@@ -141,16 +143,15 @@ class Parallel:
             raise InputError(f"{self.source} and {self.target} are empty; give files with a sentence on each line.")
 
     def refuse_unequal(self) -> None:
-        """Raise InputError with the number of lines in each file."""
         source, target = (sum(1 for _ in raw_lines(path)) for path in (self.source, self.target))
         raise InputError(
             f"{self.source} has {source:,} lines and {self.target} has {target:,}; each line must be the translation "
-            "of the same line of the other file, so both must have as many lines."
+            "of the same line of the other file, so both files must have the same number of lines."
         )
 
 
 def same_file(source: Path, target: Path) -> bool:
-    """Return whether two paths lead to one existing file."""
+    """Return whether two paths lead to the same file, which exists."""
     return source.exists() and target.exists() and source.samefile(target)
 
 
@@ -158,7 +159,7 @@ def same_file(source: Path, target: Path) -> bool:
 
 
 def tidy_lines(path: Path, report: Report | None = None) -> Iterator[str]:
-    """Yield the lines of a file as clean text: words with single spaces between them.
+    """Yield the lines of a file as clean text, without control characters and with single spaces between words.
 
     Args:
         report: counts the lines that had to be cleaned.
@@ -174,15 +175,18 @@ def tidy_lines(path: Path, report: Report | None = None) -> Iterator[str]:
         text = decoded(line.removesuffix(b"\n"), path, number)
         report.carriage_returns += text.endswith("\r")
         text = text.removesuffix("\r")
-        without_control = printed(text)
-        clean = tidied(without_control)
-        report.control_characters += without_control != text
-        report.extra_spaces += clean != without_control
+        printable = without_control_characters(text)
+        clean = tidied(printable)
+        report.control_characters += printable != text
+        report.extra_spaces += clean != printable
         yield clean
 
 
 def decoded(line: bytes, path: Path | str, number: int) -> str:
-    """Decode a line.
+    """Decode a line of a file.
+
+    Args:
+        path, number: the file and the line's number, for the message.
 
     Raises:
         InputError: the line is not UTF-8.
@@ -192,7 +196,7 @@ def decoded(line: bytes, path: Path | str, number: int) -> str:
     except UnicodeDecodeError as error:
         code = "UTF-16" if number == 1 and line.startswith(UTF16_MARKS) else "LATIN1"
         raise InputError(
-            f"{path}, line {number}: not UTF-8 (byte 0x{line[error.start]:02X} at place {error.start + 1}); "
+            f"{path}, line {number}: not UTF-8 (byte 0x{line[error.start]:02X} at position {error.start + 1}); "
             f"convert the file first, for instance with iconv -f {code} -t UTF-8."
         ) from error
 
@@ -212,7 +216,7 @@ def raw_lines(path: Path) -> Iterator[bytes]:
 
 
 def refuse_longer(line: bytes, path: Path | str, number: int) -> None:
-    """Raise InputError if a line is longer than `LONGEST_LINE`."""
+    """Raise InputError if a line of a file is longer than `LONGEST_LINE`; `number` is the line's number."""
     if len(line) > LONGEST_LINE:
         raise InputError(
             f"{path}, line {number}: longer than {LONGEST_LINE:,} bytes; give a file with a sentence on each line."
@@ -239,7 +243,7 @@ def reading(path: Path) -> Iterator[IO[bytes]]:
 
 
 def refuse_other_than_files(path: Path) -> None:
-    """Raise InputError unless the path is an existing file, which can be read more than once."""
+    """Raise InputError unless the path is an existing regular file: a pipe could not be read a second time."""
     if path.is_dir():
         raise InputError(f"cannot read {path}: it is a folder; name a file in it.")
     if not path.exists():
@@ -262,11 +266,20 @@ def random_rank(source: str, seed: int) -> int:
 
 
 def dev_limit(sources: Iterable[str], n: int, seed: int) -> int:
-    """Return the n-th smallest `random_rank` of all different sources; pairs up to this rank are the dev pairs.
+    """Return the largest `random_rank` of a dev pair: the n-th smallest rank of all different source texts.
 
-    Equal sources have equal ranks, so that no source is both in the dev pairs and in the pairs to learn from.
+    All pairs whose source has at most this rank are dev pairs. Equal sources have equal ranks, so that no source is in
+    both the dev pairs and the training pairs, and there can be more than n dev pairs.
+
+    Args:
+        sources: the source text of each pair of the corpus; texts may be repeated.
+        n: the number of different source texts to choose; if there are fewer, all are chosen.
+        seed: the seed of the ranks.
+
+    Returns:
+        The rank, or -1, which is below every rank, if n is 0 or there are no sources.
     """
-    smallest: list[int] = []  # a heap of the n smallest ranks, negative, so that the largest of them comes first
+    smallest: list[int] = []  # a heap of the n smallest ranks, negated, so that the largest of them comes first
     in_heap: set[int] = set()
     for source in sources:
         rank = random_rank(source, seed)

@@ -1,7 +1,7 @@
 """Sample parallel text: the names of random numbers in two languages; the same seed gives the same numbers.
 
-The text serves to try regard out without a download. Its translations have a right answer: the names of numbers follow
-rules that a model can learn, and no number of the test split is in the training split.
+With this text, regard can be tried without a download. Each number has one right translation, by rules that a model can
+learn. No number of the test split is in the training split.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,13 +28,13 @@ def sample(
     """Return the names of random numbers in two languages, by split; all numbers are different.
 
     Args:
-        source: a language of num2words, such as en.
+        source, target: languages of num2words, such as "en".
         sizes: the number of pairs in each split.
         below: every number is less than this.
 
     Raises:
-        InputError: a language is unknown or cannot write such numbers, both are the same, or there are more pairs than
-            numbers.
+        InputError: num2words does not have a language, or cannot name one of the numbers in it; both languages are the
+            same; or more pairs are asked for than there are numbers.
 
     >>> sample("en", "ko", {"train": 2}, seed=3)["train"]
     [('fifty-six thousand, six hundred and ninety-six', '오만 육천육백구십육'),
@@ -76,10 +76,10 @@ def namer(language: str) -> Callable[[int], str]:
 
 
 def random_numbers(n: int, below: int, seed: int) -> list[int]:
-    """Return n different numbers in random order: equally many of each number of digits, as far as there are so many.
+    """Return n different numbers below `below` in random order, except that the numbers below 10 come first.
 
-    Numbers of one digit come first, so that they are in the training split: their names cannot be composed from the
-    names of other numbers.
+    Each number of digits has an equal share, or all its numbers if there are fewer. Numbers below 10 come first so that
+    they are in the training split: their names cannot be composed from the names of other numbers.
 
     Raises:
         InputError: there are fewer than n such numbers.
@@ -105,7 +105,10 @@ def random_numbers(n: int, below: int, seed: int) -> list[int]:
 
 
 def write_sample(folder: Path, splits: Mapping[str, Pairs], languages: tuple[str, str], *, replace: bool) -> list[Path]:
-    """Write each split as one file for each language.
+    """Write each split into a file for each language, such as train.en and train.ko; return the paths of the files.
+
+    Args:
+        replace: replace files that exist already.
 
     Raises:
         InputError: a file exists and `replace` is False, or the folder cannot be written.

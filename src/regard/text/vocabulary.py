@@ -1,11 +1,11 @@
-"""The vocabulary: the pieces into which texts are divided, frequent words whole and rare words in parts.
+"""The vocabulary: the pieces into which texts are divided. A frequent word is one piece, a rare word has several.
 
-A vocabulary is one SentencePiece model, trained on the texts themselves: it needs no tokeniser for a language, and
+A vocabulary is a SentencePiece model, trained on the texts themselves: it needs no tokeniser for any language, and
 texts without spaces are divided like any other.
 
-The pieces are made by byte-pair encoding: it begins with letters and joins the two pieces that follow each other most
-often, again and again. With few pieces it finds the parts of words (six, ty, hundred), where the unigram model keeps
-some long words whole and spells the others; and it is many times as fast.
+The pieces are made by byte-pair encoding: it begins with letters and repeatedly joins the two pieces that follow each
+other most often. With few pieces it finds the parts of words (six, ty, hundred), where SentencePiece's unigram model
+keeps some long words whole and spells the others; and it is many times as fast.
 
 Source: Kudo & Richardson 2018, "SentencePiece"; byte-pair encoding: Sennrich, Haddow & Birch 2016, section 3.2.
 """
@@ -23,19 +23,19 @@ from numpy.typing import NDArray
 
 from regard.atomic_files import write_atomically
 from regard.errors import InputError, import_extra, reason
-from regard.text.cleaning import refuse_halves, tidied
+from regard.text.cleaning import refuse_lone_surrogates, tidied
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """The ids of padding, of unknown characters, and of the beginning and the end of a text."""
 
 LINES = 2_000_000
-"""The largest number of lines to train a vocabulary on, a random sample of all lines; more lines change little."""
+"""The largest number of lines to train a vocabulary on; of more lines, a random sample is taken."""
 
 FEWEST = 16
 """The smallest number of pieces in a vocabulary: the special pieces, ▁ and a few letters."""
 
 WORTH_THREADS = 64
-"""The number of texts from which several threads are faster than one."""
+"""The number of texts from which encoding with several threads is faster than with one."""
 
 
 class Vocabulary:
@@ -60,14 +60,15 @@ class Vocabulary:
     def train(cls, lines: Iterable[str], n_tokens: int, *, coverage: float = 1.0) -> "Vocabulary":
         """Train a vocabulary of about `n_tokens` pieces on the lines of a text.
 
-        It has fewer pieces if the text is too short for so many, and more if the text has more different letters.
+        It has fewer pieces if the text is too short for that many, and more if the text has more different letters.
 
         Args:
-            n_tokens: the number of pieces; `vocabulary_size` says how many suit a text.
-            coverage: the share of the text's characters that get a piece; the rarest characters get none.
+            n_tokens: the number of pieces; `vocabulary_size` computes one that suits a text.
+            coverage: the share of the text's characters, counted with repetitions, that must have a piece; the rarest
+                characters have none.
 
         Raises:
-            InputError: the text is empty, or SentencePiece cannot use it.
+            InputError: the text is empty, or SentencePiece cannot train on it.
         """
         sampled = sampled_lines(filter(None, map(tidied, lines)), LINES)
         if not sampled:
@@ -113,10 +114,10 @@ class Vocabulary:
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of each text; many texts are encoded on all cores.
+        """Return the ids of each text's pieces, as `encode` does; many texts are encoded on all cores.
 
         Raises:
-            InputError: a text has half of a surrogate pair.
+            InputError: a text has a lone surrogate, which UTF-8 cannot encode.
         """
         clean = list(map(cleaned, texts))
         if len(clean) < WORTH_THREADS:
@@ -124,7 +125,7 @@ class Vocabulary:
         return self.processor.Encode(clean, num_threads=-1)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text that ids stand for."""
+        """Return the text that the pieces with these ids stand for."""
         return self.processor.Decode([int(token) for token in ids])
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
@@ -132,7 +133,7 @@ class Vocabulary:
         return [self.processor.IdToPiece(int(token)) for token in ids]
 
     def scores(self) -> NDArray[np.float64]:
-        """Return each piece's score; of two possible merges, the one whose piece has the higher score comes first."""
+        """Return the score of every piece: BPE first performs the merge whose result has the highest score."""
         return np.array([self.processor.GetScore(token) for token in range(len(self))])
 
     def unknown(self, text: str) -> list[str]:
@@ -142,7 +143,7 @@ class Vocabulary:
         return list(dict.fromkeys(letters))
 
     def surfaces(self, text: str) -> list[str]:
-        """Return the characters that each piece of `encode(text)` stands for, unknown characters too."""
+        """Return the pieces of a text as strings; an unknown piece is its characters, where `pieces` gives <unk>."""
         return self.processor.Encode(cleaned(text), out_type=str)
 
     def __len__(self) -> int:
@@ -159,17 +160,17 @@ class Vocabulary:
 
 
 def cleaned(text: str) -> str:
-    """Return a text with single spaces and without unprintable characters, as SentencePiece encodes it.
+    """Return a text without control characters and with single spaces between its words.
 
     Raises:
-        InputError: the text has half of a surrogate pair.
+        InputError: the text has a lone surrogate, which UTF-8 cannot encode.
     """
-    refuse_halves(text)
+    refuse_lone_surrogates(text)
     return tidied(text)
 
 
 def sampled_lines(lines: Iterable[str], n: int) -> list[str]:
-    """Return n lines sampled uniformly, the same lines every time, or all lines if there are fewer.
+    """Return n of the lines, sampled uniformly and always the same ones, or all lines if there are fewer.
 
     Source: Vitter 1985, algorithm R.
     """
@@ -184,10 +185,10 @@ def sampled_lines(lines: Iterable[str], n: int) -> list[str]:
 
 
 def trained_model(lines: list[str], n_tokens: int, coverage: float) -> bytes:
-    """Train a SentencePiece model on lines, at least one of which is not empty, and return it as bytes.
+    """Train a SentencePiece model on lines and return it as bytes.
 
-    SentencePiece skips lines with "▅" and whatever looks like a special piece. With a coverage of 1 the letters of such
-    lines are therefore required by name; "▅" itself never has a piece.
+    SentencePiece leaves out lines with "▅", and whatever looks like a special piece, such as "<s>". With a coverage of
+    1, every letter is therefore listed in `required_chars`; "▅" itself never has a piece.
     """
     letters = sorted(set().union(*lines) - {" ", "▅"}) if coverage == 1 else []
     model = BytesIO()

@@ -1,13 +1,13 @@
-"""The number of pieces that suits a text: no more than the text can teach.
+"""The number of pieces in the vocabulary for a text, small enough that every piece occurs often enough to be learned.
 
     size = min(58 · sqrt(pairs), 4 · letters + once² / 40, 32,000)
+    once = the number of letter trigrams that occur exactly once in the text
 
-A model learns a piece from the places where it occurs. The first term is Heaps' law: the number of words grows as the
-square root of the text, to 10,000 pieces for 29,000 pairs and 32,000 from 300,000 pairs on. The second term tells
-natural text from generated text by the letter trigrams that occur `once`. Natural text has hundreds, in a few lines or
-in a million, with capitals or without; text put together from few parts, such as names of numbers, dates or codes, has
-next to none. Generated text gets a few pieces a letter, enough for its parts, so that the model composes what it has
-never seen.
+The first term is Heaps' law, by which the number of different words grows as the square root of the length of a text:
+10,000 pieces for 29,000 pairs, and 32,000 from 300,000 pairs on. The second term distinguishes natural text from
+generated text. Natural text has hundreds of trigrams that occur once, in a few lines or in a million, with capitals or
+without. Text composed of few parts, such as names of numbers, dates or codes, has hardly any. Such text gets a few
+pieces for each letter, enough for its parts, so that the model composes words that it has never seen.
 
                                          pairs    letters      once       size
     Multi30k, English                   29,000         79     2,102      9,877
@@ -25,17 +25,17 @@ from itertools import islice
 from math import sqrt
 
 MOST = 32_000
-"""The most pieces of any vocabulary."""
+"""The largest number of pieces in a vocabulary."""
 
 LINES = 50_000
-"""Lines whose letters and trigrams are counted."""
+"""The largest number of lines whose letters and trigrams are counted."""
 
 
 def vocabulary_size(lines: Iterable[str], n_pairs: int) -> int:
-    """Return the number of pieces that suits a text.
+    """Return the number of pieces in the vocabulary for a text.
 
     Args:
-        lines: clean lines, of which the first are read; for a joint vocabulary, lines of both languages in turn.
+        lines: clean lines, of which the first 50,000 are read; for a joint vocabulary, lines of both languages in turn.
         n_pairs: the number of pairs in the whole corpus.
 
     >>> vocabulary_size(["twenty-one", "thirty-one", "thirty-four", "twenty-four"] * 100, n_pairs=400)
@@ -46,7 +46,7 @@ def vocabulary_size(lines: Iterable[str], n_pairs: int) -> int:
         letters.update(line)
         for word in line.split():
             edged = f" {word} "
-            trigrams.update(edged[place : place + 3] for place in range(len(word)))
+            trigrams.update(edged[start : start + 3] for start in range(len(word)))
     letters.discard(" ")
     once = sum(count == 1 for count in trigrams.values())
     return max(1, round(min(58 * sqrt(n_pairs), 4 * len(letters) + once**2 / 40, MOST)))

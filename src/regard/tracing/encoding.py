@@ -128,12 +128,12 @@ def check_text(text: str) -> None:
         surrogate, place = ord(text[error.start]), len(text[: error.start].encode()) + 1
         if 0xDC80 <= surrogate <= 0xDCFF:  # Python's escape ("surrogateescape") of a byte that is not UTF-8
             raise InputError(
-                f"the text is not UTF-8 (byte 0x{surrogate - 0xDC00:02X} at place {place}); "
+                f"the text is not UTF-8 (byte 0x{surrogate - 0xDC00:02X} at position {place}); "
                 "convert it first, for instance with iconv -f LATIN1 -t UTF-8."
             ) from error
         raise InputError(
-            f"the text has half a character (U+{surrogate:04X} at place {error.start + 1}), "
-            "which UTF-8 cannot write; remove it."
+            f"the text has a lone surrogate (U+{surrogate:04X} at position {error.start + 1}), "
+            "which UTF-8 cannot encode; remove it."
         ) from error
     if not text.strip():
         raise InputError("the text is empty; give at least one word to look at.")
