@@ -1,1 +1,1 @@
-"""The recurrent encoder-decoder, whose decoder attends to every state of the encoder."""
+"""A recurrent encoder-decoder (LSTM or GRU) whose decoder attends to the states of the encoder."""

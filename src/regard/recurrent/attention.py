@@ -1,11 +1,11 @@
-"""Attention of a decoder's states over an encoder's, chosen by the names in the config.
+"""Attention of a decoder's states over an encoder's states; the config names the score and the kind of attention.
 
     e_i = score(s, h_i)          α = softmax(e)          a = Σ_i α_i h_i
 
-    soft       all positions of the source, weighted
-    hard       the position with the largest score; its gradient is that of soft attention (straight through)
-    local_m    soft, in a window of `reach` positions on each side of the target token's own position
-    local_p    soft, in a window around a predicted position, multiplied by a Gaussian around it
+    soft       weights on all positions of the source
+    hard       all weight on the position with the largest score; the gradient of soft attention (straight through)
+    local_m    soft, for target token t in the window of `reach` positions on each side of source position t
+    local_p    soft, in the window around a predicted position, times a Gaussian centred there
 
 Source: Luong, Pham & Manning 2015, section 3; hard: Xu et al. 2015, section 4.1.
 """
@@ -50,7 +50,7 @@ SCORES: Mapping[ScoreName, Callable[[int, int], Score]] = {
     "location": lambda width, max_tokens: Location(width, max_tokens),
     "location_aware": lambda width, max_tokens: LocationAware(width, width, width),
 }
-"""For each name in the config, a function that makes the score from the width of the states and max_tokens."""
+"""For each `config.score`, a function that builds the score from d_model and max_tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,8 +58,8 @@ class Memory:
     """The encoded source that a decoder attends to.
 
     Attributes:
-        states: h, the encoder's states, one for each token: the values.
-        keys: the states, projected once if the score has a projection of keys.
+        states: h, the encoder's states, one for each token; attention uses them as values.
+        keys: the attention keys: the states, projected if the score has a projection of keys.
         lengths: number of tokens of each source, without padding.
     """
 
@@ -68,7 +68,7 @@ class Memory:
     lengths: Int[Tensor, " batch"]
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Memory":
-        """Return the memory of these rows of the batch, in this order; a row may come several times."""
+        """Return the memory for the batch rows with these indices, in this order; an index may be repeated."""
         states = self.states.index_select(0, rows)
         keys = states if self.keys is self.states else self.keys.index_select(0, rows)
         return Memory(states=states, keys=keys, lengths=self.lengths.index_select(0, rows))
@@ -85,11 +85,11 @@ class SourceAttention(nn.Module):
 
     @property
     def is_location_aware(self) -> bool:
-        """Whether the scores of a step depend on the weights of the step before it."""
+        """Whether the scores of a step depend on the attention weights of the previous step."""
         return isinstance(self.score, LocationAware)
 
     def prepare(self, states: Float[Tensor, "batch source d_model"], lengths: Int[Tensor, " batch"]) -> Memory:
-        """Return encoder states with their keys, projected once for all steps."""
+        """Return encoder states as a memory, with the attention keys projected once for all decoder steps."""
         keys = self.score.prepare(states[:, None])[:, 0] if isinstance(self.score, Preparable) else states
         return Memory(states=states, keys=keys.to(states), lengths=lengths)  # autocast may have rounded the keys
 
@@ -101,11 +101,13 @@ class SourceAttention(nn.Module):
         first: int,
         previous: Float[Tensor, "batch target source"] | None = None,
     ) -> Attended:
-        """Return the context vectors and the pattern of decoder states that attend to the source.
+        """Return the context vectors and the attention pattern of decoder states over the source.
 
         Args:
-            first: the number of target tokens before the first query.
-            previous: for each query, the weights of the step before it; for a location-aware score.
+            queries: the decoder states.
+            memory: the encoded source.
+            first: the index of the first query's token in the target.
+            previous: for each query, the attention weights of the previous step; only a location-aware score uses them.
         """
         return attend(**self.arguments(queries, memory, first, previous))
 
@@ -117,11 +119,11 @@ class SourceAttention(nn.Module):
         first: int,
         previous: Float[Tensor, "batch target source"] | None = None,
     ) -> Pattern:
-        """Return the pattern that `forward` would return, without computing the context vectors."""
+        """Return the attention pattern of `forward` for the same arguments, without computing the context vectors."""
         return Pattern(Call.of(**self.arguments(queries, memory, first, previous)))
 
     def arguments(self, queries: Tensor, memory: Memory, first: int, previous: Tensor | None) -> dict[str, Any]:
-        """Return the keyword arguments for `attend`, for the same arguments as those of `forward`."""
+        """Return the keyword arguments with which `forward` calls `attend`."""
         query = queries[:, None].to(memory.states)
         mask: Mask = Padding(memory.lengths)
         return {
@@ -134,7 +136,11 @@ class SourceAttention(nn.Module):
         }
 
     def score_after(self, previous: Float[Tensor, "batch target source"] | None) -> Score:
-        """Return the score for keys that `prepare` has projected; a location-aware score gets the previous weights."""
+        """Return the score for keys that `prepare` has already projected.
+
+        Args:
+            previous: the attention weights of the previous step, for a location-aware score.
+        """
         score = self.score
         if isinstance(score, LocationAware) and previous is not None:
             return Prepared(score.after(previous[:, None]))

@@ -1,4 +1,4 @@
-"""Layers of LSTM or GRU cells over whole texts, with initial parameters that learn quickly."""
+"""Layers of LSTM or GRU cells that read sequences in one call, with initial parameters chosen for fast learning."""
 
 import torch
 from einops import rearrange
@@ -9,7 +9,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from regard.recurrent.config import Cell
 
 Hidden = tuple[Float[Tensor, "layers batch d_state"], ...]
-"""The states of all layers between two tokens: one tensor for a GRU, and for an LSTM its state and its memory cell."""
+"""The states of all layers after a token: (state,) for a GRU, and (state, memory cell) for an LSTM."""
 
 KINDS: dict[Cell, type[nn.LSTM | nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 
@@ -18,8 +18,11 @@ class Cells(nn.Module):
     """Layers of LSTM or GRU cells.
 
     Args:
-        directions: 2 = one set of cells reads forwards and one backwards; the output has both states side by side.
-        dropout: the probability with which a number is set to 0 between layers.
+        kind: "lstm" or "gru".
+        d_state: the width of the state in each direction.
+        dropout: the dropout probability between layers.
+        directions: 1 = the cells read forwards; 2 = other cells also read backwards, and each output is the state of
+            both directions, concatenated.
     """
 
     def __init__(self, kind: Cell, d_input: int, d_state: int, n_layers: int, dropout: float, directions: int = 1):
@@ -36,10 +39,12 @@ class Cells(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise the matrices of each gate: orthogonal from state to state, Glorot's from the input; biases are 0.
+        """Initialise the parameters of each gate.
 
-        An LSTM's forget gates start open, with a bias of 1, so that it keeps its memory before it has learned to
-        (Jozefowicz, Zaremba & Sutskever 2015, section 2.2).
+        State-to-state matrices are orthogonal, input-to-state matrices have Glorot's initialisation, and biases are 0.
+        The bias of an LSTM's forget gate is 1, so that the LSTM keeps its memory until it has learned what to forget.
+
+        Source: Jozefowicz, Zaremba & Sutskever 2015, section 2.2 (the forget gate's bias).
         """
         for name, parameter in self.layers.named_parameters():
             if "bias" in name:
@@ -52,7 +57,11 @@ class Cells(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch tokens d_input"], hidden: Hidden
     ) -> tuple[Float[Tensor, "batch tokens d_state"], Hidden]:
-        """Return the last layer's state after each token, and the states of all layers after the last token."""
+        """Read tokens in one direction, from given states.
+
+        Returns:
+            The last layer's state after each token, and the states of all layers after the last token.
+        """
         if self.kind == "gru":
             output, last = self.layers(x, hidden[0])
             return output, (last,)
@@ -61,10 +70,12 @@ class Cells(nn.Module):
     def from_start(
         self, x: Float[Tensor, "batch tokens d_input"], lengths: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch tokens d_output"], Hidden]:
-        """Read padded texts of different lengths from zero states; the cells skip the padding.
+        """Read texts padded on the right from zero states; the cells do not read the padding.
 
         Returns:
-            The last layer's state after each token, 0 for padding, and the states of all layers after the last token.
+            The last layer's state after each token (0 for padding), and the final states of all layers. With two
+            directions, both are the forward and the backward state, concatenated; a backward state is final after the
+            first token of the text.
         """
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
         output, last = self.layers(packed)

@@ -1,4 +1,4 @@
-"""The config of a recurrent translator: its sizes, and which variant of the papers it uses, by name."""
+"""The config of a recurrent translator: its sizes, and the names of the variants that it uses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ Cell = Literal["lstm", "gru"]
 """The recurrent cell."""
 
 Form = Literal["luong", "luong_feeding", "bahdanau"]
-"""Whether the decoder attends after its step or before it; `decoder.py` has the equations."""
+"""When the decoder attends: after its recurrent step ("luong", "luong_feeding") or before it ("bahdanau")."""
 
 ScoreName = Literal["dot", "scaled_dot", "general", "additive", "concat", "cosine", "location", "location_aware"]
-"""The score of an encoder's state for a decoder's state."""
+"""The attention score between a decoder's state (the query) and an encoder's state (the key)."""
 
 Attention = Literal["soft", "hard", "local_m", "local_p"]
 """The keys that get weight: all, the best one, or those near a centre."""
@@ -28,10 +28,10 @@ Value = str | int | float
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecurrentConfig:
-    """Sizes and choices of a `Recurrent`.
+    """The settings from which a `Recurrent` is built.
 
     Raises:
-        ValueError: a size that no model can have, or an unknown choice; the message names the allowed ones.
+        ValueError: a size that no model can have, or an unknown name; the message lists the allowed names.
 
     >>> RecurrentConfig.preset("tiny", n_source_tokens=97, n_target_tokens=89, form="bahdanau", score="additive").cell
     'lstm'
@@ -42,26 +42,26 @@ class RecurrentConfig:
     n_target_tokens: int
     """Size of the target vocabulary."""
     d_model: int = 512
-    """Width of embeddings, states, context vectors and inputs of the output projection. Each direction of the encoder
-    has half of it, so that encoder and decoder states are equally wide."""
+    """Width of embeddings, states, context vectors and inputs of the output projection; an even number. The encoder's
+    cells in each direction have half this width, so that encoder and decoder states are equally wide."""
     n_layers: int = 1
     """Layers of cells in the encoder, and in the decoder."""
     cell: Cell = "lstm"
     """The cell: "lstm" (Hochreiter & Schmidhuber 1997) or "gru" (Cho et al. 2014)."""
     form: Form = "luong"
-    """When the decoder attends: after its step ("luong"; with "luong_feeding" the next step reads s̃ too), or before
-    its step ("bahdanau")."""
+    """When the decoder attends: after its recurrent step ("luong", and "luong_feeding", where the next step also reads
+    the attentional vector s̃), or before it ("bahdanau"). The equations are in decoder.py."""
     score: ScoreName = "general"
-    """The score of an encoder's state for a decoder's state."""
+    """The attention score between a decoder's state (the query) and an encoder's state (the key)."""
     attention: Attention = "soft"
     """The keys that get weight: "soft" all, "hard" the best one, "local_m" those near the token's own position,
     "local_p" those near a predicted position."""
     reach: int = 10
-    """Tokens on each side of the centre that local attention reads."""
+    """The number of source positions on each side of the centre that local attention reads."""
     share: Share = "target"
     """Which matrices are shared: "none", or "target" (target embedding and output projection)."""
     dropout: float = 0.2
-    """Probability with which a number is set to 0 in training: in embeddings, between layers, before the logits."""
+    """Dropout probability, for embeddings, between layers and before the output projection."""
     max_tokens: int = 1024
     """The largest number of tokens in a text; a "location" score has no parameters for later positions."""
 
@@ -81,7 +81,11 @@ class RecurrentConfig:
 
     @classmethod
     def preset(cls, name: str, **fields: Value) -> "RecurrentConfig":
-        """Return the config of one of `PRESETS`, with the vocabulary sizes and any other fields replaced.
+        """Return the config of one of `PRESETS`.
+
+        Args:
+            name: the name of the preset.
+            fields: the vocabulary sizes, and any other fields whose values replace those of the preset.
 
         Raises:
             ValueError: there is no preset of that name.

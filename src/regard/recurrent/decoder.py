@@ -1,7 +1,7 @@
-"""The decoder: it predicts each next token of the target from the tokens so far and from attention over the source.
+"""The decoder: it predicts the next token of the target from the tokens so far and from attention over the source.
 
-Luong's form attends with the state after the cell's step. With s_t the decoder's state, h_i the encoder's states and
-e(y) an embedding:
+In Luong's form, the attention query is the state after the cell's step. With s_t the decoder's state, h_i the encoder's
+states and e(y) the embedding of token y:
 
     s_t  = cell(s_{t-1}, e(y_{t-1}))                    with input feeding: cell(s_{t-1}, [e(y_{t-1}) ; s̃_{t-1}])
     e^t  = [score(s_t, h_1), …, score(s_t, h_N)]        attention scores; the dot product: s_tᵀ h_i
@@ -11,7 +11,7 @@ e(y) an embedding:
     s̃_t  = tanh(W_c v_t + b_c)
     ŷ_t  = softmax(W_y s̃_t + b_y)                       prediction
 
-Bahdanau's form attends with the state before the step, and the cell takes the context in:
+In Bahdanau's form, the attention query is the state before the step, and the context vector is an input of the cell:
 
     α^t  = softmax of score(s_{t-1}, h_i)               a_t = Σ_i α^t_i h_i
     s_t  = cell(s_{t-1}, [e(y_{t-1}) ; a_t])
@@ -43,7 +43,8 @@ class State:
         memory: the encoded source.
         hidden: the states of the cells.
         output: s̃ of the last step, for input feeding; 0 before the first step.
-        weights: attention weights of the last step, for a location-aware score; 0 before the first step.
+        weights: the attention weights of the last step, for a location-aware score; 0 before the first step, and always
+            0 with other scores.
         n_tokens: number of target tokens read so far.
     """
 
@@ -54,11 +55,11 @@ class State:
     n_tokens: int
 
     def select(self, rows: Int[Tensor, " rows"]) -> "State":
-        """Return the state of some rows of the batch, in the given order; a row may come several times."""
+        """Return the state for the batch rows with these indices, in this order; an index may be repeated."""
         return replace(
             self,
             memory=self.memory.select(rows),
-            hidden=tuple(part.index_select(1, rows) for part in self.hidden),
+            hidden=tuple(tensor.index_select(1, rows) for tensor in self.hidden),
             output=self.output.index_select(0, rows),
             weights=self.weights.index_select(0, rows),
         )
@@ -70,12 +71,12 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Decoded:
-    """The result of a decoder.
+    """The result of reading target tokens.
 
     Attributes:
-        logits: for each token, the logits of the next one.
+        logits: for each token, the logits of the token after it.
         state: the state after these tokens, for the next call.
-        pattern: attention of the target tokens over the source.
+        pattern: attention of these tokens over the source.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
@@ -85,11 +86,11 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DecoderStep:
-    """One token's step of the decoder.
+    """The result of one recurrent step, which reads one token of each row.
 
     Attributes:
-        query: the state that attended.
-        previous: attention weights of the step before.
+        query: the decoder state that is the attention query: s_t, or s_{t-1} in Bahdanau's form.
+        previous: the attention weights of the previous step.
         state: the state after the step.
     """
 
@@ -118,9 +119,9 @@ class Decoder(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         d_input = d_model if config.form == "luong" else 2 * d_model
         self.cells = Cells(config.cell, d_input, d_model, config.n_layers, config.dropout)
-        n_parts = 2 if config.cell == "lstm" else 1
-        self.bridges = nn.ModuleList(nn.Linear(d_model, d_model) for _ in range(n_parts * config.n_layers))
-        self.reader = SourceAttention(config)  # trained folders name its parameters reader.…
+        n_states = 2 if config.cell == "lstm" else 1
+        self.bridges = nn.ModuleList(nn.Linear(d_model, d_model) for _ in range(n_states * config.n_layers))
+        self.reader = SourceAttention(config)  # saved translators have its parameters under the name reader
         self.combine = nn.Linear((3 if config.form == "bahdanau" else 2) * d_model, d_model)
         self.to_logits = nn.Linear(d_model, config.n_target_tokens)
         if config.share == "target":
@@ -131,8 +132,9 @@ class Decoder(nn.Module):
         """Read the next tokens of each row and predict the token after each.
 
         Args:
-            tokens: ids; the first of a text is BOS. Shorter rows are padded on the right; no token sees later ones.
-            state: the state that `start` returned, or the state after the tokens before these.
+            tokens: token ids, padded on the right; the very first token of a target is BOS. The logits of a token do
+                not depend on later tokens.
+            state: the state that `start` returned, or the state after the previous call.
         """
         outputs, after, pattern = self.outputs(tokens, state)
         return Decoded(logits=self.to_logits(outputs), state=after, pattern=pattern)
@@ -140,7 +142,10 @@ class Decoder(nn.Module):
     def outputs(
         self, tokens: Int[Tensor, "batch target"], state: State
     ) -> tuple[Float[Tensor, "batch target d_model"], State, Pattern]:
-        """Return s̃ of each token after dropout, the state after all tokens and the attention pattern."""
+        """Return s̃ of each token (with dropout), the state after all tokens, and the attention pattern.
+
+        The arguments are those of `forward`, whose logits are the output projection of s̃.
+        """
         embedded = self.dropout(self.embedding(tokens))
         if self.form == "luong" and not self.reader.is_location_aware:
             return self.in_parallel(embedded, state)
@@ -154,7 +159,7 @@ class Decoder(nn.Module):
         return self.dropout(outputs), state, self.reader.pattern(queries, state.memory, first=first, previous=previous)
 
     def step(self, embedded: Float[Tensor, "batch 1 d_model"], state: State) -> DecoderStep:
-        """Read one token, given as its embedding, by the equations at the top of this file."""
+        """Read one token of each row, given as its embedding; the module's docstring has the equations."""
         if self.form == "bahdanau":
             query = state.hidden[0][-1][:, None]  # s_{t-1} of the last layer
             context, weights = self.attend(query, state)
@@ -171,7 +176,10 @@ class Decoder(nn.Module):
     def attend(
         self, query: Float[Tensor, "batch 1 d_model"], state: State
     ) -> tuple[Float[Tensor, "batch 1 d_model"], Float[Tensor, "batch source"]]:
-        """Return the context vector a_t; with it the weights α^t, computed only if the next step's score needs them."""
+        """Return the context vector a_t, and the attention weights that the next state stores.
+
+        These are α^t with a location-aware score, which needs them in the next step; otherwise `state.weights`.
+        """
         if not self.reader.is_location_aware:
             return self.reader(query, state.memory, first=state.n_tokens).context[:, 0], state.weights
         pattern = self.reader.pattern(query, state.memory, first=state.n_tokens, previous=state.weights[:, None])
@@ -179,14 +187,18 @@ class Decoder(nn.Module):
         return weights @ state.memory.states, weights[:, 0]
 
     def combined(self, context: Tensor, s: Tensor, embedded: Tensor) -> Float[Tensor, "batch target d_model"]:
-        """Return s̃ = tanh(W_c v + b_c)."""
+        """Return s̃ = tanh(W_c v + b_c), where v is [a ; s], or [a ; s ; e(y)] in Bahdanau's form."""
         v = [context, s, embedded] if self.form == "bahdanau" else [context, s]
         return torch.tanh(self.combine(torch.cat(v, dim=2)))
 
     def in_parallel(
         self, embedded: Float[Tensor, "batch target d_model"], state: State
     ) -> tuple[Float[Tensor, "batch target d_model"], State, Pattern]:
-        """Return `outputs` for all tokens at once: in Luong's form no step needs the context vector of another."""
+        """Return what `outputs` returns, computed for all tokens in one call instead of token by token.
+
+        This needs Luong's form without input feeding and a score that is not location-aware: no step then reads the
+        context vector or the attention weights of another.
+        """
         s, hidden = self.cells(embedded, state.hidden)
         attended = self.reader(s, state.memory, first=state.n_tokens)
         outputs = self.combined(attended.context[:, 0], s, embedded)
@@ -194,14 +206,18 @@ class Decoder(nn.Module):
         return self.dropout(outputs), after, attended.pattern
 
     def start(self, encoded: Encoded, lengths: Int[Tensor, " batch"]) -> State:
-        """Return the state before the first token; the cells' states are computed from the encoder's last states.
+        """Return the state before the first target token, computed from the encoder's final states.
 
-            hidden = tanh(W last + b)          for each layer, and for an LSTM's state and memory
+            hidden = tanh(W last + b)          with a W and b for each layer, and in an LSTM for state and memory cell
 
-        Source: Bahdanau, Cho & Bengio 2015, appendix A.2.2; there from the backward cell alone.
+        Args:
+            encoded: the output of the encoder.
+            lengths: the number of tokens of each source before its padding.
+
+        Source: Bahdanau, Cho & Bengio 2015, appendix A.2.2; there from the backward cell's state alone.
         """
         bridges = iter(self.bridges)
-        hidden = tuple(torch.stack([torch.tanh(next(bridges)(h)) for h in part]) for part in encoded.last)
+        hidden = tuple(torch.stack([torch.tanh(next(bridges)(h)) for h in layers]) for layers in encoded.last)
         return State(
             memory=self.reader.prepare(encoded.states, lengths),
             hidden=hidden,
@@ -211,7 +227,11 @@ class Decoder(nn.Module):
         )
 
     def reset_parameters(self) -> None:
-        """Initialise embeddings with small numbers and projections as Glorot & Bengio 2010 do; biases are 0."""
+        """Initialise the parameters other than those of the cells and of the attention.
+
+        Embeddings and the output projection are uniform in [-0.1, 0.1], other projections have the initialisation of
+        Glorot & Bengio 2010, and biases are 0.
+        """
         for matrix in (self.embedding.weight, self.to_logits.weight):
             nn.init.uniform_(matrix, -0.1, 0.1)
         for layer in (*self.bridges, self.combine):

@@ -20,7 +20,8 @@ class Encoded:
 
     Attributes:
         states: h, one vector for each token; 0 for padding.
-        last: the states of all layers after the last token, both directions side by side.
+        last: the final states of all layers, forward and backward concatenated: the forward state after the last token,
+            the backward state after the first.
     """
 
     states: Float[Tensor, "batch source d_model"]
@@ -28,7 +29,7 @@ class Encoded:
 
 
 class Encoder(nn.Module):
-    """Embedding, and cells that read in both directions.
+    """An embedding, and layers of cells that read a text forwards and backwards.
 
     >>> import torch
     >>> encoder = Encoder(RecurrentConfig.preset("tiny", n_source_tokens=97, n_target_tokens=97))
@@ -46,15 +47,15 @@ class Encoder(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise the embeddings with uniform random numbers from -0.1 to 0.1."""
+        """Initialise the embeddings uniformly in [-0.1, 0.1]."""
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> Encoded:
-        """Return the states of padded texts.
+        """Encode padded texts.
 
         Args:
-            source: ids, padded on the right.
-            lengths: number of tokens of each text, without padding; at least 1.
+            source: token ids, padded on the right.
+            lengths: the number of tokens of each text before its padding; at least 1.
         """
         states, last = self.cells.from_start(self.dropout(self.embedding(source)), lengths)
         return Encoded(states=states, last=last)

@@ -1,7 +1,7 @@
 """The recurrent translator: an encoder that reads the source in both directions, and a decoder that attends to it.
 
-A plain encoder-decoder passes the whole source on in one vector of fixed size. With attention, each step of the decoder
-also reads a weighted sum of all encoder states.
+Without attention, the decoder knows the source only through one vector of fixed size. With attention, each step of the
+decoder also reads a weighted sum of the encoder's states.
 
 Source: Bahdanau, Cho & Bengio 2015; Luong, Pham & Manning 2015.
 """
@@ -20,12 +20,12 @@ from regard.recurrent.encoder import Encoder
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Predicted:
-    """The output of a model that has read sources and whole targets.
+    """The output of a `Recurrent` that has read sources and whole targets.
 
     Attributes:
-        logits: for each target token, the logits of the next one.
-        encoder, decoder: empty: a recurrent model has no self-attention.
-        cross: one pattern of one head: attention of the target tokens over the source.
+        logits: for each target token, the logits of the token after it.
+        encoder, decoder: empty tuples, as a recurrent model has no self-attention.
+        cross: one pattern with one head: attention of the target tokens over the source.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
@@ -39,9 +39,9 @@ class Step:
     """The output of one decoding step.
 
     Attributes:
-        logits: for each new token, the logits of the next one.
+        logits: for each new token, the logits of the token after it.
         state: the state for the next step.
-        cross: one pattern of one head: attention of the new tokens over the source.
+        cross: one pattern with one head: attention of the new tokens over the source.
     """
 
     logits: Float[Tensor, "batch new vocabulary"]
@@ -74,22 +74,22 @@ class Recurrent(nn.Module):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> Predicted:
-        """Read sources and whole targets at once, as in training.
+        """Read sources and whole targets in one call, as in training.
 
         Args:
-            source: ids, padded on the right.
-            lengths: number of tokens of each source, without padding; at least 1.
-            target: ids that the decoder reads, from BOS on, padded on the right.
+            source: token ids, padded on the right.
+            lengths: the number of tokens of each source before its padding; at least 1.
+            target: token ids, beginning with BOS and padded on the right.
 
         Raises:
-            ValueError: a length below 1, or beyond the source; lengths on an accelerator are not checked.
+            ValueError: a length is below 1 or above source.shape[1]. Lengths on an accelerator are not checked.
         """
         decoded = self.decoder(target, self.start(source, lengths))
         return Predicted(logits=decoded.logits, encoder=(), decoder=(), cross=(decoded.pattern,))
 
     @property
     def to_logits(self) -> nn.Linear:
-        """The output projection."""
+        """The output projection of the decoder, from hidden states to logits."""
         return self.decoder.to_logits
 
     def vectors(
@@ -98,15 +98,28 @@ class Recurrent(nn.Module):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """Return the inputs of the output projection, for a loss that does not store all logits at once."""
+        """Return the hidden states that the output projection takes, so that a loss can compute the logits in chunks.
+
+        The arguments are those of `forward`.
+        """
         return self.decoder.outputs(target, self.start(source, lengths))[0]
 
     def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> State:
-        """Encode the sources and return the state before the first target token."""
+        """Encode the sources, and return the decoder's state before the first target token, an argument of `step`.
+
+        Args:
+            source: token ids, padded on the right.
+            lengths: the number of tokens of each source before its padding; at least 1.
+        """
         check_source_lengths(lengths, source.shape[1])
         return self.decoder.start(self.encoder(source, lengths), lengths)
 
     def step(self, tokens: Int[Tensor, "batch new"], state: State) -> Step:
-        """Read the next tokens of each target, usually one; the first of all is BOS."""
+        """Read the next tokens of each target, usually one.
+
+        Args:
+            tokens: token ids; the very first token of a target is BOS.
+            state: the state that `start` or the previous step returned.
+        """
         decoded = self.decoder(tokens, state)
         return Step(logits=decoded.logits, state=decoded.state, cross=(decoded.pattern,))
