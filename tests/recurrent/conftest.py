@@ -1,4 +1,4 @@
-"""Recurrent models whose parameters are all random and large, so that no part of them is without effect."""
+"""Recurrent models whose parameters are all random and large, so that each of them has an effect."""
 
 from collections.abc import Callable
 

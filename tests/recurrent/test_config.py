@@ -1,4 +1,4 @@
-"""The recurrent config: presets, there and back as plain values, and every refusal."""
+"""The recurrent config: presets, conversion to plain values and back, and every message."""
 
 import dataclasses
 import json

@@ -16,7 +16,7 @@ TARGETS = [[2, 13, 5, 36, 7, 3], [2, 35, 5, 5, 21, 4], [2, 17, 1, 1, 9, 8]]
 
 
 class Cell:
-    """One layer in one direction, as a cell with the parameters of a whole model's; its memory is None for a GRU."""
+    """One layer in one direction as a single cell with the parameters of a model; the memory of a GRU is None."""
 
     def __init__(self, layers, name):
         kind = nn.LSTMCell if isinstance(layers, nn.LSTM) else nn.GRUCell
@@ -26,14 +26,14 @@ class Cell:
                 getattr(self.cell, part).copy_(getattr(layers, part + name))
 
     def __call__(self, x, state):
-        """The next (state, memory)."""
+        """The (state, memory) after one more input."""
         if isinstance(self.cell, nn.GRUCell):
             return self.cell(x[None], state[0][None])[0], None
         state, memory = self.cell(x[None], (state[0][None], state[1][None]))
         return state[0], memory[0]
 
     def read(self, xs):
-        """The states after each of some inputs, and the last (state, memory)."""
+        """The state after each input, and the last (state, memory)."""
         nothing, states = torch.zeros(self.cell.hidden_size, dtype=torch.float64), []
         state = nothing, nothing
         for x in xs:
@@ -43,7 +43,7 @@ class Cell:
 
 
 def encoded(encoder, source):
-    """The encoder's states, and for each layer what its cells know in the end."""
+    """The encoder's states, and for each layer the final (state, memory) of both directions, concatenated."""
     xs, last = [encoder.embedding.weight[token] for token in source], []
     for layer in range(encoder.cells.layers.num_layers):
         forward, end = Cell(encoder.cells.layers, f"_l{layer}").read(xs)
@@ -53,12 +53,12 @@ def encoded(encoder, source):
     return xs, last
 
 
-def score_of(reader, name, s, h, place, before):
-    """How well a decoder's state matches the encoder's at one place."""
+def score_of(reader, name, s, h, position, before):
+    """The score of a decoder's state s with the encoder's state h at one position; `before`: the previous weights."""
     rule = reader.score
     if name == "location_aware":
         half = rule.filters.shape[1] // 2
-        near = [before[place + k] if 0 <= place + k < len(before) else 0.0 for k in range(-half, half + 1)]
+        near = [before[position + k] if 0 <= position + k < len(before) else 0.0 for k in range(-half, half + 1)]
         f = torch.stack([sum(w * x for w, x in zip(row, near, strict=True)) for row in rule.filters])
         inner = rule.query_weight @ s + rule.key_weight @ h + rule.place_weight @ f + rule.bias
         return rule.vector @ torch.tanh(inner)
@@ -69,24 +69,25 @@ def score_of(reader, name, s, h, place, before):
         "additive": lambda: rule.vector @ torch.tanh(rule.query_weight @ s + rule.key_weight @ h),
         "concat": lambda: rule.vector @ torch.tanh(rule.weight @ torch.cat([s, h])),
         "cosine": lambda: rule.scale[0] * (s @ h) / (s.norm() * h.norm()),
-        "location": lambda: rule.weight[place] @ s,
+        "location": lambda: rule.weight[position] @ s,
     }[name]()
 
 
 def weights_of(model, s, states, t, before):
-    """Where the state of target token t looks."""
+    """The attention weights of a decoder's state s at target token t; `before`: the previous weights."""
     reader, config, length = model.decoder.reader, model.config, len(states)
-    scores = [score_of(reader, config.score, s, h, place, before) for place, h in enumerate(states)]
+    scores = [score_of(reader, config.score, s, h, position, before) for position, h in enumerate(states)]
     if config.attention == "hard":
-        best = max(range(length), key=lambda place: float(scores[place]))
-        return torch.tensor([float(place == best) for place in range(length)], dtype=torch.float64)
+        best = max(range(length), key=lambda position: float(scores[position]))
+        return torch.tensor([float(position == best) for position in range(length)], dtype=torch.float64)
     centre, spread = float(t), None
     if config.attention == "local_p":
         network = reader.centre
         v, w = network.place.weight[0], network.hidden.weight
         centre, spread = length * torch.sigmoid(v @ torch.tanh(w @ s)), config.reach / 2
     near = [
-        config.attention in ("soft", "hard") or abs(place - float(centre)) <= config.reach for place in range(length)
+        config.attention in ("soft", "hard") or abs(position - float(centre)) <= config.reach
+        for position in range(length)
     ]
     powers = [torch.exp(x) if seen else torch.zeros_like(x) for x, seen in zip(scores, near, strict=True)]
     weights = torch.stack(powers) / sum(powers)
@@ -96,7 +97,7 @@ def weights_of(model, s, states, t, before):
 
 
 def decoded(model, source, target):
-    """The logits after each token of a target, and the weights that each looked with."""
+    """The logits after each token of a target, and the attention weights of each token."""
     config, decoder = model.config, model.decoder
     states, last = encoded(model.encoder, source)
     bridges = iter(decoder.bridges)
@@ -140,7 +141,7 @@ CASES = [
         for form in FORMS
     ),
 ]
-"""Each score in one form; each attention in every form, and with it the score that depends on the step before."""
+"""Each score in one form; each kind of attention in every form, local_p with the score that needs the previous step."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: ", ".join(case.values()))

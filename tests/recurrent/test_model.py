@@ -1,4 +1,4 @@
-"""The recurrent translator's laws: no future, no padding, and step by step the same as all at once."""
+"""The recurrent model: logits do not depend on later tokens, padding, or the division of the target into steps."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ KINDS = {
     "aware, luong": {"score": "location_aware"},
     "aware, bahdanau": {"form": "bahdanau", "score": "location_aware", "attention": "hard"},
 }
-"""Each form, each kind of attention, and the score that makes Luong's form go token by token."""
+"""Each form, each kind of attention, and the score with which Luong's form reads token by token."""
 
 
 @pytest.fixture(params=KINDS)
@@ -24,7 +24,7 @@ def model(request, loud) -> Recurrent:
 
 
 class TestLaws(Laws):
-    """The laws of every translating model."""
+    """The properties that every `TranslatingModel` must have."""
 
 
 def test_padding_takes_no_gradient_of_the_source(model):
@@ -167,7 +167,7 @@ def test_the_loss_of_a_fresh_model_is_that_of_guessing():
     assert 6.8 < float(F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten()).detach()) < 7.2
 
 
-def test_a_text_past_the_places_of_a_location_score_is_refused(loud):
+def test_a_text_longer_than_a_location_score_allows_is_refused(loud):
     with pytest.raises(ValueError) as error:
         run(loud(score="location", max_tokens=7))
     assert str(error.value) == (

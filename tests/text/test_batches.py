@@ -18,7 +18,7 @@ def corpus(tmp_path, numbers, vocabularies):
 
 
 class Made(Corpus):
-    """A corpus of random lengths, whose ids are the number of their pair."""
+    """A corpus of texts of random lengths, in which every id is the index of its pair."""
 
     def __init__(self, n, longest=9):
         lengths = np.random.default_rng(3).integers(1, longest, size=(2, n))
@@ -36,7 +36,7 @@ class Made(Corpus):
 
 
 def pairs_of(batch):
-    """Return the numbers of the pairs in a batch of such a corpus."""
+    """The indices of the pairs in a batch of that corpus."""
     return [row[0] - 4 for row in batch.source.tolist()]
 
 

@@ -1,4 +1,4 @@
-"""BPE-dropout: the same texts in other pieces, which follow from a key, with the frequencies of SentencePiece."""
+"""BPE-dropout: the texts stay the same, the pieces depend on a key and are as frequent as in SentencePiece."""
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -72,7 +72,7 @@ def test_every_cut_is_as_frequent_as_sentencepieces(probability):
 
 
 def test_a_merge_is_skipped_with_the_probability():
-    """By hand: the merges, in their order, are ix, ▁s, ▁s + ix, si, s + ix and si + x, ▁ + six."""
+    """By hand: the possible merges of ▁six, lowest rank first, are ix, ▁s, ▁s+ix, si, s+ix and si+x, ▁+six."""
     vocabulary, n = Vocabulary.train(["six"] * 9, n_tokens=16), 4000
     assert vocabulary.pieces(range(4, 9)) == ["ix", "▁s", "▁six", "si", "six"]
     (word,) = vocabulary.encode_all(["six"])

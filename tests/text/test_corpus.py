@@ -1,4 +1,4 @@
-"""A corpus on disk: the ids of the texts, pairs that are left out, damage."""
+"""A corpus on disk: the ids of the texts, pairs that are left out, damaged files."""
 
 import json
 
@@ -24,8 +24,8 @@ def test_a_corpus_has_the_ids_of_the_texts(tmp_path, numbers, vocabularies):
     assert len(corpus) == 700
     assert report.kept == sum(told) == 700
     assert corpus.source.ids.dtype == np.uint16
-    places = np.array([3, 699, 0])
-    assert corpus.target.lengths(places).tolist() == [len(vocabularies[1].encode(numbers[p][1])) for p in places]
+    pairs = np.array([3, 699, 0])
+    assert corpus.target.lengths(pairs).tolist() == [len(vocabularies[1].encode(numbers[pair][1])) for pair in pairs]
 
 
 def test_a_corpus_is_written_in_parts_and_read(tmp_path, numbers, vocabularies, monkeypatch):
@@ -87,7 +87,7 @@ def test_nothing_left_is_refused(tmp_path, numbers, vocabularies):
         with pytest.raises(InputError) as refusal:
             written(tmp_path, numbers[-3:], vocabularies, max_tokens=0, purpose=purpose)
         assert str(refusal.value) == (
-            f"no pair is left {purpose}: 3 over-long; give others, or a larger data.max_tokens or data.max_ratio."
+            f"no pair is left {purpose}: 3 over-long; give other files, or a larger data.max_tokens or data.max_ratio."
         )
 
 

@@ -1,4 +1,4 @@
-"""Random numbers from keys: permutations have every number once, all is uniform, seeds of similar keys differ."""
+"""Random numbers from keys: permutations, uniform numbers, and different seeds for similar keys."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def test_a_permutation_has_every_number_once(n):
 def test_permutations_are_uniform():
     n = 2000
     means = [np.abs(permutation(n, key) - np.arange(n)).mean() / n for key in range(20)]
-    assert abs(np.mean(means) - 1 / 3) < 0.01  # the mean distance of two random places
+    assert abs(np.mean(means) - 1 / 3) < 0.01  # the mean distance of two random positions
     counts = np.bincount([permutation(10, key)[0] for key in range(2000)], minlength=10)
     assert ((counts - 200) ** 2 / 200).sum() < 27.9  # chi-square with 9 degrees of freedom, p = 0.001
 

@@ -1,4 +1,4 @@
-"""Parallel files: cleaned, counted, refused by line."""
+"""Parallel files: cleaning, counts, and messages with line numbers."""
 
 import gzip
 import os
@@ -11,7 +11,7 @@ from regard.text.parallel import Parallel, Report, dev_limit, random_rank
 
 @pytest.fixture
 def files(tmp_path):
-    """Write two files and give the parallel text of them."""
+    """Write two files and return their `Parallel`."""
 
     def write(source: bytes, target: bytes, names=("a.de", "a.en")) -> Parallel:
         for name, content in zip(names, (source, target), strict=True):

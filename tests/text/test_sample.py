@@ -1,4 +1,4 @@
-"""Sample text: right names, every length, no number twice, the same for the same seed, refusals."""
+"""Sample text: correct names, numbers of every length, no number twice, equal text for equal seeds, messages."""
 
 import re
 

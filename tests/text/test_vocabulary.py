@@ -83,7 +83,7 @@ def test_all_letters_are_known_however_many_they_are():
 
 @pytest.mark.parametrize("odd", ["<unk>", "<s> ẞ", "</s>", "<pad>ż", "a▅ż"])
 def test_letters_are_known_wherever_they_are(odd):
-    """SentencePiece sets its special pieces and lines with ▅ aside."""
+    """SentencePiece leaves out lines with ▅ and text that looks like a special piece."""
     vocabulary = Vocabulary.train([*LINES, odd], 60)
     assert vocabulary.unknown(odd) == (["▅"] if "▅" in odd else [])
 

@@ -1,4 +1,4 @@
-"""Alignments: merging by hand, the layer, the rule of the pairs."""
+"""Alignments: weights of pieces merged by hand, the choice of the layer, the pairs of words."""
 
 import pytest
 import torch

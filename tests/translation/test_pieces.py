@@ -1,4 +1,4 @@
-"""Pieces as letters and words."""
+"""Pieces as text: the characters that they stand for, and their words."""
 
 import pytest
 

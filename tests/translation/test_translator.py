@@ -1,4 +1,4 @@
-"""From texts to translations: order, batches, prefixes, what is unknown or too long, what was looked at."""
+"""From texts to translations: order, batches, prefixes, unknown characters, texts that are too long, attention."""
 
 import json
 from dataclasses import replace
@@ -47,7 +47,7 @@ def test_log_probability_is_that_of_the_text(translator):
         target = torch.tensor([[BOS, *one.target_ids]])
         logits = translator.model(torch.tensor([one.source_ids]), torch.tensor([len(one.source_ids)]), target).logits
         known = logits[0].detach().double().log_softmax(dim=-1)
-        total = sum(float(known[place, token]) for place, token in enumerate([*one.target_ids, EOS]))
+        total = sum(float(known[index, token]) for index, token in enumerate([*one.target_ids, EOS]))
         assert one.log_probability == pytest.approx(total, abs=1e-4)
         assert one.score == pytest.approx(total / ((5 + len(one.target_ids) + 1) / 6), abs=1e-4)
         if UNK not in one.target_ids:
@@ -57,10 +57,10 @@ def test_log_probability_is_that_of_the_text(translator):
 def test_what_is_given_is_scored_as_what_is_found(translator):
     found = [one for one in translator.translate(TEXTS, search=Beam(3)) if one.source.strip()]
     again = translator.score([one.source for one in found], [one.text for one in found])
-    known = [place for place, one in enumerate(found) if again[place].target_ids == one.target_ids]
+    known = [index for index, one in enumerate(found) if again[index].target_ids == one.target_ids]
     assert len(known) >= 3
-    for place in known:
-        one, other = found[place], again[place]
+    for index in known:
+        one, other = found[index], again[index]
         assert other.log_probability == other.score == pytest.approx(one.log_probability, abs=1e-4)
         assert (other.text, other.target_pieces) == (one.text, one.target_pieces)
         assert_close(other.alignment.weights, one.alignment.weights)
@@ -77,7 +77,7 @@ def test_any_translation_can_be_given(translator):
         given = torch.tensor([[BOS, *translator.target_vocabulary.encode(target)]])
         read = torch.tensor([[*translator.source_vocabulary.encode(source), EOS]])
         known = translator.model(read, torch.tensor([read.shape[1]]), given).logits[0].detach().double().log_softmax(-1)
-        total = sum(float(known[place, token]) for place, token in enumerate([*given[0, 1:].tolist(), EOS]))
+        total = sum(float(known[index, token]) for index, token in enumerate([*given[0, 1:].tolist(), EOS]))
         assert one.log_probability == pytest.approx(total, abs=1e-4)
 
 
@@ -185,7 +185,7 @@ def test_dropout_is_off_while_it_translates_and_on_again_after(vocabularies):
 
 
 def test_alignment_is_that_of_the_text_that_won(translator):
-    """By hand from one forced pass: the layer but last, mean over heads, sum over keys, mean over queries, largest."""
+    """By hand from one forced decoding, the last layer but one: mean over heads, sum over keys, mean over queries."""
     translations = translator.translate(TEXTS, search=Beam(5))
     for one, alignment in zip(translations, translator.align(translations, batch_tokens=40), strict=True):
         if not one.text:
@@ -211,11 +211,14 @@ def test_alignment_is_that_of_the_text_that_won(translator):
 
 
 def word_numbers(vocabulary, ids):
-    """The word of each piece: how many words SentencePiece decodes up to it; a space alone belongs to what follows."""
-    words = [len(vocabulary.decode(ids[: place + 1]).split()) - 1 for place in range(len(ids))]
-    for place in reversed(range(len(ids) - 1)):
-        if vocabulary.pieces([ids[place]]) == ["▁"]:
-            words[place] = words[place + 1]
+    """The index of each piece's word, from the number of words that SentencePiece decodes up to that piece.
+
+    A piece "▁" belongs to the word of the next piece.
+    """
+    words = [len(vocabulary.decode(ids[: index + 1]).split()) - 1 for index in range(len(ids))]
+    for index in reversed(range(len(ids) - 1)):
+        if vocabulary.pieces([ids[index]]) == ["▁"]:
+            words[index] = words[index + 1]
     return words
 
 
@@ -305,7 +308,7 @@ def test_unknown_letters_are_kept_whatever_is_left_out(translator, vocabularies,
 
 
 def with_unknown(translator, source, ids):
-    """A translation whose pieces are these, UNK among them."""
+    """A translation of `source` with these target ids, UNK among them, in place of its own."""
     (one,) = translator.translate([source])
     pieces = translator.target_vocabulary.pieces(ids)
     pieces = tuple("⁇" if token == UNK else piece for piece, token in zip(pieces, ids, strict=True))

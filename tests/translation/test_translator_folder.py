@@ -1,4 +1,4 @@
-"""A translator's folder: what is written is read, and what is not a translator is refused in words."""
+"""A translator's folder: reading what was written, and messages for folders that are damaged or no translator."""
 
 import errno
 import json
@@ -88,7 +88,7 @@ def test_reading_leaves_the_random_numbers_alone(folder):
 
 @pytest.mark.parametrize("name", ["source.spm", "model.safetensors"])
 def test_what_was_there_stays_when_writing_fails(folder, translator, name):
-    """The system takes no more than half of a file."""
+    """The operating system refuses files larger than half of this one."""
     resource = pytest.importorskip("resource", reason="has limits")
     messages = {
         "source.spm": f"cannot write a translator into {folder}: file too large; name another folder.",

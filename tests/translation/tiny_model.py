@@ -1,4 +1,4 @@
-"""A tiny model that does what `TranslatingModel` says, with parameters drawn from a seed, and texts to try it on."""
+"""A tiny model that implements `TranslatingModel`, with random parameters from a seed, and sources to translate."""
 
 from dataclasses import dataclass, replace
 from itertools import product
@@ -48,9 +48,9 @@ class TinyPredicted:
 
 
 class Tiny(nn.Module):
-    """A recurrent decoder of width 5 that looks at the embedded source in three layers of two heads.
+    """A recurrent decoder of width 6 that attends to the embedded source in three layers of two heads.
 
-    What it expects depends on all that it has read, and strongly: `sharpness` is the spread of its logits.
+    Its logits depend on all tokens that it has read; `sharpness` scales them.
     """
 
     def __init__(self, seed=0, sharpness=1.5, config=TinyConfig()):
@@ -89,7 +89,7 @@ class Tiny(nn.Module):
 
 
 def some_sources(model, n=5, limits=None, prefix=0, seed=1):
-    """Sources of several lengths, and prefixes where asked for."""
+    """A batch of n random sources of several lengths, each with a random prefix of `prefix` pieces."""
     generator = torch.Generator().manual_seed(seed)
 
     def ids(n_tokens, vocabulary):
@@ -101,7 +101,7 @@ def some_sources(model, n=5, limits=None, prefix=0, seed=1):
 
 
 def alone(sources, row):
-    """One of the sources in a batch of its own, without padding."""
+    """A batch with only the source of this row, without padding."""
     length = int(sources.lengths[row])
     return SourceBatch(
         source=sources.source[row : row + 1, :length],
@@ -113,7 +113,10 @@ def alone(sources, row):
 
 
 def forced(model, sources, row, texts):
-    """log P of texts of one length and EOS, from one forced pass, and what each of those tokens looked at."""
+    """log P(text, EOS | source of this row) of texts of equal length, and the attention weights of their tokens.
+
+    Both come from one call of the model on the whole texts.
+    """
     one, n = alone(sources, row), len(texts)
     target = torch.tensor([[BOS, *text] for text in texts])
     predicted = model(one.source.expand(n, -1), one.lengths.expand(n), target)
@@ -124,7 +127,7 @@ def forced(model, sources, row, texts):
 
 
 def every_text(model, sources, row):
-    """Every text that a search may find: the prefix, then any pieces but PAD, BOS and EOS, up to the limit."""
+    """Every text that a search may return: the prefix, then any pieces except PAD, BOS and EOS, up to the limit."""
     pieces = [token for token in range(model.config.n_target_tokens) if token not in (PAD, BOS, EOS)]
     prefix = tuple(sources.prefix[row].tolist())
     for n in range(sources.limits[row] - len(prefix) + 1):

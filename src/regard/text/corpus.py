@@ -147,7 +147,7 @@ def write_corpus(
     report.kept += n_pairs
     if n_pairs == 0:
         raise InputError(
-            f"no pair is left {purpose}: {report.left_out()}; give others, or a larger data.max_tokens or "
+            f"no pair is left {purpose}: {report.left_out()}; give other files, or a larger data.max_tokens or "
             "data.max_ratio."
         )
     write_atomically(folder / "corpus.json", json.dumps({"pairs": n_pairs, "dtype": np.dtype(dtype).name}))

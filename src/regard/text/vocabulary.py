@@ -187,7 +187,7 @@ def sampled_lines(lines: Iterable[str], n: int) -> list[str]:
 def trained_model(lines: list[str], n_tokens: int, coverage: float) -> bytes:
     """Train a SentencePiece model on lines and return it as bytes.
 
-    SentencePiece leaves out lines with "▅", and whatever looks like a special piece, such as "<s>". With a coverage of
+    SentencePiece leaves out lines with "▅", and text that looks like a special piece, such as "<s>". With a coverage of
     1, every letter is therefore listed in `required_chars`; "▅" itself never has a piece.
     """
     letters = sorted(set().union(*lines) - {" ", "▅"}) if coverage == 1 else []

@@ -216,8 +216,8 @@ class Translator:
 
         The text is the unknown source piece on which the target piece has the largest attention weight. If the source
         has no unknown piece, it is the source word on which the target piece's word has the largest weight.
-        Translations without unknown pieces, or of a source without words, are returned as they are. The candidates of
-        each translation are treated alike.
+        Translations without unknown pieces, or of a source without words, are returned as they are. The same is done
+        with the candidates of each translation.
 
         Source: Luong et al. 2015, "Addressing the rare word problem", section 3.3 (here by attention).
         """

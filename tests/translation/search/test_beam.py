@@ -1,4 +1,4 @@
-"""Beam search: right by exhaustion on tiny models, and the same as a plain beam over lists."""
+"""Beam search against exhaustive search with tiny models, and against a simple beam search over lists."""
 
 import math
 from dataclasses import replace
@@ -20,7 +20,7 @@ def no_gradients():
 
 
 def scored(model, sources, row, texts, alpha, beta):
-    """Texts with their scores by Wu et al.'s equation, best first."""
+    """(score, text) of each text, by equation 14 of Wu et al. 2016, best first."""
     found, n_pieces = [], int(sources.lengths[row]) - 1
     for length, alike in groupby(sorted(texts, key=len), key=len):
         alike = list(alike)
@@ -54,7 +54,7 @@ def test_exhaustive_search_after_a_prefix():
 
 
 def plain_beam(model, sources, row, beam):
-    """Beam search with lists, continued to the end even if no active hypothesis can win."""
+    """Beam search with lists, which goes on until the beam is finished even if no active hypothesis can win."""
     one, prefix = alone(sources, row), tuple(sources.prefix[row].tolist())
     running, ended = [(sum(following(model, one, [prefix[:n]])[0][t] for n, t in enumerate(prefix)), prefix)], []
     while running and len(ended) < beam.size:
@@ -72,7 +72,7 @@ def plain_beam(model, sources, row, beam):
 
 
 def following(model, one, texts):
-    """Log-probabilities of what may come after texts of one length."""
+    """The log-probabilities of the next token after texts of equal length."""
     target = torch.tensor([[BOS, *text] for text in texts])
     logits = model(one.source.expand(len(texts), -1), one.lengths.expand(len(texts)), target).logits[:, -1]
     return logits.double().log_softmax(dim=-1).tolist()
@@ -99,7 +99,7 @@ def test_a_narrow_beam_is_the_plain_beam(beam, prefix):
 
 
 def test_a_beam_stops_as_soon_as_nothing_can_win():
-    """All five must end before five are given; one is known to be the best as soon as none can beat it."""
+    """With n_best=5 all five hypotheses must end; with n_best=1 the search ends as soon as none can beat the best."""
     model = Tiny(3, sharpness=4)
     sources, beam = some_sources(model, n=3, limits=[12] * 3), Beam(5, length_penalty=0.0)
     n_steps = {}

@@ -1,4 +1,4 @@
-"""The most probable next tokens: torch's topk, whether they are found in chunks or not."""
+"""The most probable next tokens are those of torch.topk, with chunks and without."""
 
 import pytest
 import torch

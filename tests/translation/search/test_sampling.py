@@ -1,4 +1,4 @@
-"""Sampling: frequencies are probabilities, and samples follow from seed and number alone."""
+"""Sampling: tokens are as frequent as probable, and a sample depends only on the seed and the sentence's number."""
 
 import math
 from dataclasses import replace

@@ -27,7 +27,7 @@ SEARCHES = [
 ]
 
 TRANSFORMER_SEARCHES = SEARCHES[1], SEARCHES[3]
-"""A search with several hypotheses and one with a single one: enough for a model that takes longer."""
+"""One search with several hypotheses and one with a single hypothesis, for the Transformer, which is slower."""
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +77,7 @@ def test_scores_of_float32_are_true_too(search, transformer):
 
 
 class Narrow(TorchDispatchMode):
-    """A device without float64; a sample's numbers are drawn on the CPU, which has it."""
+    """Imitates a device without float64, except for the random numbers of sampling, which are drawn on the CPU."""
 
     DRAW = torch.ops.aten.rand, torch.ops.aten.stack
 
@@ -118,7 +118,7 @@ def test_a_batch_finds_what_each_alone_finds(search, transformer):
 
 
 class Uncached:
-    """A model that reads everything from the beginning at every step."""
+    """A model that reads the whole target again at every step."""
 
     def __init__(self, model):
         self.model, self.config = model, model.config
@@ -163,14 +163,14 @@ def test_a_cache_changes_nothing(search, transformer):
 def test_limits_follow_the_source_and_the_model():
     model = Tiny()
     sources = SourceBatch.of(model, [[5, 3], [5, 6, 7, 3]], [[4], [4]])
-    assert sources.limits == (22, 22)  # max_tokens is 23, and BOS takes a place
+    assert sources.limits == (22, 22)  # max_tokens is 23, and one token is BOS
     roomy = Tiny(config=replace(model.config, max_tokens=997))
     assert SourceBatch.of(roomy, [[5, 3], [5, 6, 7, 3]], [[4], [4]]).limits == (3 * 2 + 20 + 1, 3 * 4 + 20 + 1)
 
 
 @pytest.mark.parametrize("search", [Greedy(), Beam(3), Sample()], ids=repr)
 def test_what_has_ended_costs_nothing_more(search):
-    """The rows given to the model are those of sentences that are not done."""
+    """The model gets no rows for sentences whose search has ended."""
     model = Tiny(11)
     sources = some_sources(model, n=6, limits=[1, 1, 1, 1, 1, 12])
     model.n_rows = 0

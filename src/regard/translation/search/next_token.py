@@ -67,10 +67,10 @@ def token_log_probabilities(
     refuse_nan(log_probability[:, EOS])
     log_probability[:, [PAD, BOS]] = -torch.inf
     if length >= min(limits):
-        full = torch.tensor([length >= limit for limit in limits], device=logits.device)
-        full = full.repeat_interleave(len(log_probability) // len(limits))
-        others = torch.arange(log_probability.shape[1], device=logits.device) != EOS
-        log_probability.masked_fill_(full[:, None] & others, -torch.inf)
+        must_end = torch.tensor([length >= limit for limit in limits], device=logits.device)
+        must_end = must_end.repeat_interleave(len(log_probability) // len(limits))
+        not_eos = torch.arange(log_probability.shape[1], device=logits.device) != EOS
+        log_probability.masked_fill_(must_end[:, None] & not_eos, -torch.inf)
     return log_probability
 
 
