@@ -1,4 +1,4 @@
-"""What attention does, and what happens without it.
+"""Effects of attention: what it adds to a token, and what changes without it.
 
 changes.py         cut an edge between two tokens, silence a head, sharpen its weights
 contributions.py   the vectors that the keys of a query add to it

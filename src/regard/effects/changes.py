@@ -164,7 +164,11 @@ class HeadSet:
 
     @classmethod
     def of(cls, name: str) -> "HeadSet":
-        """Return the heads with this name; raise InputError if it is no name of heads."""
+        """Parse a name: "L3H1" is one head, "L3" a layer, "cross" or "cross L3H1" only cross-attention.
+
+        Raises:
+            InputError: the name has another form.
+        """
         match = HEADS.fullmatch(name.strip()) if isinstance(name, str) else None
         if match is None or not name.strip():
             raise InputError(f"no heads {name!r}: heads are named like 'L3H1', a layer 'L3', and a kind 'cross L3H1'.")

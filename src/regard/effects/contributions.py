@@ -1,4 +1,4 @@
-"""What attention adds to a token's vector: for each key, its weight times its value, projected to the model's width.
+"""Contributions: the vector that each key adds to a token, its weight times its value times the output projection.
 
     vector of key k, from head h = weight[q, k] · value[k] · W_O[h]
 

@@ -1,4 +1,4 @@
-"""What kind of keys a head looks at: how much of its attention goes to the previous token, the first, and so on.
+"""Roles of heads: how much of a head's attention goes to the previous token, the first token, and so on.
 
     previous, next, same    the token before the query, the one after it, the query itself
     first                   the first token of the text, an attention sink in many models (Xiao et al. 2024)
@@ -41,7 +41,7 @@ class RoleSums:
         return RoleSums(self.sums + other.sums, self.n_queries + other.n_queries)
 
     def means(self) -> Float[Tensor, "roles heads"]:
-        """Return the mean of each role and head; NaN for a role without queries."""
+        """Return for each role and head the mean over the queries that have a key of this role; NaN if none has."""
         return self.sums / self.n_queries[:, None]
 
 

@@ -27,7 +27,7 @@ class KindOfPath:
 
     @classmethod
     def of(cls, model: nn.Module) -> "KindOfPath":
-        """Return this for a model: with both, if its config says so or if it has cross-attention."""
+        """Return the rule for a model: by path if it has an encoder and a decoder, else one kind for all modules."""
         config = getattr(model, "config", None)
         if getattr(config, "vision_config", None) is not None:
             return cls(None, sees=True)

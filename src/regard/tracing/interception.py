@@ -38,7 +38,7 @@ multi_head_attention_forward = FunctionType(
 
 
 SDPA, FLEX, WRITTEN_OUT = "sdpa", "flex", "written out"
-"""What the recorded steps name as their backend: the way in which the code computed its context."""
+"""The names of backends in recorded steps: how the code computed its context."""
 
 
 class AttentionInterceptor(TorchFunctionMode):

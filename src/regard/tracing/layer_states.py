@@ -25,7 +25,7 @@ from regard.tracing.watching import Watched, WatchedStep
 
 @dataclass(slots=True)
 class LayerCall:
-    """What was seen of one layer while it ran: its input and output, and the outputs of linear layers, by path."""
+    """The input and output of one call of a layer, and the outputs of the linear layers inside it, by path."""
 
     before: Tensor | None = None
     after: Tensor | None = None
@@ -34,9 +34,10 @@ class LayerCall:
 
 @dataclass(slots=True)
 class StateRecorder:
-    """Records the layers and the output projections of a model that is being watched.
+    """Collects the vectors before, inside and after each layer, from the hooks of a model that is being watched.
 
     Attributes:
+        watched: the attention steps so far, the latest last.
         running: the calls of layers that are running, the innermost last.
         projected: for each attention step, by the id of its `Attended`: the module of its output projection, the output
             of that, and the call of the layer around it.

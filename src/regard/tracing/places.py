@@ -1,4 +1,4 @@
-"""Where a token is in a picture or a recording: a patch, or a frame."""
+"""The place of a token in a picture or a recording: a patch, or a frame."""
 
 from dataclasses import dataclass
 

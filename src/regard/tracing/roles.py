@@ -42,9 +42,9 @@ class Roles:
         return [(self.heads[head], float(numbers[head])) for head in order if numbers[head] >= 0]
 
     def role(self, head: str) -> str:
-        """Return the role to which most of a head's attention goes.
+        """Return the role whose share of the head's attention exceeds that of an average head of the model most.
 
-        A role is compared with that of an average head of the model, so that a role that all heads have says nothing.
+        The largest share itself would give nearly all heads the same role, since most heads look at the first token.
         """
         if head not in self.heads:
             raise InputError(f"no head {head!r}; nearest: {', '.join(nearest(head, list(self.heads)))}.")

@@ -141,7 +141,11 @@ def trace(
 
 
 def source_tokens(medium: Media, steps: Mapping[str, Mapping[int, WatchedStep]]) -> tuple[Token, ...]:
-    """Return the tokens of a picture or a recording, as many as the encoder has queries."""
+    """Return a token for each patch or frame that the encoder reads; empty if no attention of an encoder was seen.
+
+    Args:
+        steps: the attention steps by kind and layer number.
+    """
     encoder = list(steps.get("encoder", {}).values())
     return medium.source_of(encoder[0].attended.pattern.shape[2]) if encoder else ()
 

@@ -248,7 +248,7 @@ def passed_on(known: Known, result: Tensor, tensor: Any, *_: Any, **__: Any) -> 
 
 
 def reshaped(product: Product, old: torch.Size, new: torch.Size) -> Product:
-    """Return a product whose leading axes, which broadcast to `old`, are reshaped to `new`."""
+    """Return a product whose tensors have other leading axes: expanded to `old`, then reshaped to `new`."""
     parts = {name: getattr(product, name) for name in ("query", "key", "bias", "keep")}
     for name, part in parts.items():
         if part is not None:

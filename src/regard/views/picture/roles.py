@@ -34,7 +34,7 @@ def write_figure(roles: Roles, path: Path, title: str = "") -> Path:
 
 
 def draw(roles: Roles, title: str) -> Figure:
-    """Return the picture: a title, a grid for each role, and the scale of the colours."""
+    """Return a picture with a grid of layers × heads for each role, darker for more attention on keys of this role."""
     layers = list(dict.fromkeys(int(head[1:].partition("H")[0]) for head in roles.heads))
     grids = {role: as_grid(roles, role, layers) for role in KEY_ROLES}
     n_heads = grids["first"].shape[1]

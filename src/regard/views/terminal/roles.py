@@ -60,7 +60,7 @@ def table(roles: Roles) -> Table:
 
 
 def head_map(roles: Roles) -> Columns:
-    """Return a grid of layers × heads, each with the sign of its role and its share of attention in percent."""
+    """Return a grid of layers × heads: the letter of each head's role, and the percentage of attention on it."""
     layers: dict[str, list[Text]] = {}
     for head in roles.heads:
         role = roles.role(head)
