@@ -144,6 +144,33 @@ def test_what_cannot_be_changed_is_refused(minilm, inputs, unhooked):
     )
 
 
+@pytest.mark.parametrize("cut", [Cut(100, 0), Cut(2, 50)])
+def test_a_cut_outside_the_text_is_no_change(minilm, inputs, cut):
+    def run():
+        with regard.changed(minilm.model, [cut]):
+            output(minilm.model, inputs)
+
+    assert refusal(InputError, run) == (
+        f"{cut} changed nothing: no attention call had this query together with this key."
+    )
+
+
+def test_a_negative_position_is_refused(minilm):
+    assert refusal(InputError, regard.changed(minilm.model, [Cut(-1, 0)]).__enter__) == (
+        "Cut(query=-1, key=0, heads=None) has a negative position; positions are counted from 0."
+    )
+
+
+@pytest.mark.parametrize("change", [Silence("L1H1"), Cut(2, 1), Sharpen("L0", 0.5)])
+def test_heads_without_a_kind_are_refused_where_there_are_several(change):
+    config = T5Config(vocab_size=61, d_model=24, d_kv=4, d_ff=37, num_layers=2, num_heads=6, decoder_start_token_id=0)
+    model = T5ForConditionalGeneration(config)
+    assert refusal(InputError, regard.changed(model, [change]).__enter__) == (
+        f"{change} must name the kind of its heads, since the model has several: 'encoder L0H1', 'decoder L0H1', "
+        "'cross L0H1', or 'cross' for all heads of a kind."
+    )
+
+
 def test_layers_that_share_a_module_are_refused():
     model = AlbertModel(
         AlbertConfig(vocab_size=61, embedding_size=12, hidden_size=24, num_attention_heads=2, intermediate_size=37)

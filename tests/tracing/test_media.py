@@ -8,9 +8,14 @@ from refusals import refusal
 from torch.testing import assert_close
 from transformers import (
     CLIPVisionConfig,
+    CLIPVisionModel,
+    Dinov2Config,
+    Dinov2Model,
     LlamaConfig,
     LlavaConfig,
     LlavaForConditionalGeneration,
+    SiglipVisionConfig,
+    SiglipVisionModel,
     SwinConfig,
     SwinModel,
     ViTConfig,
@@ -74,6 +79,48 @@ def test_a_vision_model_has_its_own_weights_over_patches(vit):
     assert trace.image.shape == (3, 48, 64)
     assert (float(trace.image.min()), float(trace.image.max())) == (0.0, 1.0)
     assert trace["L1H2"]["2,3"].shape == (13,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "n_tokens"),
+    [
+        (Dinov2Model, Dinov2Config, 17),
+        (CLIPVisionModel, CLIPVisionConfig, 17),
+        (SiglipVisionModel, SiglipVisionConfig, 16),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:the attention of .*head.attention is outside the layers:UserWarning")
+def test_relatives_of_the_vision_transformer(kind, settings, n_tokens):
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 64, "patch_size": 16}
+    processor = ViTImageProcessorPil(size={"height": 64, "width": 64})
+    model = sharp(kind(settings(**sizes)))
+    trace = regard.trace(model, images=PICTURE, processor=processor)
+    assert (len(trace.tokens), sorted(trace.encoder)) == (n_tokens, [0, 1])
+    expected = eager_attentions(model, processor(images=PICTURE, return_tensors="pt")).attentions
+    for pattern, weights in zip(trace.encoder.values(), expected, strict=True):
+        assert_close(pattern.dense(), weights, rtol=1e-3, atol=1e-5)
+
+
+def test_attention_outside_the_layers_is_told():
+    model = SiglipVisionModel(
+        SiglipVisionConfig(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, image_size=64, patch_size=16)
+    )
+    processor = ViTImageProcessorPil(size={"height": 64, "width": 64})
+    with pytest.warns(UserWarning, match=r"head\.attention is outside the layers, so it is not in the trace"):
+        regard.trace(model, images=PICTURE, processor=processor)
+
+
+def test_a_cut_in_a_model_of_pictures_and_text_stays_in_its_kind(llava, minilm):
+    processor = SquarePictureAndText(minilm.tokenizer)
+
+    def traced(*changes):
+        return regard.trace(llava, "what is it", images=PICTURE, processor=processor, changes=changes)
+
+    with pytest.raises(InputError, match=r"must name heads of one kind, since the tokens of each kind differ"):
+        traced(regard.Cut("it", "0,1"))
+    plain, cut = traced(), traced(regard.Cut("it", "0,1", ["decoder"]))
+    assert cut["decoder L0H1"]["it", "0,1"] == 0.0 < plain["decoder L0H1"]["it", "0,1"]
+    assert all(torch.equal(cut.encoder[n].dense(), plain.encoder[n].dense()) for n in plain.encoder)
 
 
 def test_a_trace_of_a_picture_is_saved(vit, tmp_path):

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from regard.cli.shared_options import Target, Truncate
+from regard.cli.written_files import print_written
 from regard.errors import InputError
-from regard.visible_text import escape_controls
 
 
 def compare(
@@ -68,9 +68,7 @@ def compare(
             comparison.figure(picture)
     if json and not to_stdout:
         write_output(json, document)
-    if outputs and not to_stdout:
-        print()
-        for output in outputs:
-            print(f"wrote {escape_controls(output)}")
+    if not to_stdout:
+        print_written(outputs)
     if at_most is not None and comparison.first is not None:
         raise typer.Exit(1)

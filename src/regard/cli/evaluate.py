@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.shared_options import Device, Truncate
+from regard.cli.written_files import print_written
 from regard.errors import InputError
-from regard.visible_text import escape_controls
 
 
 def evaluate(
@@ -108,10 +108,8 @@ def evaluate(
         write_page(evaluation, html, title(hypothesis, translator), str(against) if against else None)
     if json and not to_stdout:
         write_output(json, document)
-    if outputs and not to_stdout:
-        print()
-        for output in outputs:
-            print(f"wrote {escape_controls(output)}")
+    if not to_stdout:
+        print_written(outputs)
 
 
 def check_inputs(

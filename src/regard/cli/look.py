@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.shared_options import HeadName, Model, Target, Token, Truncate
+from regard.cli.written_files import print_written
 from regard.errors import InputError
 from regard.visible_text import escape_controls
 
@@ -120,10 +121,7 @@ def look(
         print_remark(fonts_for("".join(token.text for token in (*seen.source, *seen.target))).advice)
     if to_stdout:
         return
-    if outputs:
-        print()
-    for output in outputs:
-        print(f"wrote {escape_controls(output)}")
+    print_written(outputs)
 
 
 def print_remark(remark: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.shared_options import Model
+from regard.cli.written_files import print_written
 from regard.errors import InputError, counted
 from regard.visible_text import escape_controls
 
@@ -70,10 +71,7 @@ def scan(
             from regard.views.picture.roles import write_figure
 
             write_figure(roles, picture, title)
-    if outputs:
-        print()
-    for output in outputs:
-        print(f"wrote {escape_controls(output)}")
+    print_written(outputs)
 
 
 def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "Scan":

@@ -43,7 +43,7 @@ COMPILE_SECONDS = 120
 """The time after which a compiler is stopped; one level takes a few seconds."""
 
 WITHOUT = "attention with statistics takes up to 20 times as long on a CPU, and decoding up to 2.3 times"
-"""What using regard without compiled kernels costs, for messages."""
+"""The cost of using regard without compiled kernels, in words, for messages."""
 
 
 class BuildError(Exception):

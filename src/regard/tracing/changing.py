@@ -67,10 +67,24 @@ def changing(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
     if not changes:
         yield
         return
-    changer = AttentionChanger(changes, KindOfPath.of(model))
+    kind_of = KindOfPath.of(model)
+    check_positions_and_kinds(changes, kind_of)
+    changer = AttentionChanger(changes, kind_of)
     with running_modules(model, entered=changer.enter) as changer.running, changer:
         yield
     changer.check_all_made()
+
+
+def check_positions_and_kinds(changes: Sequence[Change], kind_of: KindOfPath) -> None:
+    """Raise InputError for a negative position, and for heads without a kind in a model with several kinds."""
+    for change in changes:
+        if isinstance(change, Cut) and min(int(change.query), int(change.key)) < 0:
+            raise InputError(f"{change} has a negative position; positions are counted from 0.")
+        if kind_of.only_kind is None and any(heads.kind is None for heads in heads_of(change)):
+            raise InputError(
+                f"{change} must name the kind of its heads, since the model has several: 'encoder L0H1', "
+                "'decoder L0H1', 'cross L0H1', or 'cross' for all heads of a kind."
+            )
 
 
 class AttentionChanger(TorchFunctionMode):
@@ -125,12 +139,19 @@ class AttentionChanger(TorchFunctionMode):
                 "forward pass, so a change to that layer would change several."
             )
         self.called.add((kind, layer))
-        self.made += here
+        self.made += [change for change in here if self.is_in_reach(change, call)]
         changes = changes_of_layer(here, kind, layer)
         score, mask, normalise = changes.applied(call.score, call.mask, call.normalise, call.grid, self.first_query)
         return attend(
             call.query, call.key, call.value, score=score, mask=mask, normalise=normalise, dropout=dropout, ask=ask
         )
+
+    def is_in_reach(self, change: Change, call: Call) -> bool:
+        """Return whether a call has the query and the key of a `Cut`; True for other changes."""
+        if not isinstance(change, Cut):
+            return True
+        grid, row = call.grid, int(change.query) - self.first_query
+        return 0 <= row < grid.queries and int(change.key) < grid.keys
 
     def enter(self, n_running: int) -> None:
         """Take note that a module starts; the first one starts a forward pass."""
@@ -144,7 +165,15 @@ class AttentionChanger(TorchFunctionMode):
             layers = " and ".join(
                 f"{kind} layers {', '.join(map(str, sorted(numbers)))}" for kind, numbers in self.layers.items()
             )
-            raise InputError(f"{missed[0]} changed nothing: the model has attention in {layers}.")
+            change = missed[0]
+            if isinstance(change, Cut) and any(
+                heads.is_in(kind, layer)
+                for heads in heads_of(change)
+                for kind, numbers in self.layers.items()
+                for layer in numbers
+            ):
+                raise InputError(f"{change} changed nothing: no attention call had this query together with this key.")
+            raise InputError(f"{change} changed nothing: the model has attention in {layers}.")
         if missed:
             raise InputError(
                 f"{missed[0]} changed nothing: no attention was seen that runs through "

@@ -1,4 +1,4 @@
-"""What a model reads: the encoded text, picture or recording, its tokens, and what the model has written itself."""
+"""Prepare the input of a model: encode a text, picture or recording, or let the model write on after it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,6 +8,7 @@ import torch
 
 from regard.effects.changes import Change, Cut, heads_of
 from regard.errors import InputError
+from regard.tracing.attention_kind import KindOfPath
 from regard.tracing.changing import changing
 from regard.tracing.encoding import decoder_start_id, encode, encode_text
 from regard.tracing.media import Media
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """What a model reads: its input tensors, their tokens, and the changes with which it reads them.
+    """The input of a model: its tensors, their tokens, and the changes with which the model reads them.
 
     Attributes:
         source: the tokens of the encoder.
@@ -142,12 +143,13 @@ def with_positions(
     if not isinstance(change, Cut):
         return change
     texts = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
-    only_kind = None if model.config.is_encoder_decoder else "encoder" if source else "decoder"
+    several = KindOfPath.of(model).only_kind is None
+    only_kind = None if several else "encoder" if source else "decoder"
     kinds = {heads.kind or only_kind for heads in heads_of(change)}
     if len(kinds) != 1 or None in kinds:
         raise InputError(
-            f"{change} must name heads of one kind, since an encoder-decoder has two texts: for instance "
-            "heads=['cross'] or heads=['cross L0H1']."
+            f"{change} must name heads of one kind, since the tokens of each kind differ: for instance "
+            "heads=['cross'] or heads=['decoder L0H1']."
         )
     queries, keys = texts[kinds.pop() or ""]
     return replace(change, query=token_position(change.query, queries), key=token_position(change.key, keys))

@@ -1,5 +1,6 @@
 """Run a Hugging Face model on a text and record every attention step: `regard.trace`."""
 
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -205,7 +206,21 @@ def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> dict[str, dict[
         raise InputError(
             f"{type(model).__name__} computed no {' and no '.join(missing)} attention, so there is nothing to see."
         )
-    return {kind: steps_by_layer(steps[kind]) for kind in kinds}
+    return {kind: steps_by_layer(without_pooling(steps[kind])) for kind in kinds}
+
+
+def without_pooling(steps: list[WatchedStep]) -> list[WatchedStep]:
+    """Return the attention steps without those outside the numbered layers, such as a pooling head; warn of them."""
+    inside = [step for step in steps if step.layer is not None]
+    if not inside or len(inside) == len(steps):
+        return steps
+    outside = next(step.path for step in steps if step.layer is None)
+    warnings.warn(
+        f"the attention of {outside} is outside the layers, so it is not in the trace; regard.watching(model) records "
+        "it.",
+        stacklevel=2,
+    )
+    return inside
 
 
 def steps_by_layer(steps: Sequence[WatchedStep]) -> dict[int, WatchedStep]:

@@ -74,15 +74,15 @@ class Watched:
 def watching(model: nn.Module, layers: Collection[int] | None = None) -> Iterator[Watched]:
     """Within a `with` block, record every attention step that a PyTorch module computes; yield the record.
 
-    Any module will do: of torch, timm, diffusers, transformers or your own. Its outputs do not change. Seen are calls
-    of F.scaled_dot_product_attention, nn.MultiheadAttention, FlexAttention (unless compiled) and `attend`, and
-    attention that is written out as a matrix product, a softmax and a second matrix product. A module whose class is
-    named like attention and in which none of these is seen is listed in `watched.unseen`.
+    Any module will do: of torch, diffusers, transformers or your own. Its outputs do not change, bit for bit, except by
+    rounding where torch's own encoder layers would take their fast path, which they do not take inside the block. Seen
+    are calls of F.scaled_dot_product_attention, nn.MultiheadAttention, FlexAttention (unless compiled) and `attend`,
+    and attention that is written out as a matrix product, a softmax and a second matrix product. A module whose class
+    is named like attention and in which none of these is seen is listed in `watched.unseen`.
 
-    Only calls in the thread of the block are recorded. The fast path of torch's own encoder layers is not taken inside
-    the block. The record refers to the tensors of the model, so it needs the memory of the queries, keys and values of
-    all steps; choose `layers` to keep fewer. Scores of a written-out attention that are more than a scaled and masked
-    product are kept as a whole.
+    Only calls in the thread of the block are recorded. The record refers to the tensors of the model, so it needs the
+    memory of the queries, keys and values of all steps; choose `layers` to keep fewer. Scores of a written-out
+    attention that are more than a scaled and masked product are kept as a whole.
 
     Args:
         layers: keep only the steps of these layers; the layer of a module is the first number in its path.

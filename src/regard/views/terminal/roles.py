@@ -21,7 +21,7 @@ LOOKS_AT = {
     "distance": "mean distance, in tokens",
     "entropy": "entropy, in nats",
 }
-"""What a head of each role looks at."""
+"""The keys that heads of each role look at, in words."""
 
 LETTERS = {role: role[0].upper() for role in KEY_ROLES} | {"separator": "|", "same": "="}
 """The sign of each role in the map."""

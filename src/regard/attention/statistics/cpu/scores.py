@@ -60,7 +60,7 @@ class DistanceTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelScores:
-    """What the C kernel needs to compute the scores of a call, divided by the temperature.
+    """The parameters with which the C kernel computes the scores of a call, divided by the temperature.
 
     Attributes:
         scale: the factor of the dot products.

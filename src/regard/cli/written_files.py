@@ -1,0 +1,14 @@
+"""Tell the user which files a verb has written."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from regard.visible_text import escape_controls
+
+
+def print_written(outputs: Sequence[Path]) -> None:
+    """Print an empty line, and a line for each file that was written; nothing if there is none."""
+    if outputs:
+        print()
+    for output in outputs:
+        print(f"wrote {escape_controls(output)}")
