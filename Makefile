@@ -10,7 +10,7 @@ PYTHON ?= $(firstword $(foreach python,python3 python3.14 python3.13 python3.12 
 	$(python) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(python))))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs format benchmark sanitize clean
+.PHONY: help demo test check front docs format benchmark sanitize clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,10 @@ sanitize: $(READY) ## run the C kernels' tests under gcc's address and undefined
 	@LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
 		PYTHONPATH=$(SANITIZED) $(BIN)/python -m pytest -q -s -p no:cacheprovider tests/kernels/test_lanes.py \
 		tests/transformer/decoding/test_kernel.py tests/attention/statistics/test_engine.py
+
+# The bundle is committed, so that an installation needs no node; CI builds it again and compares.
+front: ## check the front end's types and bundle it into the package (needs node and npm)
+	@cd front && npm ci --no-audit --no-fund --loglevel=error && npm run --silent check && npm run --silent build
 
 docs: $(READY) $(KERNELS) ## build the documentation into site/, a page for each kind of attention
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

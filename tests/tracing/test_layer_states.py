@@ -186,4 +186,5 @@ def test_layers_that_share_their_module_have_their_own_vectors(minilm):
 def test_a_saved_trace_keeps_its_vectors(trace, tmp_path):
     loaded = regard.Trace.load(trace.save(tmp_path / "hidden.safetensors"))
     for name in ("before", "attention", "by_head", "by_source", "feed_forward", "rest", "after"):
-        assert torch.equal(getattr(loaded.movement("it"), name), getattr(trace.movement("it"), name))
+        # The vectors are saved bit by bit; the products of them are rounded as the tensors lie in memory.
+        assert_close(getattr(loaded.movement("it"), name), getattr(trace.movement("it"), name))

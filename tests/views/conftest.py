@@ -62,12 +62,18 @@ def opened(tab: Page) -> Iterator[Callable[..., Page]]:
     for event, listener in listeners.items():
         tab.on(event, listener)
 
-    def open_file(path: Path, width: int = 1280, height: int = 900, dark: bool = False) -> Page:
+    def open_file(
+        path: Path,
+        width: int = 1280,
+        height: int = 900,
+        dark: bool = False,
+        address: str = "",
+    ) -> Page:
         files.append(path.as_uri())
         tab.mouse.move(0, 0)
         tab.set_viewport_size({"width": width, "height": height})
         tab.emulate_media(color_scheme="dark" if dark else "light", media="screen")
-        tab.goto(path.as_uri())
+        tab.goto(path.as_uri() + address)
         return tab
 
     yield open_file
@@ -75,7 +81,7 @@ def opened(tab: Page) -> Iterator[Callable[..., Page]]:
     for event, listener in listeners.items():
         tab.remove_listener(event, listener)
     assert complaints == []
-    assert [url for url in requests if url != "about:blank"] == files
+    assert [url.split("#")[0] for url in requests if not url.startswith("about:")] == files
 
 
 @pytest.fixture

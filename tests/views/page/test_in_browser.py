@@ -1,4 +1,4 @@
-"""The page in a real browser: its text, its drawings, and its response to pointer and keyboard."""
+"""The page in a real browser: the numbers of every view, and its response to pointer, keyboard, address and window."""
 
 import math
 from collections.abc import Callable
@@ -7,137 +7,229 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+import torch
+from playwright.sync_api import Locator, Page, expect
 
-from regard import Causal, Trace
-from regard.views.page import weights as embedding
+from regard import Alibi, Causal, Keep, ScaledDot, Softmax, Trace, attend, trace
+from regard.tracing.focus import strongest_other_words
+from regard.tracing.model_loading import LoadedModel
+from regard.tracing.places import Frame, Patch
+from regard.tracing.readable_tokens import Token
+from regard.tracing.writing import WrittenToken
+from regard.views.page import weights as stored
 from regard.views.page import write_page
+from regard.views.page.notebook import notebook_frame
 
-LARGEST_CELL = 44
-CIRCLE_AREA = """(canvas, [beyond, below, size]) => {
-    const copy = new OffscreenCanvas(size, size).getContext("2d", { willReadFrequently: true });
-    copy.drawImage(canvas, beyond * size - canvas.width, below * size - canvas.height);
-    const data = copy.getImageData(0, 0, size, size).data;
-    const red = Array.from({ length: size * size }, (_, i) => data[4 * i + 3] ? data[4 * i] : 255); // 255 between cells
-    const inside = red[(size / 2) * size + size / 2];
-    const halfway = (inside + red[5 * size + 5]) / 2;
-    return red.filter((value) => value < halfway).length;
-}"""
-"""Count the pixels of a cell's circle: pixels closer in colour to the cell's middle than to its corner."""
-ROOM_FOR_LARGE_CELLS = {"width": 1100, "height": 1300}
+CLOSE = 1.6e-5
+"""1e-5 for the weights of the page, and half a unit of the fifth decimal for the way they are written."""
 
 
 @pytest.fixture
 def shown(opened: Callable[..., Page], tmp_path: Path) -> Callable[..., Page]:
     """shown(trace, token="it", head="L3H1", width=400) is the trace's page in the browser."""
 
-    def show(trace: Trace, token: Any = None, head: str | None = None, **window: Any) -> Page:
-        page = opened(write_page(trace, tmp_path / "page.html", token=token, head=head), **window)
-        expect(page.locator("#top li")).not_to_have_count(0)
+    def show(trace: Trace, token: Any = None, head: str | None = None, address: str = "", **window: Any) -> Page:
+        page = opened(write_page(trace, tmp_path / "page.html", token=token, head=head), address=address, **window)
+        expect(page.locator(".top li")).not_to_have_count(0)
         return page
 
     return show
 
 
-def query(page: Page, text: str) -> Any:
-    return page.locator("#queries li").filter(has=page.get_by_text(text, exact=True)).first
+def view(page: Page, name: str) -> Locator:
+    return page.locator(f"[data-view={name}]")
 
 
-def key(page: Page, text: str) -> Any:
-    return page.locator("#keys li").filter(has=page.get_by_text(text, exact=True)).first
+def title(page: Page) -> Locator:
+    return view(page, "sentence").locator("h2")
 
 
-def weight(trace: Trace, head: str, looking: str, seen: str) -> str:
-    return f"{trace[head][looking, seen]:.4f}"
+def word(page: Page, text: str) -> Locator:
+    return view(page, "sentence").locator(".word").filter(has=page.get_by_text(text, exact=True)).first
 
 
-def strokes(page: Page, of: str) -> int:
-    """The number of pixels of a canvas that are drawn on."""
-    script = """canvas => {
-        const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
+def table(page: Page, name: str) -> list[list[str]]:
+    """The rows of a view's table of numbers."""
+    details = view(page, name).locator(".numbers")
+    if details.get_attribute("open") is None:
+        details.locator("summary").click()
+    expect(details.locator("tbody tr")).not_to_have_count(0)
+    rows = "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+    return details.locator("tbody tr").evaluate_all(rows)
+
+
+def weights(page: Page) -> list[float]:
+    """The weights in the sentence's table; a masked key has weight 0."""
+    return [0.0 if row[1] == "masked" else float(row[1]) for row in table(page, "sentence")]
+
+
+def canvas_of(page: Page) -> Locator:
+    return view(page, "pattern").locator("canvas")
+
+
+def point_at_cell(page: Page, below: int, beyond: int) -> None:
+    """Move the pointer to a cell of the pattern, counted from its last row and last column."""
+    canvas = canvas_of(page)
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box
+    size = cell_size(page)
+    page.mouse.move(
+        box["x"] + box["width"] - (beyond + 0.5) * size - 1, box["y"] + box["height"] - (below + 0.5) * size - 1
+    )
+
+
+def cell_size(page: Page) -> float:
+    """The size of a square cell, in pixels, from the canvas's height and the room of its labels."""
+    n_rows = int(str(canvas_of(page).get_attribute("aria-label")).split(": ")[1].split(" × ")[0])
+    script = """(canvas, rows) => {
+        const { width, height } = canvas;
+        const copy = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
         copy.drawImage(canvas, 0, 0);
-        const data = copy.getImageData(0, 0, canvas.width, canvas.height).data;
-        return data.filter((value, place) => place % 4 === 3 && value > 0).length;
+        const data = copy.getImageData(width - 3, 0, 1, height).data;
+        const first = Array.from({ length: height }, (_, y) => data[4 * y + 3]).findIndex((alpha) => alpha > 0);
+        return (height / devicePixelRatio - 1 - first / devicePixelRatio) / rows;
     }"""
-    return page.locator(of).evaluate(script)
-
-
-def point_at_cell(page: Page, looking: int, seen: int, turned: bool = False) -> None:
-    """Move the pointer to a cell, in a window where cells are as large as they get and the last one ends the canvas."""
-    page.evaluate("() => scrollTo(0, document.body.scrollHeight)")
-    n_queries, n_keys = page.locator("#queries li").count(), page.locator("#keys li").count()
-    below, beyond = (n_keys - seen, n_queries - looking) if turned else (n_queries - looking, n_keys - seen)
-    canvas = page.locator("#cells").bounding_box()
-    assert canvas
-    right, bottom = canvas["x"] + canvas["width"], canvas["y"] + canvas["height"]
-    page.mouse.move(right - (beyond - 0.5) * LARGEST_CELL, bottom - (below - 0.5) * LARGEST_CELL)
-
-
-def title(page: Page) -> Any:
-    return page.locator("#lines-title")
+    return float(canvas_of(page).evaluate(script, n_rows))
 
 
 def test_a_token_is_hovered_kept_and_let_go(shown: Callable[..., Page], snake: Trace) -> None:
     page = shown(snake, token="The", head="L3H1")
     expect(page.locator("h1")).to_have_text("The snake is very dangerous because it has a venom.")
-    expect(page.locator("#facts")).to_have_text("MiniLM · 6 layers × 12 heads · 13 tokens")
-    expect(page.locator("#precision")).to_have_text("Weights to four decimals.")
-    expect(page.locator("#masked-legend")).to_be_hidden()
+    expect(page.locator(".facts")).to_have_text("MiniLM · 6 layers × 12 heads · 13 tokens")
+    expect(page.locator(".masked-legend")).to_have_count(0)
     expect(title(page)).to_have_text("L3H1 · The")
-    query(page, "it").hover()
+    word(page, "it").hover()
     expect(title(page)).to_have_text("L3H1 · it")
-    expect(key(page, "snake").locator("b")).to_have_text("0.6741")
-    weights = [weight(snake, "L3H1", "it", token.text) for token in snake.tokens]
-    assert page.locator("#keys li b").all_inner_texts() == weights
-    expect(page.locator("#top li").first).to_have_text("snake0.6741")
-    query(page, "it").click()
-    expect(page.locator("#lock")).to_have_text("it ✕")
-    query(page, "has").hover()
+    expect(view(page, "sentence").locator(".caption").first).to_have_text("“it” looks most at “snake” (0.6741)")
+    expect(page.locator(".top li").first).to_have_text("snake0.6741")
+    expect(word(page, "snake").locator("small")).to_have_text("0.6741")
+    word(page, "it").click()
+    expect(page.locator(".lock")).to_have_text("it ✕")
+    word(page, "has").hover()
     expect(title(page)).to_have_text("L3H1 · it")
     page.keyboard.press("Escape")
-    expect(page.locator("#lock")).to_be_hidden()
-    query(page, "very").hover()
+    expect(page.locator(".lock")).to_have_count(0)
+    word(page, "very").hover()
     expect(title(page)).to_have_text("L3H1 · very")
-    query(page, "it").click()
+    word(page, "it").click()
     page.get_by_role("button", name="let go of “it”").click()
-    expect(page.locator("#lock")).to_be_hidden()
+    expect(page.locator(".lock")).to_have_count(0)
+
+
+def test_every_head_of_every_layer_shows_python_s_weights(shown: Callable[..., Page], snake: Trace) -> None:
+    page = shown(snake, token="it", head="L0H0")
+    for layer, pattern in snake.encoder.items():
+        page.get_by_label("Layer", exact=True).select_option(str(layer))
+        for head in range(0, 12, 5):
+            page.get_by_label("Head", exact=True).select_option(str(head))
+            expect(title(page)).to_have_text(f"L{layer}H{head} · it")
+            assert weights(page) == pytest.approx(pattern[0, head, 7].tolist(), abs=CLOSE)
+    expect(page.locator(".precision")).to_have_text(
+        "Weights are computed here, from the queries and keys that the model’s kernel was given, "
+        "and agree with it to 0.00001."
+    )
+
+
+def test_the_average_over_heads_and_whole_words(shown: Callable[..., Page], minilm: LoadedModel, snake: Trace) -> None:
+    page = shown(snake, token="it", head="L3H1")
+    page.get_by_label("Head", exact=True).select_option("average")
+    expect(title(page)).to_have_text("L3 average · it")
+    assert weights(page) == pytest.approx(snake.encoder[3][0, :, 7].mean(0).tolist(), abs=CLOSE)
+    pieces = trace(minilm.model, "Venomous snakelets", tokenizer=minilm.tokenizer)
+    assert [token.text for token in pieces.tokens] == ["[CLS]", "Venom", "ous", "snake", "lets", "[SEP]"]
+    page = shown(pieces, token="Venom", head="L2H4")
+    page.get_by_label("whole words").check()
+    expect(title(page)).to_have_text("L2H4 · Venomous")
+    row = pieces["L2H4"].weights[1:3].mean(0)
+    assert [name for name, _ in table(page, "sentence")] == ["[CLS]", "Venomous", "snakelets", "[SEP]"]
+    assert weights(page) == pytest.approx(
+        [float(n) for n in (row[0], row[1:3].sum(), row[3:5].sum(), row[5])], abs=CLOSE
+    )
+
+
+def test_heads_are_compared_each_in_its_colour(shown: Callable[..., Page], snake: Trace) -> None:
+    page = shown(snake, token="it", head="L3H1")
+    page.get_by_role("button", name="compare +").click()
+    page.get_by_role("button", name="L2H0: it →").click()
+    rows = table(page, "sentence")
+    for column, head in ((1, "L2H0"), (2, "L3H1")):
+        assert [float(row[column]) for row in rows] == pytest.approx(snake[head]["it"].tolist(), abs=CLOSE)
+    colours = page.locator(".arcs path").evaluate_all(
+        "paths => [...new Set(paths.map(path => path.getAttribute('stroke')))]"
+    )
+    assert len(colours) == 1 or len(colours) == 2
+    page.get_by_role("button", name="take L3H1 away").click()
+    assert len(table(page, "sentence")[0]) == 2
+
+
+def test_the_width_of_an_arc_is_its_weight(shown: Callable[..., Page], snake: Trace) -> None:
+    page = shown(snake, token="it", head="L3H1")
+    widths = page.locator(".arcs path").evaluate_all(
+        "paths => paths.map(path => Number(path.getAttribute('stroke-width')))"
+    )
+    row = snake["L3H1"]["it"].tolist()
+    drawn = [weight for weight in row if weight * 11 >= 0.02]
+    assert widths == pytest.approx([max(0.3, 11 * weight) for weight in drawn], abs=1e-3)
+    page.get_by_role("button", name="show all").click()
+    expect(title(page)).to_have_text("L3H1 · every token")
+    assert page.locator(".arcs path").count() == int((snake["L3H1"].weights >= 0.02).sum())
+
+
+def test_two_columns_tell_who_looks_at_a_key(shown: Callable[..., Page], snake: Trace) -> None:
+    page = shown(snake, token="it", head="L3H1")
+    page.get_by_role("button", name="columns").click()
+    keys = view(page, "sentence").locator(".columns ul:last-child li")
+    assert keys.locator("b").all_inner_texts() == [f"{weight:.4f}" for weight in snake["L3H1"]["it"].tolist()]
+    keys.nth(2).hover()
+    looking = view(page, "sentence").locator(".columns ul:first-child b")
+    expect(looking.first).not_to_be_empty()
+    assert looking.all_inner_texts() == [f"{weight:.4f}" for weight in snake["L3H1"].weights[:, 2].tolist()]
 
 
 def test_the_options_change_what_is_drawn_and_no_weight(shown: Callable[..., Page], snake: Trace) -> None:
     page = shown(snake, token="it", head="L3H1")
-    bar = key(page, "snake").locator("i")
-    assert bar.evaluate("bar => bar.style.width") == "67.41%"
+    shade = "word => word.style.background"
+    first = word(page, "snake").evaluate(shade)
     page.get_by_label("Colour scale").select_option("row")
-    expect(page.locator("#high")).to_have_text("each token’s largest weight")
-    assert bar.evaluate("bar => bar.style.width") == "100%"
-    expect(page.locator("#keys li")).to_have_count(13)
+    expect(view(page, "pattern").locator(".legend")).to_contain_text("each token’s largest weight")
+    assert word(page, "snake").evaluate(shade) != first
     page.get_by_label("hide special tokens").check()
-    expect(page.locator("#keys li")).to_have_count(11)
-    expect(page.locator("#queries li")).to_have_count(11)
-    expect(key(page, "snake").locator("b")).to_have_text("0.6741")
-    expect(page.locator("#lines-caption")).to_have_text(
+    expect(view(page, "sentence").locator(".word")).to_have_count(11)
+    expect(word(page, "snake").locator("small")).to_have_text("0.6741")
+    expect(view(page, "sentence").locator(".hint")).to_have_text(
         "hover a token, click to keep it · hidden tokens keep their weights"
     )
-    page.keyboard.press("ArrowRight")
-    expect(title(page)).to_have_text("L3H2 · it")
-    of_one_token = strokes(page, "#strings")
-    page.locator("#all").click()
-    expect(title(page)).to_have_text("L3H2 · every token")
-    assert strokes(page, "#strings") > of_one_token > 0
 
 
-def test_the_map_has_every_head_and_chooses_one(shown: Callable[..., Page], snake: Trace) -> None:
+def test_the_map_shows_every_head_s_weight_on_another_word_and_sorts_them(
+    shown: Callable[..., Page], snake: Trace
+) -> None:
     page = shown(snake, token="it", head="L0H0")
-    expect(page.locator("#map button")).to_have_count(72)
-    chosen = page.get_by_role("button", name="L3H1: it → snake 0.6741")
+    buttons = view(page, "heads").locator(".map button")
+    expect(buttons).to_have_count(72)
+    wanted = {
+        head.name: f"{head.name}: it → {head.keys[key].text} {weight:.4f}"
+        for head, key, weight in strongest_other_words(snake.heads(), 7)
+    }
+    expect(page.get_by_role("button", name=wanted["L3H1"], exact=True)).to_have_count(1)
+    labels = buttons.evaluate_all("all => all.map((one) => one.getAttribute('aria-label'))")
+    assert sorted(labels) == sorted(wanted.values())
+    chosen = page.get_by_role("button", name=wanted["L3H1"])
     chosen.click()
     expect(title(page)).to_have_text("L3H1 · it")
     expect(chosen).to_have_attribute("aria-current", "true")
-    expect(page.locator("#map button[aria-current=true]")).to_have_count(1)
-    page.locator("#map-pattern").click()
-    expect(page.locator("#map button canvas")).to_have_count(72)
-    page.locator("#map-token").click()
-    expect(page.locator("#map button canvas")).to_have_count(0)
+    expect(view(page, "heads").locator("button[aria-current=true]")).to_have_count(1)
+    page.get_by_role("button", name="patterns").click()
+    expect(view(page, "heads").locator(".map canvas")).to_have_count(72)
+    page.get_by_label("Sort by").select_option("entropy")
+    rows = table(page, "heads")
+    for name, _, entropy, distance in rows:
+        head = snake[name]
+        assert float(entropy) == pytest.approx(float(head.pattern.entropy()[0, head.head].mean()), abs=2e-4)
+        apart = (torch.arange(13)[:, None] - torch.arange(13)).abs()
+        assert float(distance) == pytest.approx(float((head.weights * apart).sum(-1).mean()), abs=2e-4)
+    assert [float(row[2]) for row in rows] == sorted(float(row[2]) for row in rows)
 
 
 def test_keys_and_selects_change_layer_head_and_token(shown: Callable[..., Page], snake: Trace) -> None:
@@ -145,119 +237,288 @@ def test_keys_and_selects_change_layer_head_and_token(shown: Callable[..., Page]
     for pressed, head in (("ArrowRight", "L3H2"), ("ArrowDown", "L4H2"), ("ArrowLeft", "L4H1"), ("ArrowUp", "L3H1")):
         page.keyboard.press(pressed)
         expect(title(page)).to_have_text(f"{head} · it")
-    page.locator("#queries").focus()
+    page.locator(".tokens[role=listbox]").focus()
     page.keyboard.press("ArrowDown")
     expect(title(page)).to_have_text("L3H1 · has")
-    expect(page.locator("#queries [aria-selected=true]")).to_have_text("has")
+    expect(view(page, "sentence").locator("[aria-selected=true]")).to_contain_text("has")
     page.keyboard.press("Enter")
-    expect(page.locator("#lock")).to_have_text("has ✕")
-    page.get_by_label("Layer", exact=True).select_option("5")
-    page.get_by_label("Head", exact=True).select_option("11")
-    expect(title(page)).to_have_text("L5H11 · has")
-    expect(key(page, "snake").locator("b")).to_have_text(weight(snake, "L5H11", "has", "snake"))
-    page.locator("h1").click()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowRight")
-    expect(title(page)).to_have_text("L5H11 · has")
+    expect(page.locator(".lock")).to_have_text("has ✕")
 
 
 def test_every_control_has_a_name_and_can_be_reached_by_tab(shown: Callable[..., Page], snake: Trace) -> None:
     page = shown(snake)
     unnamed = page.evaluate(
-        """() => [...document.querySelectorAll("button, select, input")].filter(
+        """() => [...document.querySelectorAll("button, select, input, textarea")].filter(
             (one) => one.checkVisibility() && !one.ariaLabel && !one.textContent.trim() && !one.labels?.length
         ).length"""
     )
     assert unnamed == 0
     reached = set()
-    for _ in range(40):
+    for _ in range(80):
         page.keyboard.press("Tab")
-        reached.add(page.evaluate("() => document.activeElement.closest('[id]')?.id"))
-    wanted = {"layer", "head", "scale", "hide", "map", "map-token", "map-pattern", "all", "queries", "heat", "circles"}
-    assert wanted | {"rows", "columns", "smaller", "fit", "larger", "grid"} <= reached
+        reached.add(page.evaluate("() => document.activeElement.closest('[data-view]')?.dataset.view"))
+    assert {"sentence", "heads", "pattern", "strongest", "what-if", "steps"} <= reached
 
 
-def test_a_cell_of_the_grid_is_read_either_way_round_and_its_circle_is_its_weight(
-    shown: Callable[..., Page], snake: Trace
-) -> None:
-    page = shown(snake, token="The", head="L3H1", **ROOM_FOR_LARGE_CELLS)
-    point_at_cell(page, 7, 2)
-    expect(page.locator("#readout")).to_have_text("it → snake 0.6741")
-    expect(page.locator("#tip")).to_have_text("it → snake 0.6741")
+def test_a_cell_is_read_either_way_round_and_its_circle_is_its_weight(shown: Callable[..., Page], snake: Trace) -> None:
+    page = shown(snake, token="The", head="L3H1")
+    readout = view(page, "pattern").locator(".readout")
+    point_at_cell(page, 13 - 1 - 7, 13 - 1 - 2)
+    expect(readout).to_have_text("it → snake 0.6741")
     page.keyboard.press("ArrowRight")
-    expect(page.locator("#tip")).to_have_text(f"it → snake {weight(snake, 'L3H2', 'it', 'snake')}")
+    expect(readout).to_have_text(f"it → snake {snake['L3H2']['it', 'snake']:.4f}")
     page.keyboard.press("ArrowLeft")
+    page.get_by_role("button", name="queries →").click()
+    point_at_cell(page, 13 - 1 - 2, 13 - 1 - 7)
+    expect(readout).to_have_text("it → snake 0.6741")
+    page.get_by_role("button", name="queries ↓").click()
+    page.get_by_role("button", name="circles").click()
     page.mouse.move(0, 0)
-    expect(page.locator("#tip")).to_be_hidden()
-    page.locator("#circles").click()
-    expect(page.locator("#high")).to_have_text("the area of a circle is the weight; a full one is 1")
-    full = math.pi * ((LARGEST_CELL - 1.5) / 2) ** 2
-    for position, token in enumerate(["[CLS]", "The", "snake"]):
-        area = page.locator("#cells").evaluate(CIRCLE_AREA, [13 - position, 13 - 7, LARGEST_CELL])
-        assert area == pytest.approx(full * snake["L3H1"]["it", token], rel=0.08)
-    page.locator("#columns").click()
-    expect(page.locator("#columns")).to_have_attribute("aria-pressed", "true")
-    point_at_cell(page, 7, 2, turned=True)
-    expect(page.locator("#readout")).to_have_text("it → snake 0.6741")
+    size = cell_size(page)
+    area = """(canvas, [left, top, size]) => {
+        const ratio = devicePixelRatio;
+        const box = [left * ratio, top * ratio, size * ratio, size * ratio].map(Math.round);
+        const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
+        copy.drawImage(canvas, 0, 0);
+        const data = copy.getImageData(...box).data;
+        let dark = 0;
+        for (let i = 0; i < data.length; i += 4) if (data[i + 3] && data[i] < 160) dark += 1;
+        return dark / ratio / ratio;
+    }"""
+    bounds = canvas_of(page).bounding_box()
+    assert bounds
+    full = math.pi * ((size - 1.5) / 2) ** 2
+    for position, token in ((0, "[CLS]"), (2, "snake")):
+        place = [bounds["width"] - 1 - (13 - position) * size, bounds["height"] - 1 - (13 - 1) * size, size]
+        got = canvas_of(page).evaluate(area, place)
+        assert got == pytest.approx(full * snake["L3H1"]["The", token], rel=0.15, abs=6)
+
+
+def test_the_pattern_is_zoomed_moved_and_fitted(shown: Callable[..., Page], handmade: Callable[..., Trace]) -> None:
+    page = shown(handmade(" ".join(f"word{n}" for n in range(150)), n_layers=1), token="word7", head="L0H1")
+    canvas, readout = canvas_of(page), view(page, "pattern").locator(".readout")
+    box = canvas.bounding_box()
+    assert box
+
+    def pair_at_middle() -> str:
+        page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + box["height"] * 0.7)
+        expect(readout).not_to_have_class("readout quiet")
+        return readout.inner_text()
+
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box() or box
+    whole = pair_at_middle()
+    for _ in range(3):
+        page.get_by_role("button", name="larger cells").click()
+    page.wait_for_timeout(400)
+    assert pair_at_middle() != whole
+    page.get_by_role("button", name="fit", exact=True).click()
+    page.wait_for_timeout(400)
+    assert pair_at_middle() == whole
+    page.get_by_label("find a token").fill("word149")
+    expect(title(page)).to_have_text("L0H1 · word149")
+    page.get_by_label("find a token").fill("snake")
+    expect(view(page, "pattern").locator(".find")).to_contain_text("not in this text")
 
 
 def test_a_masked_weight_is_told_from_0(shown: Callable[..., Page], handmade: Callable[..., Trace]) -> None:
-    page = shown(handmade("a b c d e", mask=Causal(), kind="decoder"), token="b", head="L0H1", **ROOM_FOR_LARGE_CELLS)
-    assert page.locator("#keys li b").all_inner_texts()[2:] == ["masked"] * 3
-    expect(page.locator("#masked-legend")).to_be_visible()
-    point_at_cell(page, 1, 3)
-    expect(page.locator("#readout")).to_have_text("b → d masked")
+    page = shown(handmade("a b c d e", mask=Causal(), kind="decoder"), token="b", head="L0H1")
+    assert [row[1] for row in table(page, "sentence")][2:] == ["masked"] * 3
+    expect(page.locator(".masked-legend")).to_be_visible()
+    point_at_cell(page, 5 - 1 - 1, 5 - 1 - 3)
+    expect(view(page, "pattern").locator(".readout")).to_have_text("b → d masked")
+
+
+def test_the_steps_are_the_pattern_s_own(shown: Callable[..., Page], handmade: Callable[..., Trace]) -> None:
+    trace = handmade("a b c d e f g", n_layers=1, mask=Causal(), kind="decoder")
+    page = shown(trace, token="e", head="L0H1")
+    steps = trace.decoder[0].steps(0, 1, 4)
+    panel = view(page, "steps")
+    rows = panel.locator("table.steps tbody tr").evaluate_all(
+        "rows => rows.map(row => [...row.cells].map(cell => cell.textContent.replace('−', '-')))"
+    )
+    assert [row[0] for row in rows] == list("abcdefg")
+    shown_numbers = [[float(cell.replace("∞", "inf")) for cell in row[1:]] for row in rows]
+    exact = (steps.products, steps.scores, steps.masked, None, steps.weights)
+    for column, numbers in enumerate(exact):
+        if numbers is not None:
+            assert [row[column] for row in shown_numbers] == pytest.approx(numbers.tolist(), abs=6e-5)
+    assert [row[3] for row in shown_numbers] == pytest.approx(
+        (steps.masked - steps.masked.max()).exp().tolist(), abs=6e-5
+    )
+    context = panel.locator("table.dimensions tbody tr td:last-child").all_inner_texts()
+    assert [float(text.replace("−", "-")) for text in context] == pytest.approx(
+        trace.attended["decoder"][0].context[0, 1, 4].tolist(), abs=6e-5
+    )
+    panel.get_by_role("button", name="1 · query · key").click()
+    products = panel.locator("table.dimensions tbody tr td:last-child").all_inner_texts()
+    strongest = int(steps.weights.argmax())
+    by_hand = trace.decoder[0].query[0, 1, 4] * trace.decoder[0].key[0, 1, strongest]
+    assert [float(text.replace("−", "-")) for text in products] == pytest.approx(by_hand.tolist(), abs=6e-5)
+    expect(panel.locator("table.dimensions tfoot td").last).to_have_text(
+        f"{float(steps.products[strongest]):.4f}".replace("-", "−")
+    )
+    for name in ("2 · scale", "3 · mask", "4 · exp", "5 · sum", "6 · divide"):
+        panel.get_by_role("button", name="next ›").click()
+        expect(panel.locator("[aria-current=step]")).to_have_text(name)
+    expect(panel.locator(".say")).to_have_text(
+        "Each exponential divided by the sum is the weight; the weights add up to 1."
+    )
+
+
+def test_a_changed_temperature_and_a_cut_edge_give_what_attend_gives(shown: Callable[..., Page], snake: Trace) -> None:
+    page = shown(snake, token="it", head="L3H1", address="#temperature=0.5")
+    p = snake.encoder[3]
+    cold = attend(p.query, p.key, p.value, normalise=Softmax(temperature=0.5)).pattern
+    assert weights(page) == pytest.approx(cold[0, 1, 7].tolist(), abs=2e-5)
+    page.get_by_role("button", name="as the model has it").click()
+    assert weights(page) == pytest.approx(p[0, 1, 7].tolist(), abs=CLOSE)
+    page.get_by_role("button", name="cut “it” → “snake”").click()
+    keep = torch.ones(13, 13, dtype=torch.bool)
+    keep[7, 2] = False
+    cut = attend(p.query, p.key, p.value, mask=Keep(keep[None, None])).pattern
+    assert weights(page) == pytest.approx(cut[0, 1, 7].tolist(), abs=CLOSE)
+    expect(view(page, "what-if").locator(".caption").first).to_have_text("1 edge cut")
+    page.get_by_role("button", name="restore “it” → “snake”").click()
+    assert weights(page) == pytest.approx(p[0, 1, 7].tolist(), abs=CLOSE)
+
+
+def test_softcap_bias_and_sinks_are_computed_in_the_page(
+    shown: Callable[..., Page], handmade: Callable[..., Trace]
+) -> None:
+    trace = handmade("a b c d e", n_layers=1)
+    p = trace.encoder[0]
+    stages = {"score": ScaledDot(softcap=2.0, bias=Alibi()), "normalise": Softmax(sinks=torch.tensor([1.0, -0.5, 2.0]))}
+    step = attend(p.query, p.key[:, :1], p.value[:, :1], mask=Causal(), **stages)
+    page = shown(replace(trace, attended={"encoder": {0: step}}), token="d", head="L0H2")
+    assert weights(page) == pytest.approx(step.pattern[0, 2, 3].tolist(), abs=CLOSE)
+    expect(view(page, "steps").locator("table.steps thead")).to_contain_text("bias")
+    expect(view(page, "steps").locator("table.steps tbody")).to_contain_text("sink")
+
+
+def test_what_the_model_wrote_is_shown_with_its_probabilities(
+    shown: Callable[..., Page], handmade: Callable[..., Trace]
+) -> None:
+    trace = handmade("a b c d", n_layers=1, mask=Causal(), kind="decoder")
+    written = (
+        WrittenToken(2, trace.target[2], 0.75, (("c", 0.75), ("x", 0.125))),
+        WrittenToken(3, trace.target[3], 0.25, (("d", 0.25),)),
+    )
+    page = shown(replace(trace, written=written), token="a", head="L0H0")
+    assert table(page, "generation") == [["c", "0.75000", "c 0.7500, x 0.1250"], ["d", "0.25000", "d 0.2500"]]
+    view(page, "generation").locator("button").first.click()
+    expect(title(page)).to_have_text("L0H0 · b")
+
+
+def test_a_picture_and_a_recording_lie_under_the_weights(
+    shown: Callable[..., Page], handmade: Callable[..., Trace]
+) -> None:
+    trace = handmade("a b c d", n_layers=1)
+    patches = tuple(Token(f"p{i}", f"p{i}", place=Patch(0, i // 2, i % 2, 8.0, 8.0)) for i in range(4))
+    picture = replace(trace, source=patches, image=torch.rand(3, 16, 16, generator=torch.Generator().manual_seed(0)))
+    page = shown(picture, token="p1", head="L0H1")
+    panel = view(page, "medium")
+    assert [float(row[1]) for row in table(page, "medium")] == pytest.approx(
+        trace.encoder[0][0, 1, 1].tolist(), abs=CLOSE
+    )
+    panel.locator("canvas").hover(position={"x": 300, "y": 300})
+    expect(view(page, "pattern").locator(".readout")).to_have_text(f"p1 → p3 {float(trace.encoder[0][0, 1, 1, 3]):.4f}")
+    frames = tuple(Token(f"f{i}", f"f{i}", place=Frame(i / 2, (i + 1) / 2)) for i in range(4))
+    page = shown(replace(trace, source=frames, spectrogram=torch.rand(5, 40)), token="f0", head="L0H0")
+    assert [row[0] for row in table(page, "medium")][:2] == ["0.00 to 0.50 s", "0.50 to 1.00 s"]
+
+
+def test_the_address_restores_what_was_shown(shown: Callable[..., Page], snake: Trace) -> None:
+    page = shown(snake, address="#head=L2H5&query=4&locked=1&words=1&hidden=1&scale=log&temperature=2")
+    expect(title(page)).to_have_text("L2H5 · very")
+    expect(page.locator(".lock")).to_have_text("very ✕")
+    for name in ("whole words", "hide special tokens"):
+        expect(page.get_by_label(name)).to_be_checked()
+    expect(page.get_by_label("Colour scale")).to_have_value("log")
+    page.keyboard.press("ArrowRight")
+    expect(title(page)).to_have_text("L2H6 · very")
+    page.wait_for_function("() => location.hash.includes('head=L2H6')")
+    assert page.evaluate("() => location.hash") == (
+        "#head=L2H6&query=4&locked=1&words=1&hidden=1&scale=log&temperature=2"
+    )
+
+
+@pytest.mark.parametrize(
+    "address", ["#head=L9H9&query=999", "#head=x&query=-1&kind=none&temperature=0", "#cut=a,b%20c&scale=blue"]
+)
+def test_an_address_that_fits_nothing_is_left_aside(shown: Callable[..., Page], snake: Trace, address: str) -> None:
+    page = shown(snake, token="it", head="L3H1", address=address)
+    expect(title(page)).to_have_text("L3H1 · it")
+    assert weights(page) == pytest.approx(snake["L3H1"]["it"].tolist(), abs=CLOSE)
+
+
+def test_the_interface_is_korean_too(shown: Callable[..., Page], snake: Trace) -> None:
+    page = shown(snake, token="it", head="L3H1")
+    page.get_by_label("Language").select_option("ko")
+    expect(view(page, "heads").locator("h2")).to_have_text("모든 헤드")
+    assert page.evaluate("() => document.documentElement.lang") == "ko"
+    texts = page.locator("h2, .caption, .hint, button, label, summary").all_inner_texts()
+    english = [text for text in texts if any(word in text.split() for word in ("the", "token", "head", "layer", "and"))]
+    assert english == []
 
 
 def test_the_text_can_hold_markup(shown: Callable[..., Page], handmade: Callable[..., Trace]) -> None:
     text = "A <script>alert(1)</script> </script> <img/src=x/onerror=alert(2)> &amp;"
     page = shown(handmade(text), token=1)
     expect(page.locator("h1")).to_have_text(text)
-    assert page.locator("#queries li").all_inner_texts() == text.split()
+    assert view(page, "sentence").locator(".word bdi").all_inner_texts() == text.split()
     assert page.locator("img").count() == 0
 
 
 def test_a_translation_chooses_its_kind_of_attention(shown: Callable[..., Page], translated: Trace) -> None:
     first, *others = translated.target
     page = shown(replace(translated, target=(replace(first, special=True), *others)), token="chat", head="L1H2")
-    expect(page.locator("#target")).to_have_text("le chat est assis là !")
-    expect(page.locator("#note")).to_have_text(
+    expect(page.locator(".target")).to_have_text("le chat est assis là !")
+    expect(page.locator(".note")).to_have_text(
         "A query is the token just read; its weights help to predict the next token."
     )
-    expect(page.locator("#facts")).to_have_text("toy · 2 layers × 3 heads · 5 source and 6 target tokens")
-    expect(page.locator("#masked-legend")).to_be_hidden()
-    page.get_by_label("Attention").select_option("decoder")
+    expect(page.locator(".facts")).to_have_text("toy · 2 layers × 3 heads · 5 source and 6 target tokens")
+    expect(page.locator(".masked-legend")).to_have_count(0)
+    assert weights(page) == pytest.approx(translated["cross L1H2"]["chat"].tolist(), abs=CLOSE)
+    page.get_by_label("Attention", exact=True).select_option("decoder")
     expect(title(page)).to_have_text("L0H2 · chat")
-    expect(page.locator("#masked-legend")).to_be_visible()
-    page.get_by_label("Attention").select_option("encoder")
+    expect(page.locator(".masked-legend")).to_be_visible()
+    page.get_by_label("Attention", exact=True).select_option("encoder")
     expect(title(page)).to_have_text("L0H2 · every token")
-    expect(page.locator("#facts")).to_have_text("toy · 1 layer × 3 heads · 5 source and 6 target tokens")
-    expect(page.locator("#note")).to_be_hidden()
-    page.get_by_label("hide special tokens").check()
-    assert page.locator("#queries li").all_inner_texts() == ["the", "cat", "sat", "on", "it"]
-    query(page, "cat").hover()
-    expect(key(page, "sat").locator("b")).to_have_text(f"{translated['encoder L0H2']['cat', 'sat']:.4f}")
+    expect(page.locator(".note")).to_have_count(0)
+    word(page, "cat").hover()
+    assert weights(page) == pytest.approx(translated["encoder L0H2"]["cat"].tolist(), abs=CLOSE)
 
 
 def test_layers_of_different_numbers_of_heads(shown: Callable[..., Page], uneven: Trace) -> None:
     page = shown(uneven, head="L4H3")
-    expect(page.locator("#facts")).to_have_text("handmade · 2 layers of 2 to 4 heads · 3 tokens")
+    expect(page.locator(".facts")).to_have_text("handmade · 2 layers × 2–4 heads · 3 tokens")
     page.get_by_label("Layer", exact=True).select_option("1")
     expect(title(page)).to_contain_text("L1H1")
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_a_page_fits_a_narrow_window_by_day_by_night_and_in_print(
-    shown: Callable[..., Page], snake: Trace, dark: bool
-) -> None:
-    page = shown(snake, width=400, dark=dark)
-    page.locator("#map-pattern").click()
-    assert page.evaluate("() => document.documentElement.scrollWidth") == 400
+def test_a_page_fits_a_narrow_window_by_day_and_by_night(shown: Callable[..., Page], snake: Trace, dark: bool) -> None:
+    page = shown(snake, width=360, dark=dark)
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 360
     lightness = page.evaluate("() => parseFloat(getComputedStyle(document.body).backgroundColor.split('(')[1])")
     assert lightness < 0.3 if dark else lightness > 0.9
-    page.emulate_media(media="print")
-    cell = page.locator("#map button").first
-    assert cell.evaluate("(button) => getComputedStyle(button).printColorAdjust") == "exact"
+
+
+def test_a_page_that_was_out_of_sight_draws_itself_when_it_is_seen(
+    opened: Callable[..., Page], snake: Trace, tmp_path: Path
+) -> None:
+    frame = tmp_path / "frame.html"
+    frame.write_text(f'<meta charset="utf-8"><div hidden>{notebook_frame(snake)}</div>')
+    page = opened(frame)
+    page.wait_for_timeout(300)
+    page.evaluate("() => { document.querySelector('div').hidden = false; }")
+    inner = page.frame_locator("iframe")
+    expect(inner.locator(".arcs path")).not_to_have_count(0)
+    widest = "paths => Math.max(...paths.map(path => path.getBoundingClientRect().width))"
+    page.wait_for_timeout(100)
+    assert inner.locator(".arcs path").evaluate_all(widest) > 200
+    assert inner.locator("[data-view=pattern] canvas").evaluate("canvas => canvas.width") > 200
 
 
 def test_a_long_text_is_drawn_on_canvases_no_larger_than_the_window(
@@ -268,65 +529,48 @@ def test_a_long_text_is_drawn_on_canvases_no_larger_than_the_window(
     sizes = page.evaluate("() => [...document.querySelectorAll('canvas')].map((one) => [one.width, one.height])")
     assert all(width <= 1280 and height <= 900 for width, height in sizes)
     expect(page.get_by_label("Colour scale")).to_have_value("row")
-    page.locator("#larger").click()
-    expect(page.locator("#fit")).to_have_attribute("aria-pressed", "false")
 
 
 def test_numbers_that_were_rounded_more_are_marked(
     shown: Callable[..., Page], handmade: Callable[..., Trace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedding, "PAGE_BYTES", 0)
+    monkeypatch.setattr(stored, "PAGE_BYTES", 0)
     trace = handmade(" ".join("abcdefghijklmnopqrstuvw"), n_layers=1)
-    page = shown(trace, token="b", head="L0H1")
-    expect(page.locator("#precision")).to_have_text(
+    p = trace.encoder[0]
+    step = attend(p.query, p.key, p.value, score=ScaledDot(bias=torch.zeros(3, 23, 23)))
+    page = shown(replace(trace, attended={"encoder": {0: step}}), token="b", head="L0H1")
+    expect(page.locator(".precision")).to_have_text(
         "Weights of 0.01 and more to four decimals; smaller ones, marked ≈, to the nearest 0.005, "
         "so that all heads of so long a text fit into one page."
     )
+    page.get_by_role("button", name="columns").click()
     row = trace["L0H1"]["b"]
-    for text, exact in zip(page.locator("#keys li b").all_inner_texts(), row.tolist(), strict=True):
+    texts = view(page, "sentence").locator(".columns ul:last-child b").all_inner_texts()
+    for text, exact in zip(texts, row.tolist(), strict=True):
         assert text.startswith("≈") == (exact <= 0.01)
         assert abs(float(text.removeprefix("≈")) - exact) <= (0.0025 if exact < 0.01 else 0.00005)
-
-
-@pytest.mark.parametrize("text", [None, "a internationalization Donaudampfschifffahrtsgesellschaft b c"])
-def test_bars_start_after_the_widest_word(
-    shown: Callable[..., Page], snake: Trace, handmade: Callable[..., Trace], text: str | None
-) -> None:
-    page = shown(handmade(text) if text else snake, token="a", head="L1H1")
-    ends = "items => items.map((item) => Array.from(item.children, (part) => part.getBoundingClientRect()))"
-    cut = "items => items.map((item) => item.firstChild.scrollWidth > item.firstChild.clientWidth + 1)"
-    for width in (1186, 1200, 1680, 900):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
-        rows = page.locator("#keys li").evaluate_all(ends)
-        assert max(word["right"] for word, _, _ in rows) <= min(line["left"] for _, line, _ in rows)
-        assert max(line["right"] for _, line, _ in rows) <= min(figure["left"] for _, _, figure in rows)
-        assert not any(page.locator("#keys li").evaluate_all(cut)) or text
-        assert min(word["width"] for word, _, _ in rows[1:3]) > 70 or not text
-        assert page.locator("#lines").evaluate("box => box.scrollWidth <= box.clientWidth")
-        assert not any(page.locator("#queries [aria-selected=true]").evaluate_all(cut))
-        too_long = "all => all.map((one) => one.scrollWidth > one.clientWidth)"
-        assert not any(page.locator("#top span:last-child").evaluate_all(too_long))
+    expect(view(page, "steps")).to_contain_text("choose such a head")
+    expect(view(page, "what-if")).to_contain_text("cannot be changed here")
 
 
 def test_one_of_several_is_called_by_its_number(shown: Callable[..., Page], handmade: Callable[..., Trace]) -> None:
     page = shown(handmade("it was it"), token="it:2", head="L0H1")
     expect(title(page)).to_have_text("L0H1 · it:2")
-    listed = page.locator("#top li span:first-of-type").all_inner_texts()
+    listed = page.locator(".top li span:first-of-type").all_inner_texts()
     assert sorted(listed) == ["it:1", "it:2", "was"]
-    assert page.locator("#queries li").all_inner_texts() == ["it", "was", "it"]
-    page.locator("#all").click()
-    expect(page.locator("#top-title")).to_have_text("The strongest looks in L0H1")
-    assert "it:1 → it:2" in page.locator("#top li span:first-of-type").all_inner_texts()
+    page.get_by_role("button", name="show all").click()
+    expect(view(page, "strongest").locator("h2")).to_have_text("The strongest looks in L0H1")
+    assert "it:1 → it:2" in page.locator(".top li span:first-of-type").all_inner_texts()
 
 
 def test_words_from_right_to_left_do_not_turn_the_arrow(
     shown: Callable[..., Page], handmade: Callable[..., Trace]
 ) -> None:
-    page = shown(handmade("שלום עולם x"), token="שלום", head="L0H1", **ROOM_FOR_LARGE_CELLS)
-    point_at_cell(page, 0, 1)
-    expect(page.locator("#readout")).to_contain_text("\u2068שלום\u2069 → \u2068עולם\u2069")
-    places = page.locator("#readout").evaluate(
+    page = shown(handmade("שלום עולם x"), token="שלום", head="L0H1")
+    point_at_cell(page, 3 - 1 - 0, 3 - 1 - 1)
+    readout = view(page, "pattern").locator(".readout")
+    expect(readout).to_contain_text("\u2068שלום\u2069 → \u2068עולם\u2069")
+    places = readout.evaluate(
         """(line) => {
             const [text, range] = [line.firstChild, document.createRange()];
             return ["ש", "→", "ע", "."].map((letter) => {

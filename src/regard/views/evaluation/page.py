@@ -46,7 +46,7 @@ def page(evaluation: Evaluation, name: str, against: str | None = None) -> str:
     views = files("regard.views")
     # The page of a trace and this page share one style sheet.
     style = "".join(
-        views.joinpath(path).read_text(encoding="utf-8") for path in ("page/page.css", "evaluation/page.css")
+        views.joinpath(path).read_text(encoding="utf-8") for path in ("page/built/page.css", "evaluation/page.css")
     )
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     lines = worst_lines(evaluation, N_WORST)

@@ -1,9 +1,11 @@
-"""A trace as one interactive web page that needs no network and contains every weight of every head.
+"""A trace as one interactive web page that needs no network and shows every weight of every head.
 
-page.html      the elements of the page
-page.css       the style sheet, light and dark
-script/        the script: drawing and interaction
-weights.py     the weights as compact text
+page.html      the document around the script
+built/         the script and the style sheet, bundled from front/ by `make front`
+data.py        the data of a page: a trace as JSON
+vectors.py     queries and keys, from which the page computes weights
+weights.py     weights that the page cannot compute
+blocks.py      arrays as compact text
 notebook.py    the page in a frame, for a notebook
 
 The text that the model read may contain markup, and the page may be opened by someone else. So the text is put into the
@@ -17,23 +19,18 @@ import html
 import json
 from importlib.resources import files
 from pathlib import Path
-from string import Template, whitespace
+from string import Template
 from typing import Any
 
 from regard.tracing.focus import Focus, focus_on
-from regard.tracing.readable_tokens import Token
 from regard.tracing.token_reference import TokenReference
 from regard.tracing.trace import Trace
 from regard.views.output_file import check_writable, write_output
-from regard.views.page.weights import SMALL_BELOW, UNITS, Embedded, embed
-from regard.views.shared_text import decoder_note, single_line
-from regard.visible_text import escape_controls
+from regard.views.page.data import page_data
+from regard.views.shared_text import single_line
 
 TITLE_LENGTH = 60
 """The most characters of the text in the page's title."""
-
-SCRIPTS = ("trace", "weights", "colours", "tokens", "strongest", "map", "grid", "labels", "draw", "actions", "start")
-"""The files of the page's script, in the order in which they are joined."""
 
 
 def write_page(trace: Trace, path: Path, token: TokenReference | None = None, head: str | None = None) -> Path:
@@ -49,15 +46,12 @@ def write_page(trace: Trace, path: Path, token: TokenReference | None = None, he
 
 def page(trace: Trace, focus: Focus) -> str:
     """Return a trace as one self-contained HTML document that first shows the token and head in `focus`."""
-    embedded = embed(trace)
-    style = read_source("page.css")
-    script = "\n".join(read_source(f"script/{part}.js") for part in SCRIPTS)
+    style, script = read_source("built/page.css"), read_source("built/page.js")
     return Template(read_source("page.html")).substitute(
         policy=content_security_policy(script, style),
         title=html.escape(page_title(trace)),
         style=style,
-        trace=safe_json(trace_json(trace, focus, embedded)),
-        blocks="\n".join(data_block(name, text) for name, text in embedded.blocks.items()),
+        trace=safe_json(page_data(trace, focus)),
         script=script,
     )
 
@@ -83,39 +77,6 @@ def page_title(trace: Trace) -> str:
     return f"{text if len(text) <= TITLE_LENGTH else text[: TITLE_LENGTH - 1] + '…'} · regard"
 
 
-def trace_json(trace: Trace, focus: Focus, embedded: Embedded) -> dict[str, Any]:
-    """Return the data that the page's script reads, without the blocks of weights."""
-    return {
-        "model": escape_controls(trace.model),
-        "text": escape_controls(trace.text, keep=whitespace),
-        "target_text": escape_controls(trace.target_text, keep=whitespace),
-        "source": [token_json(token) for token in trace.source],
-        "target": [token_json(token) for token in trace.target],
-        "kinds": {
-            kind: {
-                "queries": "source" if kind == "encoder" else "target",
-                "keys": "target" if kind == "decoder" else "source",
-                "note": decoder_note(trace, kind),
-                "layers": layers,
-            }
-            for kind, layers in embedded.layers.items()
-        },
-        "units": UNITS,
-        "small": {"below": SMALL_BELOW, "step": embedded.small_step},
-        "focus": {"kind": focus.head.kind, "layer": focus.head.layer, "head": focus.head.head, "query": focus.query},
-    }
-
-
-def token_json(token: Token) -> dict[str, Any]:
-    """Return a token for the page's script, with `piece` only if it differs from the text, `special` only if True."""
-    fields: dict[str, Any] = {"text": escape_controls(token.text)}
-    if token.piece != token.text:
-        fields["piece"] = escape_controls(token.piece)
-    if token.special:
-        fields["special"] = True
-    return fields
-
-
 def safe_json(value: Any) -> str:
     """Return a value as JSON that can neither begin nor end an HTML element.
 
@@ -126,8 +87,3 @@ def safe_json(value: Any) -> str:
     for letter in "<>&\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
     return text
-
-
-def data_block(name: str, text: str) -> str:
-    """Return a script element with data that the page's script can read and the browser does not run."""
-    return f'<script type="text/plain" id="{name}">{text}</script>'

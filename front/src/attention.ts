@@ -1,0 +1,99 @@
+// Softmax attention of one query, stage by stage, from the queries and keys that the model's kernel was given:
+//
+//   product = query · key
+//   score   = softcap · tanh(scale · product / softcap) + bias
+//   weight  = exp(score / temperature) / sum over the keys that the query may attend to (and the head's sink)
+
+import type { Decoded } from "./blocks";
+
+/** What the reader changes: a factor on the temperature, and edges (query, key) that are cut. */
+export interface Changes {
+  temperature: number;
+  cut: ReadonlySet<string>;
+}
+
+export const UNCHANGED: Changes = { temperature: 1, cut: new Set() };
+export const edge = (query: number, key: number) => `${query},${key}`;
+
+/** The numbers of each stage for one query; an array has one number for each key. */
+export interface Stages {
+  products: Float64Array;
+  scaled: Float64Array; // after scale and softcap
+  bias: Float64Array | null;
+  scores: Float64Array; // after the bias, divided by the temperature
+  masked: Float64Array; // the scores, with -Infinity where the query may not attend
+  highest: number; // the highest masked score or sink; subtracted before exp
+  exponentials: Float64Array;
+  sink: number | null; // the exponential of the head's sink
+  sum: number; // of the exponentials and the sink
+  weights: Float64Array;
+}
+
+export function mayAttend(layer: Decoded, head: number, query: number, key: number, queries: number, keys: number): boolean {
+  if (!layer.bits) return true;
+  const bit = ((layer.masks > 1 ? head : 0) * queries + query) * keys + key;
+  return Boolean((layer.bits[bit >> 3] >> (7 - (bit & 7))) & 1);
+}
+
+export function stages(layer: Decoded, head: number, query: number, queries: number, keys: number, changes: Changes): Stages {
+  const products = dotProducts(layer, head, query, keys);
+  const [scaled, scores, masked, exponentials, weights] = Array.from({ length: 5 }, () => new Float64Array(keys));
+  const { scale = 1, softcap, sinks } = layer;
+  const numbers = layer.bias?.numbers[head % layer.bias.numbers.length];
+  const bias = numbers ? Float64Array.from({ length: keys }, (_, key) => numbers[key - query + queries - 1]) : null;
+  const temperature = (layer.temperature ?? 1) * changes.temperature;
+  const cuts = changes.cut.size > 0;
+  const sinkScore = sinks ? sinks[head] / temperature : null;
+  let highest = sinkScore ?? -Infinity;
+  for (let key = 0; key < keys; key++) {
+    scaled[key] = softcap ? softcap * Math.tanh((products[key] * scale) / softcap) : products[key] * scale;
+    scores[key] = (scaled[key] + (bias ? bias[key] : 0)) / temperature;
+    const may = mayAttend(layer, head, query, key, queries, keys) && !(cuts && changes.cut.has(edge(query, key)));
+    masked[key] = may ? scores[key] : -Infinity;
+    if (masked[key] > highest) highest = masked[key];
+  }
+  const sink = sinkScore === null ? null : Math.exp(sinkScore - highest);
+  let sum = sink ?? 0;
+  for (let key = 0; key < keys; key++) {
+    exponentials[key] = highest === -Infinity ? 0 : Math.exp(masked[key] - highest);
+    sum += exponentials[key];
+  }
+  if (sum) for (let key = 0; key < keys; key++) weights[key] = exponentials[key] / sum;
+  return { products, scaled, bias, scores, masked, highest, exponentials, sink, sum, weights };
+}
+
+function dotProducts(layer: Decoded, head: number, query: number, keys: number): Float64Array {
+  const [{ numbers: q, width }, { numbers: k, heads }] = [layer.query!, layer.key!];
+  const [nQueries, shared] = [q.length / (layer.query!.heads * width), layer.heads / heads];
+  const [from, first] = [(head * nQueries + query) * width, Math.floor(head / shared) * keys * width];
+  const products = new Float64Array(keys);
+  for (let key = 0, at = first; key < keys; key++) {
+    let product = 0;
+    for (let i = 0; i < width; i++) product += q[from + i] * k[at++];
+    products[key] = product;
+  }
+  return products;
+}
+
+/** The vector of one token in one head; grouped heads share the keys and values of one. */
+export function vectorOf(layer: Decoded, which: "query" | "key" | "value", head: number, token: number): Float64Array {
+  const { numbers, heads, width } = layer[which]!;
+  const own = Math.floor(head / (layer.heads / heads));
+  const start = (own * (numbers.length / (heads * width)) + token) * width;
+  return numbers.subarray(start, start + width);
+}
+
+/** The weights of one query on every key. */
+export function weightsOf(
+  layer: Decoded,
+  head: number,
+  query: number,
+  queries: number,
+  keys: number,
+  units: number,
+  changes: Changes,
+): Float64Array {
+  if (layer.query) return stages(layer, head, query, queries, keys, changes).weights;
+  const first = head * queries * keys;
+  return Float64Array.from({ length: keys }, (_, key) => layer.units![first + key * queries + query] / units);
+}

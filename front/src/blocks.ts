@@ -1,0 +1,56 @@
+// Decode the blocks of a trace: base64 of deflated bytes
+
+import type { Layer, Trace, Vectors } from "./data";
+
+/** A layer with its numbers decoded. */
+export interface Decoded extends Omit<Layer, "query" | "key" | "value" | "weights" | "mask"> {
+  query?: Matrix;
+  key?: Matrix;
+  value?: Matrix;
+  units?: Uint16Array; // weights in units, [heads keys queries]
+  bits?: Uint8Array; // [masks queries keys], 1 = may attend
+}
+
+/** Vectors [heads tokens width]. */
+export interface Matrix {
+  numbers: Float64Array;
+  heads: number;
+  width: number;
+}
+
+export async function inflate(text: string): Promise<Uint8Array> {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** Integers of three bytes, whose high, middle and low bytes follow one another. */
+export function signedIntegers(bytes: Uint8Array): Int32Array {
+  const count = bytes.length / 3;
+  return Int32Array.from({ length: count }, (_, i) => (((bytes[i] << 24) >> 8) | (bytes[count + i] << 8) | bytes[2 * count + i]));
+}
+
+/** Integers of two bytes, whose high and low bytes follow one another. */
+function unsignedIntegers(bytes: Uint8Array): Uint16Array {
+  const count = bytes.length / 2;
+  return Uint16Array.from({ length: count }, (_, i) => (bytes[i] << 8) | bytes[count + i]);
+}
+
+async function matrix(trace: Trace, vectors?: Vectors): Promise<Matrix | undefined> {
+  if (!vectors) return undefined;
+  const integers = signedIntegers(await inflate(trace.blocks[vectors.block]));
+  return { numbers: Float64Array.from(integers, (n) => n * vectors.step), heads: vectors.heads, width: vectors.width };
+}
+
+export async function decode(trace: Trace, layer: Layer): Promise<Decoded> {
+  const { query, key, value, weights, mask, ...rest } = layer;
+  const [queries, keys, values] = await Promise.all([query, key, value].map((vectors) => matrix(trace, vectors)));
+  return {
+    ...rest,
+    query: queries,
+    key: keys,
+    value: values,
+    units: weights ? unsignedIntegers(await inflate(trace.blocks[weights])) : undefined,
+    bits: mask ? await inflate(trace.blocks[mask]) : undefined,
+  };
+}

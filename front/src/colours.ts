@@ -1,0 +1,59 @@
+// Colours: a weight is drawn with a strength from 0 to 1, in the hue of its head
+
+import { signal } from "@preact/signals";
+import { colourScale, head, layer } from "./state";
+
+const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+export const dark = signal(prefersDark.matches);
+prefersDark.addEventListener("change", () => (dark.value = prefersDark.matches));
+
+export const hueOf = (which: number | null, heads: number): number => (which === null ? 75 : Math.round(255 + (360 * which) / heads) % 360);
+export const shownHue = () => hueOf(head.value, layer.value.heads);
+
+export function shade(strength: number, hue: number): string {
+  const mix = (from: number, to: number) => (from + (to - from) * strength).toFixed(3);
+  return dark.value
+    ? `oklch(${mix(0.245, 0.84)} ${mix(0.018, 0.14)} ${hue})`
+    : `oklch(${mix(0.975, 0.475)} ${mix(0.008, 0.175)} ${hue})`;
+}
+
+export const textColour = (strength: number): string => (strength > 0.5 ? (dark.value ? "#111" : "#fff") : "");
+
+const themeCache = new Map<string, string>();
+/** The value of a CSS variable of the page. */
+export function theme(name: string): string {
+  const cached = `${name} ${dark.value} ${shownHue()}`;
+  if (!themeCache.has(cached)) themeCache.set(cached, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  return themeCache.get(cached)!;
+}
+
+const shadeCache = new Map<string, string[]>();
+export function shades(hue: number): string[] {
+  const name = `${hue} ${dark.value}`;
+  if (!shadeCache.has(name)) shadeCache.set(name, Array.from({ length: 256 }, (_, i) => shade(i / 255, hue)));
+  return shadeCache.get(name)!;
+}
+
+// Colours as bytes, converted by drawing them on a canvas
+const byteCache = new Map<string, Uint32Array>();
+export function bytesOf(colours: string[]): Uint32Array {
+  const name = colours.join();
+  if (!byteCache.has(name)) {
+    const context = new OffscreenCanvas(colours.length, 1).getContext("2d", { willReadFrequently: true })!;
+    colours.forEach((colour, i) => {
+      context.fillStyle = colour;
+      context.fillRect(i, 0, 1, 1);
+    });
+    byteCache.set(name, new Uint32Array(context.getImageData(0, 0, colours.length, 1).data.buffer));
+  }
+  return byteCache.get(name)!;
+}
+
+const FAINTEST = 1e-4; // the weight that the logarithmic scale begins at
+
+/** The strength of a weight on the chosen scale; `most` is the largest visible weight of its query. */
+export function strength(weight: number, most: number): number {
+  if (colourScale.value === "row") return most ? Math.min(1, weight / most) : 0;
+  if (colourScale.value === "log") return weight <= FAINTEST ? 0 : 1 - Math.log(weight) / Math.log(FAINTEST);
+  return weight;
+}

@@ -1,0 +1,80 @@
+// The data of a page: one trace, as regard's Python writes it (views/page/data.py)
+
+export interface Token {
+  text: string;
+  piece?: string; // the token in the tokenizer's vocabulary, where it differs from `text`
+  special?: boolean; // added by the tokenizer
+  joined?: boolean; // no space before it
+  word?: boolean; // has a letter or a digit, and is not special
+  place?: Patch | Frame;
+}
+
+export interface Patch {
+  row: number;
+  column: number;
+  height: number; // in pixels
+  width: number;
+}
+
+export interface Frame {
+  start: number; // in seconds
+  end: number;
+}
+
+/** Vectors [heads tokens width] as integers in a block; a number is its integer times `step`. */
+export interface Vectors {
+  block: string;
+  step: number;
+  heads: number;
+  width: number;
+}
+
+/** One layer's attention: its queries and keys, or its weights if they are no softmax of dot products. */
+export interface Layer {
+  layer: number;
+  heads: number;
+  query?: Vectors;
+  key?: Vectors;
+  value?: Vectors;
+  scale?: number;
+  softcap?: number | null;
+  temperature?: number;
+  sinks?: number[] | null;
+  bias?: { numbers: number[][] } | null; // for each head, by the key's place minus the query's, from the lowest
+  weights?: string; // block of integers, each a weight in units
+  mask: string | null; // block of bits [masks queries keys], 1 = may attend
+  masks: number;
+}
+
+export type Side = "source" | "target";
+
+export interface Kind {
+  queries: Side;
+  keys: Side;
+  note: string;
+  layers: Layer[];
+}
+
+export interface Written {
+  position: number;
+  probability: number;
+  alternatives: [string, number][];
+}
+
+export interface Trace {
+  model: string;
+  text: string;
+  target_text: string;
+  source: Token[];
+  target: Token[];
+  kinds: Record<string, Kind>;
+  units: number;
+  small: { below: number; step: number };
+  computed: boolean; // some layer's weights are computed from queries and keys
+  focus: { kind: string; layer: number; head: number; query: number };
+  written: Written[];
+  image: { block: string; height: number; width: number } | null;
+  spectrogram: { block: string; bands: number; frames: number } | null;
+  blocks: Record<string, string>; // base64 of deflated bytes
+  live?: boolean; // a server answers new texts
+}

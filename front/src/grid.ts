@@ -1,0 +1,152 @@
+// The weights of a head between items: one row at once, or all rows in slices of a few milliseconds
+
+import { effect, signal } from "@preact/signals";
+import { mayAttend, weightsOf, type Changes } from "./attention";
+import type { Decoded } from "./blocks";
+import type { Layer } from "./data";
+import type { Item } from "./items";
+import { changes, decoded, head, keyItems, keyTokens, layer, queryItems, queryTokens, trace } from "./state";
+
+const SLICE_MILLISECONDS = 10;
+
+/** One query's weights and masks, with a number for each key item. */
+export interface Row {
+  weights: Float64Array;
+  masked: Uint8Array; // 1 where no query of the item may attend to any key of the item
+}
+
+/** The weights between items: a query item's is the mean over its tokens, a key item's the sum over its tokens. */
+export function rowOf(of: Decoded, which: number | null, queries: Item, keys: Item[], changed: Changes): Row {
+  const [nQueries, nKeys] = [queryTokens.value.length, keyTokens.value.length];
+  const heads = which === null ? Array.from({ length: of.heads }, (_, i) => i) : [which];
+  const sums = new Float64Array(nKeys);
+  for (const one of heads) {
+    for (const position of queries.positions) {
+      const weights = weightsOf(of, one, position, nQueries, nKeys, trace.value.units, changed);
+      for (let i = 0; i < nKeys; i++) sums[i] += weights[i];
+    }
+  }
+  const rows = heads.length * queries.positions.length;
+  const weights = new Float64Array(keys.length);
+  for (const item of keys) for (const at of item.positions) weights[item.index] += sums[at] / rows;
+  const may = (item: Item) =>
+    heads.some((one) => queries.positions.some((q) => item.positions.some((k) => mayAttend(of, one, q, k, nQueries, nKeys))));
+  const masked = of.bits ? Uint8Array.from(keys, (item) => Number(!may(item))) : new Uint8Array(keys.length);
+  return { weights, masked };
+}
+
+/** The weights of a query item in the head that is shown, or in another; null until the layer is decoded. */
+export function shownRow(item: Item, of: Layer = layer.value, which: number | null = head.value, changed = changes.value): Row | null {
+  const ready = decoded.value.get(of);
+  return ready ? rowOf(ready, which, item, keyItems.value, changed) : null;
+}
+
+/** All rows of a head; `done` of them are filled in. */
+export interface Grid {
+  queries: Item[];
+  keys: Item[];
+  weights: Float32Array; // [queries keys]
+  masked: Uint8Array;
+  done: number;
+}
+
+export const progress = signal(0); // rises whenever a grid has more rows
+
+/** The grid of the head that is shown; rows that do not fit into one frame follow in the next ones. */
+export const shownGrid = signal<Grid | null>(null);
+
+effect(() => {
+  if (!trace.value) return;
+  const ready = decoded.value.get(layer.value);
+  if (!ready) {
+    shownGrid.value = null;
+    return;
+  }
+  const [queries, keys, which, changed] = [queryItems.value, keyItems.value, head.value, changes.value];
+  const size = queries.length * keys.length;
+  const grid: Grid = { queries, keys, weights: new Float32Array(size), masked: new Uint8Array(size), done: 0 };
+  const fill = () => {
+    const end = performance.now() + SLICE_MILLISECONDS;
+    while (grid.done < queries.length && performance.now() < end) {
+      const row = rowOf(ready, which, queries[grid.done], keys, changed);
+      grid.weights.set(row.weights, grid.done * keys.length);
+      grid.masked.set(row.masked, grid.done * keys.length);
+      grid.done += 1;
+    }
+  };
+  fill();
+  shownGrid.value = grid;
+  if (grid.done === queries.length) return;
+  let timer = requestAnimationFrame(function more() {
+    fill();
+    progress.value += 1;
+    if (grid.done < queries.length) timer = requestAnimationFrame(more);
+  });
+  return () => cancelAnimationFrame(timer);
+});
+
+// Each head in small: for the map of all heads
+
+const THUMBNAIL = 28;
+
+export interface Summary {
+  pooled: Float32Array; // [side side]: the largest weight of each part, relative to its query's largest
+  rows: number;
+  columns: number;
+  entropy: number; // mean over queries, in nats
+  distance: number; // mean distance from query to key, in tokens
+  strongest: number; // the largest weight that any token gives to another word
+}
+
+export const summaries = signal<ReadonlyMap<string, Summary>>(new Map());
+export const summaryName = (of: Layer, which: number) => `${of.layer} ${which}`;
+
+function* summarise(of: Decoded, which: number): Generator<void, Summary> {
+  const [queries, keys] = [queryTokens.value, keyTokens.value];
+  const [rows, columns] = [Math.min(queries.length, THUMBNAIL), Math.min(keys.length, THUMBNAIL)];
+  const pooled = new Float32Array(rows * columns);
+  const same = queries === keys;
+  let [entropy, distance, strongest] = [0, 0, 0];
+  for (let q = 0; q < queries.length; q++) {
+    const weights = weightsOf(of, which, q, queries.length, keys.length, trace.value.units, { temperature: 1, cut: new Set() });
+    const most = weights.reduce((a, b) => Math.max(a, b), 0);
+    const row = Math.floor((q * rows) / queries.length);
+    weights.forEach((weight, k) => {
+      const cell = row * columns + Math.floor((k * columns) / keys.length);
+      if (most) pooled[cell] = Math.max(pooled[cell], weight / most);
+      if (weight > 0) entropy -= weight * Math.log(weight);
+      distance += weight * Math.abs(k - q);
+      if (keys[k].word && queries[q].word && !(same && k === q)) strongest = Math.max(strongest, weight);
+    });
+    if (q % 16 === 15) yield;
+  }
+  return { pooled, rows, columns, entropy: entropy / queries.length, distance: distance / queries.length, strongest };
+}
+
+let summarising = 0;
+
+/** Compute the summaries of all heads of the kind that is shown, in slices. */
+export function summariseAll(layers: Layer[]): void {
+  const turn = ++summarising;
+  summaries.value = new Map();
+  function* all(): Generator<void> {
+    for (const of of layers) {
+      while (!decoded.value.get(of)) yield;
+      const ready = decoded.value.get(of)!;
+      for (let which = 0; which < of.heads; which++) {
+        const summary = yield* summarise(ready, which);
+        summaries.value = new Map(summaries.value).set(summaryName(of, which), summary);
+      }
+    }
+  }
+  const work = all();
+  const slice = () => {
+    if (turn !== summarising) return;
+    const end = performance.now() + SLICE_MILLISECONDS;
+    let finished = false;
+    while (!finished && performance.now() < end) finished = Boolean(work.next().done);
+    if (!finished) setTimeout(slice, 4);
+  };
+  setTimeout(slice, 0);
+}
+

@@ -1,0 +1,54 @@
+// Items: what a row or a column of a view stands for, a token or a whole word of several tokens
+
+import type { Token } from "./data";
+
+export interface Item {
+  index: number; // among all items
+  positions: number[]; // of its tokens
+  text: string;
+  label: string; // the text, with its number if several items have this text: "it:2"
+  title: string;
+  special: boolean;
+  joined: boolean; // no space before it
+  word: boolean;
+}
+
+export function itemsOf(tokens: Token[], wholeWords: boolean): Item[] {
+  const groups: number[][] = [];
+  tokens.forEach((token, position) => {
+    const continues = wholeWords && token.joined && token.word && tokens[position - 1]?.word;
+    if (continues) groups[groups.length - 1].push(position);
+    else groups.push([position]);
+  });
+  const items = groups.map((positions, index) => itemOf(tokens, positions, index));
+  return numbered(items);
+}
+
+function itemOf(tokens: Token[], positions: number[], index: number): Item {
+  const own = positions.map((position) => tokens[position]);
+  const text = own.map((token) => token.text).join("");
+  return {
+    index,
+    positions,
+    text,
+    label: text,
+    title: own.map((token, i) => `${positions[i]}: ${token.piece ?? token.text}`).join("\n"),
+    special: own.every((token) => token.special),
+    joined: Boolean(own[0].joined),
+    word: own.some((token) => token.word),
+  };
+}
+
+function numbered(items: Item[]): Item[] {
+  const [counts, seen] = [new Map<string, number>(), new Map<string, number>()];
+  for (const { text } of items) counts.set(text, (counts.get(text) ?? 0) + 1);
+  for (const item of items) {
+    seen.set(item.text, (seen.get(item.text) ?? 0) + 1);
+    item.label = isolated(counts.get(item.text)! > 1 ? `${item.text}:${seen.get(item.text)}` : item.text);
+  }
+  return items;
+}
+
+// Text of right-to-left scripts is isolated (U+2068, U+2069), so that it does not reverse the text beside it.
+const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}\p{Cf}]/u;
+const isolated = (text: string) => (RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : text);

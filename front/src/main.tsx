@@ -1,0 +1,47 @@
+// The page of a trace: choose a head, choose a token, read its weights.
+
+import { effect } from "@preact/signals";
+import { render } from "preact";
+import "./page.css";
+import { hueOf } from "./colours";
+import type { Trace } from "./data";
+import { follow, restore } from "./link";
+import { Page } from "./page";
+import { head, layer, lock, moveQuery, queryItem, release, show, step } from "./state";
+import { language } from "./words";
+
+const data = JSON.parse(document.getElementById("trace")!.textContent!) as Trace;
+show(data);
+restore(location.hash);
+follow();
+effect(() => document.documentElement.style.setProperty("--hue", String(hueOf(head.value, layer.value.heads))));
+effect(() => void (document.documentElement.lang = language.value));
+render(<Page />, document.getElementById("page")!);
+
+const ARROWS: Record<string, () => void> = {
+  ArrowLeft: () => step(0, -1),
+  ArrowRight: () => step(0, 1),
+  ArrowUp: () => step(-1, 0),
+  ArrowDown: () => step(1, 0),
+  Escape: release,
+};
+const IN_LIST: Record<string, () => void> = {
+  ArrowLeft: () => moveQuery(-1),
+  ArrowRight: () => moveQuery(1),
+  ArrowUp: () => moveQuery(-1),
+  ArrowDown: () => moveQuery(1),
+  Home: () => moveQuery(-Infinity),
+  End: () => moveQuery(Infinity),
+  Enter: () => queryItem.value && lock(queryItem.value),
+  " ": () => queryItem.value && lock(queryItem.value),
+};
+
+addEventListener("keydown", (event) => {
+  const at = event.target;
+  if (!(at instanceof Element)) return;
+  if (event.ctrlKey || event.altKey || event.metaKey || at.closest("input, select, textarea, .scroll:focus")) return;
+  const action = (at.closest("[role=listbox]") ? IN_LIST[event.key] : undefined) ?? ARROWS[event.key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+});

@@ -1,0 +1,170 @@
+// The page: the text, the controls, and the views
+
+import { signal } from "@preact/signals";
+import {
+  anySpecial,
+  chooseHead,
+  chooseKind,
+  colourScale,
+  complaint,
+  head,
+  hidden,
+  kind,
+  kindName,
+  layer,
+  layerNumber,
+  LONG_TEXT,
+  queryTokens,
+  trace,
+  wholeWords,
+} from "./state";
+import { ask, busy } from "./live";
+import { Generation } from "./views/generation";
+import { Heads } from "./views/heads";
+import { Medium } from "./views/medium";
+import { Pattern } from "./views/pattern";
+import { Sentence } from "./views/sentence";
+import { StepByStep } from "./views/steps";
+import { Strongest } from "./views/strongest";
+import { WhatIf } from "./views/what-if";
+import { language, words, type Language } from "./words";
+
+export function Page() {
+  const say = words();
+  const computed = Object.values(trace.value.kinds).every(({ layers }) => layers.every((one) => one.query));
+  const { below, step } = trace.value.small;
+  const coarse = step === 1 ? say.fourDecimals : say.coarse(String(below / trace.value.units), String(step / trace.value.units));
+  return (
+    <>
+      <Top />
+      {complaint.value && <p class="notice" role="alert">{complaint.value}</p>}
+      <main>
+        <Controls />
+        <div class="wide">
+          <Sentence />
+          <Generation />
+        </div>
+        <Medium />
+        <Heads />
+        <Pattern />
+        <Strongest />
+        <WhatIf />
+        <StepByStep />
+      </main>
+      <footer>
+        <p class="precision">{computed ? say.precise : coarse}</p>
+        {!trace.value.live && <p>{say.oneFile}</p>}
+      </footer>
+    </>
+  );
+}
+
+function Top() {
+  const say = words();
+  const { text, target_text: target, model, live } = trace.value;
+  return (
+    <header class="top">
+      <div class="bar">
+        <p class="brand">regard <span>{say.tagline}</span></p>
+        <Choose label={say.language} value={language.value} options={{ en: "English", ko: "한국어" }} choose={(name) => (language.value = name as Language)} />
+      </div>
+      {live ? <TextField /> : <h1 dir="auto" class={text.length > 240 ? "long" : ""}>{text}</h1>}
+      {target && <p class="target" dir="auto">{target}</p>}
+      <p class="facts"><b>{model}</b> · {sizes()}</p>
+    </header>
+  );
+}
+
+/** "6 layers × 12 heads · 13 tokens". */
+function sizes(): string {
+  const say = words();
+  const counts = kind.value.layers.map((one) => one.heads);
+  const [fewest, most] = [Math.min(...counts), Math.max(...counts)];
+  const { source, target } = trace.value;
+  const tokens = source.length && target.length ? say.toTokens(source.length, target.length) : say.tokens(queryTokens.value.length);
+  return `${say.layers(counts.length)} × ${say.heads(fewest === most ? most : `${fewest}–${most}`)} · ${tokens}`;
+}
+
+const typed = signal<string | null>(null);
+
+/** The text in a field, where a server runs the model on what is typed. */
+function TextField() {
+  const say = words();
+  const look = (event: Event) => {
+    event.preventDefault();
+    void ask({ text: typed.value ?? trace.value.text }).then(() => (typed.value = null));
+  };
+  return (
+    <form class="type" onSubmit={look}>
+      <textarea
+        data-role="text"
+        aria-label={say.text}
+        dir="auto"
+        rows={trace.value.text.length > LONG_TEXT ? 3 : 1}
+        value={typed.value ?? trace.value.text}
+        onInput={(event) => (typed.value = event.currentTarget.value)}
+        onKeyDown={(event) => event.key === "Enter" && !event.shiftKey && look(event)}
+      />
+      <button type="submit" disabled={busy.value}>{busy.value ? say.looking : say.look}</button>
+    </form>
+  );
+}
+
+interface ChooseProps {
+  label: string;
+  value: string | number;
+  options: Record<string, string>;
+  choose: (value: string) => void;
+}
+
+function Choose({ label, value, options, choose }: ChooseProps) {
+  return (
+    <label>
+      {label}{" "}
+      <select aria-label={label} value={value} onChange={(event) => choose(event.currentTarget.value)}>
+        {Object.entries(options).map(([name, text]) => <option key={name} value={name}>{text}</option>)}
+      </select>
+    </label>
+  );
+}
+
+function Controls() {
+  const say = words();
+  const kinds = Object.keys(trace.value.kinds);
+  const named = say as unknown as Record<string, string>;
+  const numbers = Array.from({ length: layer.value.heads }, (_, i) => i);
+  return (
+    <div class="controls" role="group" aria-label={say.shown}>
+      {kinds.length > 1 && (
+        <Choose label={say.attention} value={kindName.value} options={Object.fromEntries(kinds.map((name) => [name, named[name]]))} choose={chooseKind} />
+      )}
+      <Choose
+        label={say.layer}
+        value={layerNumber.value}
+        options={Object.fromEntries(kind.value.layers.map((one) => [one.layer, String(one.layer)]))}
+        choose={(number) => chooseHead(Number(number), head.value)}
+      />
+      <Choose
+        label={say.head}
+        value={head.value ?? "average"}
+        options={{ ...Object.fromEntries(numbers.map((n) => [n, String(n)])), average: say.average }}
+        choose={(which) => chooseHead(layerNumber.value, which === "average" ? null : Number(which))}
+      />
+      <span class="gap" />
+      <Choose
+        label={say.scale}
+        value={colourScale.value}
+        options={{ absolute: say.scaleAbsolute, row: say.scaleRow, log: say.scaleLog }}
+        choose={(name) => (colourScale.value = name as "absolute" | "row" | "log")}
+      />
+      <label class="check" title={say.joinTitle}>
+        <input type="checkbox" checked={wholeWords.value} onChange={(event) => (wholeWords.value = event.currentTarget.checked)} /> {say.joinWords}
+      </label>
+      <label class="check" title={say.hideTitle}>
+        <input type="checkbox" checked={hidden.value} onChange={(event) => (hidden.value = event.currentTarget.checked)} />{" "}
+        {anySpecial.value ? say.hideSpecial : say.hideFirst}
+      </label>
+    </div>
+  );
+}
+

@@ -1,0 +1,17 @@
+// The size of an element, followed as long as it is on the page: a frame that is shown later has no size before
+
+import { useEffect, useRef, useState } from "preact/hooks";
+
+export function useSize<Kind extends Element>(): [{ current: Kind | null }, { width: number; height: number }] {
+  const ref = useRef<Kind>(null);
+  const [size, setSize] = useState({ width: 0, height: 0 });
+  useEffect(() => {
+    const observer = new ResizeObserver(([entry]) => {
+      const { width, height } = entry.contentRect;
+      setSize({ width, height });
+    });
+    observer.observe(ref.current!);
+    return () => observer.disconnect();
+  }, []);
+  return [ref, size];
+}

@@ -1,0 +1,180 @@
+// What the reader has chosen, and what follows from it. Views read these signals and draw themselves again.
+
+import { batch, computed, effect, signal } from "@preact/signals";
+import { edge, UNCHANGED, type Changes } from "./attention";
+import { decode, type Decoded } from "./blocks";
+import type { Kind, Layer, Token, Trace } from "./data";
+import { itemsOf, type Item } from "./items";
+import { words } from "./words";
+
+export const LONG_TEXT = 64; // longer texts begin with relative colours: the largest of many weights is small
+
+export const trace = signal<Trace>(undefined as unknown as Trace);
+export const kindName = signal("");
+export const layerNumber = signal(0);
+export const head = signal<number | null>(0); // null = the average over the layer's heads
+export const compared = signal<{ layer: number; head: number | null }[]>([]); // heads whose arcs are drawn too
+export const query = signal<number | null>(null); // a token's position; null = every token
+export const locked = signal(false); // a locked query stays when the pointer moves to another
+export const key = signal<number | null>(null); // the key under the pointer, or chosen for the steps
+export const hidden = signal(false); // leave out the tokens on which heads with nothing to do rest
+export const wholeWords = signal(false);
+export const colourScale = signal<"absolute" | "row" | "log">("absolute");
+export const temperature = signal(1);
+export const cut = signal<ReadonlySet<string>>(new Set()); // edges of the shown head
+export const complaint = signal("");
+
+export const kind = computed<Kind>(() => trace.value.kinds[kindName.value]);
+export const layer = computed<Layer>(() => layerOf(layerNumber.value));
+export const queryTokens = computed<Token[]>(() => trace.value[kind.value.queries]);
+export const keyTokens = computed<Token[]>(() => trace.value[kind.value.keys]);
+export const queryItems = computed<Item[]>(() => itemsOf(queryTokens.value, wholeWords.value));
+export const keyItems = computed<Item[]>(() => (twoTexts.value ? itemsOf(keyTokens.value, wholeWords.value) : queryItems.value));
+export const visibleQueries = computed(() => visible(queryItems.value));
+export const visibleKeys = computed(() => visible(keyItems.value));
+export const twoTexts = computed(() => kind.value.queries !== kind.value.keys);
+export const changes = computed<Changes>(() => ({ temperature: temperature.value, cut: cut.value }));
+export const isChanged = computed(() => temperature.value !== 1 || cut.value.size > 0);
+
+export const anySpecial = computed(() => [...trace.value.source, ...trace.value.target].some((token) => token.special));
+export const queryItem = computed<Item | null>(() => itemAt(queryItems.value, query.value));
+export const keyItem = computed<Item | null>(() => itemAt(keyItems.value, key.value));
+
+/** The query once the pointer rests on it: what takes longer than a frame waits for it. */
+export const restingQuery = signal<Item | null>(null);
+const REST_MILLISECONDS = 40;
+effect(() => {
+  const item = trace.value ? queryItem.value : null;
+  const timer = setTimeout(() => (restingQuery.value = item), REST_MILLISECONDS);
+  return () => clearTimeout(timer);
+});
+
+export const layerOf = (number: number): Layer => kind.value.layers.find((layer) => layer.layer === number) ?? kind.value.layers[0];
+export const headName = (layer = layerNumber.value, which = head.value): string =>
+  which === null ? `L${layer} ${words().average}` : `L${layer}H${which}`;
+
+function itemAt(items: Item[], position: number | null): Item | null {
+  return position === null ? null : (items.find((item) => item.positions.includes(position)) ?? null);
+}
+
+function visible(items: Item[]): Item[] {
+  if (!hidden.value) return items;
+  const rests = (item: Item) => (anySpecial.value ? item.special : item.positions[0] === 0 && items.length > 1);
+  return items.filter((item) => !rests(item));
+}
+
+// Layers are decoded when they are first shown
+
+export const decoded = signal<ReadonlyMap<Layer, Decoded>>(new Map());
+const decoding = new Map<Layer, Promise<void>>();
+
+export function load(wanted: Layer): Promise<void> {
+  const from = trace.value;
+  if (!decoding.has(wanted)) {
+    decoding.set(
+      wanted,
+      decode(from, wanted).then(
+        (layer) => {
+          if (trace.value === from) decoded.value = new Map(decoded.value).set(wanted, layer);
+        },
+        (error: Error) => void (complaint.value = words().undecodable(error.message)),
+      ),
+    );
+  }
+  return decoding.get(wanted)!;
+}
+
+export async function loadAll(): Promise<void> {
+  const from = trace.value;
+  for (const kind of Object.values(from.kinds)) for (const layer of kind.layers) if (trace.value === from) await load(layer);
+}
+
+// What a reader does
+
+export function show(shown: Trace): void {
+  decoding.clear();
+  batch(() => {
+    decoded.value = new Map();
+    trace.value = shown;
+    kindName.value = shown.focus.kind;
+    layerNumber.value = shown.focus.layer;
+    head.value = shown.focus.head;
+    query.value = shown.focus.query;
+    compared.value = [];
+    key.value = null;
+    locked.value = false;
+    wholeWords.value = false;
+    undoChanges();
+    if (keyTokens.value.length > LONG_TEXT) colourScale.value = "row";
+  });
+  void loadAll();
+}
+
+export function undoChanges(): void {
+  temperature.value = UNCHANGED.temperature;
+  cut.value = UNCHANGED.cut;
+}
+
+export function chooseKind(name: string): void {
+  batch(() => {
+    const sameQueries = trace.value.kinds[name].queries === kind.value.queries;
+    kindName.value = name;
+    key.value = null;
+    compared.value = [];
+    if (!sameQueries) [query.value, locked.value] = [null, false];
+    layerNumber.value = layer.value.layer;
+    chooseHead(layerNumber.value, head.value);
+  });
+}
+
+export function chooseHead(number: number, which: number | null): void {
+  batch(() => {
+    layerNumber.value = number;
+    head.value = which === null ? null : Math.min(which, layerOf(number).heads - 1);
+    cut.value = UNCHANGED.cut;
+  });
+}
+
+export function step(layers: number, heads: number): void {
+  const numbers = kind.value.layers.map((layer) => layer.layer);
+  const next = numbers[clamp(numbers.indexOf(layer.value.layer) + layers, numbers.length)];
+  chooseHead(next, clamp((head.value ?? 0) + heads, layerOf(next).heads));
+}
+
+const clamp = (wanted: number, count: number) => Math.max(0, Math.min(count - 1, wanted));
+
+/** Show a token while the pointer is on it, unless another is locked. */
+export function glance(item: Item): void {
+  if (!locked.value) query.value = item.positions[0];
+}
+
+export function lock(item: Item): void {
+  batch(() => {
+    const again = locked.value && queryItem.value === item;
+    query.value = item.positions[0];
+    locked.value = !again;
+  });
+}
+
+/** Let a locked token go; without one, show every token. */
+export function release(): void {
+  if (locked.value) locked.value = false;
+  else query.value = null;
+}
+
+export function moveQuery(by: number): void {
+  const items = visibleQueries.value;
+  const place = queryItem.value ? items.indexOf(queryItem.value) + by : 0;
+  query.value = items[clamp(place, items.length)].positions[0];
+}
+
+export function toggleCut(from: Item, to: Item): void {
+  const edges = new Set(cut.value);
+  const own = from.positions.flatMap((q) => to.positions.map((k) => edge(q, k)));
+  const all = own.every((one) => edges.has(one));
+  for (const one of own) all ? edges.delete(one) : edges.add(one);
+  cut.value = edges;
+}
+
+export const isCut = (from: Item, to: Item): boolean =>
+  from.positions.every((q) => to.positions.every((k) => cut.value.has(edge(q, k))));

@@ -1,0 +1,190 @@
+// Arcs over the text: the width of an arc is in proportion to its weight, and the largest weights stand under their tokens
+
+import { useLayoutEffect, useState } from "preact/hooks";
+import { shade, strength, textColour } from "../colours";
+import { shownGrid } from "../grid";
+import type { Item } from "../items";
+import { weightText } from "../numbers";
+import { useSize } from "../size";
+import { glance, key, lock, locked, queryItem, twoTexts, visibleKeys, visibleQueries, wholeWords } from "../state";
+import { words } from "../words";
+import { FAINTEST_LINE, strongestOf, type Drawn } from "../drawn";
+
+const WRITTEN = 5; // the most weights that are written under their tokens
+const LABEL = 18; // the height of a weight under its token, in pixels
+const MOST_ARCS = 400; // with every token shown
+
+/** The place of a token within the text, in pixels. */
+interface Box {
+  middle: number;
+  top: number;
+  bottom: number;
+}
+
+interface Boxes {
+  queries: Map<Item, Box>;
+  keys: Map<Item, Box>;
+  lines: number;
+}
+
+export function Arcs({ drawn }: { drawn: Drawn[] }) {
+  const [text, { width }] = useSize<HTMLDivElement>();
+  const [boxes, setBoxes] = useState<Boxes>({ queries: new Map(), keys: new Map(), lines: 1 });
+  const [queries, keys] = [visibleQueries.value, visibleKeys.value];
+  useLayoutEffect(() => setBoxes(measure(text.current!, queries, keys)), [width, queries, keys, wholeWords.value, boxes.lines]);
+  const room = roomAbove(boxes);
+  const first = drawn[0].row;
+  const most = first ? strongestOf(first) : 1;
+  const written = first ? largest(first.weights, first.masked) : new Set<number>();
+  return (
+    <div class="arcs" ref={text} style={{ "--room": `${room}px`, paddingTop: `${twoTexts.value ? 0 : room}px` }}>
+      <svg aria-hidden="true">{paths(drawn, boxes, room)}</svg>
+      {twoTexts.value && (
+        <p class="tokens" role="listbox" aria-label={words().targetQueries} tabIndex={0}>
+          {queries.map((item) => <Word key={item.positions[0]} item={item} side="query" />)}
+        </p>
+      )}
+      <p class="tokens" role="listbox" aria-label={twoTexts.value ? words().sourceKeys : words().queries} tabIndex={0}>
+        {keys.map((item) => {
+          const place = item.index;
+          const weight = first ? first.weights[place] : 0;
+          return (
+            <Word
+              key={item.positions[0]}
+              item={item}
+              side={twoTexts.value ? "key" : "both"}
+              strength={first && !first.masked[place] ? strength(weight, most) : 0}
+              hue={drawn[0].hue}
+              masked={Boolean(first?.masked[place])}
+              written={written.has(place) ? weightText(weight) : ""}
+            />
+          );
+        })}
+      </p>
+    </div>
+  );
+}
+
+interface WordProps {
+  item: Item;
+  side: "query" | "key" | "both";
+  strength?: number;
+  hue?: number;
+  masked?: boolean;
+  written?: string;
+}
+
+function Word({ item, side, strength = 0, hue = 0, masked = false, written = "" }: WordProps) {
+  const looks = side !== "key";
+  const chosen = looks && queryItem.value === item;
+  const point = () => {
+    if (looks) glance(item);
+    if (!looks || locked.value) key.value = item.positions[0];
+  };
+  return (
+    <span
+      class={`word${item.joined ? " joined" : ""}${item.special ? " special" : ""}${masked ? " masked" : ""}`}
+      role="option"
+      aria-selected={chosen}
+      data-side={side}
+      data-position={item.positions[0]}
+      title={item.title}
+      style={strength > 0.004 ? { background: shade(strength, hue), color: textColour(strength) } : undefined}
+      onPointerEnter={point}
+      onPointerLeave={() => (key.value = null)}
+      onClick={() => (looks ? lock(item) : (key.value = item.positions[0]))}
+    >
+      <bdi>{item.text}</bdi>
+      {written && <small aria-hidden="true">{written}</small>}
+    </span>
+  );
+}
+
+function measure(text: HTMLElement, queries: Item[], keys: Item[]): Boxes {
+  const from = text.getBoundingClientRect();
+  const box = (element: Element): Box => {
+    const { left, right, top, bottom } = element.getBoundingClientRect();
+    return { middle: (left + right) / 2 - from.left, top: top - from.top, bottom: bottom - from.top };
+  };
+  const find = (sides: string, items: Item[]) => {
+    const elements = text.querySelectorAll(sides);
+    return new Map(items.slice(0, elements.length).map((item, i) => [item, box(elements[i])]));
+  };
+  const both = find("[data-side=both]", keys);
+  const [looking, seen] = both.size ? [both, both] : [find("[data-side=query]", queries), find("[data-side=key]", keys)];
+  const lines = new Set([...looking.values(), ...seen.values()].map((one) => Math.round(one.top))).size;
+  return { queries: looking, keys: seen, lines: Math.max(1, lines) };
+}
+
+/** The room for arcs above a line, in pixels. */
+function roomAbove({ keys, lines }: Boxes): number {
+  if (twoTexts.value) return 64;
+  if (lines > 1) return lines < 4 ? 53 : 30;
+  const middles = [...keys.values()].map((box) => box.middle);
+  return Math.min(100, 27 + 0.17 * (Math.max(...middles, 0) - Math.min(...middles, 0)));
+}
+
+function paths(drawn: Drawn[], boxes: Boxes, room: number) {
+  const thickest = boxes.lines < 3 ? 11 : 8;
+  const from = queryItem.value;
+  if (!from) return everyArc(drawn[0].hue, boxes, room, thickest);
+  const start = boxes.queries.get(from);
+  if (!start) return null;
+  return drawn.flatMap(({ row, hue }, which) =>
+    row
+      ? visibleKeys.value.map((item) => {
+          const [weight, end] = [row.weights[item.index], boxes.keys.get(item)];
+          if (!weight || !end || thickest * weight < 0.02) return null;
+          return (
+            <path
+              key={`${which} ${item.positions[0]}`}
+              d={arc(start, end, room - 2 * which)}
+              stroke={shade(1, hue)}
+              stroke-width={Math.max(0.3, thickest * weight)}
+              opacity={key.value !== null && item.positions.includes(key.value) ? 1 : 0.45 + 0.4 * weight}
+            />
+          );
+        })
+      : [],
+  );
+}
+
+/** The strongest arcs of all queries; a weight that leads to the key under the pointer is drawn strong. */
+function everyArc(hue: number, boxes: Boxes, room: number, thickest: number) {
+  const grid = shownGrid.value;
+  if (!grid || grid.done < grid.queries.length) return null;
+  const found: { weight: number; start: Box; end: Box; near: boolean; name: string }[] = [];
+  for (const from of visibleQueries.value) {
+    const row = from.index * grid.keys.length;
+    for (const to of visibleKeys.value) {
+      const weight = grid.weights[row + to.index];
+      const [start, end] = [boxes.queries.get(from), boxes.keys.get(to)];
+      const near = key.value !== null && to.positions.includes(key.value);
+      if (weight < FAINTEST_LINE || !start || !end || (key.value !== null && !near)) continue;
+      found.push({ weight, start, end, near, name: `${from.positions[0]} ${to.positions[0]}` });
+    }
+  }
+  found.sort((a, b) => b.weight - a.weight);
+  return found.slice(0, MOST_ARCS).map(({ weight, start, end, near, name }) => (
+    <path key={name} d={arc(start, end, room)} stroke={shade(1, hue)} stroke-width={Math.max(0.3, 0.6 * thickest * weight)} opacity={near ? 1 : 0.15 + 0.5 * weight} />
+  ));
+}
+
+/** The arc from a query to a key: top to top on one line, else between the edges that face each other. */
+function arc(start: Box, end: Box, room: number): string {
+  if (Math.abs(start.top - end.top) < 4) {
+    const across = Math.abs(start.middle - end.middle);
+    const rise = (4 / 3) * Math.min(room - 5, 19 + 0.17 * across);
+    const aside = across < 1 ? 20 : 0;
+    return `M${start.middle} ${start.top}C${start.middle - aside} ${start.top - rise} ${end.middle + aside} ${end.top - rise} ${end.middle} ${end.top}`;
+  }
+  const down = end.top > start.top;
+  const [from, to] = down ? [start.bottom + (twoTexts.value ? 0 : LABEL), end.top] : [start.top, end.bottom + LABEL];
+  const half = (to - from) / 2;
+  return `M${start.middle} ${from}C${start.middle} ${from + half} ${end.middle} ${to - half} ${end.middle} ${to}`;
+}
+
+function largest(weights: Float64Array, masked: Uint8Array): Set<number> {
+  const order = Array.from(weights.keys()).filter((k) => !masked[k] && weights[k] >= 0.0005);
+  return new Set(order.sort((a, b) => weights[b] - weights[a]).slice(0, WRITTEN));
+}

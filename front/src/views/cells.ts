@@ -1,0 +1,240 @@
+// Draw the cells of a pattern that are in view, and the words along both axes
+
+import { bytesOf, dark, shades, shownHue, strength, theme } from "../colours";
+import type { Grid } from "../grid";
+import type { Item } from "../items";
+import { colourScale, key, queryItem } from "../state";
+
+export const LARGEST_CELL = 44;
+const LEAST_DRAWN = 3; // smaller cells are pixels of an image
+const LEAST_OUTLINED = 6;
+const LEAST_CIRCLE = 5;
+const LABEL_PITCH = 14; // the least distance between two labels, in pixels
+
+/** Where the cells are on the canvas, in pixels. */
+export interface Layout {
+  rows: Item[];
+  columns: Item[];
+  left: number; // of the first column, before it is moved by x
+  top: number;
+  size: number; // of a cell
+  x: number;
+  y: number;
+  width: number; // of the canvas
+  height: number;
+  turned: boolean; // queries are columns
+  circles: boolean;
+}
+
+export function drawPattern(context: CanvasRenderingContext2D, grid: Grid, layout: Layout): void {
+  context.save();
+  context.beginPath();
+  context.rect(layout.left, layout.top, layout.width, layout.height);
+  context.clip();
+  if (layout.size < LEAST_DRAWN) drawPixels(context, grid, layout);
+  else drawCells(context, grid, layout);
+  drawOutlines(context, layout);
+  context.restore();
+  drawLabels(context, layout);
+  drawPointer(context, grid, layout);
+}
+
+const pairOf = (layout: Layout, row: number, column: number): [Item, Item] =>
+  layout.turned ? [layout.columns[column], layout.rows[row]] : [layout.rows[row], layout.columns[column]];
+
+function inView(layout: Layout): { rows: [number, number]; columns: [number, number] } {
+  const range = (moved: number, room: number, count: number): [number, number] => [
+    Math.max(0, Math.floor(-moved / layout.size)),
+    Math.min(count, Math.ceil((room - moved) / layout.size)),
+  ];
+  return {
+    rows: range(layout.y, layout.height - layout.top, layout.rows.length),
+    columns: range(layout.x, layout.width - layout.left, layout.columns.length),
+  };
+}
+
+/** The strength of a cell from 0 to 1, or -1 if it is masked. */
+function reader(grid: Grid, layout: Layout): (row: number, column: number) => number {
+  const most = new Map<number, number>();
+  const visible = layout.turned ? layout.rows : layout.columns;
+  const mostOf = (query: number) => {
+    if (colourScale.value !== "row") return 1;
+    if (!most.has(query)) most.set(query, visible.reduce((best, item) => Math.max(best, grid.weights[query * grid.keys.length + item.index]), 0));
+    return most.get(query)!;
+  };
+  return (row, column) => {
+    const [from, to] = pairOf(layout, row, column);
+    const at = from.index * grid.keys.length + to.index;
+    return grid.masked[at] ? -1 : strength(grid.weights[at], mostOf(from.index));
+  };
+}
+
+function drawCells(context: CanvasRenderingContext2D, grid: Grid, layout: Layout): void {
+  const { rows, columns } = inView(layout);
+  const read = reader(grid, layout);
+  const colours = shades(shownHue());
+  const [hatch, grey, empty] = [hatching(context), theme("--masked"), theme("--zero")];
+  const size = layout.size;
+  const gap = size >= 12 ? 1.5 : size >= 6 ? 1 : 0;
+  const asCircles = layout.circles && size >= LEAST_CIRCLE;
+  for (let row = rows[0]; row < rows[1]; row++) {
+    for (let column = columns[0]; column < columns[1]; column++) {
+      const shown = read(row, column);
+      const [x, y] = [layout.left + layout.x + column * size, layout.top + layout.y + row * size];
+      context.fillStyle = shown < 0 ? (size >= 6 ? hatch : grey) : asCircles ? empty : colours[Math.round(255 * shown)];
+      if (size >= 14) {
+        context.beginPath();
+        context.roundRect(x, y, size - gap, size - gap, 3);
+        context.fill();
+      } else context.fillRect(x, y, size - gap, size - gap);
+      if (asCircles && shown > 0) drawCircle(context, x + (size - gap) / 2, y + (size - gap) / 2, ((size - gap) / 2) * Math.sqrt(shown), colours[255]);
+    }
+  }
+}
+
+/** A circle whose area is in proportion to the weight, so its radius to the root of it. */
+function drawCircle(context: CanvasRenderingContext2D, x: number, y: number, radius: number, colour: string): void {
+  if (radius < 0.2) return;
+  context.fillStyle = colour;
+  context.beginPath();
+  context.arc(x, y, radius, 0, 2 * Math.PI);
+  context.fill();
+}
+
+/** Cells smaller than LEAST_DRAWN: an image whose pixels each show the largest weight that falls into them. */
+function drawPixels(context: CanvasRenderingContext2D, grid: Grid, layout: Layout): void {
+  const { rows, columns } = inView(layout);
+  const scale = Math.min(1, layout.size * (devicePixelRatio || 1)); // image pixels for a cell
+  const [height, width] = [rows, columns].map(([from, to]) => Math.ceil((to - from) * scale));
+  if (width <= 0 || height <= 0) return;
+  const hue = shownHue();
+  const made = [grid, grid.done, scale, hue, dark.value, colourScale.value, layout.turned, layout.rows, ...rows, ...columns];
+  if (!kept || made.some((part, i) => part !== kept!.made[i])) {
+    const image = pixelsOf(grid, layout, rows, columns, scale, height, width, [...shades(hue), theme("--masked")]);
+    kept = { made, image };
+  }
+  context.imageSmoothingEnabled = false;
+  const [x, y] = [layout.left + layout.x + columns[0] * layout.size, layout.top + layout.y + rows[0] * layout.size];
+  context.drawImage(kept.image, x, y, (width / scale) * layout.size, (height / scale) * layout.size);
+}
+
+let kept: { made: unknown[]; image: OffscreenCanvas } | null = null; // the last image, and what it was made of
+
+function pixelsOf(
+  grid: Grid,
+  layout: Layout,
+  rows: [number, number],
+  columns: [number, number],
+  scale: number,
+  height: number,
+  width: number,
+  colours: string[],
+): OffscreenCanvas {
+  const read = reader(grid, layout);
+  const bytes = bytesOf(colours);
+  const strongest = new Int16Array(width * height).fill(-1);
+  for (let row = rows[0]; row < rows[1]; row++) {
+    const line = Math.floor((row - rows[0]) * scale) * width;
+    for (let column = columns[0]; column < columns[1]; column++) {
+      const shown = read(row, column);
+      const at = line + Math.floor((column - columns[0]) * scale);
+      if (shown >= 0) strongest[at] = Math.max(strongest[at], Math.round(255 * shown));
+    }
+  }
+  const image = Uint32Array.from(strongest, (level) => (level < 0 ? bytes[256] : bytes[level]));
+  const canvas = new OffscreenCanvas(width, height);
+  canvas.getContext("2d")!.putImageData(new ImageData(new Uint8ClampedArray(image.buffer as ArrayBuffer), width, height), 0, 0);
+  return canvas;
+}
+
+function drawOutlines(context: CanvasRenderingContext2D, layout: Layout): void {
+  if (!queryItem.value || layout.size < LEAST_OUTLINED) return;
+  const [wide, high] = [layout.columns.length * layout.size, layout.rows.length * layout.size];
+  const [x, y] = [layout.left + layout.x, layout.top + layout.y];
+  const place = (layout.turned ? layout.columns : layout.rows).indexOf(queryItem.value) * layout.size;
+  context.strokeStyle = theme("--accent");
+  context.lineWidth = 1.5;
+  if (layout.turned) context.strokeRect(x + place - 1, y + 0.5, layout.size, high - 2);
+  else context.strokeRect(x + 0.5, y + place - 1, wide - 2, layout.size);
+}
+
+/** Words along both axes, as many as have room; the query's own always, in bold. */
+function drawLabels(context: CanvasRenderingContext2D, layout: Layout): void {
+  const { rows, columns } = inView(layout);
+  const every = Math.max(1, Math.ceil(LABEL_PITCH / layout.size));
+  const isQuery = (item: Item) => item === queryItem.value;
+  const isKey = (item: Item) => key.value !== null && item.positions.includes(key.value);
+  const marks = (items: Item[], [first, last]: [number, number], isRow: boolean) => {
+    const queries = isRow !== layout.turned;
+    const chosen = items.findIndex(queries ? isQuery : isKey);
+    for (let place = first; place < last; place++) {
+      const near = chosen >= first && chosen < last && Math.abs(place - chosen) < every;
+      if (place !== chosen && (place % every || near)) continue;
+      label(items[place], place, place === chosen, isRow);
+    }
+  };
+  const label = (item: Item, place: number, bold: boolean, isRow: boolean) => {
+    context.save();
+    const middle = (place + 0.5) * layout.size;
+    const room = (isRow ? layout.left : layout.top) - 10;
+    if (isRow) context.translate(layout.left - 6, layout.top + layout.y + middle);
+    else {
+      context.translate(layout.left + layout.x + middle, layout.top - 6);
+      context.rotate(-Math.PI / 2);
+    }
+    context.font = `${bold ? 650 : 400} ${Math.max(9, Math.min(13, layout.size * every * 0.8))}px ${theme("--sans")}`;
+    context.fillStyle = theme(bold ? "--ink" : "--soft");
+    context.textAlign = isRow ? "right" : "left";
+    context.textBaseline = "middle";
+    context.fillText(shortened(context, item.text, room), 0, 0);
+    context.restore();
+  };
+  marks(layout.rows, rows, true);
+  marks(layout.columns, columns, false);
+}
+
+function shortened(context: CanvasRenderingContext2D, text: string, room: number): string {
+  if (context.measureText(text).width <= room) return text;
+  let letters = [...text];
+  while (letters.length > 1 && context.measureText(`${letters.join("")}…`).width > room) letters = letters.slice(0, -1);
+  return `${letters.join("")}…`;
+}
+
+/** Where the query's strongest key is outside the part in view, a small arrow at the edge points to it. */
+function drawPointer(context: CanvasRenderingContext2D, grid: Grid, layout: Layout): void {
+  const from = queryItem.value;
+  if (!from || from.index >= grid.done) return;
+  const [queries, keys] = layout.turned ? [layout.columns, layout.rows] : [layout.rows, layout.columns];
+  const weightOf = (item: Item) => grid.weights[from.index * grid.keys.length + item.index];
+  const strongest = keys.reduce((best, item) => (weightOf(item) > weightOf(best) ? item : best), keys[0]);
+  const [across, down] = [queries.indexOf(from), keys.indexOf(strongest)].map((place) => (place + 0.5) * layout.size);
+  const [x, y] = layout.turned ? [across + layout.x, down + layout.y] : [down + layout.x, across + layout.y];
+  const [right, bottom] = [layout.width - layout.left, layout.height - layout.top];
+  if (x >= 0 && y >= 0 && x <= right && y <= bottom) return;
+  const inside = (value: number, most: number) => Math.max(9, Math.min(most - 9, value));
+  context.save();
+  context.translate(layout.left + inside(x, right), layout.top + inside(y, bottom));
+  context.rotate(Math.atan2(y - inside(y, bottom), x - inside(x, right)));
+  context.fillStyle = theme("--accent");
+  context.beginPath();
+  context.moveTo(8, 0);
+  context.lineTo(-6, -6);
+  context.lineTo(-6, 6);
+  context.fill();
+  context.restore();
+}
+
+function hatching(context: CanvasRenderingContext2D): CanvasPattern {
+  const tile = new OffscreenCanvas(6, 6);
+  const pen = tile.getContext("2d")!;
+  pen.fillStyle = theme("--masked");
+  pen.fillRect(0, 0, 6, 6);
+  pen.strokeStyle = theme("--masked-line");
+  pen.beginPath();
+  for (const shift of [-6, 0, 6]) {
+    pen.moveTo(shift - 1, 7);
+    pen.lineTo(shift + 7, -1);
+  }
+  pen.stroke();
+  return context.createPattern(tile, "repeat")!;
+}

@@ -1,0 +1,65 @@
+// A panel of the page: one view with its title, its tools, and its numbers as a table
+
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { words } from "../words";
+
+interface PanelProps {
+  view: string; // the name in `data-view`
+  title: string;
+  caption?: string;
+  tools?: ComponentChildren;
+  children: ComponentChildren;
+}
+
+export function Panel({ view, title, caption, tools, children }: PanelProps) {
+  return (
+    <section class={`panel ${view}-panel`} data-view={view} aria-label={title}>
+      <div class="bar">
+        <h2>{title}</h2>
+        {tools && <div class="tools">{tools}</div>}
+      </div>
+      {caption && <p class="caption">{caption}</p>}
+      {children}
+    </section>
+  );
+}
+
+/** A row of buttons of which one is pressed. */
+export function Choice<Name extends string>(props: { label: string; chosen: Name; options: [Name, string][]; choose: (name: Name) => void }) {
+  return (
+    <div class="choice" role="group" aria-label={props.label}>
+      {props.options.map(([name, text]) => (
+        <button type="button" key={name} aria-pressed={name === props.chosen} onClick={() => props.choose(name)}>
+          {text}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** The numbers of a view as a table: for screen readers, and for everybody who opens it. */
+export function Numbers({ head, rows }: { head: string[]; rows: () => (string | number)[][] }) {
+  const [open, setOpen] = useState(false);
+  return (
+    <details class="numbers" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>{words().numbers}</summary>
+      {open && (
+        <div class="scroll">
+          <table>
+            <thead>
+              <tr>{head.map((name, i) => <th scope="col" key={i}>{name}</th>)}</tr>
+            </thead>
+            <tbody>
+              {rows().map((row, i) => (
+                <tr key={i}>
+                  {row.map((cell, j) => (j === 0 ? <th scope="row" dir="auto" key={j}>{cell}</th> : <td key={j}>{cell}</td>))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </details>
+  );
+}

@@ -1,0 +1,224 @@
+// The pattern: every weight of the head as a cell; zoomed by wheel or pinch, moved by dragging
+
+import { signal } from "@preact/signals";
+import { select } from "d3-selection";
+import { zoom, zoomIdentity, type D3ZoomEvent, type ZoomBehavior } from "d3-zoom";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { cleared, savePng } from "../canvas";
+import { dark, theme } from "../colours";
+import { progress, shownGrid, type Grid } from "../grid";
+import type { Item } from "../items";
+import { weightText } from "../numbers";
+import { useSize } from "../size";
+import { colourScale, glance, headName, isChanged, key, keyItem, lock, LONG_TEXT, query, queryItem, queryItems, visibleKeys, visibleQueries } from "../state";
+import { words } from "../words";
+import { drawPattern, LARGEST_CELL, type Layout } from "./cells";
+import { Choice, Numbers, Panel } from "./panel";
+
+const circles = signal(false);
+const turned = signal(false); // queries as columns
+const LISTED = 200; // the most pairs in the table of a long text
+const MOST_HEIGHT = 620;
+const CLOSEST = 60; // the largest size of a cell, in pixels
+
+export function Pattern() {
+  const say = words();
+  const [box, { width }] = useSize<HTMLDivElement>();
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const grid = shownGrid.value;
+  const [rows, columns] = turned.value ? [visibleKeys.value, visibleQueries.value] : [visibleQueries.value, visibleKeys.value];
+  const margins = useMemo(() => ({ left: labelWidth(rows), top: labelWidth(columns) }), [rows, columns, width]);
+  const room = { across: Math.max(1, width - margins.left), down: MOST_HEIGHT - margins.top };
+  const base = Math.min(LARGEST_CELL, room.across / columns.length, room.down / rows.length);
+  const transform = useZoom(canvas, base, rows.length, columns.length, margins, width);
+  const layout: Layout = {
+    rows,
+    columns,
+    ...margins,
+    size: base * transform.k,
+    x: transform.x,
+    y: transform.y,
+    width: Math.min(width, margins.left + columns.length * base + 1),
+    height: margins.top + rows.length * base + 1,
+    turned: turned.value,
+    circles: circles.value,
+  };
+  void [progress.value, dark.value, colourScale.value, query.value, key.value];
+  useEffect(() => {
+    if (!width) return;
+    const context = cleared(canvas.current!, layout.width, layout.height);
+    if (grid) drawPattern(context, grid, layout);
+  });
+  const point = (event: PointerEvent, click = false) => {
+    const pair = pairAt(layout, event);
+    if (!pair) return void (key.value = null);
+    if (click) lock(pair[0]);
+    else glance(pair[0]);
+    key.value = pair[1].positions[0];
+  };
+  const read = readout(grid);
+  return (
+    <Panel
+      view="pattern"
+      title={say.pattern}
+      tools={
+        <>
+          <Choice
+            label={say.drawnAs}
+            chosen={circles.value ? "circles" : "heat"}
+            options={[["heat", say.heat], ["circles", say.circles]]}
+            choose={(way) => (circles.value = way === "circles")}
+          />
+          <Choice
+            label={say.turned}
+            chosen={turned.value ? "columns" : "rows"}
+            options={[["rows", say.queriesDown], ["columns", say.queriesAcross]]}
+            choose={(way) => (turned.value = way === "columns")}
+          />
+          <div class="choice" role="group" aria-label={say.cellSize}>
+            <button type="button" aria-label={say.smaller} onClick={() => transform.scaleBy(1 / 1.6)}>−</button>
+            <button type="button" onClick={transform.reset}>{say.fit}</button>
+            <button type="button" aria-label={say.larger} onClick={() => transform.scaleBy(1.6)}>+</button>
+          </div>
+          <button type="button" title={say.save} onClick={() => savePng(canvas.current!, theme("--panel"), `regard-${headName()}.png`)}>PNG</button>
+        </>
+      }
+    >
+      <Find shows={(item) => transform.centre(rows.indexOf(item), columns.indexOf(item))} />
+      <p class={read ? "readout" : "readout quiet"} role="status">{read || say.patternHint}</p>
+      <div class="pattern" ref={box}>
+        <canvas
+          ref={canvas}
+          role="img"
+          aria-label={`${headName()}: ${visibleQueries.value.length} × ${visibleKeys.value.length}`}
+          onPointerMove={(event) => point(event)}
+          onPointerLeave={() => (key.value = null)}
+          onClick={(event) => point(event as unknown as PointerEvent, true)}
+        />
+      </div>
+      <Legend grid={grid} />
+      {grid && grid.done === grid.queries.length && (
+        <Numbers head={[say.query, say.key, say.weight]} rows={() => strongestPairs(grid)} />
+      )}
+    </Panel>
+  );
+}
+
+/** Zoom and pan of a canvas; a transform moves and enlarges the cells, never the labels. */
+function useZoom(
+  canvas: { current: HTMLCanvasElement | null },
+  base: number,
+  rows: number,
+  columns: number,
+  margins: { left: number; top: number },
+  width: number,
+) {
+  const moved = useMemo(() => signal(zoomIdentity), []);
+  const behaviour = useRef<ZoomBehavior<HTMLCanvasElement, unknown> | null>(null);
+  useEffect(() => {
+    const [across, down] = [columns * base, rows * base];
+    const behaves = zoom<HTMLCanvasElement, unknown>()
+      .scaleExtent([1, Math.max(1, CLOSEST / base)])
+      .extent([[0, 0], [across, down]])
+      .translateExtent([[0, 0], [across, down]])
+      // A page is scrolled by wheel and finger as usual, until there is something to zoom into.
+      .filter((event: Event) => !(event.type === "wheel" && !(event as WheelEvent).ctrlKey && moved.value.k === 1 && Math.max(rows, columns) <= LONG_TEXT))
+      .on("zoom", (event: D3ZoomEvent<HTMLCanvasElement, unknown>) => (moved.value = event.transform));
+    behaviour.current = behaves;
+    const element = select(canvas.current!);
+    element.call(behaves).on("dblclick.zoom", null);
+    element.call(behaves.transform, zoomIdentity);
+    return () => void element.on(".zoom", null);
+  }, [base, rows, columns, margins, width]);
+  const element = () => select(canvas.current!);
+  const { x, y, k } = moved.value;
+  return {
+    x,
+    y,
+    k,
+    scaleBy: (factor: number) => element().call(behaviour.current!.scaleBy, factor),
+    reset: () => element().call(behaviour.current!.transform, zoomIdentity),
+    centre: (row: number, column: number) => {
+      const [at, down] = [Math.max(0, column), Math.max(0, row)].map((place) => (place + 0.5) * base);
+      element().call(behaviour.current!.translateTo, at, down);
+    },
+  };
+}
+
+/** A field that finds a token and chooses it as the query; Enter goes to the next one. */
+function Find({ shows }: { shows: (item: Item) => void }) {
+  const say = words();
+  const sought = useMemo(() => signal(""), []);
+  const place = useMemo(() => signal(0), []);
+  if (queryItems.value.length <= LONG_TEXT) return null;
+  const matches = () => visibleQueries.value.filter((item) => item.text.toLowerCase().includes(sought.value.toLowerCase()));
+  const go = (to: number) => {
+    const found = sought.value ? matches() : [];
+    place.value = found.length ? (to + found.length) % found.length : 0;
+    const item = found[place.value];
+    if (!item) return;
+    lock(item);
+    shows(item);
+  };
+  return (
+    <p class="find">
+      <input
+        type="search"
+        aria-label={say.find}
+        placeholder={say.find}
+        onInput={(event) => ((sought.value = event.currentTarget.value), go(0))}
+        onKeyDown={(event) => event.key === "Enter" && go(place.value + 1)}
+      />
+      {sought.value && <span role="status">{matches().length ? say.found(place.value + 1, matches().length) : say.foundNone}</span>}
+    </p>
+  );
+}
+
+function labelWidth(items: Item[]): number {
+  const context = new OffscreenCanvas(1, 1).getContext("2d")!;
+  context.font = `650 13px ${theme("--sans")}`;
+  const widths = items.slice(0, 400).map((item) => context.measureText(item.text).width);
+  return Math.ceil(Math.min(104, Math.max(18, ...widths))) + 12;
+}
+
+function pairAt(layout: Layout, event: PointerEvent): [Item, Item] | null {
+  const [x, y] = [event.offsetX - layout.left - layout.x, event.offsetY - layout.top - layout.y];
+  const inside = event.offsetX >= layout.left && event.offsetY >= layout.top;
+  const [column, row] = [layout.columns[Math.floor(x / layout.size)], layout.rows[Math.floor(y / layout.size)]];
+  if (!inside || !column || !row) return null;
+  return layout.turned ? [column, row] : [row, column];
+}
+
+function readout(grid: Grid | null): string {
+  const [from, to] = [queryItem.value, keyItem.value];
+  if (!grid || !from || !to || from.index >= grid.done) return "";
+  const at = from.index * grid.keys.length + to.index;
+  return `${from.label} → ${to.label} ${grid.masked[at] ? words().masked : weightText(grid.weights[at])}`;
+}
+
+function strongestPairs(grid: Grid): string[][] {
+  const [queries, keys] = [visibleQueries.value, visibleKeys.value];
+  const pairs = queries.flatMap((from) => keys.map((to) => ({ from, to, at: from.index * grid.keys.length + to.index })));
+  const all = pairs.length <= LISTED;
+  if (!all) pairs.sort((a, b) => grid.weights[b.at] - grid.weights[a.at]);
+  return pairs
+    .slice(0, all ? pairs.length : LISTED)
+    .map(({ from, to, at }) => [from.label, to.label, grid.masked[at] ? words().masked : grid.weights[at].toFixed(5)]);
+}
+
+function Legend({ grid }: { grid: Grid | null }) {
+  const say = words();
+  const low = colourScale.value === "log" ? "0.0001" : "0";
+  const high = colourScale.value === "row" ? say.largestOfEach : "1";
+  return (
+    <p class="legend">
+      {low} {circles.value ? <span class="dots" aria-hidden="true">· • ●</span> : <span class="ramp" aria-hidden="true" />} {high}
+      {grid?.masked.includes(1) && (
+        <span class="masked-legend">
+          <span class="hatch" aria-hidden="true" /> {say.legendMasked}
+        </span>
+      )}
+      {isChanged.value && <strong>{say.whatIf}</strong>}
+    </p>
+  );
+}

@@ -1,0 +1,110 @@
+// The sentence: the query's weights as arcs over the text, or as lines between two columns
+
+import { signal } from "@preact/signals";
+import { hueOf } from "../colours";
+import type { Row } from "../grid";
+import { weightText } from "../numbers";
+import {
+  chooseHead,
+  compared,
+  head,
+  headName,
+  hidden,
+  kind,
+  keyItems,
+  layerNumber,
+  layerOf,
+  locked,
+  query,
+  queryItem,
+  release,
+} from "../state";
+import { words } from "../words";
+import { drawnHeads, FAINTEST_LINE, figure } from "../drawn";
+import { Arcs } from "./arcs";
+import { Columns } from "./columns";
+import { Choice, Numbers, Panel } from "./panel";
+
+const drawnAs = signal<"arcs" | "columns">("arcs");
+export function Sentence() {
+  const say = words();
+  const drawn = drawnHeads();
+  return (
+    <Panel
+      view="sentence"
+      title={`${headName()} · ${queryItem.value?.label ?? say.everyToken}`}
+      caption={caption(drawn[0].row)}
+      tools={
+        <>
+          <ComparedHeads />
+          {locked.value && (
+            <button type="button" class="lock" aria-label={say.letGo(queryItem.value!.label)} onClick={release}>
+              {queryItem.value!.label} ✕
+            </button>
+          )}
+          <button type="button" aria-pressed={query.value === null} onClick={() => ([query.value, locked.value] = [null, false])}>
+            {say.showAll}
+          </button>
+          <Choice
+            label={say.sentence}
+            chosen={drawnAs.value}
+            options={[["arcs", say.arcs], ["columns", say.columns]]}
+            choose={(way) => (drawnAs.value = way)}
+          />
+        </>
+      }
+    >
+      {kind.value.note && <p class="caption note">{kind.value.note}</p>}
+      {drawnAs.value === "arcs" ? <Arcs drawn={drawn} /> : <Columns drawn={drawn} />}
+      <p class="caption hint">{hint()}</p>
+      {drawn[0].row && (
+        <Numbers
+          head={[say.token, ...drawn.map((one) => headName(one.layer, one.head))]}
+          rows={() => keyItems.value.map((item, k) => [item.label, ...drawn.map(({ row }) => figure(row, k, 5))])}
+        />
+      )}
+    </Panel>
+  );
+}
+
+function caption(row: Row | null): string {
+  const from = queryItem.value;
+  if (!from || !row) return "";
+  const strongest = row.weights.reduce((best, weight, k) => (weight > row.weights[best] ? k : best), 0);
+  if (!row.weights[strongest]) return words().looksNowhere(from.label);
+  return words().looksMostAt(from.label, keyItems.value[strongest].label, weightText(row.weights[strongest]));
+}
+
+const touches = matchMedia("(hover: none)");
+
+function hint(): string {
+  const say = words();
+  const one = locked.value ? say.hintKept : touches.matches ? say.hintTap : say.hintHover;
+  const text = query.value === null ? say.hintAll(FAINTEST_LINE) : one;
+  return hidden.value ? `${text} · ${say.hintHidden}` : text;
+}
+
+/** The heads beside the shown one, each in its colour, and a button that keeps the shown one among them. */
+function ComparedHeads() {
+  const say = words();
+  const isShown = (one: { layer: number; head: number | null }) => one.layer === layerNumber.value && one.head === head.value;
+  const add = () => {
+    if (!compared.value.some(isShown)) compared.value = [...compared.value, { layer: layerNumber.value, head: head.value }];
+  };
+  return (
+    <>
+      {compared.value.map((one) => {
+        const name = headName(one.layer, one.head);
+        return (
+          <span class="compared" key={name} style={{ "--own": hueOf(one.head, layerOf(one.layer).heads) }}>
+            <button type="button" onClick={() => chooseHead(one.layer, one.head)}>{name}</button>
+            <button type="button" aria-label={say.removeHead(name)} onClick={() => (compared.value = compared.value.filter((other) => other !== one))}>
+              ✕
+            </button>
+          </span>
+        );
+      })}
+      <button type="button" title={say.addHeadTitle} onClick={add}>{say.addHead} +</button>
+    </>
+  );
+}

@@ -1,0 +1,59 @@
+// The query's strongest keys, or the head's strongest pairs
+
+import { shownGrid, shownRow, progress } from "../grid";
+import type { Item } from "../items";
+import { weightText } from "../numbers";
+import { headName, key, query, queryItem, visibleKeys, visibleQueries } from "../state";
+import { words } from "../words";
+import { Panel } from "./panel";
+
+const LISTED = 8;
+
+interface Pair {
+  from: Item;
+  to: Item;
+  weight: number;
+}
+
+function strongestPairs(): Pair[] {
+  const found: Pair[] = [];
+  const add = (pair: Pair) => {
+    if (!pair.weight || (found.length === LISTED && pair.weight <= found[LISTED - 1].weight)) return;
+    const place = found.findIndex((other) => other.weight < pair.weight);
+    found.splice(place < 0 ? found.length : place, 0, pair);
+    found.length = Math.min(found.length, LISTED);
+  };
+  const from = queryItem.value;
+  const row = from && shownRow(from);
+  if (from && row) for (const to of visibleKeys.value) add({ from, to, weight: row.weights[to.index] });
+  const grid = shownGrid.value;
+  if (!from && grid)
+    for (const one of visibleQueries.value.slice(0, grid.done))
+      for (const to of visibleKeys.value) add({ from: one, to, weight: grid.weights[one.index * grid.keys.length + to.index] });
+  return found;
+}
+
+export function Strongest() {
+  const say = words();
+  void progress.value;
+  const from = queryItem.value;
+  return (
+    <Panel view="strongest" title={from ? say.strongest(from.label, headName()) : say.strongestAll(headName())}>
+      <ol class="top">
+        {strongestPairs().map(({ from: one, to, weight }) => (
+          <li key={`${one.index} ${to.index}`}>
+            <button
+              type="button"
+              title={say.strongestTitle}
+              onClick={() => ([query.value, key.value] = [one.positions[0], to.positions[0]])}
+            >
+              <i style={{ width: `${100 * weight}%` }} />
+              <span>{from ? to.label : `${one.label} → ${to.label}`}</span>
+              <span>{weightText(weight)}</span>
+            </button>
+          </li>
+        ))}
+      </ol>
+    </Panel>
+  );
+}

@@ -1,0 +1,165 @@
+"""The data of a page: one trace as JSON, with its numbers as blocks of compact text.
+
+`front/src/data.ts` describes the same data for the script of the page.
+"""
+
+from string import whitespace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.attention.pattern import Pattern
+from regard.errors import InputError
+from regard.tracing.focus import Focus, is_word
+from regard.tracing.places import Patch
+from regard.tracing.readable_tokens import Token
+from regard.tracing.trace import Trace
+from regard.views.page.blocks import encode_bits, encode_shares
+from regard.views.page.vectors import values_of, vectors_of
+from regard.views.page.weights import SMALL_BELOW, UNITS, encode_finest
+from regard.views.shared_text import decoder_note
+from regard.visible_text import escape_controls
+
+MAX_WEIGHTS = 300_000_000
+"""The most weights of a trace in one page: all of them are compared with those that the page will compute."""
+
+MAX_VALUES = 400_000
+"""The most numbers of values in one page, about a megabyte of text; a longer text comes without its values."""
+
+Blocks = dict[str, str]
+"""Compact text by the name by which records refer to it."""
+
+
+@torch.no_grad()
+def page_data(trace: Trace, focus: Focus) -> dict[str, Any]:
+    """Return a trace as the data of a page that first shows the token and head in `focus`.
+
+    Raises:
+        InputError: the trace has more weights than a page takes, or a NaN among them.
+    """
+    blocks: Blocks = {}
+    layers, small_step = encode_layers(trace, blocks)
+    return {
+        "model": escape_controls(trace.model),
+        "text": escape_controls(trace.text, keep=whitespace),
+        "target_text": escape_controls(trace.target_text, keep=whitespace),
+        "source": token_records(trace.source),
+        "target": token_records(trace.target),
+        "kinds": {
+            kind: {
+                "queries": "source" if kind == "encoder" else "target",
+                "keys": "target" if kind == "decoder" else "source",
+                "note": decoder_note(trace, kind),
+                "layers": layers[kind],
+            }
+            for kind in trace.kinds
+        },
+        "units": UNITS,
+        "small": {"below": SMALL_BELOW, "step": small_step},
+        "focus": {"kind": focus.head.kind, "layer": focus.head.layer, "head": focus.head.head, "query": focus.query},
+        "written": [
+            {
+                "position": token.position,
+                "probability": token.probability,
+                "alternatives": [[escape_controls(text), share] for text, share in token.alternatives],
+            }
+            for token in trace.written
+        ],
+        "image": medium_record("image", trace.image, ("height", "width"), blocks),
+        "spectrogram": medium_record("spectrogram", trace.spectrogram, ("bands", "frames"), blocks),
+        "blocks": blocks,
+    }
+
+
+def encode_layers(trace: Trace, blocks: Blocks) -> tuple[dict[str, list[dict[str, Any]]], int]:
+    """Return the records of a trace's layers by kind, and the step of stored small weights; add to `blocks`.
+
+    A layer has the blocks "query" and "key", and "value" in a short text; or "weights", where the page cannot compute
+    them. Every layer has "mask", the name of its block of masks or None if no weight is masked, and "masks", the
+    number of masks in that block: one for each head, or one for all heads.
+    """
+    patterns = {(kind, n): step.pattern for kind in trace.kinds for n, step in trace.attended[kind].items()}
+    check_size(sum(pattern.shape.numel() for pattern in patterns.values()))
+    with_values = sum(pattern.value.numel() for pattern in patterns.values()) <= MAX_VALUES
+    layers: dict[str, list[dict[str, Any]]] = {kind: [] for kind in trace.kinds}
+    stored: dict[str, Pattern] = {}
+    for (kind, number), pattern in patterns.items():
+        name = f"{kind} layer {number}"
+        layer = {"layer": number, "heads": pattern.n_heads} | embed_mask(pattern, blocks)
+        layers[kind].append(layer)
+        computed = vectors_of(pattern)
+        if computed is None:
+            stored[name] = pattern
+            layer["weights"] = name
+            continue
+        record, own_blocks = computed
+        if with_values:
+            record["value"], own_blocks["value"] = values_of(pattern)
+        for part, text in own_blocks.items():
+            blocks[f"{name} {part}"] = text
+            record[part]["block"] = f"{name} {part}"
+        layer |= record
+    small_step, weights = encode_finest(stored)
+    blocks |= weights
+    return layers, small_step
+
+
+def check_size(n_weights: int) -> None:
+    """Raise InputError if a trace has more weights than a page takes."""
+    if n_weights > MAX_WEIGHTS:
+        raise InputError(
+            f"the trace has {n_weights:,} weights, more than the {MAX_WEIGHTS:,} that one page takes; "
+            "trace fewer layers (layers=…) or a shorter text."
+        )
+
+
+def embed_mask(pattern: Pattern, blocks: Blocks) -> dict[str, Any]:
+    """Add a layer's mask to `blocks`, one bit for each query and key (1 = the query may attend to the key).
+
+    Nothing is added if `blocks` has an equal mask, or if the mask hides nothing.
+
+    Returns:
+        The entries "mask" and "masks" of the layer's record (see `encode_layers`).
+    """
+    if pattern.mask is None:
+        return {"mask": None, "masks": 0}
+    keep = pattern.mask.keep(pattern.grid.whole(), pattern.device)[0].cpu().numpy()
+    keep = np.broadcast_to(keep, (keep.shape[0], *pattern.shape[2:]))
+    if keep.all():
+        return {"mask": None, "masks": 0}
+    text = encode_bits(keep)
+    name = next((name for name, block in blocks.items() if block == text), f"mask {len(blocks)}")
+    blocks[name] = text
+    return {"mask": name, "masks": keep.shape[0]}
+
+
+def token_records(tokens: tuple[Token, ...]) -> list[dict[str, Any]]:
+    """Return a record for each token; what is False or the same as the text is left out."""
+    words = is_word(tokens).tolist()
+    return [token_record(token, word) for token, word in zip(tokens, words, strict=True)]
+
+
+def token_record(token: Token, word: bool) -> dict[str, Any]:
+    fields: dict[str, Any] = {"text": escape_controls(token.text)}
+    if token.piece != token.text:
+        fields["piece"] = escape_controls(token.piece)
+    flags = {"special": token.special, "joined": token.joined, "word": word}
+    place = token.place
+    if isinstance(place, Patch):
+        fields["place"] = {"row": place.row, "column": place.column, "height": place.height, "width": place.width}
+    elif place is not None:
+        fields["place"] = {"start": place.start_seconds, "end": place.end_seconds}
+    return fields | {name: True for name, value in flags.items() if value}
+
+
+def medium_record(name: str, medium: Tensor | None, axes: tuple[str, str], blocks: Blocks) -> dict[str, Any] | None:
+    """Add a picture or a spectrogram to `blocks`, a byte for each number from 0 to 1, and return its sizes."""
+    if medium is None:
+        return None
+    numbers = medium.detach().cpu().float().numpy()
+    if name == "spectrogram" and numbers.size:
+        numbers = (numbers - numbers.min()) / max(float(np.ptp(numbers)), 1e-12)
+    blocks[name] = encode_shares(numbers)
+    return {"block": name} | dict(zip(axes, numbers.shape[-2:], strict=True))

@@ -1,0 +1,133 @@
+"""Encode the queries and keys of a layer, so that a page computes the layer's weights itself.
+
+The page computes softmax(scale · query · key), with softcap, bias, mask and sinks. It gets each number of a query or a
+key as an integer times a step, a power of two. The step is the coarsest whose weights differ by at most `PRECISION`
+from the pattern's own: all weights of the layer are compared.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.attention.call import Call
+from regard.attention.formula import Formula
+from regard.attention.grid.grid import Grid
+from regard.attention.normalise.softmax import Softmax
+from regard.attention.pattern import Pattern
+from regard.attention.scores.biases.alibi import Alibi
+from regard.attention.scores.biases.bias import unrounded
+from regard.attention.scores.biases.relative_bias import RelativeBias
+from regard.attention.scores.dot import ScaledDot
+from regard.views.page.blocks import encode_integers
+
+PRECISION = 5e-6
+"""The largest difference that rounding queries and keys may make to a weight."""
+
+FEWEST_BITS, MOST_BITS = 14, 23
+"""The fewest and the most bits of an integer, without its sign."""
+
+WEIGHTS_AT_ONCE = 2**22
+"""The largest number of weights that are compared at one time."""
+
+VALUE_BITS = 20
+"""The bits of the largest value's integer, without its sign: values are shown, and no weight depends on them."""
+
+
+def vectors_of(pattern: Pattern) -> tuple[dict[str, Any], dict[str, str]] | None:
+    """Return a layer's record for the page, and its blocks by name: "query" and "key".
+
+    None if the page cannot compute the weights: they are no softmax of dot products, the bias is a tensor, or scores
+    are so large that rounding to MOST_BITS bits changes a weight by more than PRECISION.
+    """
+    formula = pattern.call.formula
+    if formula is None or formula.other_score is not None or formula.temperature == 0:
+        return None
+    bias = bias_by_distance(formula, pattern.grid)
+    if formula.bias is not None and bias is None:
+        return None
+    query, key = (vectors[:1].float() for vectors in formula.vectors(pattern.query, pattern.key))
+    if not (torch.isfinite(query).all() and torch.isfinite(key).all()):
+        return None
+    steps = coarsest_steps(pattern, formula, query, key)
+    if steps is None:
+        return None
+    record: dict[str, Any] = {
+        "scale": formula.scale,
+        "softcap": formula.softcap,
+        "temperature": formula.temperature,
+        "sinks": None if formula.sinks is None else formula.sinks.tolist(),
+        "bias": None if bias is None else {"numbers": bias},
+    }
+    blocks = {}
+    for name, vectors, step in (("query", query, steps[0]), ("key", key, steps[1])):
+        blocks[name] = encode_integers(integers_of(vectors, step))
+        record[name] = {"step": step, "heads": vectors.shape[1], "width": vectors.shape[3]}
+    return record, blocks
+
+
+def values_of(pattern: Pattern) -> tuple[dict[str, Any], str]:
+    """Return the record and the block of a layer's values, rounded to VALUE_BITS bits."""
+    values = pattern.value[:1].float()
+    step = step_of(values, VALUE_BITS)
+    record = {"step": step, "heads": values.shape[1], "width": values.shape[3]}
+    return record, encode_integers(integers_of(values, step))
+
+
+def coarsest_steps(pattern: Pattern, formula: Formula, query: Tensor, key: Tensor) -> tuple[float, float] | None:
+    """Return the coarsest steps of queries and keys that keep every weight within PRECISION, or None."""
+    bits = FEWEST_BITS
+    while bits <= MOST_BITS:
+        steps = step_of(query, bits), step_of(key, bits)
+        error = largest_error(pattern, formula, *(rounded(v, s) for v, s in zip((query, key), steps, strict=True)))
+        if error <= PRECISION:
+            return steps
+        # A weight's error falls by half with each bit; one bit at least, so that this ends.
+        bits += max(1, math.ceil(math.log2(error / PRECISION))) if math.isfinite(error) else 1
+    return None
+
+
+def step_of(vectors: Tensor, bits: int) -> float:
+    """Return the power of two by which the largest number of `vectors` has this many bits."""
+    largest = float(vectors.abs().max()) if vectors.numel() else 0.0
+    return 2.0 ** (math.frexp(largest)[1] - bits) if largest else 1.0
+
+
+def rounded(vectors: Tensor, step: float) -> Tensor:
+    return (vectors / step).round() * step
+
+
+def integers_of(vectors: Tensor, step: float) -> Int[np.ndarray, "*shape"]:
+    return (vectors.detach().cpu() / step).round().to(torch.int32).numpy()
+
+
+def largest_error(pattern: Pattern, formula: Formula, query: Tensor, key: Tensor) -> float:
+    """Return the largest difference between the pattern's weights and those of the rounded queries and keys."""
+    score = ScaledDot(formula.scale, formula.softcap, unrounded(formula.bias))
+    normalise = Softmax(formula.temperature, formula.sinks)
+    value = pattern.value[:1].float()
+    coarse = Pattern(Call.of(query, key, value, score, pattern.mask, normalise))
+    n_rows = max(1, WEIGHTS_AT_ONCE // max(1, pattern.n_heads * pattern.shape[3]))
+    errors = [
+        float((coarse[0, :, start : start + n_rows] - pattern[0, :, start : start + n_rows]).abs().max())
+        for start in range(0, pattern.shape[2], n_rows)
+    ]
+    return max(errors, default=0.0)
+
+
+def bias_by_distance(formula: Formula, grid: Grid) -> list[list[float]] | None:
+    """Return the numbers of a bias that depends only on head and distance; None for another bias, or without one.
+
+    The numbers of a head run from the lowest distance, that of the last query and the first key, to the highest.
+    """
+    if not isinstance(unrounded(formula.bias), Alibi | RelativeBias) or grid.keys < grid.queries - 1:
+        return None
+    ends = grid.whole().part(queries=torch.tensor([0, grid.queries - 1]))
+    numbers = formula.bias_numbers(ends, torch.device("cpu"))[0].float()
+    # The last query has the lowest distances, the first query the highest; both rows meet in the middle.
+    first, last = numbers[:, 0], numbers[:, 1]
+    overlap = grid.keys - grid.queries + 1
+    return torch.cat([last, first[:, overlap:]], dim=-1).tolist()
