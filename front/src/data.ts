@@ -77,4 +77,19 @@ export interface Trace {
   spectrogram: { block: string; bands: number; frames: number } | null;
   blocks: Record<string, string>; // base64 of deflated bytes
   live?: boolean; // a server answers new texts
+  next?: [string, number][]; // likely next tokens with their probabilities, from a server
+}
+
+/** A change to a head, as a server takes it. */
+export type Change =
+  | { kind: "cut"; query: number; key: number; heads: string[] }
+  | { kind: "silence"; head: string }
+  | { kind: "sharpen"; head: string; temperature: number };
+
+/** What changes do to a model's output, and to its other heads. */
+export interface Effect {
+  output: number | null; // the largest difference of a number of the output
+  heads: { head: string; token: string; moved: number }[]; // the share of its attention that the token moves
+  before: [string, number][];
+  after: [string, number][];
 }

@@ -1,6 +1,5 @@
 // The page: the text, the controls, and the views
 
-import { signal } from "@preact/signals";
 import {
   anySpecial,
   chooseHead,
@@ -13,12 +12,11 @@ import {
   kindName,
   layer,
   layerNumber,
-  LONG_TEXT,
   queryTokens,
   trace,
   wholeWords,
 } from "./state";
-import { ask, busy } from "./live";
+import { TextField } from "./text-field";
 import { Generation } from "./views/generation";
 import { Heads } from "./views/heads";
 import { Medium } from "./views/medium";
@@ -83,31 +81,6 @@ function sizes(): string {
   const { source, target } = trace.value;
   const tokens = source.length && target.length ? say.toTokens(source.length, target.length) : say.tokens(queryTokens.value.length);
   return `${say.layers(counts.length)} × ${say.heads(fewest === most ? most : `${fewest}–${most}`)} · ${tokens}`;
-}
-
-const typed = signal<string | null>(null);
-
-/** The text in a field, where a server runs the model on what is typed. */
-function TextField() {
-  const say = words();
-  const look = (event: Event) => {
-    event.preventDefault();
-    void ask({ text: typed.value ?? trace.value.text }).then(() => (typed.value = null));
-  };
-  return (
-    <form class="type" onSubmit={look}>
-      <textarea
-        data-role="text"
-        aria-label={say.text}
-        dir="auto"
-        rows={trace.value.text.length > LONG_TEXT ? 3 : 1}
-        value={typed.value ?? trace.value.text}
-        onInput={(event) => (typed.value = event.currentTarget.value)}
-        onKeyDown={(event) => event.key === "Enter" && !event.shiftKey && look(event)}
-      />
-      <button type="submit" disabled={busy.value}>{busy.value ? say.looking : say.look}</button>
-    </form>
-  );
 }
 
 interface ChooseProps {

@@ -1,9 +1,9 @@
 // What the reader has chosen, and what follows from it. Views read these signals and draw themselves again.
 
-import { batch, computed, effect, signal } from "@preact/signals";
+import { batch, computed, effect as whenever, signal } from "@preact/signals";
 import { edge, UNCHANGED, type Changes } from "./attention";
 import { decode, type Decoded } from "./blocks";
-import type { Kind, Layer, Token, Trace } from "./data";
+import type { Effect, Kind, Layer, Token, Trace } from "./data";
 import { itemsOf, type Item } from "./items";
 import { words } from "./words";
 
@@ -23,6 +23,7 @@ export const colourScale = signal<"absolute" | "row" | "log">("absolute");
 export const temperature = signal(1);
 export const cut = signal<ReadonlySet<string>>(new Set()); // edges of the shown head
 export const complaint = signal("");
+export const effect = signal<Effect | null>(null); // what the changes do to the model, once a server was asked
 
 export const kind = computed<Kind>(() => trace.value.kinds[kindName.value]);
 export const layer = computed<Layer>(() => layerOf(layerNumber.value));
@@ -34,7 +35,8 @@ export const visibleQueries = computed(() => visible(queryItems.value));
 export const visibleKeys = computed(() => visible(keyItems.value));
 export const twoTexts = computed(() => kind.value.queries !== kind.value.keys);
 export const changes = computed<Changes>(() => ({ temperature: temperature.value, cut: cut.value }));
-export const isChanged = computed(() => temperature.value !== 1 || cut.value.size > 0);
+export const silenced = signal(false); // the shown head shall attend to nothing, where a server runs the model
+export const isChanged = computed(() => temperature.value !== 1 || cut.value.size > 0 || silenced.value);
 
 export const anySpecial = computed(() => [...trace.value.source, ...trace.value.target].some((token) => token.special));
 export const queryItem = computed<Item | null>(() => itemAt(queryItems.value, query.value));
@@ -43,7 +45,7 @@ export const keyItem = computed<Item | null>(() => itemAt(keyItems.value, key.va
 /** The query once the pointer rests on it: what takes longer than a frame waits for it. */
 export const restingQuery = signal<Item | null>(null);
 const REST_MILLISECONDS = 40;
-effect(() => {
+whenever(() => {
   const item = trace.value ? queryItem.value : null;
   const timer = setTimeout(() => (restingQuery.value = item), REST_MILLISECONDS);
   return () => clearTimeout(timer);
@@ -91,19 +93,26 @@ export async function loadAll(): Promise<void> {
 
 // What a reader does
 
-export function show(shown: Trace): void {
+/**
+ * Show a trace.
+ *
+ * @param stay keep the kind of attention, the head and the query's word that are shown, where the new trace has them.
+ */
+export function show(shown: Trace, stay = false): void {
+  const [name, number, which, word] = stay ? [kindName.value, layerNumber.value, head.value, queryItem.value?.text] : [];
   decoding.clear();
   batch(() => {
     decoded.value = new Map();
     trace.value = shown;
-    kindName.value = shown.focus.kind;
-    layerNumber.value = shown.focus.layer;
-    head.value = shown.focus.head;
-    query.value = shown.focus.query;
+    kindName.value = name !== undefined && shown.kinds[name] ? name : shown.focus.kind;
+    const wanted = kind.value.layers.find((layer) => layer.layer === number);
+    layerNumber.value = wanted ? wanted.layer : shown.focus.layer;
+    head.value = wanted && which !== undefined && (which === null || which < wanted.heads) ? which : shown.focus.head;
+    const again = queryTokens.value.findIndex((token) => token.text === word);
+    query.value = again >= 0 ? again : Math.min(shown.focus.query, queryTokens.value.length - 1);
     compared.value = [];
     key.value = null;
     locked.value = false;
-    wholeWords.value = false;
     undoChanges();
     if (keyTokens.value.length > LONG_TEXT) colourScale.value = "row";
   });
@@ -111,8 +120,12 @@ export function show(shown: Trace): void {
 }
 
 export function undoChanges(): void {
-  temperature.value = UNCHANGED.temperature;
-  cut.value = UNCHANGED.cut;
+  batch(() => {
+    temperature.value = UNCHANGED.temperature;
+    cut.value = UNCHANGED.cut;
+    silenced.value = false;
+    effect.value = null;
+  });
 }
 
 export function chooseKind(name: string): void {
@@ -132,6 +145,8 @@ export function chooseHead(number: number, which: number | null): void {
     layerNumber.value = number;
     head.value = which === null ? null : Math.min(which, layerOf(number).heads - 1);
     cut.value = UNCHANGED.cut;
+    silenced.value = false;
+    effect.value = null;
   });
 }
 

@@ -166,10 +166,19 @@ const english = {
   oneFile: "This page is one file and fetches nothing: every number that it shows is in it.",
   undecodable: (reason: string) => `The weights cannot be decoded in this browser (${reason}); a current one can.`,
   text: "Text",
+  model: "Model",
+  write: "and write",
+  writeTokens: "tokens",
   look: "look",
-  looking: "the model reads …",
+  cancel: "cancel",
+  looking: "the model works …",
   save: "save as PNG",
-  closeTable: "close",
+  silence: "silence this head",
+  runModel: "run the model with this",
+  effectOutput: (difference: string) => `The output changes by at most ${difference}.`,
+  effectHeads: "Heads whose attention moves most",
+  effectMoved: "attention moved",
+  nextTokens: "Likely next tokens",
 };
 
 type Words = { [Name in keyof typeof english]: (typeof english)[Name] extends string ? string : (typeof english)[Name] };
@@ -337,10 +346,19 @@ const korean: Words = {
   oneFile: "이 쪽은 파일 하나이며 아무것도 내려받지 않습니다. 보이는 수는 모두 이 파일 안에 있습니다.",
   undecodable: (reason) => `이 브라우저에서는 가중치를 풀 수 없습니다 (${reason}). 최신 브라우저를 쓰세요.`,
   text: "글",
+  model: "모델",
+  write: "이어 쓰기",
+  writeTokens: "토큰",
   look: "보기",
-  looking: "모델이 읽는 중 …",
+  cancel: "취소",
+  looking: "모델이 일하는 중 …",
   save: "PNG로 저장",
-  closeTable: "닫기",
+  silence: "이 헤드 침묵시키기",
+  runModel: "이대로 모델 돌리기",
+  effectOutput: (difference) => `출력이 최대 ${difference}만큼 달라집니다.`,
+  effectHeads: "어텐션이 가장 많이 바뀌는 헤드",
+  effectMoved: "옮겨 간 어텐션",
+  nextTokens: "다음에 올 법한 토큰",
 };
 
 export const LANGUAGES = { en: english as Words, ko: korean };

@@ -10,7 +10,7 @@ const HUE = 150;
 export function Generation() {
   const say = words();
   const written = trace.value.written;
-  if (!written.length) return null;
+  if (!written.length) return <NextTokens />;
   const tokens = trace.value.target;
   // The token at position p was written by the query before it.
   const writer = (position: number) => Math.max(0, position - 1);
@@ -42,6 +42,26 @@ export function Generation() {
           ])
         }
       />
+    </Panel>
+  );
+}
+
+/** The likely next tokens after a text, where a server tells them. */
+function NextTokens() {
+  const say = words();
+  const next = trace.value.next ?? [];
+  if (!next.length) return null;
+  return (
+    <Panel view="generation" title={say.nextTokens}>
+      <ol class="top next">
+        {next.map(([text, share]) => (
+          <li key={text}>
+            <i style={{ width: `${100 * share}%` }} />
+            <span>{text}</span>
+            <span>{share.toFixed(4)}</span>
+          </li>
+        ))}
+      </ol>
     </Panel>
   );
 }

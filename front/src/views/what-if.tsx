@@ -1,9 +1,29 @@
 // What if: another temperature, or an edge that is cut; the query's weights before and after
 
 import { UNCHANGED } from "../attention";
+import type { Change, Effect } from "../data";
+import { busy, runWith } from "../live";
 import { shownRow } from "../grid";
 import { weightText } from "../numbers";
-import { cut, isChanged, isCut, key, keyItem, layer, queryItem, temperature, toggleCut, undoChanges, visibleKeys } from "../state";
+import {
+  cut,
+  effect,
+  head,
+  headName,
+  isChanged,
+  isCut,
+  key,
+  keyItem,
+  kindName,
+  layer,
+  queryItem,
+  silenced,
+  temperature,
+  toggleCut,
+  trace,
+  undoChanges,
+  visibleKeys,
+} from "../state";
 import { words } from "../words";
 import { Numbers, Panel } from "./panel";
 
@@ -71,7 +91,71 @@ export function WhatIf() {
           />
         </>
       )}
+      {trace.value.live && head.value !== null && <Run />}
       <p class="caption">{say.whatIfNote}</p>
     </Panel>
+  );
+}
+
+/** Run the whole model with the change, where a server does it, and show what follows. */
+function Run() {
+  const say = words();
+  return (
+    <>
+      <p class="run">
+        <label class="check">
+          <input type="checkbox" checked={silenced.value} onChange={(event) => (silenced.value = event.currentTarget.checked)} /> {say.silence}
+        </label>
+        <button type="button" disabled={!isChanged.value || busy.value} onClick={() => void runWith(changesMade())}>{say.runModel}</button>
+      </p>
+      {effect.value && <EffectOf effect={effect.value} />}
+    </>
+  );
+}
+
+/** The changes to the shown head, as a server takes them. */
+function changesMade(): Change[] {
+  const name = Object.keys(trace.value.kinds).length > 1 ? `${kindName.value} ${headName()}` : headName();
+  if (silenced.value) return [{ kind: "silence", head: name }];
+  const edges = [...cut.value].map((one) => one.split(",").map(Number));
+  const cuts: Change[] = edges.map(([query, key]) => ({ kind: "cut", query, key, heads: [name] }));
+  return temperature.value === 1 ? cuts : [...cuts, { kind: "sharpen", head: name, temperature: temperature.value }];
+}
+
+function EffectOf({ effect: { output, heads, before, after } }: { effect: Effect }) {
+  const say = words();
+  return (
+    <div class="effect" role="status">
+      {output !== null && <p>{say.effectOutput(output.toPrecision(4))}</p>}
+      {before.length > 0 && (
+        <table class="changes">
+          <caption>{say.nextTokens}</caption>
+          <thead>
+            <tr><th scope="col">{say.before}</th><th /><th scope="col">{say.after}</th><th /></tr>
+          </thead>
+          <tbody>
+            {before.map(([text, share], i) => (
+              <tr key={i}>
+                <th scope="row">{text}</th><td>{share.toFixed(4)}</td>
+                <th>{after[i][0]}</th><td>{after[i][1].toFixed(4)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {heads.length > 0 && (
+        <table class="changes">
+          <caption>{say.effectHeads}</caption>
+          <thead>
+            <tr><th scope="col">{say.head}</th><th scope="col">{say.token}</th><th scope="col">{say.effectMoved}</th></tr>
+          </thead>
+          <tbody>
+            {heads.map((one) => (
+              <tr key={one.head}><th scope="row">{one.head}</th><td>{one.token}</td><td>{one.moved.toFixed(4)}</td></tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </div>
   );
 }

@@ -15,6 +15,7 @@ from regard.cli.compare import compare
 from regard.cli.demo import demo
 from regard.cli.evaluate import evaluate
 from regard.cli.explain import explain
+from regard.cli.explore import explore
 from regard.cli.export import export
 from regard.cli.look import look
 from regard.cli.sample import sample
@@ -44,6 +45,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(rich_help_panel=LOOK)(look)
+app.command(rich_help_panel=LOOK)(explore)
 app.command(rich_help_panel=LOOK)(compare)
 app.command(rich_help_panel=LOOK)(scan)
 app.command(rich_help_panel=LEARN)(demo)

@@ -46,12 +46,28 @@ def write_page(trace: Trace, path: Path, token: TokenReference | None = None, he
 
 def page(trace: Trace, focus: Focus) -> str:
     """Return a trace as one self-contained HTML document that first shows the token and head in `focus`."""
+    return document(page_data(trace, focus), trace.text)
+
+
+def live_page(data: dict[str, Any]) -> str:
+    """Return the page with the data of a trace, as a server sends it: it may ask that server about another text."""
+    return document(data, data["text"], sources="connect-src 'self'")
+
+
+def document(data: dict[str, Any], text: str, sources: str = "") -> str:
+    """Return the HTML document of a page.
+
+    Args:
+        data: the trace, as `page_data` returns it.
+        text: the text that the page's title begins with.
+        sources: a directive of the content security policy, for what the page may load.
+    """
     style, script = read_source("built/page.css"), read_source("built/page.js")
     return Template(read_source("page.html")).substitute(
-        policy=content_security_policy(script, style),
-        title=html.escape(page_title(trace)),
+        policy=content_security_policy(script, style, sources),
+        title=html.escape(page_title(text)),
         style=style,
-        trace=safe_json(page_data(trace, focus)),
+        trace=safe_json(data),
         script=script,
     )
 
@@ -61,10 +77,11 @@ def read_source(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def content_security_policy(script: str, style: str) -> str:
-    """Return the policy by which the browser loads and runs nothing but this script and this style sheet."""
+def content_security_policy(script: str, style: str, sources: str = "") -> str:
+    """Return the policy by which the browser loads nothing but `sources`, and runs only this script and style sheet."""
     allowed = f"script-src {digest(script)}; style-src {digest(style)}"
-    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+    loaded = f"{sources}; " if sources else ""
+    return f"default-src 'none'; {loaded}{allowed}; base-uri 'none'; form-action 'none'"
 
 
 def digest(text: str) -> str:
@@ -72,8 +89,8 @@ def digest(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def page_title(trace: Trace) -> str:
-    text = single_line(trace.text)
+def page_title(text: str) -> str:
+    text = single_line(text)
     return f"{text if len(text) <= TITLE_LENGTH else text[: TITLE_LENGTH - 1] + '…'} · regard"
 
 

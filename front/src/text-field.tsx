@@ -1,0 +1,69 @@
+// The text in a field, where a server runs the model on what is typed
+
+import { signal } from "@preact/signals";
+import { busy, cancel, look } from "./live";
+import { LONG_TEXT, trace } from "./state";
+import { words } from "./words";
+
+const PAUSE_MILLISECONDS = 600; // a pause in typing after which the model reads a short text
+
+const typed = signal<string | null>(null); // null = the text that is shown
+const model = signal<string | null>(null);
+const newTokens = signal(0);
+let pause = 0;
+
+function ask(): void {
+  clearTimeout(pause);
+  const text = typed.value ?? trace.value.text;
+  void look({ text, model: model.value || undefined, new_tokens: newTokens.value || undefined }).then((answered) => {
+    if (answered) [typed.value, model.value] = [null, null];
+  });
+}
+
+export function TextField() {
+  const say = words();
+  return (
+    <form
+      class="type"
+      onSubmit={(event) => {
+        event.preventDefault();
+        ask();
+      }}
+    >
+      <textarea
+        data-role="text"
+        aria-label={say.text}
+        dir="auto"
+        rows={trace.value.text.length > LONG_TEXT ? 3 : 1}
+        value={typed.value ?? trace.value.text}
+        onInput={(event) => {
+          typed.value = event.currentTarget.value;
+          clearTimeout(pause);
+          if (typed.value.trim() && typed.value.length <= 4 * LONG_TEXT && !newTokens.value) pause = window.setTimeout(ask, PAUSE_MILLISECONDS);
+        }}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter" || event.shiftKey) return;
+          event.preventDefault();
+          ask();
+        }}
+      />
+      <div class="options">
+        <label>
+          {say.model}
+          <input type="text" data-role="model" size={18} value={model.value ?? trace.value.model} onInput={(event) => (model.value = event.currentTarget.value)} />
+        </label>
+        <label>
+          {say.write}
+          <input type="number" data-role="new-tokens" min={0} max={512} value={newTokens.value} onInput={(event) => (newTokens.value = Number(event.currentTarget.value))} />
+          {say.writeTokens}
+        </label>
+        {busy.value ? (
+          <button type="button" key="cancel" onClick={cancel}>{say.cancel}</button>
+        ) : (
+          <button type="submit" key="look">{say.look}</button>
+        )}
+        <span role="status">{busy.value ? say.looking : ""}</span>
+      </div>
+    </form>
+  );
+}

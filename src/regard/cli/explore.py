@@ -1,0 +1,105 @@
+"""`regard explore`: look at a model's attention in the browser, on this machine, and type."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.shared_options import Model
+from regard.errors import InputError, import_extra, reason
+
+if TYPE_CHECKING:
+    import socket
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""The addresses that only programs on this machine can reach."""
+
+
+def explore(
+    model: Model = None,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help="Show this saved trace; without --model, nothing else.")
+    ] = None,
+    translator: Annotated[
+        Path | None, typer.Option("--translator", help="The folder of a translator; type a sentence to translate it.")
+    ] = None,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host", help="The address to listen on; others than this machine's need the token that is printed."
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", help="The port to listen on; 0 takes a free one.", min=0, max=65535)
+    ] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
+) -> None:
+    """Type a text and see a model's attention, in the browser, on this machine.
+
+    The page is the one that `regard look --html` writes, and live: type, and the model reads; cut an edge or silence a
+    head, and see what that does to its output. Ctrl-C ends it.
+
+    [bold]Examples[/bold]
+
+    \b
+      regard explore
+      regard explore --model openai-community/gpt2
+      regard explore --translator en-de
+      regard explore --trace snake.safetensors
+    """
+    uvicorn = import_extra("uvicorn", "explore")
+    import_extra("starlette", "explore")
+    from regard.explore.server import application
+    from regard.explore.session import Session
+    from regard.tracing.trace import Trace
+
+    if translator is not None and model is not None:
+        raise InputError("--model and --translator cannot be given together; give one of them.")
+    shown = None if trace is None else Trace.load(trace)
+    if translator is not None:
+        from regard.translation.translator_folder import holds_translator
+
+        if not holds_translator(translator):
+            raise InputError(f"{translator} holds no translator; regard train makes one.")
+    name = str(translator) if translator else model
+    if name is None and shown is None:
+        name = "MiniLM"
+    listening = listen(host, port)
+    port = listening.getsockname()[1]
+    token, hosts = None, tuple(f"{name_of(one)}:{port}" for one in LOOPBACK)
+    if host not in LOOPBACK:
+        import secrets
+
+        token, hosts = secrets.token_urlsafe(24), ()
+    address = f"http://{name_of(host)}:{port}/" + (f"?token={token}" if token else "")
+    print(f"exploring at {address} (Ctrl-C ends it)", flush=True)
+    if browser and sys.stdout.isatty():
+        import webbrowser
+
+        webbrowser.open(address)
+    app = application(Session(name, shown), hosts, token)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
+    server.run(sockets=[listening])
+
+
+def listen(host: str, port: int) -> "socket.socket":
+    """Return a socket that listens on an address.
+
+    Raises:
+        InputError: the address cannot be had.
+    """
+    import socket
+
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise InputError(
+            f"cannot listen on {host} port {port}: {reason(error)}; give another --port or --host."
+        ) from error
+
+
+def name_of(host: str) -> str:
+    """Return a host as it is written in an address: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,107 @@
+"""Which requests the explorer answers: those from its own page, on this machine, of a bounded size.
+
+A page of another site, open in the same browser, can send requests to this machine too. It is kept out by the Host
+header, which names the site that the browser believes to talk to, by the Origin header of its requests, and by the
+content type, which such a page may not set without asking first. Where the explorer listens on other addresses than
+this machine's own, every request needs its token.
+"""
+
+import hmac
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from http.cookies import SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+MOST_BYTES = 1_000_000
+"""The most bytes of a request's body."""
+
+COOKIE = "regard-token"
+"""The cookie in which the browser keeps the token."""
+
+HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+"""Headers of every answer."""
+
+
+class Guard:
+    """An ASGI application that answers what another one may answer, and refuses the rest.
+
+    Args:
+        hosts: the names and ports by which the explorer is reached, such as "127.0.0.1:8000"; empty = any.
+        token: the token that every request needs, in the address or as a cookie; None = no token.
+    """
+
+    def __init__(self, application: Application, hosts: Collection[str], token: str | None) -> None:
+        self.application = application
+        self.hosts = hosts
+        self.token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.application(scope, receive, send)
+            return
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        refusal = self.refusal(scope, headers)
+        if refusal:
+            status, reason = refusal
+            await send_text(send, status, reason)
+            return
+        given = self.token is not None and self.token_in(scope, headers, "address")
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", []), *HEADERS]
+                if given:
+                    cookie = f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/"
+                    message["headers"].append((b"set-cookie", cookie.encode()))
+            await send(message)
+
+        await self.application(scope, receive, send_guarded)
+
+    def refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
+        """Return the status and the reason with which a request is refused; None if it may be answered."""
+        host = headers.get("host", "")
+        if self.hosts and host not in self.hosts:
+            return 421, f"this explorer is reached as http://{next(iter(self.hosts))}."
+        if self.token is not None and not (
+            self.token_in(scope, headers, "address") or self.token_in(scope, headers, "cookie")
+        ):
+            return 401, "this explorer needs its token; open the address that it printed."
+        if scope["method"] == "POST":
+            origin = headers.get("origin")
+            if origin is not None and origin.partition("://")[2] != host:
+                return 403, "a page of another site may not ask this explorer."
+            if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+                return 415, "a question is sent as application/json."
+            length = headers.get("content-length", "")
+            if not length.isdecimal():
+                return 411, "a question tells its length."
+            if int(length) > MOST_BYTES:
+                return 413, f"a question of {int(length):,} bytes; the explorer reads at most {MOST_BYTES:,}."
+        return None
+
+    def token_in(self, scope: Scope, headers: dict[str, str], place: str) -> bool:
+        """Return whether the token is in the address of a request, or in its cookie."""
+        if place == "address":
+            given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        else:
+            cookies = SimpleCookie(headers.get("cookie", ""))
+            given = cookies[COOKIE].value if COOKIE in cookies else ""
+        return hmac.compare_digest(given.encode(), (self.token or "").encode())
+
+
+async def send_text(send: Send, status: int, text: str) -> None:
+    """Send a text as the whole answer."""
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), *HEADERS]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": f"{text}\n".encode()})

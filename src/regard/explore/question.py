@@ -1,0 +1,95 @@
+"""What a request asks for: a text, how many tokens to write after it, and changes to the model's heads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from regard.effects.changes import Change, Cut, Sharpen, Silence
+from regard.errors import InputError
+from regard.typed_fields import check_fields
+
+MOST_LETTERS = 200_000
+"""The most letters of a text in a request."""
+
+MOST_NEW_TOKENS = 512
+"""The most tokens that a model writes for one request."""
+
+MOST_CHANGES = 1_000
+"""The most changes in one request."""
+
+CHANGES: dict[str, type[Change]] = {"cut": Cut, "silence": Silence, "sharpen": Sharpen}
+"""The kinds of change by the name that a request gives as "kind"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a request asks for.
+
+    Attributes:
+        text: the text that the model reads.
+        model: the name of a Hugging Face model or its folder; None = the model in memory.
+        target: the text that the decoder of an encoder-decoder reads; None = none.
+        new_tokens: the most tokens that the model writes after the text; None = it writes nothing.
+        changes: changes to the heads, as JSON: {"kind": "cut", "query": 7, "key": 2, "heads": ["L3H1"]}.
+    """
+
+    text: str
+    model: str | None = None
+    target: str | None = None
+    new_tokens: int | None = None
+    changes: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.text) > MOST_LETTERS:
+            raise InputError(f"the text has {len(self.text):,} letters; the explorer reads at most {MOST_LETTERS:,}.")
+        if self.new_tokens is not None and not 1 <= self.new_tokens <= MOST_NEW_TOKENS:
+            raise InputError(f"new_tokens={self.new_tokens}: the model writes 1 to {MOST_NEW_TOKENS} tokens.")
+        if len(self.changes) > MOST_CHANGES:
+            raise InputError(f"{len(self.changes):,} changes; the explorer makes at most {MOST_CHANGES:,} at once.")
+
+    @classmethod
+    def of(cls, content: object) -> "Question":
+        """Return the question of a request's JSON.
+
+        Raises:
+            InputError: the JSON is no object, lacks the text, or has a field of another name or type.
+        """
+        if not isinstance(content, Mapping):
+            raise InputError('a question is a JSON object, such as {"text": "It rains."}.')
+        unknown = set(content) - {field.name for field in fields(cls)}
+        if unknown or "text" not in content:
+            wrong = f"unknown {', '.join(sorted(map(repr, unknown)))}" if unknown else "no 'text'"
+            raise InputError(f"a question with {wrong}; it has 'text', and may have {named_fields(cls)}.")
+        try:
+            check_fields(cls, content)
+        except TypeError as error:
+            raise InputError(f"a question with {error}") from error
+        values: dict[str, Any] = dict(content) | {"changes": tuple(content.get("changes", ()))}
+        return cls(**values)
+
+    def heads_changed(self) -> list[Change]:
+        """Return the changes as objects.
+
+        Raises:
+            InputError: a change has an unknown kind, or a field of another name, type or range.
+        """
+        return [change_of(content) for content in self.changes]
+
+
+def named_fields(cls: type[Question]) -> str:
+    return ", ".join(repr(field.name) for field in fields(cls) if field.name != "text")
+
+
+def change_of(content: object) -> Change:
+    """Return one change from its JSON."""
+    if not isinstance(content, Mapping) or content.get("kind") not in CHANGES:
+        raise InputError(
+            f"a change must be an object whose 'kind' is one of {', '.join(CHANGES)}; got {content!r:.100}."
+        )
+    values = {name: value for name, value in content.items() if name != "kind"}
+    try:
+        kind = CHANGES[content["kind"]]
+        check_fields(kind, values)
+        return kind(**values)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"a change {content['kind']!r} with {error}") from error

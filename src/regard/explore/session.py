@@ -1,0 +1,135 @@
+"""The one model in memory, and its answers: a trace of a text as the data of the page, or the effect of a change."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.errors import InputError
+from regard.explore.question import Question
+from regard.tracing.comparison import compare
+from regard.tracing.focus import focus_on
+from regard.tracing.model_loading import LoadedModel, load
+from regard.tracing.run import trace
+from regard.tracing.trace import Trace
+from regard.translation.translator import Translator
+from regard.translation.translator_folder import holds_translator
+from regard.views.page.data import page_data
+
+FIRST_TEXT = "The snake is very dangerous because it has a venom."
+"""The text that is shown first, if no other is given."""
+
+N_NEXT = 8
+"""The number of likely next tokens in an answer."""
+
+N_HEADS = 12
+"""The number of heads in the answer to a change: those whose attention moves most."""
+
+
+class Session:
+    """A model, loaded when it is first asked, and its answers to questions.
+
+    One model is in memory at a time. A session answers one question at a time; its caller sees to that.
+    """
+
+    def __init__(self, model: str | None = None, shown: Trace | None = None) -> None:
+        """Begin with a model by its name, folder or translator's folder (None = MiniLM), or with a trace to show.
+
+        Args:
+            shown: a saved trace; without a model, only this trace can be shown.
+        """
+        self.model = model
+        self.shown = shown
+        self.loaded: tuple[tuple[str | None, bool], LoadedModel | Translator] | None = None
+
+    def first(self) -> dict[str, Any]:
+        """Return the data of the page that is shown first."""
+        if self.shown is None:
+            return self.answer(Question(text=FIRST_TEXT))
+        return page_data(self.shown, focus_on(self.shown)) | {"live": self.model is not None, "next": []}
+
+    def answer(self, question: Question) -> dict[str, Any]:
+        """Return the data of the page for a question.
+
+        Raises:
+            InputError: the model cannot be loaded, or does not read the text.
+        """
+        found = self.trace(question)
+        return page_data(found, focus_on(found)) | {"live": True, "next": self.next_tokens(found)}
+
+    def effect(self, question: Question) -> dict[str, Any]:
+        """Return what the changes of a question do to the model's output and to its other heads.
+
+        "output" is the largest difference of a number of the output, "heads" the heads that move most, each with the
+        share of its attention that a query moves to other keys; "before" and "after" are the likely next tokens.
+
+        Raises:
+            InputError: there is no change, or it does not fit the model.
+        """
+        changes = question.heads_changed()
+        if not changes:
+            raise InputError("there is no change; cut an edge, silence a head, or change its temperature first.")
+        before, after = self.trace(replace(question, changes=())), self.trace(question)
+        difference = compare(before, after)
+        moved = difference.heads.nan_to_num(0.0)
+        strongest = moved.flatten().argsort(descending=True)[:N_HEADS].tolist()
+        places = [divmod(place, moved.shape[1]) for place in strongest if float(moved.flatten()[place]) > 0]
+        return {
+            "output": difference.output,
+            "heads": [
+                {"head": name, "token": token, "moved": float(moved[row, head])}
+                for row, head in places
+                for name, token in [difference.place(row, head)]
+            ],
+            "before": self.next_tokens(before),
+            "after": self.next_tokens(after),
+        }
+
+    def trace(self, question: Question) -> Trace:
+        """Run the model on a question's text, with the question's changes."""
+        writes = question.new_tokens is not None
+        model = self.load(question.model, writes)
+        if isinstance(model, Translator):
+            if question.changes or writes:
+                raise InputError("a translator's heads cannot be changed here, and it writes its whole translation.")
+            translation = model.translate([question.text]) if question.target is None else None
+            return (translation or model.score([question.text], targets=[question.target or ""]))[0].trace
+        return trace(
+            model.model,
+            question.text,
+            target=question.target,
+            tokenizer=model.tokenizer,
+            new_tokens=question.new_tokens,
+            changes=question.heads_changed(),
+        )
+
+    def load(self, name: str | None, writes: bool) -> LoadedModel | Translator:
+        """Return a model by name, from memory if it is the one in memory.
+
+        Args:
+            name: None = the model that the session began with.
+            writes: whether the model needs its language modelling head.
+        """
+        if self.shown is not None and self.model is None:
+            raise InputError("this explorer shows a saved trace; start it with a model to type another text.")
+        name = self.model if name is None else name
+        if self.loaded is None or self.loaded[0] not in ((name, writes), (name, True)):
+            self.loaded = None  # frees the other model's memory before this one is loaded
+            if name is not None and holds_translator(Path(name)):
+                self.loaded = (name, True), Translator.load(name)
+            else:
+                self.loaded = (name, writes), load(name, writes=writes)
+            self.model = name
+        return self.loaded[1]
+
+    def next_tokens(self, found: Trace) -> list[tuple[str, float]]:
+        """Return the likely next tokens after the traced text with their probabilities; empty if the model has none."""
+        model = self.loaded[1] if self.loaded else None
+        if not isinstance(model, LoadedModel) or found.output is None or not found.target:
+            return []
+        if found.output.shape[-1] < len(model.tokenizer) or model.model.get_output_embeddings() is None:
+            return []
+        probabilities, ids = torch.softmax(found.output[0, -1].float(), dim=-1).topk(N_NEXT)
+        texts = [model.tokenizer.decode([identity]) for identity in ids.tolist()]
+        return list(zip(texts, probabilities.tolist(), strict=True))

@@ -1,0 +1,42 @@
+"""`regard explore`: the address it prints, its end by Ctrl-C, and its refusals."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+from cli_runner import refused
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_the_address_that_it_prints_shows_the_page_until_ctrl_c(host, snake, tmp_path):
+    path = snake.save(tmp_path / "snake.safetensors")
+    command = [sys.executable, "-m", "regard", "explore", "--trace", path, "--host", host, "--no-browser"]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
+    line = running.stdout.readline()
+    address = line.removeprefix("exploring at ").split(" ")[0]
+    assert ("?token=" in address) == (host == "0.0.0.0")
+    with urllib.request.urlopen(address.replace("0.0.0.0", "127.0.0.1"), timeout=30) as answer:
+        assert "The snake is very dangerous" in answer.read().decode()
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate(timeout=30)
+    assert "Traceback" not in errors
+    assert running.returncode in (0, 130)
+
+
+def test_refusals(tmp_path):
+    taken = socket.create_server(("127.0.0.1", 0))
+    port = taken.getsockname()[1]
+    assert refused("explore", "--port", port) == (
+        f"regard: cannot listen on 127.0.0.1 port {port}: address already in use; give another --port or --host.\n"
+    )
+    taken.close()
+    assert refused("explore", "--translator", tmp_path) == (
+        f"regard: {tmp_path} holds no translator; regard train makes one.\n"
+    )
+    assert refused("explore", "--translator", tmp_path, "--model", "MiniLM") == (
+        "regard: --model and --translator cannot be given together; give one of them.\n"
+    )

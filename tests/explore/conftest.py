@@ -1,0 +1,40 @@
+"""Explorers that run while they are tested."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+import uvicorn
+from running_explorer import Running
+
+from regard.cli.explore import listen
+from regard.explore.server import application
+from regard.explore.session import Session
+from regard.tracing.model_loading import LoadedModel
+
+
+@pytest.fixture(scope="session")
+def serving() -> Iterator[Callable[..., Running]]:
+    """serving(session, token="…") is a running explorer; it ends with the tests."""
+    servers: list[tuple[uvicorn.Server, threading.Thread]] = []
+
+    def serve(session: Session, token: str | None = None) -> Running:
+        listening = listen("127.0.0.1", 0)
+        port = listening.getsockname()[1]
+        hosts = () if token else (f"127.0.0.1:{port}", f"localhost:{port}")
+        server = uvicorn.Server(uvicorn.Config(application(session, hosts, token), log_level="warning"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        servers.append((server, thread))
+        return Running(port)
+
+    yield serve
+    for server, thread in servers:
+        server.should_exit = True
+        thread.join(20)
+
+
+@pytest.fixture(scope="session")
+def explorer(serving: Callable[..., Running], minilm: LoadedModel) -> Running:
+    """A running explorer of MiniLM."""
+    return serving(Session("MiniLM"))

@@ -1,0 +1,75 @@
+"""The explorer in a real browser: a text is typed, a head is silenced, and the numbers are Python's."""
+
+import json
+
+import pytest
+from playwright.sync_api import Page, expect
+from running_explorer import Running
+
+import regard
+from regard.tracing.model_loading import LoadedModel
+
+
+@pytest.fixture
+def page(tab: Page, explorer: Running) -> Page:
+    """The explorer's page."""
+    tab.set_viewport_size({"width": 1280, "height": 900})
+    tab.goto(f"http://{explorer.host}/")
+    expect(tab.locator(".word")).to_have_count(13)
+    return tab
+
+
+def test_what_is_typed_is_read_and_the_head_stays(page: Page, minilm: LoadedModel) -> None:
+    page.get_by_label("Layer", exact=True).select_option("4")
+    page.get_by_label("Head", exact=True).select_option("7")
+    page.get_by_label("Text").fill("It rains today.")
+    expect(page.locator(".word")).to_have_count(6)
+    expect(page.locator("[data-view=sentence] h2")).to_contain_text("L4H7")
+    page.locator(".word", has_text="rains").click()
+    page.locator("[data-view=sentence] summary").click()
+    rows = page.locator("[data-view=sentence] tbody td").all_inner_texts()
+    wanted = regard.trace(minilm.model, "It rains today.", tokenizer=minilm.tokenizer)["L4H7"]["rains"]
+    assert [float(row) for row in rows] == pytest.approx(wanted.tolist(), abs=2e-5)
+
+
+def test_a_silenced_head_tells_its_effect(page: Page, minilm: LoadedModel) -> None:
+    page.get_by_label("Layer", exact=True).select_option("2")
+    page.get_by_label("Head", exact=True).select_option("3")
+    page.get_by_label("silence this head").check()
+    page.get_by_role("button", name="run the model with this").click()
+    text = "The snake is very dangerous because it has a venom."
+    traces = [
+        regard.trace(minilm.model, text, tokenizer=minilm.tokenizer, changes=changes)
+        for changes in ([], [regard.Silence("L2H3")])
+    ]
+    compared = regard.compare(*traces)
+    expect(page.locator(".effect p")).to_have_text(f"The output changes by at most {compared.output:.4g}.")
+    expect(page.locator(".effect tbody tr").first).to_contain_text("L2H3")
+    page.get_by_role("button", name="as the model has it").click()
+    expect(page.locator(".effect")).to_have_count(0)
+
+
+def test_a_refusal_is_shown_and_the_old_trace_stays(page: Page) -> None:
+    page.get_by_label("Model").fill("/no/such/model")
+    page.get_by_role("button", name="look").click()
+    expect(page.locator("[role=alert]")).to_contain_text("/no/such/model")
+    expect(page.locator(".word")).to_have_count(13)
+
+
+def test_a_question_can_be_cancelled(page: Page) -> None:
+    page.route("**/trace", lambda route: None)  # never answered
+    page.get_by_label("Text").fill("It rains.")
+    page.get_by_role("button", name="cancel").click()
+    expect(page.get_by_role("button", name="look")).to_be_visible()
+    expect(page.locator("[role=alert]")).to_have_count(0)
+    expect(page.locator(".word")).to_have_count(13)
+    page.unroute("**/trace")
+
+
+def test_markup_that_is_typed_stays_text(page: Page) -> None:
+    text = "<img src=x onerror=alert(1)> </script>"
+    page.get_by_label("Text").fill(text)
+    page.get_by_role("button", name="look").click()
+    expect(page.locator(".word")).not_to_have_count(13)
+    assert page.locator("img").count() == 0
+    assert json.loads(page.evaluate("() => JSON.stringify(document.querySelector('textarea').value)")) == text

@@ -1,0 +1,144 @@
+"""The explorer's server: its answers equal regard's own, and what it must not answer it refuses."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+from running_explorer import Running
+from transformers import GPT2Config, GPT2LMHeadModel
+
+import regard
+from regard import Trace
+from regard.explore.session import Session
+from regard.tracing.focus import focus_on
+from regard.tracing.model_loading import LoadedModel
+from regard.views.page.data import page_data
+
+RAIN = "It rains."
+
+
+def test_an_answer_is_the_data_of_the_page(explorer: Running, minilm: LoadedModel) -> None:
+    status, answer, _ = explorer.ask("/trace", {"text": RAIN})
+    wanted = regard.trace(minilm.model, RAIN, tokenizer=minilm.tokenizer)
+    assert status == 200
+    data = page_data(wanted, focus_on(wanted))
+    assert {name: answer[name] for name in ("text", "source", "kinds", "blocks")} == {
+        name: data[name] for name in ("text", "source", "kinds", "blocks")
+    }
+    assert (answer["live"], answer["next"]) == (True, [])
+
+
+def test_the_effect_of_a_change_is_that_of_compare(explorer: Running, minilm: LoadedModel) -> None:
+    change = {"kind": "cut", "query": 2, "key": 1, "heads": ["L2H3"]}
+    status, answer, _ = explorer.ask("/effect", {"text": RAIN, "changes": [change]})
+    assert status == 200
+    plain = regard.trace(minilm.model, RAIN, tokenizer=minilm.tokenizer)
+    changed = regard.trace(minilm.model, RAIN, tokenizer=minilm.tokenizer, changes=[regard.Cut(2, 1, heads=["L2H3"])])
+    compared = regard.compare(plain, changed)
+    assert answer["output"] == pytest.approx(compared.output)
+    assert answer["heads"][0]["moved"] == pytest.approx(float(compared.heads.nan_to_num(0.0).max()))
+    assert answer["heads"][0]["head"] == "L2H3"
+    moved = [head["moved"] for head in answer["heads"]]
+    assert moved == sorted(moved, reverse=True)
+
+
+def test_a_model_that_writes_tells_the_next_tokens(serving: Callable[..., Running], minilm: LoadedModel) -> None:
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=len(minilm.tokenizer), n_positions=64, n_embd=24, n_layer=2, n_head=3, bos_token_id=0, eos_token_id=0
+    )
+    model = GPT2LMHeadModel(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(4)  # so that one token is clearly the likeliest
+    session = Session("small")
+    session.loaded = ("small", True), LoadedModel("small", model, minilm.tokenizer)
+    running = serving(session)
+    _, answer, _ = running.ask("/trace", {"text": RAIN})
+    exact = model(**minilm.tokenizer(RAIN, return_tensors="pt")).logits[0, -1].softmax(-1)
+    best = int(exact.argmax())
+    assert answer["next"][0][0] == minilm.tokenizer.decode([best])
+    assert answer["next"][0][1] == pytest.approx(float(exact[best]), rel=1e-4)
+    status, answer, _ = running.ask("/trace", {"text": RAIN, "new_tokens": 3})
+    assert status == 200
+    assert len(answer["written"]) <= 3
+    assert len(answer["written"]) >= 1
+
+
+def test_a_saved_trace_is_shown_without_a_model(serving: Callable[..., Running], snake: Trace) -> None:
+    running = serving(Session(None, snake))
+    status, page, headers = running.ask("/", method="GET")
+    assert status == 200
+    assert "The snake is very dangerous" in page
+    assert "connect-src 'self'" in page
+    assert headers["x-content-type-options"] == "nosniff"
+    assert running.ask("/trace", {"text": RAIN})[:2] == (
+        400,
+        {"error": "this explorer shows a saved trace; start it with a model to type another text."},
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"text": " "}, "the text is empty; give at least one word to look at."),
+        ([], 'a question is a JSON object, such as {"text": "It rains."}.'),
+        ({"text": 3}, "a question with text=3 must be str."),
+        ({"texts": "a"}, None),
+        ({"text": "a", "new_tokens": 0}, "new_tokens=0: the model writes 1 to 512 tokens."),
+        ({"text": "a", "new_tokens": True}, "a question with new_tokens=True must be int | None."),
+        ({"text": "a" * 200_001}, "the text has 200,001 letters; the explorer reads at most 200,000."),
+        ({"text": "a", "changes": [{"kind": "x"}]}, None),
+        ({"text": "a", "changes": [{"kind": "silence", "head": "L77H1"}]}, None),
+        ({"text": "a", "model": "/no/such/folder"}, None),
+        ({"text": "a b", "changes": [{"kind": "sharpen", "head": "L0H1", "temperature": -1.0}]}, None),
+    ],
+)
+def test_a_question_that_cannot_be_answered_gets_one_line(explorer: Running, content: Any, message: str | None) -> None:
+    status, answer, _ = explorer.ask("/trace", content)
+    assert status == 400
+    assert set(answer) == {"error"}
+    assert message in (None, answer["error"])
+    assert "\n" not in answer["error"]
+    assert answer["error"].endswith((".", "’"))
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000])
+def test_what_is_no_json_is_refused(explorer: Running, body: bytes) -> None:
+    assert explorer.ask("/trace", body=body)[:2] == (400, {"error": "a question is JSON in UTF-8."})
+
+
+def test_other_hosts_origins_and_types_are_refused(explorer: Running) -> None:
+    question = {"text": RAIN}
+    assert explorer.ask("/", method="GET", Host="evil.example")[0] == 421
+    assert explorer.ask("/trace", question, Origin="http://evil.example")[0] == 403
+    assert explorer.ask("/trace", question, Origin="null")[0] == 403
+    assert explorer.ask("/trace", question, Origin=f"http://{explorer.host}")[0] == 200
+    assert explorer.ask("/trace", question, Content_Type="text/plain")[0] == 415
+    assert explorer.ask("/trace", body=b"x" * 1_000_001)[0] == 413
+    assert explorer.ask("/../../etc/passwd", method="GET")[0] == 404
+    assert explorer.ask("/trace", method="GET")[0] == 405
+    assert explorer.ask("/", method="GET")[0] == 200
+
+
+def test_a_token_is_needed_and_kept_in_a_cookie(serving: Callable[..., Running], snake: Trace) -> None:
+    running = serving(Session(None, snake), token="secret")
+    assert running.ask("/", method="GET")[0] == 401
+    assert running.ask("/?token=wrong", method="GET")[0] == 401
+    status, _, headers = running.ask("/?token=secret", method="GET", Host="any.example")
+    assert status == 200
+    assert headers["set-cookie"] == "regard-token=secret; HttpOnly; SameSite=Strict; Path=/"
+    assert running.ask("/", method="GET", Cookie="regard-token=secret")[0] == 200
+    assert running.ask("/", method="GET", Cookie="regard-token=wrong")[0] == 401
+
+
+def test_fifty_readers_at_once_are_answered_or_told_to_wait(explorer: Running) -> None:
+    with ThreadPoolExecutor(50) as readers:
+        answers = list(readers.map(lambda n: explorer.ask("/trace", {"text": f"Reader {n} asks."})[:2], range(50)))
+    answered = [(n, answer) for n, (status, answer) in enumerate(answers) if status == 200]
+    assert len(answered) >= 32
+    assert all(answer["text"] == f"Reader {n} asks." for n, answer in answered)
+    refused = [answer for status, answer in answers if status != 200]
+    assert all(answer == {"error": "too many questions wait for the model; ask again later."} for answer in refused)

@@ -1,0 +1,31 @@
+"""A running explorer, and a way to ask it."""
+
+import http.client
+import json
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Running:
+    """The address of a running explorer."""
+
+    port: int
+
+    @property
+    def host(self) -> str:
+        """The host and port, as in the address."""
+        return f"127.0.0.1:{self.port}"
+
+    def ask(
+        self, path: str, content: Any = None, method: str = "POST", body: bytes | None = None, **headers: str
+    ) -> tuple[int, Any, dict[str, str]]:
+        """Return status, content and headers of an answer; JSON is decoded."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        sent = {"Content-Type": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, json.dumps(content).encode() if body is None else body, sent)
+        answer = connection.getresponse()
+        text, kind = answer.read(), answer.headers.get("content-type", "")
+        connection.close()
+        content = json.loads(text) if kind.startswith("application/json") else text.decode()
+        return answer.status, content, {name.lower(): value for name, value in answer.getheaders()}
