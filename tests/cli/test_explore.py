@@ -31,12 +31,10 @@ def test_refusals(tmp_path):
     taken = socket.create_server(("127.0.0.1", 0))
     port = taken.getsockname()[1]
     assert refused("explore", "--port", port) == (
-        f"regard: cannot listen on 127.0.0.1 port {port}: address already in use; give another --port or --host.\n"
+        f"cannot listen on 127.0.0.1 port {port}: address already in use; give another --port or --host."
     )
     taken.close()
-    assert refused("explore", "--translator", tmp_path) == (
-        f"regard: {tmp_path} holds no translator; regard train makes one.\n"
-    )
+    assert refused("explore", "--translator", tmp_path) == (f"{tmp_path} holds no translator; regard train makes one.")
     assert refused("explore", "--translator", tmp_path, "--model", "MiniLM") == (
-        "regard: --model and --translator cannot be given together; give one of them.\n"
+        "--model and --translator cannot be given together; give one of them."
     )

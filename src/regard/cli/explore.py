@@ -96,7 +96,7 @@ def listen(host: str, port: int) -> "socket.socket":
         return socket.create_server((host, port), family=family)
     except OSError as error:
         raise InputError(
-            f"cannot listen on {host} port {port}: {reason(error)}; give another --port or --host."
+            f"cannot listen on {host} port {port}: {reason(error).partition(' (')[0]}; give another --port or --host."
         ) from error
 
 
