@@ -49,8 +49,8 @@ ROOMS = {
 
 MAY_IMPORT = {room: {room, *others.split()} for room, others in ROOMS.items()}
 
-DOORS = {("regard/tracing/trace.py", "views"), ("regard/tracing/comparison.py", "views")}
-"""Imports that point upwards, inside functions only: from the methods of a trace and a comparison to their views."""
+DOORS = {(f"regard/tracing/{name}.py", "views") for name in ("trace", "head", "comparison")}
+"""Imports that point upwards, inside functions only: from a trace, a head and a comparison to their views."""
 
 
 def room_of(module: str) -> str:
@@ -108,7 +108,7 @@ def test_imports_point_one_way():
         ("regard/attention/backends/a.py", "from ..grid import Grid\nfrom ... import views", ["regard.views"]),
         ("regard/views/a.py", "from regard import cli, tracing", ["regard.cli"]),
         ("regard/tracing/trace.py", "from regard.views import x\ndef f():\n    import regard.views", ["regard.views"]),
-        ("regard/tracing/head.py", "def f():\n    from regard.views import y", ["regard.views"]),
+        ("regard/tracing/focus.py", "def f():\n    from regard.views import y", ["regard.views"]),
         ("regard/cellar/a.py", "import regard.attention.grid.grid", ["regard.attention.grid.grid"]),
         ("regard/errors.py", "import torch", []),
     ],

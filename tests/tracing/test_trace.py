@@ -1,5 +1,6 @@
 """Traces: the known numbers, the kernel's own contexts, every refusal's text."""
 
+import base64
 import copy
 import html
 import math
@@ -358,10 +359,19 @@ def test_what_is_no_name_of_a_head_is_refused(snake, unhooked, name):
 
 def test_a_notebook_shows_the_page(snake, tmp_path):
     shown = snake._repr_html_()
-    frame = re.fullmatch(
-        r'<iframe title="regard" sandbox="allow-scripts" style="[^"]*" srcdoc="([^"]*)"></iframe>', shown
+    parts = re.fullmatch(
+        r'<div style="[^"]*"><img alt="([^"]*)" src="data:image/png;base64,([^"]*)">'
+        r'<iframe title="regard" sandbox="allow-scripts" style="[^"]*" srcdoc="([^"]*)"></iframe></div>',
+        shown,
     )
-    assert html.unescape(frame[1]) == snake.html(tmp_path / "snake.html").read_text(encoding="utf-8")
+    assert html.unescape(parts[1]) == repr(snake)
+    assert base64.b64decode(parts[2]).startswith(b"\x89PNG")
+    assert html.unescape(parts[3]) == snake.html(tmp_path / "snake.html").read_text(encoding="utf-8")
+
+
+def test_a_notebook_shows_a_head_and_a_comparison_as_pictures(snake):
+    for shown in (snake["L3H1"], regard.compare(snake, snake)):
+        assert shown._repr_png_().startswith(b"\x89PNG")
 
 
 def test_a_notebook_says_why_it_shows_no_page(handmade, monkeypatch):

@@ -2,6 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import { savePanel } from "../save";
 import { words } from "../words";
 
 interface PanelProps {
@@ -17,11 +18,32 @@ export function Panel({ view, title, caption, tools, children }: PanelProps) {
     <section class={`panel ${view}-panel`} data-view={view} aria-label={title}>
       <div class="bar">
         <h2>{title}</h2>
-        {tools && <div class="tools">{tools}</div>}
+        <div class="tools">
+          {tools}
+          <Save />
+        </div>
       </div>
       {caption && <p class="caption">{caption}</p>}
       {children}
     </section>
+  );
+}
+
+/** A small menu that saves the panel as a picture. */
+function Save() {
+  const say = words();
+  const save = (button: HTMLElement, ending: "svg" | "png") => {
+    button.closest("details")!.open = false;
+    void savePanel(button.closest<HTMLElement>("[data-view]")!, ending);
+  };
+  return (
+    <details class="save">
+      <summary aria-label={say.save} title={say.save}>⤓</summary>
+      <div>
+        <button type="button" onClick={(event) => save(event.currentTarget, "png")}>PNG</button>
+        <button type="button" onClick={(event) => save(event.currentTarget, "svg")}>SVG</button>
+      </div>
+    </details>
   );
 }
 

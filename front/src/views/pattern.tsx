@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import { select } from "d3-selection";
 import { zoom, zoomIdentity, type D3ZoomEvent, type ZoomBehavior } from "d3-zoom";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { cleared, savePng } from "../canvas";
+import { cleared } from "../canvas";
 import { dark, theme } from "../colours";
 import { progress, shownGrid, type Grid } from "../grid";
 import type { Item } from "../items";
@@ -80,7 +80,6 @@ export function Pattern() {
             <button type="button" onClick={transform.reset}>{say.fit}</button>
             <button type="button" aria-label={say.larger} onClick={() => transform.scaleBy(1.6)}>+</button>
           </div>
-          <button type="button" title={say.save} onClick={() => savePng(canvas.current!, theme("--panel"), `regard-${headName()}.png`)}>PNG</button>
         </>
       }
     >

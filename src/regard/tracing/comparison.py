@@ -80,6 +80,13 @@ class Comparison:
 
         return write_figure(self, Path(path))
 
+    def _repr_png_(self) -> bytes:
+        """Return a picture of the differences of all heads, for a notebook."""
+        from regard.views.picture.canvas import rendered
+        from regard.views.picture.comparison import comparison_figure
+
+        return rendered(comparison_figure(self))
+
     def __repr__(self) -> str:
         largest = float(self.heads.nan_to_num(0.0).max())
         output = "" if self.output is None else f", output={self.output:.3g}"

@@ -88,6 +88,13 @@ class Head:
         of_layer = contributions(self.pattern, position, self.projection)
         return Contributions(of_layer.vectors[self.head], of_layer.lengths[self.head])
 
+    def _repr_png_(self) -> bytes:
+        """Return a picture of the head's pattern, for a notebook."""
+        from regard.views.picture.canvas import rendered
+        from regard.views.picture.one_head import head_figure
+
+        return rendered(head_figure(self))
+
     def __repr__(self) -> str:
         return f"Head({self.name}, {self.kind}, queries={len(self.queries)}, keys={len(self.keys)})"
 

@@ -1,11 +1,14 @@
 """The page in a real browser: the numbers of every view, and its response to pointer, keyboard, address and window."""
 
 import math
+import re
+import xml.etree.ElementTree
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import matplotlib.image
 import pytest
 import torch
 from playwright.sync_api import Locator, Page, expect
@@ -406,7 +409,7 @@ def test_what_the_model_wrote_is_shown_with_its_probabilities(
     )
     page = shown(replace(trace, written=written), token="a", head="L0H0")
     assert table(page, "generation") == [["c", "0.75000", "c 0.7500, x 0.1250"], ["d", "0.25000", "d 0.2500"]]
-    view(page, "generation").locator("button").first.click()
+    view(page, "generation").locator(".word").first.click()
     expect(title(page)).to_have_text("L0H0 · b")
 
 
@@ -519,6 +522,36 @@ def test_a_page_that_was_out_of_sight_draws_itself_when_it_is_seen(
     page.wait_for_timeout(100)
     assert inner.locator(".arcs path").evaluate_all(widest) > 200
     assert inner.locator("[data-view=pattern] canvas").evaluate("canvas => canvas.width") > 200
+
+
+def test_a_picture_is_there_where_no_frame_may_be(opened: Callable[..., Page], snake: Trace, tmp_path: Path) -> None:
+    safe = re.sub("<iframe.*?</iframe>", "", notebook_frame(snake), flags=re.DOTALL)  # as an untrusted notebook does
+    path = tmp_path / "untrusted.html"
+    path.write_text(f'<meta charset="utf-8">{safe}')
+    page = opened(path)
+    size = page.locator("img").evaluate("picture => [picture.naturalWidth, picture.naturalHeight]")
+    assert min(size) > 500
+    expect(page.get_by_alt_text(repr(snake))).to_be_visible()
+
+
+@pytest.mark.parametrize("name", ["sentence", "pattern", "heads", "steps"])
+def test_every_view_is_saved_as_a_picture(shown: Callable[..., Page], snake: Trace, tmp_path: Path, name: str) -> None:
+    page = shown(snake, token="it", head="L3H1")
+    for ending in ("svg", "png"):
+        view(page, name).locator("details.save summary").click()
+        with page.expect_download() as download:
+            view(page, name).locator("details.save").get_by_role("button", name=ending.upper()).click()
+        path = tmp_path / download.value.suggested_filename
+        assert path.name == f"regard-{name}-L3H1.{ending}"
+        download.value.save_as(path)
+        if ending == "png":
+            picture = matplotlib.image.imread(path)
+            panel = view(page, name).bounding_box()
+            assert panel
+            assert picture.shape[1] == pytest.approx(2 * panel["width"], abs=4)
+            assert picture[..., :3].std() > 0.05  # not a blank sheet
+        else:
+            assert xml.etree.ElementTree.parse(path).getroot().tag.endswith("svg")
 
 
 def test_a_long_text_is_drawn_on_canvases_no_larger_than_the_window(

@@ -319,7 +319,7 @@ def test_the_policy_allows_the_page_s_own_script_and_style_and_nothing_else(snak
     (policy,) = [at["content"] for at, _ in parts.of("meta") if at.get("http-equiv") == "Content-Security-Policy"]
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style)]
     assert policy == (
-        f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; "
+        f"default-src 'none'; img-src data:; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; "
         "base-uri 'none'; form-action 'none'"
     )
 

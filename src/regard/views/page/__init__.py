@@ -80,7 +80,7 @@ def read_source(name: str) -> str:
 def content_security_policy(script: str, style: str, sources: str = "") -> str:
     """Return the policy by which the browser loads nothing but `sources`, and runs only this script and style sheet."""
     allowed = f"script-src {digest(script)}; style-src {digest(style)}"
-    loaded = f"{sources}; " if sources else ""
+    loaded = f"img-src data:; {sources}; " if sources else "img-src data:; "  # data: pictures are the page's own
     return f"default-src 'none'; {loaded}{allowed}; base-uri 'none'; form-action 'none'"
 
 

@@ -4,6 +4,7 @@ trace.py        one token in one head: its text, the head's pattern, and all hea
 sentence.py     the text with tinted tokens and arcs
 pattern.py      the pattern of one head as circles or shaded cells
 head_grid.py    one token's largest weight in every head
+one_head.py     the pattern of one head
 heads.py        the patterns of all heads side by side
 canvas.py       the page to draw on, and the file
 fonts.py        fonts for the letters of any script

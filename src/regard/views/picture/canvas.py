@@ -119,7 +119,16 @@ def check_picture_path(path: Path) -> Path:
 
 def save_figure(figure: Figure, path: Path) -> Path:
     """Write a figure in the format of the path's ending and return the path; the same figure gives the same bytes."""
-    ending, content = path.suffix.lower(), io.BytesIO()
+    return write_output(path, rendered(figure, path.suffix.lower(), DPI))
+
+
+def rendered(figure: Figure, ending: str = ".png", dpi: int = 90) -> bytes:
+    """Return a figure as the bytes of a file in the format of an ending; the same figure gives the same bytes.
+
+    Args:
+        dpi: dots an inch; the default suits a picture that a notebook stores.
+    """
+    content = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "regard", "svg.fonttype": "path", "svg.image_inline": True}):
-        figure.savefig(content, format=ending[1:], dpi=DPI, facecolor="white", metadata=METADATA[ending])
-    return write_output(path, content.getvalue())
+        figure.savefig(content, format=ending[1:], dpi=dpi, facecolor="white", metadata=METADATA[ending])
+    return content.getvalue()

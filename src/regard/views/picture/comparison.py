@@ -30,10 +30,10 @@ TALLEST = 9.0
 def write_figure(comparison: Comparison, path: Path) -> Path:
     """Write the picture into a file whose ending is .png, .svg or .pdf, and return the path."""
     check_picture_path(path)
-    return save_figure(draw(comparison), path)
+    return save_figure(comparison_figure(comparison), path)
 
 
-def draw(comparison: Comparison) -> Figure:
+def comparison_figure(comparison: Comparison) -> Figure:
     """Return the picture: a title, the grid of heads, and the scale of its colours."""
     n_layers, n_heads = comparison.heads.shape
     side = min(LARGEST_CELL, (WIDTH - 2 * MARGIN - LEFT) / n_heads, TALLEST / n_layers)

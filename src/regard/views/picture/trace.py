@@ -36,15 +36,17 @@ def write_figure(trace: Trace, path: Path, token: TokenReference | None = None, 
             written.
     """
     check_picture_path(path)
-    focus = focus_on(trace, token=token, head=head)
-    if trace.image is not None and patch_weights(focus):
-        return save_figure(image_figure(trace, focus), path)
-    if frame_weights(focus):
-        return save_figure(sound_figure(trace, focus), path)
-    return save_figure(figure(trace, focus), path)
+    return save_figure(figure(trace, focus_on(trace, token=token, head=head)), path)
 
 
 def figure(trace: Trace, focus: Focus) -> Figure:
+    """Return the figure of the query and head in `focus`, over the picture or the recording if the query reads one."""
+    if trace.image is not None and patch_weights(focus):
+        return image_figure(trace, focus)
+    return sound_figure(trace, focus) if frame_weights(focus) else text_figure(trace, focus)
+
+
+def text_figure(trace: Trace, focus: Focus) -> Figure:
     """Return the figure of the query and head in `focus`: the text, the head's pattern, and the grid of all heads."""
     tokens = (*focus.head.queries, *focus.head.keys)
     fonts = fonts_for(trace.model + "".join(token.text for token in tokens))
