@@ -71,6 +71,7 @@ typedef struct {
   ByteMask mask;                 /* nonzero where a query may see a key; null: no such mask */
   int32_t d_key, n_weighted_sums;
   WeightedSum weighted_sums[2];
+  int64_t batch;        /* the number of batch items */
   int64_t heads, group; /* the number of query heads, and the number of query heads for each key head */
   const float *sinks;   /* [heads]: a score that takes weight and belongs to no key; null: no sinks */
   const int32_t *starts, *stops; /* [batch heads queries]: the range of keys that each query may see; null: all keys */

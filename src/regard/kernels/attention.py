@@ -99,6 +99,7 @@ class Arguments(ctypes.Structure):
         ("d_key", c_int32),
         ("n_weighted_sums", c_int32),
         ("weighted_sums", WeightedSum * 2),
+        ("batch", c_int64),
         ("heads", c_int64),
         ("group", c_int64),
         ("sinks", FLOATS),
@@ -128,3 +129,14 @@ def strides(tensor: Tensor) -> list[int]:
 def attention_function() -> Any | None:
     """Return the C function `regard_attention`, which takes `Arguments` by reference; None if no kernels were built."""
     return function("regard_attention", ctypes.c_void_p)
+
+
+def check_arguments(arguments: Arguments) -> None:
+    """Raise RuntimeError unless the arguments of `regard_attention` fit each other, as far as C can see.
+
+    They were made from tensors whose shapes were checked, so that an error here is an error of regard.
+    """
+    describe = function("regard_attention_error", ctypes.c_void_p, returns=ctypes.c_char_p)
+    assert describe is not None
+    if (error := describe(ctypes.byref(arguments))) is not None:
+        raise RuntimeError(f"the attention kernel refuses its arguments: {error.decode()}; please report this.")

@@ -43,9 +43,11 @@ typedef struct {
   int64_t rows, tokens; /* the number of rows, and of tokens in each row, including the newest */
   float *buffer;        /* [rows, blocks, 2, key_heads, buffer_tokens, d_head] */
   int64_t buffer_tokens;
+  int64_t n_buffer_rows;      /* the number of rows of the buffer */
   const int64_t *buffer_rows; /* [rows, tokens]: the row of the buffer that has the keys and values of each token */
   int64_t row_stride, token_stride;           /* of buffer_rows */
   const Vectors *source_keys, *source_values; /* [blocks] */
+  int64_t sources;                            /* the number of sources */
   int64_t source_tokens;                      /* the number of tokens in the longest source */
   const int64_t *source_of_row, *lengths;     /* [rows]: each row's source, and its length; lengths null: source_tokens */
   const float *cosines, *sines;               /* [pairs]: rotary angles of the newest token; null: no rotation */
@@ -307,4 +309,55 @@ void regard_decoding_step(StepArguments *c) {
     if (start >= c->rows) return;
     decode(c, start, start + n < c->rows ? n : c->rows - start, s);
   }
+}
+
+/* Return the numbers of scratch memory that a thread needs; the scores of attention need a multiple of WIDE. */
+static int64_t scratch_of(const StepArguments *c) {
+  int64_t tokens = c->tokens > c->source_tokens ? c->tokens : c->source_tokens;
+  int64_t numbers = 4 * c->d_model + 2 * c->key_heads * c->d_head + c->decoder->widen.n_out;
+  return c->rows_at_once * numbers + (tokens + WIDE - 1) / WIDE * WIDE;
+}
+
+/* Return whether a linear layer has parameters, and the sizes that it should have. */
+static int fits(const Linear *layer, int64_t n_in, int64_t n_out) {
+  return layer->weight && layer->bias && layer->n_in == n_in && layer->n_out == n_out && n_in % 16 == 0 && n_out % 16 == 0;
+}
+
+/* Return why a block's parameters do not fit the decoder, or null if they do. */
+static const char *block_error(const StepArguments *c, const Block *b) {
+  int64_t d = c->d_model, d_key = c->key_heads * c->d_head, d_ff = b->narrow.n_in;
+  if (!fits(&b->query, d, d) || !fits(&b->key, d, d_key) || !fits(&b->value, d, d_key)) return "self-attention's layers";
+  if (!fits(&b->self_attention_output, d, d)) return "self-attention's output layer";
+  if (!fits(&b->cross_query, d, d) || !fits(&b->cross_attention_output, d, d)) return "cross-attention's layers";
+  if (!fits(&b->widen, d, c->gated ? 2 * d_ff : d_ff) || !fits(&b->narrow, d_ff, d)) return "the feed-forward layers";
+  if (b->widen.n_out != c->decoder->widen.n_out) return "feed-forward layers of several widths";
+  return 0;
+}
+
+/* Return why regard_decoding_step cannot compute its arguments, or null if it can. */
+const char *regard_decoding_step_error(const StepArguments *c) {
+  if (c->blocks <= 0 || !c->decoder) return "no blocks";
+  if (c->heads <= 0 || c->key_heads <= 0 || c->heads % c->key_heads) return "heads do not divide into groups";
+  if (c->d_head <= 0 || c->d_head % 16 || c->heads * c->d_head != c->d_model) return "d_head does not fit d_model";
+  if (c->activation < RELU || c->activation > IDENTITY) return "an unknown activation";
+  for (int64_t n = 0; n < c->blocks; n++) {
+    const char *error = block_error(c, c->decoder + n);
+    if (error) return error;
+    if (!c->source_keys || !c->source_values || !c->source_keys[n].vectors || !c->source_values[n].vectors)
+      return "source keys or values have no memory";
+  }
+  if (c->rows < 0 || c->tokens <= 0 || c->tokens > c->buffer_tokens) return "the buffer has no room for the newest token";
+  if (c->source_tokens <= 0 || c->sources <= 0) return "no sources";
+  if (!c->buffer || !c->buffer_rows || !c->source_of_row || !c->x || !c->queries || !c->scratch) return "missing memory";
+  if (c->rows_at_once <= 0 || scratch_of(c) > c->scratch_numbers) return "too little scratch memory";
+  if (!c->cosines != !c->sines || (c->cosines && (c->pairs < 0 || 2 * c->pairs > c->d_head))) return "rotary angles";
+  for (int64_t r = 0; r < c->rows; r++) {
+    if (c->source_of_row[r] < 0 || c->source_of_row[r] >= c->sources) return "a row of no source";
+    if (c->lengths && (c->lengths[r] < 0 || c->lengths[r] > c->source_tokens)) return "a source's length";
+    for (int64_t t = 0; t < c->tokens; t++) {
+      int64_t row = c->buffer_rows[r * c->row_stride + t * c->token_stride];
+      if (row < 0 || row >= c->n_buffer_rows) return "a token of no row of the buffer";
+    }
+  }
+  return 0;
 }

@@ -20,12 +20,13 @@ BUILD = "python -m regard.kernels.build"
 """The command that rebuilds the libraries."""
 
 
-def function(name: str, *arguments: Any) -> Any | None:
-    """Return a function of the C kernels, which returns nothing; None if no library was built for this processor.
+def function(name: str, *arguments: Any, returns: Any = None) -> Any | None:
+    """Return a function of the C kernels; None if no library was built for this processor.
 
     Args:
         name: the function's name in C.
         arguments: the ctypes of its arguments.
+        returns: the ctype of what it returns; None = nothing.
 
     Raises:
         InputError: the library is damaged, or was built from other sources.
@@ -34,7 +35,7 @@ def function(name: str, *arguments: Any) -> Any | None:
     if library is None:
         return None
     found = getattr(library, name)
-    found.argtypes, found.restype = arguments, None
+    found.argtypes, found.restype = arguments, returns
     return found
 
 

@@ -354,3 +354,37 @@ def test_more_or_fewer_rows_than_there_are_are_refused(rows):
 )
 def test_the_structs_have_the_fields_of_the_source_in_their_order(struct, name):
     assert [field for field, *_ in struct._fields_] == fields_of(FOLDER / "decoding_step.c", name)
+
+
+WRONG = {
+    "blocks": (lambda a: setattr(a, "blocks", 0), "no blocks"),
+    "key_heads": (lambda a: setattr(a, "key_heads", 5), "heads do not divide into groups"),
+    "d_head": (lambda a: setattr(a, "d_head", 32), "d_head does not fit d_model"),
+    "d_model": (lambda a: setattr(a, "d_model", 2**40), "d_head does not fit d_model"),
+    "activation": (lambda a: setattr(a, "activation", 9), "an unknown activation"),
+    "gated": (lambda a: setattr(a, "gated", 1 - a.gated), "the feed-forward layers"),
+    "weight": (lambda a: setattr(a.decoder[1].key, "weight", None), "self-attention's layers"),
+    "tokens": (lambda a: setattr(a, "tokens", 2**40), "the buffer has no room for the newest token"),
+    "sources": (lambda a: setattr(a, "sources", 4), "a row of no source"),
+    "lengths": (lambda a: setattr(a, "source_tokens", 32), "a source's length"),
+    "buffer": (lambda a: setattr(a, "n_buffer_rows", 4), "a token of no row of the buffer"),
+    "scratch": (lambda a: setattr(a, "scratch_numbers", 8), "too little scratch memory"),
+    "memory": (lambda a: setattr(a, "x", None), "missing memory"),
+    "source keys": (lambda a: setattr(a.source_keys[0], "vectors", None), "source keys or values have no memory"),
+}
+"""What is changed in good arguments, and what the kernel says of it."""
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_arguments_are_refused(name, monkeypatch):
+    spoil, reason = WRONG[name]
+    check = module.check_arguments
+
+    def spoilt(arguments):
+        spoil(arguments)
+        check(arguments)
+
+    monkeypatch.setattr(module, "check_arguments", spoilt)
+    with pytest.raises(RuntimeError) as refusal:
+        every_step(new_model(), texts([3] * 5, 37, seed=1))
+    assert str(refusal.value) == f"the decoding kernel refuses its arguments: {reason}; please report this."

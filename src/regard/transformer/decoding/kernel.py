@@ -111,11 +111,13 @@ class StepArguments(ctypes.Structure):
         ("tokens", ctypes.c_int64),
         ("buffer", FLOATS),
         ("buffer_tokens", ctypes.c_int64),
+        ("n_buffer_rows", ctypes.c_int64),
         ("buffer_rows", INTEGERS),
         ("row_stride", ctypes.c_int64),
         ("token_stride", ctypes.c_int64),
         ("source_keys", ctypes.POINTER(VectorLayout)),
         ("source_values", ctypes.POINTER(VectorLayout)),
+        ("sources", ctypes.c_int64),
         ("source_tokens", ctypes.c_int64),
         ("source_of_row", INTEGERS),
         ("lengths", INTEGERS),
@@ -269,9 +271,10 @@ class CompiledDecoder:
         arguments.decoder = self.blocks
         arguments.rows, arguments.tokens = len(x), cache.n_tokens
         arguments.buffer, arguments.buffer_tokens = cache.buffer.vectors.data_ptr(), cache.buffer.vectors.shape[4]
-        arguments.buffer_rows = row_table.data_ptr()
+        arguments.n_buffer_rows, arguments.buffer_rows = len(cache.buffer.vectors), row_table.data_ptr()
         arguments.row_stride, arguments.token_stride = row_table.stride()
         arguments.source_keys, arguments.source_values = self.source_keys, self.source_values
+        arguments.sources = len(sources.memory[0].key)
         arguments.source_tokens, arguments.source_of_row = sources.n_tokens, sources.source_of_row.data_ptr()
         arguments.lengths = None if sources.lengths is None else sources.lengths.data_ptr()
         arguments.x, arguments.queries, arguments.scratch = x.data_ptr(), queries.data_ptr(), scratch.data_ptr()
@@ -282,6 +285,7 @@ class CompiledDecoder:
             arguments.cosines, arguments.sines, arguments.pairs = cosines.data_ptr(), sines.data_ptr(), d_rotary // 2
             halves = self.rotary.pairing == "halves"
             arguments.pair_stride, arguments.pair_distance = (1, d_rotary // 2) if halves else (2, 1)
+        check_arguments(arguments)
         run_on_threads(regard_decoding_step(), arguments, threads)
 
     def scratch_numbers(self, rows: int, tokens: int) -> int:
@@ -326,3 +330,14 @@ def regard_decoding_step() -> Any | None:
     It takes a pointer to `StepArguments`.
     """
     return function("regard_decoding_step", ctypes.c_void_p)
+
+
+def check_arguments(arguments: StepArguments) -> None:
+    """Raise RuntimeError unless the arguments of a decoding step fit each other, as far as C can see.
+
+    They were made from tensors whose shapes were checked, so that an error here is an error of regard.
+    """
+    describe = function("regard_decoding_step_error", ctypes.c_void_p, returns=ctypes.c_char_p)
+    assert describe is not None
+    if (error := describe(ctypes.byref(arguments))) is not None:
+        raise RuntimeError(f"the decoding kernel refuses its arguments: {error.decode()}; please report this.")

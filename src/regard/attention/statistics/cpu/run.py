@@ -81,6 +81,7 @@ class Run:
         lock = torch.zeros(1, dtype=torch.int8, device=CPU)
         arguments = kernel.Arguments(
             statistics=statistics_of(results, lock),
+            batch=grid.batch,
             heads=grid.heads,
             group=grid.heads // call.key.shape[1],
             sinks=None if sinks is None else sinks.data_ptr(),
@@ -113,6 +114,7 @@ class Run:
         arguments.scratch, arguments.scratch_size = scratch.data_ptr(), size
         for bounds in self.bounds_of(part):
             arguments.bounds, arguments.n_blocks, arguments.next = bounds.data_ptr(), len(bounds), 0
+            kernel.check_arguments(arguments)
             while arguments.next < arguments.n_blocks:
                 arguments.threads = 0
                 self.run_threads()

@@ -1,0 +1,112 @@
+"""What the C functions refuse: arguments that do not fit each other."""
+
+import ctypes
+from collections.abc import Callable
+
+import pytest
+
+from regard import Ask, Causal, attend
+from regard.attention.statistics.cpu import engine
+from regard.kernels import attention as kernel
+from regard.kernels.attention import Arguments
+
+N = 2**40
+
+WRONG: dict[str, tuple[Callable[[Arguments], None], str]] = {
+    "queries": (lambda a: setattr(a.statistics, "queries", -1), "queries or keys_of_head is below 0"),
+    "fewer queries": (lambda a: setattr(a.statistics, "queries", 3), "a block passes the last query"),
+    "fewer keys": (lambda a: setattr(a.statistics, "keys_of_head", 3), "the map's columns pass the last key"),
+    "inverse": (lambda a: setattr(a.statistics, "inverse", None), "inverse has no memory"),
+    "top": (lambda a: setattr(a.statistics, "top", -2), "top is below 0, or has no memory"),
+    "top keys": (lambda a: setattr(a.statistics, "top_keys", None), "top is below 0, or has no memory"),
+    "received": (
+        lambda a: setattr(a.statistics.received, "error", None),
+        "received has memory for sums or errors alone",
+    ),
+    "pooled": (lambda a: setattr(a.statistics.pooled, "rounded", None), "pooled has memory for sums or errors alone"),
+    "lock": (lambda a: setattr(a.statistics, "lock", None), "the lock has no memory"),
+    "map": (lambda a: setattr(a.statistics, "map_columns", 0), "the map has rows or columns alone"),
+    "map rows": (lambda a: setattr(a.statistics, "map_rows", 1), "a query has no row in the map"),
+    "batch": (lambda a: setattr(a, "batch", 1), "a block of no batch item or head"),
+    "heads": (lambda a: setattr(a, "heads", 3), "heads do not divide into groups"),
+    "group": (lambda a: setattr(a, "group", 0), "heads do not divide into groups"),
+    "query": (lambda a: setattr(a.query, "numbers", None), "queries or keys have no memory"),
+    "d_key": (lambda a: setattr(a, "d_key", -1), "d_key is below 0"),
+    "stops": (lambda a: setattr(a, "stops", None), "starts or stops of the key ranges alone"),
+    "sums": (lambda a: setattr(a, "n_weighted_sums", 3), "more weighted sums than 2"),
+    "values": (lambda a: setattr(a.weighted_sums[0].keys, "numbers", None), "a weighted sum has no memory"),
+    "blocks": (lambda a: setattr(a, "bounds", None), "blocks or scratch have no memory"),
+    "scratch": (lambda a: setattr(a, "scratch_size", 64), "a block needs more scratch memory"),
+}
+"""What is changed in good arguments, and what the kernel says of it."""
+
+BOUNDS = {
+    0: (2, "a block of no batch item or head"),
+    1: (-1, "a block of no batch item or head"),
+    2: (6, "a block passes the last query"),
+    3: (N, "a block passes the last query"),
+    4: (5, "a block passes the last key"),
+    5: (N, "a block passes the last key"),
+    6: (0, "a block's parts do not fit its keys"),
+}
+"""By the place in the bounds of a block: a wrong number, and what the kernel says of it."""
+
+
+@pytest.fixture
+def good(normal, monkeypatch):
+    """good(spoil) runs attention whose arguments are spoilt just before the kernel checks them."""
+    query, key, value = normal(2, 4, 7, 5), normal(2, 2, 7, 5), normal(2, 2, 7, 5)
+    check = kernel.check_arguments
+
+    def run(spoil):
+        def spoilt(arguments):
+            spoil(arguments)
+            check(arguments)
+
+        monkeypatch.setattr(kernel, "check_arguments", spoilt)
+        call = attend(query, key, value, mask=Causal()).pattern.call
+        return engine.compute(call, Ask(received=True, top=2, pooled=(3, 2)), contexts=True)
+
+    return run
+
+
+def test_good_arguments_are_computed(good):
+    assert good(lambda arguments: None).summary().received.shape == (2, 4, 7)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_arguments_are_refused(good, name):
+    spoil, reason = WRONG[name]
+    with pytest.raises(RuntimeError) as refusal:
+        good(spoil)
+    assert str(refusal.value) == f"the attention kernel refuses its arguments: {reason}; please report this."
+
+
+@pytest.mark.parametrize("place", BOUNDS)
+def test_a_block_beyond_the_tensors_is_refused(good, place):
+    number, reason = BOUNDS[place]
+
+    def spoil(arguments):
+        bounds = ctypes.cast(arguments.bounds, ctypes.POINTER(ctypes.c_int64))
+        kept.append(bounds[place])
+        bounds[place] = number
+
+    kept: list[int] = []
+    try:
+        with pytest.raises(RuntimeError) as refusal:
+            good(spoil)
+    finally:
+        good(lambda arguments: restore(arguments, place, kept[0])) if kept else None
+    assert str(refusal.value) == f"the attention kernel refuses its arguments: {reason}; please report this."
+
+
+def restore(arguments, place, number):
+    """Write a number of the first block's bounds, which are cached with their plan."""
+    ctypes.cast(arguments.bounds, ctypes.POINTER(ctypes.c_int64))[place] = number
+
+
+@pytest.mark.parametrize(("queries", "keys", "d_key", "d_value"), [(0, 5, 3, 3), (5, 0, 3, 3), (5, 7, 3, 0)])
+def test_empty_tensors_are_good_arguments(normal, queries, keys, d_key, d_value):
+    call = attend(normal(2, 3, queries, d_key), normal(2, 3, keys, d_key), normal(2, 3, keys, d_value)).pattern.call
+    results = engine.compute(call, Ask(received=True), contexts=True)
+    assert results.context.shape == (2, 3, queries, d_value)
