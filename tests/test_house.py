@@ -17,6 +17,7 @@ TREES = {name: ast.parse(text) for name, text in FILES.items()}
 ROOMS = {
     "errors": "",
     "visible_text": "",
+    "likely_encoding": "",
     "device": "errors",
     "checks": "errors",
     "atomic_files": "",
@@ -24,11 +25,11 @@ ROOMS = {
     "typed_fields": "",
     "kernels": "errors",
     "attention": "kernels",
-    "text": "atomic_files errors",
+    "text": "atomic_files errors likely_encoding",
     "transformer": "attention kernels checks errors",
     "recurrent": "attention kernels checks",
     "effects": "attention errors",
-    "tracing": "attention effects atomic_files errors tensor_file typed_fields",
+    "tracing": "attention effects atomic_files errors likely_encoding tensor_file typed_fields",
     "evaluation": "errors",
     "translation": (
         "attention kernels text transformer recurrent tracing atomic_files device errors tensor_file typed_fields"

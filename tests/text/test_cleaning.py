@@ -11,8 +11,12 @@ from regard.text.cleaning import refuse_lone_surrogates, tidied
 
 
 def test_clean_text_does_not_change():
-    for text in ("l'été — 日本 語", "می‌خواهم", "👩‍👧 x", "e\u0301"):  # joiners and combining marks are of the text
+    for text in ("l'été — 日本 語", "می‌خواهم", "👩‍👧 x", "q\u0301"):  # joiners and combining marks are of the text
         assert tidied(text) == text
+
+
+def test_letters_in_parts_are_composed():
+    assert tidied("e\u0301te\u0301 \u1107\u1162\u11b7") == "été 뱀"
 
 
 def test_every_control_character_is_removed_or_is_a_space():

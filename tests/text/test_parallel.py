@@ -2,6 +2,7 @@
 
 import gzip
 import os
+from unicodedata import normalize
 
 import pytest
 
@@ -52,8 +53,8 @@ def test_raw_text_is_cleaned(files):
         "      4  pairs to learn from",
     ]
     assert report.as_dict() == {
-        "read": 5, "byte_order_marks": 1, "carriage_returns": 4, "extra_spaces": 5, "control_characters": 1,
-        "empty": 1, "over_long": 0, "mismatched": 0, "held_out": 0, "kept": 4, "unknown": 0,
+        "read": 5, "byte_order_marks": 1, "carriage_returns": 4, "extra_spaces": 5, "composed": 0,
+        "control_characters": 1, "empty": 1, "over_long": 0, "mismatched": 0, "held_out": 0, "kept": 4, "unknown": 0,
     }  # fmt: skip
     assert Report().table() == "      0  pairs read\n      0  pairs to learn from"
 
@@ -80,6 +81,24 @@ def test_only_line_ends_end_lines(files):
     odd = "eins\u2028zwei\x85drei\x0bvier\x0cfünf\x1csechs\n".encode()
     assert list(files(odd, b"x\n").pairs()) == [("eins zwei drei vier fünf sechs", "x")]
     assert list(files(b"eins\rzwei\n\r\n\r\r\n", b"x\ny\nz\n").pairs()) == [("eins zwei", "x")]
+
+
+def test_letters_in_parts_are_composed_and_counted(files):
+    parts = normalize("NFD", "뱀은 위험하다")
+    assert len(parts) > len("뱀은 위험하다")
+    report = Report()
+    pairs = list(files(f"{parts}\n뱀\n".encode(), normalize("NFD", "café\ncafé\n").encode()).pairs(report))
+    assert pairs == [("뱀은 위험하다", "café"), ("뱀", "café")]
+    assert report.composed == 3
+    assert "      3  lines with letters in parts, composed" in report.table()
+
+
+def test_a_line_in_another_encoding_is_told_which(files):
+    parallel = files("뱀은 위험하다\n".encode("euc-kr"), b"a snake\n")
+    assert refusal(parallel) == (
+        f"{parallel.source}, line 1: not UTF-8 (byte 0xB9 at position 1); "
+        "convert the file first, for instance with iconv -f CP949 -t UTF-8."
+    )
 
 
 def test_a_line_that_is_not_utf8_is_refused_by_its_number(files):

@@ -1,5 +1,6 @@
 """Vocabularies: texts survive encoding, unknown characters are reported, words and pieces fit together."""
 
+import unicodedata
 from collections import Counter
 
 import pytest
@@ -157,3 +158,9 @@ def test_a_foreign_model_is_refused(tmp_path):
     assert str(refusal.value).startswith(
         f"{prefix}.model is a SentencePiece model whose first pieces are <unk>, <s>, </s>, "
     )
+
+
+def test_a_text_in_parts_is_read_as_its_letters(vocabularies):
+    german = vocabularies[1]
+    whole = "Ein Mädchen läuft über die Brücke."
+    assert german.encode(unicodedata.normalize("NFD", whole)) == german.encode(whole)

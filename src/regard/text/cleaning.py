@@ -1,9 +1,10 @@
-"""Clean texts: remove control characters, and put single spaces between words.
+"""Clean texts: remove control characters, compose letters, and put single spaces between words.
 
 Texts are cleaned before training and before translation, so that a model sees the same characters in both.
 """
 
 import re
+from unicodedata import normalize
 
 from regard.errors import InputError
 
@@ -15,12 +16,21 @@ CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f\x80-\x84\x86-\x9f\ufeff]")
 
 
 def tidied(text: str) -> str:
-    """Return the text without control characters and with single spaces between its words.
+    """Return the text without control characters, with composed letters and single spaces between its words.
 
     >>> tidied("  ein\\u00a0 Hund\\r\\n")
     'ein Hund'
     """
-    return " ".join(without_control_characters(text).replace(SPACE, " ").split())
+    return " ".join(composed(without_control_characters(text)).replace(SPACE, " ").split())
+
+
+def composed(text: str) -> str:
+    """Return the text in Unicode's normalisation form C, in which a letter is one character where there is one for it.
+
+    >>> len("뱀"), len(composed("\\u1107\\u1162\\u11b7")), composed("e\\u0301")
+    (1, 1, 'é')
+    """
+    return normalize("NFC", text)
 
 
 def without_control_characters(text: str) -> str:

@@ -5,7 +5,7 @@ spaces become one space. A pair with an empty side is left out and counted. A li
 with the line number.
 
 Only a line feed ends a line, with or without a carriage return before it; a carriage return elsewhere, a form feed or
-U+2028 counts as a space. There is no Unicode normalisation: a translator writes characters as its corpus has them.
+U+2028 counts as a space. Letters are composed (Unicode's NFC): a Mac may write 뱀 as its three parts, and é as two.
 """
 
 import gzip
@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import IO
 
 from regard.errors import InputError, nearest, reason
-from regard.text.cleaning import tidied, without_control_characters
+from regard.likely_encoding import likely_encoding
+from regard.text.cleaning import composed, tidied, without_control_characters
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-UTF16_MARKS = b"\xff\xfe", b"\xfe\xff"
 
 GZIP = b"\x1f\x8b"
 """The first bytes of a gzip file, whatever its name."""
@@ -56,6 +55,9 @@ class Report:
 
     extra_spaces: int = 0
     """Lines of both files with spaces at an end, several spaces between words, or white space other than " "."""
+
+    composed: int = 0
+    """Lines of both files with letters in parts, such as Hangul from a Mac, which are composed."""
 
     control_characters: int = 0
     """Lines of both files with control characters, which are removed."""
@@ -89,6 +91,7 @@ class Report:
             "files with a byte order mark, removed": self.byte_order_marks,
             "lines with a carriage return, removed": self.carriage_returns,
             "lines with extra spaces, made one": self.extra_spaces,
+            "lines with letters in parts, composed": self.composed,
             "lines with control characters, removed": self.control_characters,
             "pairs with an empty side, left out": self.empty,
             "pairs with an over-long side, left out": self.over_long,
@@ -176,9 +179,11 @@ def tidy_lines(path: Path, report: Report | None = None) -> Iterator[str]:
         report.carriage_returns += text.endswith("\r")
         text = text.removesuffix("\r")
         printable = without_control_characters(text)
-        clean = tidied(printable)
+        whole = composed(printable)
+        clean = tidied(whole)
         report.control_characters += printable != text
-        report.extra_spaces += clean != printable
+        report.composed += whole != printable
+        report.extra_spaces += clean != whole
         yield clean
 
 
@@ -194,10 +199,9 @@ def decoded(line: bytes, path: Path | str, number: int) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError as error:
-        code = "UTF-16" if number == 1 and line.startswith(UTF16_MARKS) else "LATIN1"
         raise InputError(
             f"{path}, line {number}: not UTF-8 (byte 0x{line[error.start]:02X} at position {error.start + 1}); "
-            f"convert the file first, for instance with iconv -f {code} -t UTF-8."
+            f"convert the file first, for instance with iconv -f {likely_encoding(line)} -t UTF-8."
         ) from error
 
 

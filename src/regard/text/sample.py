@@ -12,6 +12,7 @@ from typing import Any
 
 from regard.atomic_files import write_atomically
 from regard.errors import InputError, import_extra, reason
+from regard.text.cleaning import tidied
 from regard.text.keyed_random import seed_of
 
 SPLITS = "train", "dev", "test"
@@ -70,7 +71,7 @@ def namer(language: str) -> Callable[[int], str]:
                 f"num2words cannot write {number:,} in {language} ({type(error).__name__}); take a smaller --below "
                 "or another language."
             ) from error
-        return " ".join(str(words).split())
+        return tidied(str(words))
 
     return name
 

@@ -6,6 +6,7 @@ import torch
 
 from regard.attention.representation import type_name
 from regard.errors import InputError, first_paragraph
+from regard.likely_encoding import likely_encoding
 from regard.tracing.attention_kind import is_causal
 from regard.tracing.readable_tokens import Token, readable_tokens
 
@@ -127,9 +128,10 @@ def check_text(text: str) -> None:
     except UnicodeEncodeError as error:
         surrogate, place = ord(text[error.start]), len(text[: error.start].encode()) + 1
         if 0xDC80 <= surrogate <= 0xDCFF:  # Python's escape ("surrogateescape") of a byte that is not UTF-8
+            given = text.encode(errors="surrogateescape")
             raise InputError(
                 f"the text is not UTF-8 (byte 0x{surrogate - 0xDC00:02X} at position {place}); "
-                "convert it first, for instance with iconv -f LATIN1 -t UTF-8."
+                f"convert it first, for instance with iconv -f {likely_encoding(given)} -t UTF-8."
             ) from error
         raise InputError(
             f"the text has a lone surrogate (U+{surrogate:04X} at position {error.start + 1}), "

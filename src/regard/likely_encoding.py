@@ -1,0 +1,64 @@
+"""The encoding that bytes which are not UTF-8 are likely in, to name it in a message."""
+
+import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Callable
+
+
+def is_common_hangul(letter: str) -> bool:
+    """Return whether a letter is one of the 2,350 syllables of KS X 1001, which Korean texts mostly consist of."""
+    return "가" <= letter <= "힣" and len(letter.encode("euc_kr")) == 2  # EUC-KR spells other syllables in 8 bytes
+
+
+def is_kana(letter: str) -> bool:
+    return "ぁ" <= letter <= "ヶ"
+
+
+def is_han(letter: str) -> bool:
+    return "\u4e00" <= letter <= "\u9fff"
+
+
+EAST_ASIAN: dict[str, tuple[str, Callable[[str], bool]]] = {
+    "CP949": ("cp949", is_common_hangul),  # EUC-KR is a part of it
+    "SHIFT_JIS": ("cp932", is_kana),
+    "EUC-JP": ("euc_jp", is_kana),
+    "GB18030": ("gb18030", is_han),
+}
+"""By iconv's name: Python's name, and whether a letter is frequent in a text in this encoding."""
+
+FEWEST_SHARE = 0.3
+"""The least share of the frequent letters among the letters that are not ASCII."""
+
+
+def likely_encoding(data: bytes) -> str:
+    """Return iconv's name of the encoding that a line which is not UTF-8 is likely in.
+
+    In the East Asian encodings nearly every letter takes two bytes from 0x80 on; in LATIN1 such bytes stand alone
+    among letters of ASCII.
+
+    >>> [likely_encoding("뱀은 위험하다".encode("euc-kr")), likely_encoding("a café".encode("latin-1"))]
+    ['CP949', 'LATIN1']
+    """
+    if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return "UTF-16"
+    high = sum(byte >= 0x80 for byte in data)
+    paired = sum(len(run) for run in re.findall(rb"[\x80-\xff]{2,}", data))
+    if paired < 0.8 * high:
+        return "LATIN1"
+    # GB18030 comes last, since nearly any bytes are Chinese characters in it.
+    return next((name for name, how in EAST_ASIAN.items() if share_of(data, *how) >= FEWEST_SHARE), "LATIN1")
+
+
+def share_of(data: bytes, codec: str, is_frequent: Callable[[str], bool]) -> float:
+    """Return the share of frequent letters among those that are not ASCII, or 0 if the bytes are not in the encoding.
+
+    Args:
+        codec: Python's name of the encoding.
+        is_frequent: tells whether a letter is frequent.
+    """
+    try:
+        text = data.decode(codec)
+    except UnicodeDecodeError:
+        return 0.0
+    letters = [letter for letter in text if not letter.isascii() and letter.isalpha()]
+    return sum(map(is_frequent, letters)) / len(letters) if letters else 0.0

@@ -1,0 +1,30 @@
+"""The encoding that bytes are likely in: sentences of many languages, encoded by Python's own codecs."""
+
+import pytest
+
+from regard.likely_encoding import likely_encoding
+
+SENTENCES = [
+    ("뱀은 독이 있어서 매우 위험하다.", "euc-kr", "CP949"),
+    ("뱀", "cp949", "CP949"),
+    ("펲시맨이 똠방각하를 만났다 (2007년)", "cp949", "CP949"),  # syllables that EUC-KR lacks
+    ("へびはとても危険です。", "cp932", "SHIFT_JIS"),
+    ("へびはとても危険です。", "euc_jp", "EUC-JP"),
+    ("蛇非常危险，因为它有毒。", "gb18030", "GB18030"),
+    ("Das Mädchen aß Äpfel in Österreich.", "latin-1", "LATIN1"),
+    ("Un café près de la forêt, où l'été dure.", "latin-1", "LATIN1"),
+    ("El niño comió en Ávila.", "latin-1", "LATIN1"),
+    ("Ärger", "latin-1", "LATIN1"),
+    ("ein Hund", "utf-16", "UTF-16"),
+]
+
+
+@pytest.mark.parametrize(("text", "codec", "name"), SENTENCES)
+def test_the_encoding_is_named(text, codec, name):
+    assert likely_encoding(text.encode(codec)) == name
+
+
+def test_any_bytes_have_an_answer():
+    for first in range(256):
+        assert likely_encoding(bytes([first, 0xFF, 0x80, first]))
+    assert likely_encoding(b"") == "LATIN1"
