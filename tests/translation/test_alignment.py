@@ -21,9 +21,9 @@ def test_merging_by_hand():
     expected = torch.tensor([[0.375, 0.4375], [0.0, 0.75]])
     assert_close(merge_pieces(weights, [0, 0, 1], [0, 1, 1], 2, 2), expected)
     alignment = Alignment(
-        source_words=("I", "am."),
+        source_words=("I", "am"),
         target_words=("Ich", "bin."),
-        source_pieces=("▁I", "▁am", ".", "</s>"),
+        source_pieces=("▁I", "▁a", "m", "</s>"),
         target_pieces=("▁I", "ch", "▁bin.", "</s>"),
         piece_weights=weights,
         source_word_of=(0, 1, 1),
@@ -83,3 +83,40 @@ def test_the_layer_before_the_last_unless_another_is_named(normal):
     with pytest.raises(ValueError) as error:
         cross_weights(patterns, 4)
     assert str(error.value) == "layer=4 does not exist; the model has 4 layers, counted from 0."
+
+
+def test_punctuation_at_a_word_does_not_decide_where_the_word_looks():
+    # 톰이 왔다. → Tom came. The full stop looks at the source's end, the words look at each other crosswise.
+    weights = torch.tensor(
+        [
+            [0.1, 0.7, 0.1, 0.1],  # ▁Tom looks at 왔다
+            [0.6, 0.2, 0.1, 0.1],  # ▁came looks at 톰이
+            [0.0, 0.1, 0.8, 0.1],  # . looks at .
+            [0.0, 0.0, 0.0, 1.0],
+        ]
+    )
+    alignment = Alignment(
+        source_words=("톰이", "왔다."),
+        target_words=("Tom", "came."),
+        source_pieces=("▁톰이", "▁왔다", ".", "</s>"),
+        target_pieces=("▁Tom", "▁came", ".", "</s>"),
+        piece_weights=weights,
+        source_word_of=(0, 1, 1),
+        target_word_of=(0, 1, 1),
+    )
+    assert_close(alignment.weights, torch.tensor([[0.1, 0.7], [0.6, 0.2]]))
+    assert alignment.pairs == ((1, 0), (0, 1))
+
+
+def test_a_word_of_punctuation_alone_keeps_its_pieces():
+    alignment = Alignment(
+        source_words=("a", "…"),
+        target_words=("—",),
+        source_pieces=("▁a", "▁", "…", "</s>"),
+        target_pieces=("▁", "—", "</s>"),
+        piece_weights=torch.tensor([[0.5, 0.25, 0.0, 0.25], [0.0, 0.25, 0.5, 0.25], [0.0, 0.0, 0.0, 1.0]]),
+        source_word_of=(0, 1, 1),
+        target_word_of=(0, 0),
+    )
+    assert_close(alignment.weights, torch.tensor([[0.25, 0.5]]))
+    assert alignment.pairs == ((1, 0),)

@@ -7,18 +7,23 @@ Row t has the weights of the decoder step that predicts target piece t.
     word weights  = mean over a target word's pieces of the sum over a source word's pieces           (EOS left out)
     alignment     = each target word with the source word of its largest weight; in a tie, with the first of them
 
+Words are divided at white space, so that "Tom." is one word. Its full stop looks elsewhere than its letters do, mostly
+at the end of the source. So pieces of punctuation are left out of a word that has other pieces.
+
 Source: Garg et al. 2019, section 4.1 (the mean over the heads of a Transformer's last layer but one).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from unicodedata import category
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.pattern import Pattern
+from regard.text.cleaning import SPACE
 
 
 def cross_weights(cross: tuple[Pattern, ...], layer: int | None = None) -> Float[Tensor, "batch target source"]:
@@ -58,9 +63,18 @@ class Alignment:
 
     @cached_property
     def weights(self) -> Float[Tensor, "target_words source_words"]:
-        """The weight of each target word on each source word; a row sums to 1 minus the weight on the source's EOS."""
+        """The weight of each target word on each source word.
+
+        A row sums to 1 minus the weight on the source's EOS and on its punctuation, where that is a part of words.
+        """
+        rows = pieces_that_count(self.target_pieces, self.target_word_of)
+        columns = pieces_that_count(self.source_pieces, self.source_word_of)
         return merge_pieces(
-            self.piece_weights, self.target_word_of, self.source_word_of, len(self.target_words), len(self.source_words)
+            self.piece_weights[rows][:, columns],
+            [self.target_word_of[row] for row in rows],
+            [self.source_word_of[column] for column in columns],
+            len(self.target_words),
+            len(self.source_words),
         )
 
     @cached_property
@@ -79,6 +93,25 @@ class Alignment:
     def __repr__(self) -> str:
         words = f"{len(self.source_words)} source words, {len(self.target_words)} target words"
         return f"Alignment({self.pharaoh!r}, {words})"
+
+
+def pieces_that_count(pieces: Sequence[str], word_of: Sequence[int]) -> list[int]:
+    """Return the positions of the pieces that stand for their words: all but punctuation beside other pieces.
+
+    Args:
+        word_of: for each piece except EOS, the index of the word that it belongs to.
+
+    >>> pieces_that_count(["▁Tom", "'", "s", ".", "▁", "…", "</s>"], [0, 0, 0, 0, 1, 1])
+    [0, 2, 4, 5]
+    """
+    letters = [piece.replace(SPACE, "") for piece in pieces]
+    spelt = {word for word, own in zip(word_of, letters, strict=False) if own and not is_punctuation(own)}
+    return [place for place, word in enumerate(word_of) if word not in spelt or not is_punctuation(letters[place])]
+
+
+def is_punctuation(text: str) -> bool:
+    """Return whether a text has characters, and all of them are punctuation."""
+    return bool(text) and all(category(letter).startswith("P") for letter in text)
 
 
 def merge_pieces(
