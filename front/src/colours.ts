@@ -17,7 +17,12 @@ export function shade(strength: number, hue: number): string {
     : `oklch(${mix(0.975, 0.475)} ${mix(0.008, 0.175)} ${hue})`;
 }
 
-export const textColour = (strength: number): string => (strength > 0.5 ? (dark.value ? "#111" : "#fff") : "");
+/** The colour of text on a shade: the page's own on faint ones, else black or white, whichever is easier to read. */
+export function textColour(strength: number): string {
+  const [faint, middle] = dark.value ? [0.4, 0.54] : [0.45, 0.82];
+  const [onMiddle, onStrong] = dark.value ? ["#fff", "#000"] : ["#000", "#fff"];
+  return strength <= faint ? "" : strength <= middle ? onMiddle : onStrong;
+}
 
 const themeCache = new Map<string, string>();
 /** The value of a CSS variable of the page. */

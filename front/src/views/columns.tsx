@@ -31,7 +31,7 @@ export function Columns({ drawn }: { drawn: Drawn[] }) {
         <span>{twoTexts.value ? say.targetQueries : say.queries}</span>
         <span>{twoTexts.value ? say.sourceKeys : say.keysWeights}</span>
       </div>
-      <div class="scroll" ref={box} onScroll={(event) => setScrolled(event.currentTarget.scrollTop)} data-scrolled={scrolled > 0} data-width={size.width}>
+      <div class="scroll" tabIndex={0} ref={box} onScroll={(event) => setScrolled(event.currentTarget.scrollTop)} data-scrolled={scrolled > 0} data-width={size.width}>
         <div class="columns" style={{ "--row": `${pitch}px` }}>
           <ul role="listbox" tabIndex={0} aria-label={say.queries}>
             {queries.map((item) => (

@@ -88,7 +88,7 @@ export function Heads() {
         </>
       }
     >
-      <div class="scroll map-scroll">
+      <div class="scroll map-scroll" tabIndex={0}>
         {inLayers ? (
           <div class="map" role="group" aria-label={say.allHeads} style={{ gridTemplateColumns: `max-content repeat(${most}, minmax(${patterns.value ? 22 : 9}px, ${patterns.value ? 44 : 26}px))` }}>
             <span />

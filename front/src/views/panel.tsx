@@ -67,7 +67,7 @@ export function Numbers({ head, rows }: { head: string[]; rows: () => (string | 
     <details class="numbers" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>{words().numbers}</summary>
       {open && (
-        <div class="scroll">
+        <div class="scroll" tabIndex={0}>
           <table>
             <thead>
               <tr>{head.map((name, i) => <th scope="col" key={i}>{name}</th>)}</tr>

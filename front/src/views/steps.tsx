@@ -74,7 +74,7 @@ export function StepByStep() {
       </ol>
       <p class="say" role="status">{sentenceOf(now, at)}</p>
       <div class="worked">
-        <div class="scroll"><StageTable now={now} at={at} /></div>
+        <div class="scroll" tabIndex={0}><StageTable now={now} at={at} /></div>
         {at === 0 && <DotProduct now={now} />}
         {at === 6 && <Context now={now} />}
       </div>
@@ -250,7 +250,7 @@ function Dimensions({ title, columns }: { title: string; columns: [string, Float
   const last = columns[columns.length - 1][1];
   const isProduct = columns[2][0] === say.product;
   return (
-    <div class="scroll">
+    <div class="scroll" tabIndex={0}>
       <table class="dimensions">
         <caption>{title}</caption>
         <thead>

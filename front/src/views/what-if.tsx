@@ -62,7 +62,7 @@ export function WhatIf() {
         <>
           <table class="changes">
             <thead>
-              <tr><th scope="col">{from.label} →</th><th scope="col">{say.before}</th><th scope="col">{say.after}</th><th /></tr>
+              <tr><th scope="col">{from.label} →</th><th scope="col">{say.before}</th><th scope="col">{say.after}</th><td /></tr>
             </thead>
             <tbody>
               {strongest.map((to) => (
@@ -131,7 +131,7 @@ function EffectOf({ effect: { output, heads, before, after } }: { effect: Effect
         <table class="changes">
           <caption>{say.nextTokens}</caption>
           <thead>
-            <tr><th scope="col">{say.before}</th><th /><th scope="col">{say.after}</th><th /></tr>
+            <tr><th scope="col">{say.before}</th><td /><th scope="col">{say.after}</th><td /></tr>
           </thead>
           <tbody>
             {before.map(([text, share], i) => (

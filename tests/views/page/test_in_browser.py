@@ -1,6 +1,7 @@
 """The page in a real browser: the numbers of every view, and its response to pointer, keyboard, address and window."""
 
 import math
+import os
 import re
 import xml.etree.ElementTree
 from collections.abc import Callable
@@ -615,3 +616,26 @@ def test_words_from_right_to_left_do_not_turn_the_arrow(
         }"""
     )
     assert places == sorted(places)
+
+
+AXE = Path(__file__).parents[3] / "front" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@pytest.mark.skipif(not AXE.exists() and "CI" not in os.environ, reason="`make front` installs axe; CI always does")
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("columns", [False, True])
+def test_axe_finds_nothing_that_keeps_anybody_out(
+    shown: Callable[..., Page], snake: Trace, dark: bool, columns: bool
+) -> None:
+    page = shown(snake, token="it", head="L3H1", dark=dark)
+    if columns:
+        page.get_by_role("button", name="columns").click()
+    for name in ("sentence", "heads", "what-if"):
+        table(page, name)
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("() => axe.run()")
+    violations = [
+        f"{violation['id']}: {violation['help']}: {[node['html'][:200] for node in violation['nodes'][:3]]}"
+        for violation in found["violations"]
+    ]
+    assert violations == []
