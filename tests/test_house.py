@@ -39,7 +39,7 @@ ROOMS = {
     "training": "text translation atomic_files device errors tensor_file",
     "views": "attention effects tracing by_hand evaluation atomic_files errors visible_text",
     "regard": "",
-    "explore": "effects tracing translation views errors typed_fields",
+    "explore": "effects tracing translation by_hand views errors typed_fields",
     "cli": (
         "explore kernels attention text tracing evaluation translation by_hand export training views errors "
         "visible_text regard"

@@ -26,7 +26,7 @@ def test_what_is_typed_is_read_and_the_head_stays(page: Page, minilm: LoadedMode
     expect(page.locator(".word")).to_have_count(6)
     expect(page.locator("[data-view=sentence] h2")).to_contain_text("L4H7")
     page.locator(".word", has_text="rains").click()
-    page.locator("[data-view=sentence] summary").click()
+    page.locator("[data-view=sentence] .numbers summary").click()
     rows = page.locator("[data-view=sentence] tbody td").all_inner_texts()
     wanted = regard.trace(minilm.model, "It rains today.", tokenizer=minilm.tokenizer)["L4H7"]["rains"]
     assert [float(row) for row in rows] == pytest.approx(wanted.tolist(), abs=2e-5)

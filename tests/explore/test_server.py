@@ -142,3 +142,22 @@ def test_fifty_readers_at_once_are_answered_or_told_to_wait(explorer: Running) -
     assert all(answer["text"] == f"Reader {n} asks." for n, answer in answered)
     refused = [answer for status, answer in answers if status != 200]
     assert all(answer == {"error": "too many questions wait for the model; ask again later."} for answer in refused)
+
+
+def test_a_translator_shows_its_translation(serving: Callable[..., Running], translator_folder: Any) -> None:
+    running = serving(Session(str(translator_folder)))
+    status, page, _ = running.ask("/", method="GET")  # whose first text is longer than this translator reads
+    assert status == 200
+    assert '"cross"' in page
+    status, answer, _ = running.ask("/trace", {"text": "no dog"})
+    assert (status, list(answer["kinds"])) == (200, ["encoder", "decoder", "cross"])
+    assert answer["target_text"]
+    status, answer, _ = running.ask("/trace", {"text": "the cat sat on the mat " * 20})
+    assert status == 400
+    assert "pieces and the translator reads at most" in answer["error"]
+
+
+def test_a_first_text_that_cannot_be_read_is_told(serving: Callable[..., Running]) -> None:
+    status, text, _ = serving(Session("/no/such/model")).ask("/", method="GET")
+    assert status == 400
+    assert "/no/such/model" in text

@@ -17,6 +17,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def explore(
+    text: Annotated[str | None, typer.Argument(help="The text that is shown first.", show_default=False)] = None,
     model: Model = None,
     trace: Annotated[
         Path | None, typer.Option("--trace", help="Show this saved trace; without --model, nothing else.")
@@ -44,14 +45,14 @@ def explore(
 
     \b
       regard explore
-      regard explore --model openai-community/gpt2
+      regard explore "The snake is" --model openai-community/gpt2
       regard explore --translator en-de
       regard explore --trace snake.safetensors
     """
     uvicorn = import_extra("uvicorn", "explore")
     import_extra("starlette", "explore")
     from regard.explore.server import application
-    from regard.explore.session import Session
+    from regard.explore.session import FIRST_TEXT, Session
     from regard.tracing.trace import Trace
 
     if translator is not None and model is not None:
@@ -78,7 +79,7 @@ def explore(
         import webbrowser
 
         webbrowser.open(address)
-    app = application(Session(name, shown), hosts, token)
+    app = application(Session(name, shown, FIRST_TEXT if text is None else text), hosts, token)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
     server.run(sockets=[listening])
 

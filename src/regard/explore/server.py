@@ -17,7 +17,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from regard.errors import InputError
@@ -42,8 +42,11 @@ class Explorer:
         self.waiting = 0
 
     async def page(self, request: Request) -> Response:
-        """Answer with the page and a first trace."""
-        return await self.in_turn(request, self.session.first, lambda data: HTMLResponse(live_page(data)))
+        """Answer with the page and a first trace; a text says why there is none."""
+        answer = await self.in_turn(request, self.session.first, lambda data: HTMLResponse(live_page(data)))
+        if isinstance(answer, JSONResponse):
+            return PlainTextResponse(json.loads(bytes(answer.body))["error"], status_code=answer.status_code)
+        return answer
 
     async def trace(self, request: Request) -> Response:
         """Answer a question with the data of the page."""

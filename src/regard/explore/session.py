@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from regard.by_hand.translator_head import translate_or_score
 from regard.errors import InputError
 from regard.explore.question import Question
 from regard.tracing.comparison import compare
@@ -33,20 +34,22 @@ class Session:
     One model is in memory at a time. A session answers one question at a time; its caller sees to that.
     """
 
-    def __init__(self, model: str | None = None, shown: Trace | None = None) -> None:
+    def __init__(self, model: str | None = None, shown: Trace | None = None, text: str = FIRST_TEXT) -> None:
         """Begin with a model by its name, folder or translator's folder (None = MiniLM), or with a trace to show.
 
         Args:
             shown: a saved trace; without a model, only this trace can be shown.
+            text: the text that is shown first; a translator reads its beginning, if it is too long.
         """
         self.model = model
+        self.text = text
         self.shown = shown
         self.loaded: tuple[tuple[str | None, bool], LoadedModel | Translator] | None = None
 
     def first(self) -> dict[str, Any]:
         """Return the data of the page that is shown first."""
         if self.shown is None:
-            return self.answer(Question(text=FIRST_TEXT))
+            return self.answer(Question(text=self.text))
         return page_data(self.shown, focus_on(self.shown)) | {"live": self.model is not None, "next": []}
 
     def answer(self, question: Question) -> dict[str, Any]:
@@ -93,8 +96,8 @@ class Session:
         if isinstance(model, Translator):
             if question.changes or writes:
                 raise InputError("a translator's heads cannot be changed here, and it writes its whole translation.")
-            translation = model.translate([question.text]) if question.target is None else None
-            return (translation or model.score([question.text], targets=[question.target or ""]))[0].trace
+            is_first = question.text == self.text
+            return translate_or_score(model, question.text, question.target, truncate=is_first).trace
         return trace(
             model.model,
             question.text,
