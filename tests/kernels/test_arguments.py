@@ -7,8 +7,8 @@ import pytest
 
 from regard import Ask, Causal, attend
 from regard.attention.statistics.cpu import engine
-from regard.kernels import attention as kernel
 from regard.kernels.attention import Arguments
+from regard.kernels.library import check_arguments
 
 N = 2**40
 
@@ -56,14 +56,13 @@ BOUNDS = {
 def good(normal, monkeypatch):
     """good(spoil) runs attention whose arguments are spoilt just before the kernel checks them."""
     query, key, value = normal(2, 4, 7, 5), normal(2, 2, 7, 5), normal(2, 2, 7, 5)
-    check = kernel.check_arguments
 
     def run(spoil):
-        def spoilt(arguments):
+        def spoilt(name, arguments):
             spoil(arguments)
-            check(arguments)
+            check_arguments(name, arguments)
 
-        monkeypatch.setattr(kernel, "check_arguments", spoilt)
+        monkeypatch.setattr("regard.attention.statistics.cpu.run.check_arguments", spoilt)
         call = attend(query, key, value, mask=Causal()).pattern.call
         return engine.compute(call, Ask(received=True, top=2, pooled=(3, 2)), contexts=True)
 
@@ -79,7 +78,7 @@ def test_wrong_arguments_are_refused(good, name):
     spoil, reason = WRONG[name]
     with pytest.raises(RuntimeError) as refusal:
         good(spoil)
-    assert str(refusal.value) == f"the attention kernel refuses its arguments: {reason}; please report this."
+    assert str(refusal.value) == f"regard_attention refuses its arguments: {reason}; please report this."
 
 
 @pytest.mark.parametrize("place", BOUNDS)
@@ -97,7 +96,7 @@ def test_a_block_beyond_the_tensors_is_refused(good, place):
             good(spoil)
     finally:
         good(lambda arguments: restore(arguments, place, kept[0])) if kept else None
-    assert str(refusal.value) == f"the attention kernel refuses its arguments: {reason}; please report this."
+    assert str(refusal.value) == f"regard_attention refuses its arguments: {reason}; please report this."
 
 
 def restore(arguments, place, number):

@@ -129,14 +129,3 @@ def strides(tensor: Tensor) -> list[int]:
 def attention_function() -> Any | None:
     """Return the C function `regard_attention`, which takes `Arguments` by reference; None if no kernels were built."""
     return function("regard_attention", ctypes.c_void_p)
-
-
-def check_arguments(arguments: Arguments) -> None:
-    """Raise RuntimeError unless the arguments of `regard_attention` fit each other, as far as C can see.
-
-    They were made from tensors whose shapes were checked, so that an error here is an error of regard.
-    """
-    describe = function("regard_attention_error", ctypes.c_void_p, returns=ctypes.c_char_p)
-    assert describe is not None
-    if (error := describe(ctypes.byref(arguments))) is not None:
-        raise RuntimeError(f"the attention kernel refuses its arguments: {error.decode()}; please report this.")

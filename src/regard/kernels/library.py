@@ -39,6 +39,20 @@ def function(name: str, *arguments: Any, returns: Any = None) -> Any | None:
     return found
 
 
+def check_arguments(name: str, arguments: ctypes.Structure) -> None:
+    """Raise RuntimeError unless the arguments of a C function fit each other, as far as C can see.
+
+    They were made from tensors whose shapes were checked, so that an error here is an error of regard.
+
+    Args:
+        name: the function's name in C; the function with "_error" behind it checks its arguments.
+    """
+    describe = function(f"{name}_error", ctypes.c_void_p, returns=ctypes.c_char_p)
+    assert describe is not None
+    if (error := describe(ctypes.byref(arguments))) is not None:
+        raise RuntimeError(f"{name} refuses its arguments: {error.decode()}; please report this.")
+
+
 @cache
 def loaded_library() -> ctypes.CDLL | None:
     """Return the library for the highest level of the architecture that this processor supports, or None.

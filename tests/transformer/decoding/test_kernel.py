@@ -380,11 +380,11 @@ def test_wrong_arguments_are_refused(name, monkeypatch):
     spoil, reason = WRONG[name]
     check = module.check_arguments
 
-    def spoilt(arguments):
+    def spoilt(function, arguments):
         spoil(arguments)
-        check(arguments)
+        check(function, arguments)
 
     monkeypatch.setattr(module, "check_arguments", spoilt)
     with pytest.raises(RuntimeError) as refusal:
         every_step(new_model(), texts([3] * 5, 37, seed=1))
-    assert str(refusal.value) == f"the decoding kernel refuses its arguments: {reason}; please report this."
+    assert str(refusal.value) == f"regard_decoding_step refuses its arguments: {reason}; please report this."

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from regard.attention.layers.key_value import KeyValue
 from regard.attention.positions.rotary import Rotary
-from regard.kernels.library import FLOATS, INTEGERS, function
+from regard.kernels.library import FLOATS, INTEGERS, check_arguments, function
 from regard.kernels.threads import run_on_threads
 from regard.transformer.block import DecoderBlock
 from regard.transformer.decoding.cache import MIN_BUFFER_TOKENS, BlockCache, BufferCache, TokenBuffer
@@ -285,7 +285,7 @@ class CompiledDecoder:
             arguments.cosines, arguments.sines, arguments.pairs = cosines.data_ptr(), sines.data_ptr(), d_rotary // 2
             halves = self.rotary.pairing == "halves"
             arguments.pair_stride, arguments.pair_distance = (1, d_rotary // 2) if halves else (2, 1)
-        check_arguments(arguments)
+        check_arguments("regard_decoding_step", arguments)
         run_on_threads(regard_decoding_step(), arguments, threads)
 
     def scratch_numbers(self, rows: int, tokens: int) -> int:
@@ -330,14 +330,3 @@ def regard_decoding_step() -> Any | None:
     It takes a pointer to `StepArguments`.
     """
     return function("regard_decoding_step", ctypes.c_void_p)
-
-
-def check_arguments(arguments: StepArguments) -> None:
-    """Raise RuntimeError unless the arguments of a decoding step fit each other, as far as C can see.
-
-    They were made from tensors whose shapes were checked, so that an error here is an error of regard.
-    """
-    describe = function("regard_decoding_step_error", ctypes.c_void_p, returns=ctypes.c_char_p)
-    assert describe is not None
-    if (error := describe(ctypes.byref(arguments))) is not None:
-        raise RuntimeError(f"the decoding kernel refuses its arguments: {error.decode()}; please report this.")

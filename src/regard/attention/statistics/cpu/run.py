@@ -20,6 +20,7 @@ from regard.attention.statistics.cpu.results import CPU, Results
 from regard.attention.statistics.cpu.scores import KernelScores, write_mask, write_scores
 from regard.kernels import attention as kernel
 from regard.kernels.attention import Vectors
+from regard.kernels.library import check_arguments
 from regard.kernels.threads import gnu_openmp_parallel, run_on_threads
 
 WEIGHTS_PER_THREAD = 2**18
@@ -114,7 +115,7 @@ class Run:
         arguments.scratch, arguments.scratch_size = scratch.data_ptr(), size
         for bounds in self.bounds_of(part):
             arguments.bounds, arguments.n_blocks, arguments.next = bounds.data_ptr(), len(bounds), 0
-            kernel.check_arguments(arguments)
+            check_arguments("regard_attention", arguments)
             while arguments.next < arguments.n_blocks:
                 arguments.threads = 0
                 self.run_threads()
