@@ -70,7 +70,6 @@ export interface Trace {
   kinds: Record<string, Kind>;
   units: number;
   small: { below: number; step: number };
-  computed: boolean; // some layer's weights are computed from queries and keys
   focus: { kind: string; layer: number; head: number; query: number };
   written: Written[];
   image: { block: string; height: number; width: number } | null;

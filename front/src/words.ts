@@ -51,7 +51,6 @@ const english = {
   numbers: "numbers as a table",
   token: "token",
   weight: "weight",
-  seenBy: (key: string) => `Who looks at “${key}”`,
 
   strongest: (token: string, head: string) => `Where “${token}” looks most in ${head}`,
   strongestAll: (head: string) => `The strongest looks in ${head}`,
@@ -74,7 +73,6 @@ const english = {
   foundNone: "not in this text",
   legendMasked: "masked: it cannot look there",
   largestOfEach: "each token’s largest weight",
-  strongestOutside: "its strongest key is there",
 
   steps: "Step by step",
   stepsNone: "The steps are shown for one head whose weights are a softmax of dot products; choose such a head.",
@@ -232,7 +230,6 @@ const korean: Words = {
   numbers: "숫자를 표로",
   token: "토큰",
   weight: "가중치",
-  seenBy: (key) => `“${key}” 토큰을 보는 토큰`,
 
   strongest: (token, head) => `${head}에서 “${token}” 토큰이 가장 많이 보는 곳`,
   strongestAll: (head) => `${head}의 가장 큰 가중치`,
@@ -255,7 +252,6 @@ const korean: Words = {
   foundNone: "이 글에 없습니다",
   legendMasked: "가려짐: 볼 수 없습니다",
   largestOfEach: "토큰마다 가장 큰 가중치",
-  strongestOutside: "가장 많이 보는 키가 이쪽에 있습니다",
 
   steps: "한 단계씩",
   stepsNone: "가중치가 내적의 소프트맥스인 헤드 하나를 고르면 단계가 보입니다.",

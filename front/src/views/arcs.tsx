@@ -3,7 +3,7 @@
 import { useLayoutEffect, useState } from "preact/hooks";
 import { shade, strength, textColour } from "../colours";
 import { shownGrid } from "../grid";
-import type { Item } from "../items";
+import { directionOf, type Item } from "../items";
 import { weightText } from "../numbers";
 import { useSize } from "../size";
 import { glance, key, lock, locked, queryItem, twoTexts, visibleKeys, visibleQueries, wholeWords } from "../state";
@@ -40,11 +40,11 @@ export function Arcs({ drawn }: { drawn: Drawn[] }) {
     <div class="arcs" ref={text} style={{ "--room": `${room}px`, paddingTop: `${twoTexts.value ? 0 : room}px` }}>
       <svg aria-hidden="true">{paths(drawn, boxes, room)}</svg>
       {twoTexts.value && (
-        <p class="tokens" role="listbox" aria-label={words().targetQueries} tabIndex={0}>
+        <p class="tokens" dir={directionOf(queries)} role="listbox" aria-label={words().targetQueries} tabIndex={0}>
           {queries.map((item) => <Word key={item.positions[0]} item={item} side="query" />)}
         </p>
       )}
-      <p class="tokens" role="listbox" aria-label={twoTexts.value ? words().sourceKeys : words().queries} tabIndex={0}>
+      <p class="tokens" dir={directionOf(keys)} role="listbox" aria-label={twoTexts.value ? words().sourceKeys : words().queries} tabIndex={0}>
         {keys.map((item) => {
           const place = item.index;
           const weight = first ? first.weights[place] : 0;

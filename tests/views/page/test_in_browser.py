@@ -597,6 +597,16 @@ def test_one_of_several_is_called_by_its_number(shown: Callable[..., Page], hand
     assert "it:1 → it:2" in page.locator(".top li span:first-of-type").all_inner_texts()
 
 
+def test_a_text_from_right_to_left_runs_so(shown: Callable[..., Page], handmade: Callable[..., Trace]) -> None:
+    page = shown(handmade("שלום עולם x"), token=0, head="L0H0")
+    left = "words => words.map(word => word.getBoundingClientRect().left)"
+    places = view(page, "sentence").locator(".word").evaluate_all(left)
+    assert places == sorted(places, reverse=True)
+    page = shown(handmade("peace שלום world"), token=0, head="L0H0")
+    places = view(page, "sentence").locator(".word").evaluate_all(left)
+    assert places == sorted(places)
+
+
 def test_words_from_right_to_left_do_not_turn_the_arrow(
     shown: Callable[..., Page], handmade: Callable[..., Trace]
 ) -> None:
