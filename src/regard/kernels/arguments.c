@@ -9,9 +9,11 @@
 /* Return whether two pointers are both null, or both not. */
 static int both_or_none(const void *a, const void *b) { return !a == !b; }
 
-/* Return why the statistics cannot be computed, or null if they can. */
-static const char *statistics_error(const Statistics *s) {
+/* Return why the statistics cannot be computed, or null if they can. Without blocks nothing is read or written, and arrays of
+   no numbers have no memory. */
+static const char *statistics_error(const Statistics *s, int64_t n_blocks) {
   if (s->queries < 0 || s->keys_of_head < 0) return "queries or keys_of_head is below 0";
+  if (n_blocks <= 0) return 0;
   if (!s->inverse && s->queries > 0) return "inverse has no memory";
   if (s->top < 0 || (s->top > 0 && (!s->top_weights || !s->top_keys))) return "top is below 0, or has no memory";
   if (!both_or_none(s->received.rounded, s->received.error)) return "received has memory for sums or errors alone";
@@ -53,10 +55,10 @@ static const char *block_error(const Arguments *p, BlockBounds at) {
 
 /* Return why regard_attention cannot compute its arguments, or null if it can. */
 const char *regard_attention_error(const Arguments *p) {
-  const char *error = statistics_error(&p->statistics);
+  const char *error = statistics_error(&p->statistics, p->n_blocks);
   if (error) return error;
   if (p->batch < 0 || p->heads <= 0 || p->group <= 0 || p->heads % p->group) return "heads do not divide into groups";
-  int weights = p->statistics.queries > 0 && p->statistics.keys_of_head > 0; /* arrays of no numbers have no memory */
+  int weights = p->n_blocks > 0 && p->statistics.queries > 0 && p->statistics.keys_of_head > 0; /* arrays of no numbers have no memory */
   if (p->d_key < 0) return "d_key is below 0";
   if (weights && !p->scores && p->d_key > 0 && (!p->query.numbers || !p->key.numbers)) return "queries or keys have no memory";
   if (!both_or_none(p->starts, p->stops)) return "starts or stops of the key ranges alone";
