@@ -20,23 +20,24 @@ interface Cell {
   layer: Layer;
   head: number;
   to: Item | null; // the word on which the query's weight is largest
-  weight: number;
+  weight: number | null; // null until the layer is decoded
   summary?: Summary;
 }
 
 /** The query's largest weight on another word, in one head; without a query, the largest of any token. */
-function strongestWord(layer: Layer, which: number, summary?: Summary): { to: Item | null; weight: number } {
+function strongestWord(layer: Layer, which: number, summary?: Summary): Pick<Cell, "to" | "weight"> {
   const from = restingQuery.value;
-  if (!from) return { to: null, weight: summary?.strongest ?? 0 };
+  if (!from) return { to: null, weight: summary?.strongest ?? null };
   const row = shownRow(from, layer, which, { temperature: 1, cut: new Set() });
+  if (!row) return { to: null, weight: null };
   const anyWord = keyItems.value.some((item) => item.word);
-  let best: { to: Item | null; weight: number } = { to: null, weight: 0 };
-  if (row)
-    for (const item of keyItems.value) {
-      if ((anyWord && !item.word) || (!twoTexts.value && item.index === from.index)) continue;
-      if (row.weights[item.index] > best.weight) best = { to: item, weight: row.weights[item.index] };
-    }
-  return best;
+  let to: Item | null = null;
+  let weight = 0;
+  for (const item of keyItems.value) {
+    if ((anyWord && !item.word) || (!twoTexts.value && item.index === from.index)) continue;
+    if (row.weights[item.index] > weight) [to, weight] = [item, row.weights[item.index]];
+  }
+  return { to, weight };
 }
 
 function cells(): Cell[] {
@@ -51,7 +52,7 @@ function cells(): Cell[] {
 function sorted(all: Cell[]): Cell[] {
   const by: Record<Order, (cell: Cell) => number> = {
     layer: () => 0,
-    token: (cell) => -cell.weight,
+    token: (cell) => -(cell.weight ?? -Infinity),
     entropy: (cell) => cell.summary?.entropy ?? Infinity,
     distance: (cell) => -(cell.summary?.distance ?? -Infinity),
   };
@@ -119,7 +120,7 @@ export function Heads() {
         head={[say.head, token ? say.mapToken(token) : say.mapEvery, say.entropy, say.distance]}
         rows={() => sorted(all).map((cell) => [
           headName(cell.layer.layer, cell.head),
-          `${cell.to ? `${cell.to.label} ` : ""}${cell.weight.toFixed(5)}`,
+          `${cell.to ? `${cell.to.label} ` : ""}${cell.weight?.toFixed(5) ?? "…"}`,
           cell.summary ? cell.summary.entropy.toFixed(4) : "…",
           cell.summary ? cell.summary.distance.toFixed(4) : "…",
         ])}
@@ -129,7 +130,7 @@ export function Heads() {
 }
 
 function sortedBy({ weight, summary }: Cell): string {
-  if (order.value === "token") return weightText(weight);
+  if (order.value === "token") return weight === null ? "…" : weightText(weight);
   if (!summary) return "…";
   return numberText(order.value === "entropy" ? summary.entropy : summary.distance);
 }
@@ -139,7 +140,8 @@ function HeadButton({ cell }: { cell: Cell }) {
   const hue = hueOf(which, layer.heads);
   const name = headName(layer.layer, which);
   const from = restingQuery.value?.label;
-  const label = from && to ? `${name}: ${from} → ${to.label} ${weightText(weight, layer)}` : `${name}: ${weightText(weight, layer)}`;
+  const number = weight === null ? "…" : weightText(weight, layer);
+  const label = from && to ? `${name}: ${from} → ${to.label} ${number}` : `${name}: ${number}`;
   const isShown = layer.layer === layerNumber.value && which === head.value;
   return (
     <button
@@ -149,7 +151,7 @@ function HeadButton({ cell }: { cell: Cell }) {
       aria-current={isShown}
       tabIndex={isShown ? 0 : -1}
       data-head={name}
-      style={{ background: patterns.value ? undefined : shade(strength(weight, 1), hue) }}
+      style={{ background: patterns.value || weight === null ? undefined : shade(strength(weight, 1), hue) }}
       onClick={() => chooseHead(layer.layer, which)}
     >
       {patterns.value && summary && <Thumbnail summary={summary} hue={hue} />}
