@@ -8,6 +8,7 @@ import attend
 import inspection
 import machine
 import measure
+import number_alignment
 import picture
 import pytest
 import results
@@ -17,7 +18,7 @@ import unfused
 from measure import Elapsed, Spread, groups, ratio, take_turns
 
 
-@pytest.mark.parametrize("module", [measure, table, sentences], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [measure, number_alignment, table, sentences], ids=lambda module: module.__name__)
 def test_examples_are_true(module):
     found = doctest.testmod(module)
     assert found.attempted > 0

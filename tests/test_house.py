@@ -50,8 +50,11 @@ ROOMS = {
 
 MAY_IMPORT = {room: {room, *others.split()} for room, others in ROOMS.items()}
 
-DOORS = {(f"regard/tracing/{name}.py", "views") for name in ("trace", "head", "comparison")}
-"""Imports that point upwards, inside functions only: from a trace, a head and a comparison to their views."""
+DOORS = {
+    *((f"regard/tracing/{name}.py", "views") for name in ("trace", "head", "comparison")),
+    ("regard/translation/alignment.py", "views"),
+}
+"""Imports that point upwards, inside functions only: from a trace, head, comparison or alignment to its views."""
 
 
 def room_of(module: str) -> str:

@@ -6,6 +6,8 @@ import pytest
 from cli_runner import invoke, output, refused
 from torch.testing import assert_close
 
+from regard.translation.translator import Translator
+
 SNAKE = "The snake is very dangerous because it has a venom."
 
 pytestmark = pytest.mark.usefixtures("minilm_once")
@@ -149,6 +151,17 @@ def test_a_model_that_writes(tmp_path, minilm):
     minilm.tokenizer.save_pretrained(tmp_path / "writer")
     text = look("a dog", "--model", tmp_path / "writer", "--new-tokens", "3")
     assert "1 layer × 2 heads · 7 tokens" in text
+
+
+def test_of_a_translator_the_translation_and_its_alignment_come_first(translator_folder):
+    (found,) = Translator.load(translator_folder).translate(["a dog ran to the cat"])
+    text = look("a dog ran to the cat", "--model", translator_folder)
+    assert text.startswith(f"a dog ran to the cat → {found.text}\n\n")
+    parts = " dog  ran ", "\naligned by the last layer but one", " · cross · "
+    table, rule, model = map(text.index, parts)
+    assert 0 < table < rule < model
+    rows = {line.split()[0] for line in text[table:rule].splitlines()[1:] if line.strip()}
+    assert rows == set(found.alignment.target_words)
 
 
 def test_a_translator_is_not_asked_for_new_tokens(translator_folder):

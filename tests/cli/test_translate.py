@@ -163,7 +163,7 @@ def test_alignments_over_the_words_of_the_line(folder, translator):
             source, target = map(int, pair.split("-"))
             assert source < len(one.source.split())
             targets.append(target)
-        assert sorted(targets) == list(range(len(one.text.split())))
+        assert sorted(set(targets)) == list(range(len(one.text.split())))
 
 
 def test_n_best_with_scores(folder, translator):

@@ -1,11 +1,9 @@
-"""Alignments: weights of pieces merged by hand, the choice of the layer, the pairs of words."""
+"""Alignments: weights of pieces merged by hand, the pairs of words."""
 
-import pytest
 import torch
 from torch.testing import assert_close
 
-from regard import attend
-from regard.translation.alignment import Alignment, cross_weights, merge_pieces
+from regard.translation.alignment import Alignment, merge_pieces
 
 
 def test_merging_by_hand():
@@ -30,9 +28,10 @@ def test_merging_by_hand():
         target_word_of=(0, 0, 1),
     )
     assert_close(alignment.weights, expected)
-    assert alignment.pairs == ((1, 0), (1, 1))
-    assert alignment.pharaoh == "1-0 1-1"
-    assert repr(alignment) == "Alignment('1-0 1-1', 2 source words, 2 target words)"
+    assert alignment.source_word_of_target_piece == {0: 0, 1: 1, 2: 1}
+    assert alignment.pairs == ((0, 0), (1, 0), (1, 1))
+    assert alignment.pharaoh == "0-0 1-0 1-1"
+    assert repr(alignment) == "Alignment('0-0 1-0 1-1', 2 source words, 2 target words)"
 
 
 def test_of_equal_weights_the_first_is_taken_and_pairs_are_in_order():
@@ -75,16 +74,6 @@ def test_a_text_without_words_has_no_pairs():
     assert (alignment.pairs, alignment.pharaoh) == ((), "")
 
 
-def test_the_layer_before_the_last_unless_another_is_named(normal):
-    patterns = tuple(attend(normal(2, 3, 5, 7), normal(2, 3, 11, 7), normal(2, 3, 11, 7)).pattern for _ in range(4))
-    assert_close(cross_weights(patterns), patterns[2].dense().sum(dim=1) / 3)
-    assert_close(cross_weights(patterns, 0), patterns[0].dense().sum(dim=1) / 3)
-    assert_close(cross_weights(patterns[:1]), patterns[0].dense().sum(dim=1) / 3)
-    with pytest.raises(ValueError) as error:
-        cross_weights(patterns, 4)
-    assert str(error.value) == "layer=4 does not exist; the model has 4 layers, counted from 0."
-
-
 def test_punctuation_at_a_word_does_not_decide_where_the_word_looks():
     # 톰이 왔다. → Tom came. The full stop looks at the source's end, the words look at each other crosswise.
     weights = torch.tensor(
@@ -108,7 +97,7 @@ def test_punctuation_at_a_word_does_not_decide_where_the_word_looks():
     assert alignment.pairs == ((1, 0), (0, 1))
 
 
-def test_a_word_of_punctuation_alone_keeps_its_pieces():
+def test_a_word_of_punctuation_alone_is_its_punctuation_without_the_space_before_it():
     alignment = Alignment(
         source_words=("a", "…"),
         target_words=("—",),
@@ -118,5 +107,5 @@ def test_a_word_of_punctuation_alone_keeps_its_pieces():
         source_word_of=(0, 1, 1),
         target_word_of=(0, 0),
     )
-    assert_close(alignment.weights, torch.tensor([[0.25, 0.5]]))
+    assert_close(alignment.weights, torch.tensor([[0.0, 0.5]]))
     assert alignment.pairs == ((1, 0),)

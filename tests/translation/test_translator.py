@@ -12,6 +12,7 @@ from regard import InputError
 from regard.recurrent.config import RecurrentConfig
 from regard.recurrent.model import Recurrent
 from regard.text.vocabulary import BOS, EOS, UNK
+from regard.translation.alignment_rule import AlignmentRule
 from regard.translation.search.beam import Beam
 from regard.translation.search.greedy import Greedy
 from regard.translation.search.sampling import Sample
@@ -184,7 +185,7 @@ def test_dropout_is_off_while_it_translates_and_on_again_after(vocabularies):
 # What it looked at
 
 
-PUNCTUATION = {".", ",", "?", "!", "'"}
+NOT_COUNTED = {".", ",", "?", "!", "'", "▁"}
 
 
 def test_alignment_is_that_of_the_text_that_won(translator):
@@ -202,9 +203,9 @@ def test_alignment_is_that_of_the_text_that_won(translator):
         assert alignment.target_words == tuple(one.text.split())
         of_source = word_numbers(translator.source_vocabulary, list(one.source_ids[:-1]))
         of_target = word_numbers(translator.target_vocabulary, list(one.target_ids))
-        # No word here is punctuation alone, so that pieces such as "." count for none.
-        of_source = [w if p not in PUNCTUATION else None for w, p in zip(of_source, one.source_pieces, strict=False)]
-        of_target = [w if p not in PUNCTUATION else None for w, p in zip(of_target, one.target_pieces, strict=True)]
+        # No word here is punctuation alone, so that pieces such as "." and "▁" count for none.
+        of_source = [w if p not in NOT_COUNTED else None for w, p in zip(of_source, one.source_pieces, strict=False)]
+        of_target = [w if p not in NOT_COUNTED else None for w, p in zip(of_target, one.target_pieces, strict=True)]
         for target_word in range(len(alignment.target_words)):
             rows = [row for row, word in enumerate(of_target) if word == target_word]
             by_word = [
@@ -212,8 +213,18 @@ def test_alignment_is_that_of_the_text_that_won(translator):
                 for source_word in range(len(alignment.source_words))
             ]
             assert alignment.weights[target_word].tolist() == pytest.approx(by_word, abs=1e-5)
-            pair = alignment.pairs[target_word]
-            assert pair == (max(range(len(by_word)), key=by_word.__getitem__), target_word)
+            n_words = len(alignment.source_words)
+            looks = [
+                [
+                    sum(float(weights[row, at]) for at, of in enumerate(of_source) if of == word)
+                    for word in range(n_words)
+                ]
+                for row in rows
+            ]
+            largest = [max(range(n_words), key=look.__getitem__) for look in looks]
+            assert [pair for pair in alignment.pairs if pair[1] == target_word] == [
+                (word, target_word) for word in dict.fromkeys(largest)
+            ]
 
 
 def word_numbers(vocabulary, ids):
@@ -230,12 +241,22 @@ def word_numbers(vocabulary, ids):
 
 def test_another_layer_on_request(translator):
     translations = translator.translate(TEXTS[:1])
-    layers = [translator.align(translations, layer)[0].piece_weights for layer in range(3)]
+    layers = [translator.align(translations, AlignmentRule(layer=layer))[0].piece_weights for layer in range(3)]
     assert_close(layers[1], translations[0].alignment.piece_weights)
     assert not torch.allclose(layers[0], layers[1])
     with pytest.raises(ValueError) as error:
-        translator.align(translations, 3)
+        translator.align(translations, AlignmentRule(layer=3))
     assert str(error.value) == "layer=3 does not exist; the model has 3 layers, counted from 0."
+
+
+def test_a_translation_as_a_picture_and_as_a_page(translator, tmp_path):
+    (one,) = translator.translate(TEXTS[:1])
+    assert one.figure(tmp_path / "cat.png").read_bytes().startswith(b"\x89PNG")
+    assert one.figure(tmp_path / "cat.svg").read_text().startswith("<?xml")
+    assert one.html(tmp_path / "cat.html").read_text().lower().startswith("<!doctype html>")
+    with pytest.raises(InputError) as error:
+        one.figure(tmp_path / "cat.gif")
+    assert "cat.gif" in str(error.value)
 
 
 def test_the_trace_of_a_translation(translator, capsys):

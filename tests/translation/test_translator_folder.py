@@ -15,6 +15,7 @@ from regard import InputError
 from regard.tensor_file import write_tensors
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
+from regard.translation.alignment_rule import AlignmentRule
 from regard.translation.translator_folder import read_translator, write_translator
 
 
@@ -180,6 +181,32 @@ def test_a_config_that_cannot_be(folder, translator):
     assert refusal(folder) == (
         "DIR/translator.json has an invalid config: dropout=2.0 is a probability; it must be at least 0 and below 1."
     )
+
+
+@pytest.mark.parametrize(
+    ("alignment", "message"),
+    [
+        ({"layer": 3}, "aligns words by layer 3, and the model has 3, counted from 0; copy the folder again."),
+        (
+            {"layer": 0, "head": -1},
+            "aligns words by head -1, and the model has 2, counted from 0; copy the folder again.",
+        ),
+        ({"step": "writes"}, "has an invalid alignment: step='writes' must be Literal."),
+        ({"lare": 1}, "has an invalid alignment: AlignmentRule has no 'lare'."),
+        ([1], "has an invalid alignment: it is not an object."),
+    ],
+)
+def test_an_alignment_that_cannot_be(folder, alignment, message):
+    change(folder, alignment=alignment)
+    assert refusal(folder) == f"DIR/translator.json {message}"
+
+
+def test_a_folder_of_an_earlier_regard_aligns_by_the_default(folder):
+    path = folder / "translator.json"
+    about = json.loads(path.read_text())
+    del about["alignment"]
+    path.write_text(json.dumps(about))
+    assert read_translator(folder).alignment_rule == AlignmentRule()
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "source.spm", "target.spm"])

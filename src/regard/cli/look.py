@@ -13,6 +13,7 @@ from regard.visible_text import escape_controls
 
 if TYPE_CHECKING:
     from regard.tracing.trace import Trace
+    from regard.translation.translation import Translation
 
 
 def look(
@@ -85,10 +86,13 @@ def look(
     with spinner("reading"):
         from regard.tracing.focus import focus_on
 
-        if image or audio:
+        translation = None if image or audio else translate_text(model, text or "", target, truncate, new_tokens)
+        if translation is not None:
+            seen = translation.trace
+        elif image or audio:
             seen = trace_media(model, text, target, image, audio, new_tokens)
         else:
-            seen = trace_text(model, text or "", target, truncate, new_tokens)
+            seen = trace_model(model, text or "", target, truncate, new_tokens)
         focus = focus_on(seen, token, head, layer)
 
     from regard.tracing.readable_tokens import unfamiliar_text_note
@@ -97,6 +101,8 @@ def look(
     print_remark(unfamiliar_text_note(seen.model, seen.tokens))
     query, name = focus.query, f"{focus.head.kind} {focus.head.name}"
     if not to_stdout:
+        if translation is not None:
+            show_alignment(translation)
         show(seen, token=query, head=name)
     with spinner("drawing"):
         if html:
@@ -141,19 +147,49 @@ def read_stdin() -> str:
     return "\n".join(line for lines in read_lines(standard_input()) for line in lines)
 
 
+def translate_text(
+    model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None
+) -> "Translation | None":
+    """Translate a text, or score its translation `target`, if `model` is a translator's folder; else return None."""
+    from regard.translation.translator_folder import holds_translator
+
+    if model is None or not holds_translator(Path(model)):
+        return None
+    from regard.by_hand.translator_head import translate_or_score
+    from regard.translation.translator import Translator
+
+    if new_tokens is not None:
+        raise InputError(f"{model} is a translator, which writes its whole translation; leave --new-tokens out.")
+    return translate_or_score(Translator.load(model), text, target, truncate)
+
+
+def show_alignment(translation: "Translation") -> None:
+    """Print a translation, and how much each of its words looks at each word of the source."""
+    from rich.console import Console
+
+    from regard.views.alignment import alignment_table
+
+    alignment = translation.alignment
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console.print(f"{escape_controls(translation.source)} → {escape_controls(translation.text)}\n")
+    if not alignment.pairs:
+        return
+    source = [escape_controls(word) for word in alignment.source_words]
+    target = [escape_controls(word) for word in alignment.target_words]
+    console.print(alignment_table(source, target, alignment.weights))
+    console.print(f"\naligned by {translation.translator.alignment_rule}\n")
+
+
 def trace_text(
     model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None = None
 ) -> "Trace":
     """Trace a Hugging Face model, or a translator from its folder, while it reads a text."""
-    from regard.translation.translator_folder import holds_translator
+    translation = translate_text(model, text, target, truncate, new_tokens)
+    return trace_model(model, text, target, truncate, new_tokens) if translation is None else translation.trace
 
-    if model is not None and holds_translator(Path(model)):
-        from regard.by_hand.translator_head import translate_or_score
-        from regard.translation.translator import Translator
 
-        if new_tokens is not None:
-            raise InputError(f"{model} is a translator, which writes its whole translation; leave --new-tokens out.")
-        return translate_or_score(Translator.load(model), text, target, truncate).trace
+def trace_model(model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None) -> "Trace":
+    """Trace a Hugging Face model while it reads a text."""
     from regard.tracing.model_loading import load
     from regard.tracing.run import trace
 

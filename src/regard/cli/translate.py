@@ -83,9 +83,9 @@ def translate(
     Remarks go to the error stream with the number of their line: characters that the translator does not know, a text
     or a translation that is too long.
 
-    --alignments writes "translation ||| pairs": for each word of the translation a pair source-target with the word of
-    the line that has the largest attention weight. Words are divided at white space and counted from 0. --n-best writes
-    "line ||| translation ||| score", lines counted from 0 as Moses does; with --alignments, "||| pairs" follows.
+    --alignments writes "translation ||| pairs": a pair source-target for each word of the line on which a piece of the
+    translation's word has its largest attention weight. Words are divided at white space and counted from 0. --n-best
+    writes "line ||| translation ||| score", lines counted from 0 as Moses does; with --alignments, "||| pairs" follows.
 
     [bold]Examples[/bold]
 

@@ -24,7 +24,7 @@ from regard.device import device_named
 from regard.errors import InputError
 from regard.text.keyed_random import seed_of
 from regard.training.data.prepare import Prepared, prepare
-from regard.training.evaluator import Evaluator
+from regard.training.evaluator import DevPairs, Evaluator
 from regard.training.learning_rate import named_schedule
 from regard.training.loop import Run, end_reason, train_on
 from regard.training.loss import TeacherForced
@@ -37,7 +37,7 @@ from regard.training.store.training_folder import claim, stored_config
 from regard.training.store.training_log import Log
 from regard.training.training_state import DevResult, Position, TrainingState
 from regard.training.watcher import Watcher
-from regard.translation.translator_folder import load_parameters, model_kinds
+from regard.translation.translator_folder import holds_translator, load_parameters, model_kinds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,9 +100,25 @@ def train(
             if run.log is not None:
                 run.log.close()
     reason = end_reason(run, state)
+    if reason is not None and run.evaluator is not None and holds_translator(out):
+        choose_alignment(out, run.evaluator.pairs, processes.device, watcher)
     return Trained(
         folder=out, step=state.position.step, best=state.best, kept=state.kept, reason=reason, is_main=processes.is_main
     )
+
+
+def choose_alignment(folder: Path, pairs: DevPairs, device: torch.device, watcher: Watcher) -> None:
+    """Choose the attention weights that align the finished translator's words, unless its folder has a choice."""
+    from regard.translation.translator import Translator
+
+    translator = Translator.load(folder, device)
+    if translator.alignment_rule.agreement is not None:
+        return
+    watcher.busy("choosing the attention that aligns words")
+    chosen = translator.with_chosen_rule(pairs.source_texts, pairs.target_texts)
+    if chosen.alignment_rule.agreement is not None:
+        chosen.save(folder)
+        watcher.say(f"alignments come from {chosen.alignment_rule}")
 
 
 def prepare_in_turns(

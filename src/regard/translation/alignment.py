@@ -1,45 +1,32 @@
-"""Alignment: the source word that each word of a translation attended to most.
+"""Alignment: the source words that each word of a translation attended to most.
 
 The attention weights come from one forced decoding: the model reads the source together with the finished translation.
-Row t has the weights of the decoder step that predicts target piece t.
+Which layer, which head and which decoder step, a translator's `AlignmentRule` says.
 
-    piece weights = mean over the heads of one layer                  target pieces × source pieces, EOS last in both
+    piece weights = one layer's, the mean over its heads or one head  target pieces × source pieces, EOS last in both
     word weights  = mean over a target word's pieces of the sum over a source word's pieces           (EOS left out)
-    alignment     = each target word with the source word of its largest weight; in a tie, with the first of them
+    alignment     = each target word with the source word of each of its pieces' largest weight; in a tie, the first
+
+So 이천칠 (2,007) is aligned with two words of "forty-two thousand and seven": its piece 이천 looks at "forty-two", its
+piece 칠 at "seven".
 
 Words are divided at white space, so that "Tom." is one word. Its full stop looks elsewhere than its letters do, mostly
-at the end of the source. So pieces of punctuation are left out of a word that has other pieces.
+at the end of the source. So pieces of punctuation, and of white space, are left out of a word that has other pieces.
 
-Source: Garg et al. 2019, section 4.1 (the mean over the heads of a Transformer's last layer but one).
+Source: Garg et al. 2019, section 4.1 (the mean over the heads of a Transformer's last layer but one, the default rule).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from unicodedata import category
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.pattern import Pattern
 from regard.text.cleaning import SPACE
-
-
-def cross_weights(cross: tuple[Pattern, ...], layer: int | None = None) -> Float[Tensor, "batch target source"]:
-    """Return the cross-attention weights of one layer, averaged over its heads.
-
-    Args:
-        cross: the cross-attention pattern of each decoder layer.
-        layer: the layer, counted from 0; None = the last layer but one, or the only one.
-
-    Raises:
-        ValueError: the layer does not exist.
-    """
-    if layer is not None and not -len(cross) <= layer < len(cross):
-        raise ValueError(f"layer={layer} does not exist; the model has {len(cross)} layers, counted from 0.")
-    chosen = max(len(cross) - 2, 0) if layer is None else layer
-    return cross[chosen].dense().mean(dim=1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,27 +55,46 @@ class Alignment:
         A row sums to 1 minus the weight on the source's EOS and on its punctuation, where that is a part of words.
         """
         rows = pieces_that_count(self.target_pieces, self.target_word_of)
-        columns = pieces_that_count(self.source_pieces, self.source_word_of)
-        return merge_pieces(
-            self.piece_weights[rows][:, columns],
-            [self.target_word_of[row] for row in rows],
-            [self.source_word_of[column] for column in columns],
-            len(self.target_words),
-            len(self.source_words),
-        )
+        return self._merged(rows, [self.target_word_of[row] for row in rows], len(self.target_words))
+
+    @cached_property
+    def source_word_of_target_piece(self) -> dict[int, int]:
+        """The index of the source word with the largest weight, by target piece; punctuation at words is left out."""
+        rows = pieces_that_count(self.target_pieces, self.target_word_of)
+        if not self.source_word_of:
+            return {}
+        largest = self._merged(rows, range(len(rows)), len(rows)).argmax(dim=1).tolist()
+        return dict(zip(rows, largest, strict=True))
 
     @cached_property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """For each target word that has pieces: (index of the source word with its largest weight, its own index)."""
-        if not self.source_word_of:
-            return ()
-        largest = self.weights.argmax(dim=1).tolist()
-        return tuple((largest[target], target) for target in dict.fromkeys(self.target_word_of))
+        """The aligned words as pairs (index of a source word, index of a target word), in the order of the target."""
+        aligned = self.source_word_of_target_piece.items()
+        return tuple(dict.fromkeys((source, self.target_word_of[piece]) for piece, source in aligned))
 
     @property
     def pharaoh(self) -> str:
         """The pairs in the format of Pharaoh, Moses and fast_align, such as "0-0 1-2"; the source index comes first."""
         return " ".join(f"{source}-{target}" for source, target in sorted(self.pairs))
+
+    def figure(self, path: str | Path, title: str = "") -> Path:
+        """Write a picture: a row for each target word, a column for each source word, a circle for each weight.
+
+        Args:
+            path: the file; its name ends in .png, .svg or .pdf.
+
+        Raises:
+            InputError: the name has another ending, or the file cannot be written.
+        """
+        from regard.views.alignment import write_alignment
+
+        return write_alignment(Path(path), self.source_words, self.target_words, self.weights, title)
+
+    def _merged(self, rows: list[int], rows_to: Sequence[int], n_rows: int) -> Float[Tensor, "n_rows source_words"]:
+        """Return the weights of the target pieces `rows` on the source words; see `merge_pieces`."""
+        columns = pieces_that_count(self.source_pieces, self.source_word_of)
+        columns_to = [self.source_word_of[column] for column in columns]
+        return merge_pieces(self.piece_weights[rows][:, columns], rows_to, columns_to, n_rows, len(self.source_words))
 
     def __repr__(self) -> str:
         words = f"{len(self.source_words)} source words, {len(self.target_words)} target words"
@@ -96,17 +102,23 @@ class Alignment:
 
 
 def pieces_that_count(pieces: Sequence[str], word_of: Sequence[int]) -> list[int]:
-    """Return the positions of the pieces that stand for their words: all but punctuation beside other pieces.
+    """Return the positions of the pieces that stand for their words.
+
+    These are a word's pieces with letters or other signs; in a word of punctuation alone, its pieces of punctuation; in
+    a word of white space alone, all its pieces.
 
     Args:
         word_of: for each piece except EOS, the index of the word that it belongs to.
 
     >>> pieces_that_count(["▁Tom", "'", "s", ".", "▁", "…", "</s>"], [0, 0, 0, 0, 1, 1])
-    [0, 2, 4, 5]
+    [0, 2, 5]
     """
-    letters = [piece.replace(SPACE, "") for piece in pieces]
-    spelt = {word for word, own in zip(word_of, letters, strict=False) if own and not is_punctuation(own)}
-    return [place for place, word in enumerate(word_of) if word not in spelt or not is_punctuation(letters[place])]
+    texts = [piece.replace(SPACE, "") for piece in pieces[: len(word_of)]]
+    ranks = [0 if not text else 1 if is_punctuation(text) else 2 for text in texts]
+    highest = dict[int, int]()
+    for word, rank in zip(word_of, ranks, strict=True):
+        highest[word] = max(rank, highest.get(word, 0))
+    return [place for place, (word, rank) in enumerate(zip(word_of, ranks, strict=True)) if rank == highest[word]]
 
 
 def is_punctuation(text: str) -> bool:

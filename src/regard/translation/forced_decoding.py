@@ -3,7 +3,7 @@
 From its output come the log-probability of a translation, the attention weights for its word alignment, and its trace.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from jaxtyping import Float
@@ -14,7 +14,7 @@ from regard.attention.pattern import Pattern
 from regard.attention.precision import widest_type
 from regard.text.vocabulary import BOS, EOS
 from regard.tracing.trace import Trace
-from regard.translation.alignment import Alignment, cross_weights
+from regard.translation.alignment import Alignment
 from regard.translation.evaluation_mode import evaluation_mode
 from regard.translation.length_batches import length_batches
 from regard.translation.model_protocol import ForcedDecoding, TranslatingModel
@@ -36,25 +36,35 @@ def forced_decoding(
 def log_probabilities(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device, batch_tokens: int
 ) -> list[float]:
-    """Return log P(target, EOS | source) of each translation, in nats.
+    """Return log P(target, EOS | source) of each translation, in nats; see `token_log_probabilities`."""
+    return [float(tokens.sum()) for tokens in token_log_probabilities(model, translations, device, batch_tokens)]
+
+
+def token_log_probabilities(
+    model: TranslatingModel, translations: Sequence[Translation], device: torch.device, batch_tokens: int
+) -> list[Float[Tensor, " target_tokens"]]:
+    """Return, for each translation, the log-probability of each target token after those before it; EOS is the last.
 
     Args:
         batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
+
+    Returns:
+        tensors on the CPU, in nats, in float64 where the device has it.
     """
-    totals = [0.0] * len(translations)
+    found = [torch.empty(0)] * len(translations)
     with evaluation_mode(model), torch.no_grad():
         for indices, decoding in decoded_batches(model, translations, device, batch_tokens):
             log_probability = log_softmax(decoding.logits).to(widest_type(decoding.logits.device))
             for index, rows in zip(indices, log_probability, strict=True):
                 ids = torch.tensor([*translations[index].target_ids, EOS], device=rows.device)
-                totals[index] = float(rows[: len(ids)].gather(1, ids[:, None]).sum())
-    return totals
+                found[index] = rows[: len(ids)].gather(1, ids[:, None])[:, 0].cpu()
+    return found
 
 
 def piece_weights(
     model: TranslatingModel,
     translations: Sequence[Translation],
-    layer: int | None,
+    weights_of: Callable[[tuple[Pattern, ...]], Float[Tensor, "batch target source"]],
     device: torch.device,
     batch_tokens: int,
 ) -> list[Float[Tensor, "target_pieces source_pieces"]]:
@@ -63,14 +73,14 @@ def piece_weights(
     Each matrix has a row for the target's EOS and a column for the source's EOS.
 
     Args:
-        layer: the decoder layer whose heads are averaged, counted from 0; None = the last layer but one, or the only
-            one.
+        weights_of: the weights of target over source pieces from the cross-attention pattern of each decoder layer,
+            such as `AlignmentRule.weights`.
         batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
     """
     weights = [torch.empty(0, 0)] * len(translations)
     with evaluation_mode(model), torch.no_grad():
         for indices, decoding in decoded_batches(model, translations, device, batch_tokens):
-            for index, rows in zip(indices, cross_weights(decoding.cross, layer).cpu(), strict=True):
+            for index, rows in zip(indices, weights_of(decoding.cross).cpu(), strict=True):
                 translation = translations[index]
                 weights[index] = rows[: len(translation.target_ids) + 1, : len(translation.source_ids)]
     return weights

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from regard.tracing.trace import Trace
 from regard.translation.alignment import Alignment
+from regard.translation.alignment_rule import AlignmentRule
 
 DIGITS = 6
 """The number of decimals in the numbers of a record, about as many as float32 has."""
@@ -14,7 +16,11 @@ DIGITS = 6
 
 @runtime_checkable
 class TranslationReader(Protocol):
-    """The methods of a translator that its translations call."""
+    """What translations ask of their translator."""
+
+    @property
+    def alignment_rule(self) -> AlignmentRule:
+        """The attention weights that align words."""
 
     def align(self, translations: Sequence["Translation"]) -> list[Alignment]:
         """Align the words of translations with the words of their sources."""
@@ -68,6 +74,18 @@ class Translation:
     def trace(self) -> Trace:
         """The attention in every layer and head when the model reads the source and the translation in one call."""
         return self.translator.trace(self)
+
+    def figure(self, path: str | Path) -> Path:
+        """Write a picture of the alignment, with the translation as its title; `path` ends in .png, .svg or .pdf.
+
+        Raises:
+            InputError: the name has another ending, or the file cannot be written.
+        """
+        return self.alignment.figure(path, title=self.text)
+
+    def html(self, path: str | Path) -> Path:
+        """Write the trace as one web page that needs no network; see `Trace.html`."""
+        return self.trace.html(path)
 
     def record(self, alignment: Alignment | None = None) -> dict[str, Any]:
         """Return the translation as plain values for JSON.

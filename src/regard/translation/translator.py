@@ -17,6 +17,8 @@ from regard.errors import InputError
 from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
 from regard.tracing.trace import Trace
 from regard.translation.alignment import Alignment
+from regard.translation.alignment_choice import choose_rule
+from regard.translation.alignment_rule import AlignmentRule
 from regard.translation.copy_unknown import with_copied_text
 from regard.translation.evaluation_mode import evaluation_mode
 from regard.translation.forced_decoding import log_probabilities, piece_weights, trace_translation, word_alignment
@@ -42,6 +44,7 @@ class Translator:
         name: the translator's name in traces.
         device: the device of the model.
         extra: values that `save` stores with the translator, such as the settings of its training.
+        alignment_rule: the attention weights that align words. `regard train` chooses them by the dev pairs.
     """
 
     model: TranslatingModel
@@ -50,6 +53,7 @@ class Translator:
     name: str = "translator"
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     extra: Mapping[str, Any] = field(default_factory=dict)
+    alignment_rule: AlignmentRule = field(default_factory=AlignmentRule)
 
     @classmethod
     def load(cls, folder: str | Path, device: str | torch.device | None = None) -> "Translator":
@@ -70,6 +74,7 @@ class Translator:
             name=Path(folder).resolve().name,
             device=chosen_device,
             extra=contents.extra,
+            alignment_rule=contents.alignment_rule,
         )
 
     def save(self, folder: str | Path) -> Path:
@@ -80,7 +85,12 @@ class Translator:
             InputError: the folder cannot be written.
         """
         return write_translator(
-            Path(folder), self.model, self.source_vocabulary, self.target_vocabulary, dict(self.extra)
+            Path(folder),
+            self.model,
+            self.source_vocabulary,
+            self.target_vocabulary,
+            dict(self.extra),
+            self.alignment_rule,
         )
 
     def translate(
@@ -192,7 +202,10 @@ class Translator:
         ]
 
     def align(
-        self, translations: Sequence[Translation], layer: int | None = None, batch_tokens: int = BATCH_TOKENS
+        self,
+        translations: Sequence[Translation],
+        rule: AlignmentRule | None = None,
+        batch_tokens: int = BATCH_TOKENS,
     ) -> list[Alignment]:
         """Return the word alignment of each translation.
 
@@ -200,16 +213,30 @@ class Translator:
 
         Args:
             translations: results of `translate` or `score` of this translator.
-            layer: the decoder layer whose heads are averaged, counted from 0; None = the last layer but one, or the
-                only one.
+            rule: the attention weights that align words; None = the translator's `alignment_rule`.
             batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
 
         Raises:
-            ValueError: the layer does not exist.
+            ValueError: the layer or the head of the rule does not exist.
         """
-        weights = piece_weights(self.model, translations, layer, self.device, batch_tokens)
+        weights_of = (rule or self.alignment_rule).weights
+        weights = piece_weights(self.model, translations, weights_of, self.device, batch_tokens)
         (end,) = self.target_vocabulary.pieces([EOS])
         return [word_alignment(one, rows, end) for one, rows in zip(translations, weights, strict=True)]
+
+    def with_chosen_rule(self, texts: Sequence[str], targets: Sequence[str]) -> "Translator":
+        """Return this translator with the alignment rule that agrees most with what the model needs, by text pairs.
+
+        Args:
+            texts: source texts; the first hundred of at most 24 words are read.
+            targets: one target text for each source text.
+
+        Raises:
+            TypeError: a text or a target is not a str.
+            ValueError: the number of targets is not the number of texts.
+        """
+        scored = self.score(texts, targets, truncate=True)
+        return replace(self, alignment_rule=choose_rule(self.model, scored, self.device))
 
     def copy_unknown(self, translations: Sequence[Translation]) -> list[Translation]:
         """Return the translations with text from the source in place of each unknown target piece.

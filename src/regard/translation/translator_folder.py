@@ -22,6 +22,7 @@ from regard.atomic_files import write_atomically
 from regard.errors import InputError, first_paragraph, nearest, reason
 from regard.tensor_file import read_tensors, tensor_shapes_in, write_tensors
 from regard.text.vocabulary import Vocabulary
+from regard.translation.alignment_rule import AlignmentRule
 from regard.translation.model_protocol import TranslatingModel
 from regard.typed_fields import check_fields
 
@@ -54,12 +55,14 @@ class TranslatorContents:
     Attributes:
         model: the model, in evaluation mode.
         extra: values stored with the translator, such as the settings of its training.
+        alignment_rule: the attention weights that align words; the default if the folder names none.
     """
 
     model: TranslatingModel
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
     extra: Mapping[str, Any]
+    alignment_rule: AlignmentRule
 
 
 def model_kinds() -> dict[str, ModelKind]:
@@ -81,6 +84,7 @@ def write_translator(
     source_vocabulary: Vocabulary,
     target_vocabulary: Vocabulary,
     extra: Mapping[str, Any] | None = None,
+    alignment_rule: AlignmentRule = AlignmentRule(),  # noqa: B008 (frozen)
 ) -> Path:
     """Write a translator into a folder, and return the folder.
 
@@ -90,6 +94,7 @@ def write_translator(
         model: a `Transformer` or a `Recurrent`.
         target_vocabulary: the same object as `source_vocabulary` if the languages share a vocabulary.
         extra: values to store with the translator; JSON must be able to represent them.
+        alignment_rule: the attention weights that align words.
 
     Raises:
         TypeError: the model is neither a `Transformer` nor a `Recurrent`.
@@ -110,6 +115,7 @@ def write_translator(
         "joint": joint,
         "config": asdict(model.config),  # type: ignore[call-overload]
         "extra": dict(extra or {}),
+        "alignment": asdict(alignment_rule),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -143,7 +149,11 @@ def read_translator(folder: Path, device: torch.device | str = "cpu") -> Transla
                 f"{size:,}; copy the whole folder again, or train into a new one."
             )
     return TranslatorContents(
-        model=model.to(device).eval(), source_vocabulary=source, target_vocabulary=target, extra=about["extra"]
+        model=model.to(device).eval(),
+        source_vocabulary=source,
+        target_vocabulary=target,
+        extra=about["extra"],
+        alignment_rule=alignment_rule_from(folder, config, about.get("alignment", {})),
     )
 
 
@@ -257,6 +267,35 @@ def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
         return kind(**values)
     except (ValueError, TypeError, OverflowError) as error:
         raise InputError(f"{path} has an invalid config: {error}") from error
+
+
+def alignment_rule_from(folder: Path, config: Any, values: Any) -> AlignmentRule:
+    """Build a translator's alignment rule from the values in translator.json.
+
+    Args:
+        folder: the folder of translator.json, for messages.
+        config: the model's config, which has its numbers of layers and heads.
+        values: the fields of the rule; a folder of an earlier regard has none.
+
+    Raises:
+        InputError: the values are no rule, or the model does not have the layer or the head.
+    """
+    several_heads = hasattr(config, "n_heads")  # a Recurrent has one attention layer of one head
+    n_layers, n_heads = (config.n_decoder_layers or config.n_layers, config.n_heads) if several_heads else (1, 1)
+    try:
+        if not isinstance(values, dict):
+            raise TypeError("it is not an object.")
+        check_fields(AlignmentRule, values)
+        rule = AlignmentRule(**values)
+    except TypeError as error:
+        raise InputError(f"{folder / DESCRIPTION_FILE} has an invalid alignment: {error}") from error
+    for name, number, count in (("layer", rule.layer, n_layers), ("head", rule.head, n_heads)):
+        if number is not None and not 0 <= number < count:
+            raise InputError(
+                f"{folder / DESCRIPTION_FILE} aligns words by {name} {number}, and the model has {count}, counted "
+                "from 0; copy the folder again."
+            )
+    return rule
 
 
 def read_model(kind: Any, config: Any, path: Path) -> Any:

@@ -24,9 +24,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.attention.pattern import Pattern
 from regard.attention.precision import widest_type
 from regard.text.vocabulary import EOS
-from regard.translation.alignment import cross_weights
 from regard.translation.model_protocol import DecoderStep, TranslatingModel
 from regard.translation.search.interface import Hypothesis, SourceBatch
 from regard.translation.search.next_token import read_prefixes, top_tokens
@@ -225,7 +225,7 @@ def initial_hypotheses(beam: Beam, model: TranslatingModel, sources: SourceBatch
         sentences=sentences,
         tokens=sources.prefix[:, None],
         log_probability=log_probability[:, None],
-        coverage=cross_weights(step.cross).sum(dim=1)[:, None] if beam.coverage_penalty else None,
+        coverage=coverage_weights(step.cross).sum(dim=1)[:, None] if beam.coverage_penalty else None,
         step=step,
     )
 
@@ -325,4 +325,9 @@ def updated_coverage(
         rows: the index of each new hypothesis's parent among all parents of the batch.
         step: the model's step that read the new tokens.
     """
-    return coverage.flatten(0, 1)[rows] + cross_weights(step.cross).view(len(rows), -1)
+    return coverage.flatten(0, 1)[rows] + coverage_weights(step.cross).view(len(rows), -1)
+
+
+def coverage_weights(cross: tuple[Pattern, ...]) -> Float[Tensor, "batch target source"]:
+    """Return the cross-attention weights that count as coverage: the last layer's but one, averaged over its heads."""
+    return cross[max(len(cross) - 2, 0)].dense().mean(dim=1)

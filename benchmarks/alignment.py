@@ -1,0 +1,120 @@
+"""The word alignments of two translators against right alignments: the error of every layer, head and decoder step.
+
+The translators learn the names of numbers, whose right alignment follows from the digits (number_alignment.py).
+
+agreement     how often a rule aligns a target piece with the source word that the model needs: what `regard train` goes
+              by, since it has no right alignments
+AER           the alignment error rate against the right alignments; 0 is best
+one a word    the AER if each target word has only the source word of its largest weight
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+import typer
+from machine import machine
+from number_alignment import reference
+from options import Out, Quick, Threads
+from picture import Picture
+from table import Row, Table, command_of, publish, with_progress
+
+from regard.evaluation.alignment_error import ReferenceAlignment, alignment_error_rate
+from regard.text.sample import namer, random_numbers
+from regard.training.settings.train_config import Evaluation, TrainConfig, Training
+from regard.training.train import train
+from regard.translation.alignment import Alignment
+from regard.translation.alignment_choice import measured_rules
+from regard.translation.translator import Translator
+
+DIRECTIONS = ("en", "ko"), ("ko", "en")
+BELOW, SEED = 1_000_000, 7
+N_TRAIN, N_DEV, N_TEST, STEPS = 8_000, 300, 300, 700
+
+
+def main(threads: Threads = None, quick: Quick = False, out: Out = None) -> None:
+    """Measure the alignments of two translators of number names.
+
+    \b
+    Example
+      python benchmarks/alignment.py
+    """
+    torch.set_num_threads(threads or torch.get_num_threads())
+    found = {
+        f"{source}-{target}": measured(source, target, 5 if quick else STEPS)
+        for source, target in with_progress(DIRECTIONS, "alignment")
+    }
+    first = next(iter(found.values()))
+    rows = [
+        {"rule": rule} | {f"{name} {d}": value for d in found for name, value in found[d][rule].items()}
+        for rule in first
+    ]
+    table = Table(
+        name="alignment",
+        title="Word alignments against right ones",
+        about=(
+            f"Translators of number names below {BELOW:,}, trained for {STEPS} steps as `regard train` does; "
+            f"{N_TEST} test numbers, given with their right translations. agreement: how often a target piece is "
+            "aligned with the source word that the model needs most (regard.translation.alignment_choice), by which "
+            "`regard train` chooses. AER: alignment error rate against the alignment that follows from the digits. "
+            "one a word: the AER if a target word has only the source word of its largest weight. A rule is a layer, "
+            "its mean over heads or one head, and the decoder step that has the weights: the step that predicts the "
+            "piece, or the step that reads it. All numbers are percentages. The first rule is the default; `regard "
+            "train` chooses the rule with the largest agreement."
+        ),
+        command=command_of(__file__),
+        machine=machine(),
+        rows=rows,
+        picture=Picture(x="rule", y=[f"AER {direction}" for direction in found], label="AER, %"),
+    )
+    publish(table, out, quick)
+
+
+def measured(source: str, target: str, steps: int) -> dict[str, Row]:
+    """Return the measures of every alignment rule of a translator that is trained for this many steps."""
+    names = {language: namer(language) for language in (source, target)}
+    numbers = random_numbers(N_TRAIN + N_DEV + N_TEST, BELOW, SEED)
+    dev, test = numbers[N_TRAIN : N_TRAIN + N_DEV], numbers[N_TRAIN + N_DEV :]
+    with TemporaryDirectory() as folder:
+        texts = {language: Path(folder) / language for language in names}
+        for language, path in texts.items():
+            path.write_text("".join(f"{names[language](number)}\n" for number in numbers[:N_TRAIN]), encoding="utf-8")
+        config = TrainConfig(
+            training=Training(max_steps=steps, precision="float32"),
+            evaluation=Evaluation(every_steps=min(steps, 175), pairs=100),
+        )
+        train(texts[source], texts[target], Path(folder) / "translator", config, device="cpu")
+        translator = Translator.load(Path(folder) / "translator", "cpu")
+    pairs = translator.score([names[source](number) for number in dev], [names[target](number) for number in dev])
+    rules = measured_rules(translator.model, pairs, translator.device)
+    scored = translator.score([names[source](number) for number in test], [names[target](number) for number in test])
+    right = [right_alignment(number, source, names["en"](number), names["ko"](number)) for number in test]
+    measures = {}
+    for rule in rules:
+        found = translator.align(scored, rule)
+        error = alignment_error_rate((one.pairs, true) for one, true in zip(found, right, strict=True))
+        one_each = alignment_error_rate((one_a_word(one), true) for one, true in zip(found, right, strict=True))
+        head = "mean" if rule.head is None else f"H{rule.head}"
+        name = "default" if rule.layer is None else f"L{rule.layer} {head} {rule.step}"
+        agreement = None if rule.agreement is None else 100 * rule.agreement
+        measures[name] = {"agreement": agreement, "AER": 100 * error, "one a word": 100 * one_each}
+    return measures
+
+
+def right_alignment(number: int, source: str, english: str, korean: str) -> ReferenceAlignment:
+    """Return the right alignment from the words of the source language to those of the other."""
+    right = reference(number, english, korean)
+    if source == "en":
+        return right
+    sure, possible = (frozenset((j, i) for i, j in pairs) for pairs in (right.sure, right.possible))
+    return ReferenceAlignment(sure=sure, possible=possible)
+
+
+def one_a_word(alignment: Alignment) -> set[tuple[int, int]]:
+    """Return each target word with the source word of its largest weight."""
+    largest = alignment.weights.argmax(dim=1).tolist()
+    return {(source, target) for target, source in enumerate(largest)}
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,72 @@
+"""The right word alignment of the names of a number in English and Korean, which follows from its digits.
+
+English groups the digits of a number by three, Korean by four: 42,007 is "forty-two thousand and seven" and
+"사만 이천칠". Two words are aligned if they name a digit in common: forty-two with 사만 (4) and with 이천칠 (2).
+"""
+
+from regard.evaluation.alignment_error import ReferenceAlignment
+
+ENGLISH_GROUP, KOREAN_GROUP = 3, 4
+SCALES = "thousand", "million", "billion"
+
+
+def reference(number: int, english: str, korean: str) -> ReferenceAlignment:
+    """Return the right alignment from the English words to the Korean words of a number.
+
+    "thousand" and "and" name no digit: a pair with "thousand" is possible if the Korean word names a digit that
+    "thousand" counts, and a pair with "and" is possible with every word.
+
+    >>> found = reference(42_007, "forty-two thousand and seven", "사만 이천칠")
+    >>> sorted(found.sure), sorted(found.possible)
+    ([(0, 0), (0, 1), (3, 1)], [(1, 0), (1, 1), (2, 0), (2, 1)])
+    """
+    source, target = english_digits(number, english), korean_digits(number, korean)
+    sure, possible = set(), set()
+    for i, (digits, counted) in enumerate(source):
+        for j, other in enumerate(target):
+            if digits & other:
+                sure.add((i, j))
+            elif counted is None or counted & other:
+                possible.add((i, j))
+    return ReferenceAlignment(sure=frozenset(sure), possible=frozenset(possible))
+
+
+def places(number: int) -> set[int]:
+    """Return the places of the digits of a number that are not 0; the last digit has place 0."""
+    return {place for place, digit in enumerate(reversed(str(number))) if digit != "0"}
+
+
+def english_digits(number: int, english: str) -> list[tuple[set[int], set[int] | None]]:
+    """Return, for each English word, the places of the digits that it names, and of those that it counts; None = all.
+
+    >>> english_digits(1_042, "one thousand and forty-two")
+    [({3}, set()), (set(), {3}), (set(), None), ({0, 1}, set())]
+    """
+    words = [word.strip(",") for word in english.split()]
+    held, found = places(number), []
+    for index, word in enumerate(words):
+        base = ENGLISH_GROUP * next((SCALES.index(later) + 1 for later in words[index:] if later in SCALES), 0)
+        group = held & {base, base + 1, base + 2}
+        if word == "and":
+            found.append((set[int](), None))
+        elif word in SCALES:
+            found.append((set(), group))
+        elif word == "hundred" or words[index + 1 : index + 2] == ["hundred"]:
+            found.append((group & {base + 2}, set()))
+        else:
+            found.append((group & {base, base + 1}, set()))
+    return found
+
+
+def korean_digits(number: int, korean: str) -> list[set[int]]:
+    """Return the places of the digits that each Korean word names.
+
+    >>> korean_digits(420_000, "사십이만"), korean_digits(10_005, "만 오")
+    ([{4, 5}], [{4}, {0}])
+    """
+    held = places(number)
+    groups = [group for base in range(0, 20, KOREAN_GROUP) if (group := held & set(range(base, base + KOREAN_GROUP)))]
+    words = korean.split()
+    if len(words) != len(groups):
+        raise ValueError(f"{korean!r} has {len(words)} words, and {number:,} has {len(groups)} groups of four digits.")
+    return list(reversed(groups))

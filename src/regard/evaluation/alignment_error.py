@@ -1,0 +1,45 @@
+"""Alignment error rate: how far word alignments are from alignments that are known to be right.
+
+    AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|)
+
+A are the pairs found; S the sure pairs and P the possible pairs of the reference, S among them. 0 is best, 1 worst.
+
+Source: Och & Ney 2003, section 5.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+Pairs = Collection[tuple[int, int]]
+"""Pairs (index of a source word, index of a target word)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReferenceAlignment:
+    """The right alignment of a sentence pair.
+
+    Attributes:
+        sure: the pairs that an alignment must have.
+        possible: further pairs that it may have.
+    """
+
+    sure: frozenset[tuple[int, int]]
+    possible: frozenset[tuple[int, int]] = frozenset()
+
+
+def alignment_error_rate(found: Iterable[tuple[Pairs, ReferenceAlignment]]) -> float:
+    """Return the alignment error rate over sentence pairs, from 0 to 1.
+
+    Args:
+        found: for each sentence pair, the pairs that were found and the reference.
+
+    >>> reference = ReferenceAlignment(sure=frozenset({(0, 0), (1, 1)}), possible=frozenset({(2, 1)}))
+    >>> alignment_error_rate([({(0, 0), (2, 1)}, reference)])
+    0.25
+    """
+    n_sure = n_possible = n_pairs = 0
+    for pairs, reference in found:
+        n_sure += len(reference.sure.intersection(pairs))
+        n_possible += len((reference.sure | reference.possible).intersection(pairs))
+        n_pairs += len(set(pairs)) + len(reference.sure)
+    return 1 - (n_sure + n_possible) / n_pairs if n_pairs else 0.0

@@ -1,0 +1,59 @@
+"""Which attention weights align the words of a translator: a layer, its head or heads, and a decoder step."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.pattern import Pattern
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlignmentRule:
+    """Which attention weights align words.
+
+    Attributes:
+        layer: the decoder layer, counted from 0; None = the last layer but one, or the only one.
+        head: the head, counted from 0; None = the mean over the layer's heads.
+        step: the decoder step whose weights are those of a target piece: the step that predicts the piece, or the next
+            one, which reads the piece as its input.
+        agreement: the share of target pieces aligned with the source word that the model needs; None = not measured.
+    """
+
+    layer: int | None = None
+    head: int | None = None
+    step: Literal["predicts", "reads"] = "predicts"
+    agreement: float | None = None
+
+    def weights(self, cross: tuple[Pattern, ...]) -> Float[Tensor, "batch target source"]:
+        """Return the weights of each target piece over the source pieces.
+
+        EOS, the last target token, is read by no step: with step="reads", its row is the row that predicts it.
+
+        Args:
+            cross: the cross-attention pattern of each decoder layer.
+
+        Raises:
+            ValueError: the layer or the head does not exist.
+        """
+        if self.layer is not None and not -len(cross) <= self.layer < len(cross):
+            raise ValueError(f"layer={self.layer} does not exist; the model has {len(cross)} layers, counted from 0.")
+        pattern = cross[max(len(cross) - 2, 0) if self.layer is None else self.layer]
+        if self.head is not None and not 0 <= self.head < pattern.n_heads:
+            raise ValueError(f"head={self.head} does not exist; the layer has {pattern.n_heads} heads, counted from 0.")
+        heads = pattern.dense()
+        rows = heads.mean(dim=1) if self.head is None else heads[:, self.head]
+        return rows if self.step == "predicts" else torch.cat([rows[:, 1:], rows[:, -1:]], dim=1)
+
+    def __str__(self) -> str:
+        """The rule in words.
+
+        >>> print(AlignmentRule(layer=2, head=5, step="reads", agreement=0.875))
+        layer 2, head 5, the step that reads the piece (88 % of pieces agree)
+        """
+        layer = "the last layer but one" if self.layer is None else f"layer {self.layer}"
+        head = "mean over heads" if self.head is None else f"head {self.head}"
+        agreement = "" if self.agreement is None else f" ({100 * self.agreement:.0f} % of pieces agree)"
+        return f"{layer}, {head}, the step that {self.step} the piece{agreement}"

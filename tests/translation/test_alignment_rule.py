@@ -1,0 +1,46 @@
+"""Which weights a rule takes: the layer, the head or the mean, and the row of the step."""
+
+import pytest
+from torch.testing import assert_close
+
+from regard import attend
+from regard.translation.alignment_rule import AlignmentRule
+
+
+@pytest.fixture
+def cross(normal):
+    """Patterns of four layers with three heads, of five target pieces over eleven source pieces."""
+    return tuple(attend(normal(2, 3, 5, 7), normal(2, 3, 11, 7), normal(2, 3, 11, 7)).pattern for _ in range(4))
+
+
+def test_the_default_is_the_mean_over_heads_of_the_layer_before_the_last(cross):
+    assert_close(AlignmentRule().weights(cross), cross[2].dense().sum(dim=1) / 3)
+    assert_close(AlignmentRule().weights(cross[:1]), cross[0].dense().sum(dim=1) / 3)
+
+
+def test_a_layer_and_a_head_that_are_named(cross):
+    assert_close(AlignmentRule(layer=0).weights(cross), cross[0].dense().sum(dim=1) / 3)
+    assert_close(AlignmentRule(layer=3, head=1).weights(cross), cross[3].dense()[:, 1])
+
+
+def test_the_step_that_reads_a_piece_comes_after_the_step_that_predicts_it(cross):
+    found, rows = AlignmentRule(layer=1, head=2, step="reads").weights(cross), cross[1].dense()[:, 2]
+    for piece in range(4):
+        assert_close(found[:, piece], rows[:, piece + 1])
+    assert_close(found[:, 4], rows[:, 4])  # EOS is read by no step
+
+
+def test_what_the_model_does_not_have(cross):
+    with pytest.raises(ValueError) as error:
+        AlignmentRule(layer=4).weights(cross)
+    assert str(error.value) == "layer=4 does not exist; the model has 4 layers, counted from 0."
+    with pytest.raises(ValueError) as error:
+        AlignmentRule(layer=0, head=3).weights(cross)
+    assert str(error.value) == "head=3 does not exist; the layer has 3 heads, counted from 0."
+
+
+def test_a_rule_in_words():
+    assert str(AlignmentRule()) == "the last layer but one, mean over heads, the step that predicts the piece"
+    assert str(AlignmentRule(layer=2, head=5, step="reads", agreement=0.875)) == (
+        "layer 2, head 5, the step that reads the piece (88 % of pieces agree)"
+    )
