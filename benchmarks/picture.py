@@ -20,6 +20,9 @@ LINES = "-", "--", ":"
 LONG = 12
 """Names of bars with more letters than this are written aslant, so that they do not overlap."""
 
+MANY = 16
+"""More names of bars than this are written upright."""
+
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "regard", "font.family": "sans-serif", "font.size": 9}
 
 
@@ -97,7 +100,10 @@ def bars(axes: Axes, picture: Picture, rows: Sequence[Mapping[str, Any]]) -> Non
     axes.set_xticks(range(len(rows)), names)
     if max(map(len, names)) > LONG:
         for name in axes.get_xticklabels():
-            name.set(rotation=30, ha="right", rotation_mode="anchor")
+            upright = len(names) > MANY
+            name.set(
+                rotation=90 if upright else 30, ha="right", va="center" if upright else "top", rotation_mode="anchor"
+            )
 
 
 def spread(value: Any) -> Spread:

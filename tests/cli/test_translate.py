@@ -219,13 +219,27 @@ def test_remarks_name_the_line(folder):
     assert not any(remark.startswith("line 1: the translator does not") for remark in remarks)
 
 
-def test_a_line_that_is_too_long_or_no_text(folder):
-    message = refusal(folder, text="the cat\n" + "no " * 40 + "\n")
-    assert message.startswith("line 2 has ")
-    assert message.endswith(
-        " pieces and the translator reads at most 30; "
-        "divide it, or read only its beginning with --truncate (truncate=True)."
-    )
+def test_a_line_that_is_too_long_is_translated_sentence_by_sentence(folder, translator):
+    sentences = ["the cat sat on a mat.", "no dog.", "a dog ran."] * 3
+    found = [one.text for one in translator.translate(sentences)]
+    result = invoke(*arguments_for(folder), text=f"the cat\n{' '.join(sentences)}\nno dog\n")
+    assert result.exit_code == 0
+    assert result.stdout.split("\n")[1] == " ".join(found)
+    assert "line 2: too long to be read at once: translated in 9 parts" in result.stderr.split("\n")
+    assert result.stdout.split("\n")[2] == translator.translate(["no dog"])[0].text
+
+
+def test_a_line_with_a_clause_that_is_too_long_is_marked_and_the_rest_goes_on(folder, translator):
+    long = " ".join(["no"] * 40)
+    result = invoke(*arguments_for(folder), text=f"the cat\n{long}\nno dog\n")
+    (first, last) = (one.text for one in translator.translate(["the cat", "no dog"]))
+    assert result.stdout.split("\n") == [first, f"⁇ {long}", last, ""]
+    remark = "line 2: not translated: a clause of it is too long; divide it, or read its beginning with --truncate"
+    assert remark in result.stderr.split("\n")
+    assert result.exit_code == 1
+
+
+def test_a_line_that_is_no_text(folder):
     result = invoke(*arguments_for(folder), text=b"the cat\nno dog\n\nca\xff\n")
     assert len(result.stdout.split("\n")) == 4  # the lines before it have been translated
     assert str(result.exception) == (

@@ -283,6 +283,8 @@ def test_a_record_is_json_and_has_it_all(translator):
         "score",
         "log_probability",
         "unknown",
+        "parts",
+        "untranslated",
         "source_words",
         "target_words",
         "alignment",

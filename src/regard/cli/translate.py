@@ -81,7 +81,8 @@ def translate(
     """Translate lines: one in, one out, in the same order; an empty line stays one.
 
     Remarks go to the error stream with the number of their line: characters that the translator does not know, a text
-    or a translation that is too long.
+    or a translation that is too long. A line that is too long for the model is translated sentence by sentence; if a
+    clause of it is too long, the line is written as it is, with ⁇ before it, and the exit status is 1 in the end.
 
     --alignments writes "translation ||| pairs": a pair source-target for each word of the line on which a piece of the
     translation's word has its largest attention weight. Words are divided at white space and counted from 0. --n-best
@@ -115,7 +116,7 @@ def translate(
             translator = Translator.load(folder, device)
         output = OutputFormat(alignments=alignments, json=as_json, n_best=n_best is not None)
         print_remark, count = stack.enter_context(line_progress(stream, "translating"))
-        first = 1
+        first, n_untranslated = 1, 0
         for lines in read_lines(stream, file):
             for start in range(0, len(lines), LINES):
                 texts = lines[start : start + LINES]
@@ -124,6 +125,7 @@ def translate(
                     search=search,
                     prefix=prefixes.of(first, len(texts)),
                     truncate=truncate,
+                    split=not truncate,
                     batch_tokens=batch_tokens or BATCH_TOKENS,
                     first=first,
                 )
@@ -132,9 +134,12 @@ def translate(
                 for number, one in enumerate(found, first):
                     for remark in remarks(one):
                         print_remark(f"line {number}: {remark}")
+                    n_untranslated += one.untranslated
                 first += len(texts)
                 count(len(texts))
         prefixes.check_number_of_lines(first - 1)
+    if n_untranslated:
+        raise typer.Exit(1)
 
 
 def open_input(stack: ExitStack, file: Path | None) -> BufferedIOBase:
@@ -306,6 +311,10 @@ def remarks(translation: "Translation") -> Iterator[str]:
 
     if translation.unknown:
         yield f"the translator does not know {', '.join(map(repr, dict.fromkeys(translation.unknown)))}"
+    if translation.untranslated:
+        yield "not translated: a clause of it is too long; divide it, or read its beginning with --truncate"
+    if translation.parts:
+        yield f"too long to be read at once: translated in {len(translation.parts)} parts"
     if translation.left_out:
         n = len(translation.source_ids) - 1
         yield f"too long: the first {n:,} pieces were read and the last {translation.left_out:,} were not"

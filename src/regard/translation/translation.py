@@ -45,6 +45,9 @@ class Translation:
         cut: whether the translation ended because it reached the largest number of pieces that was allowed.
         candidates: the translations that the search returned for this source, best first; the first is this one. Empty
             in the candidates themselves, and for a translation that was only scored.
+        parts: the translations of the sentences of a source that was too long to be read at once, from which this one
+            is joined; else empty.
+        untranslated: whether the source was too long and could not be divided; `text` is then the source, marked by ⁇.
         translator: the translator that made or scored the translation.
     """
 
@@ -60,6 +63,8 @@ class Translation:
     left_out: int = 0
     cut: bool = False
     candidates: tuple["Translation", ...] = ()
+    parts: tuple["Translation", ...] = ()
+    untranslated: bool = False
     translator: TranslationReader = field(repr=False)
 
     @cached_property
@@ -95,6 +100,8 @@ class Translation:
         """
         return {"source": self.source, **candidate_record(self)} | {
             "unknown": list(self.unknown),
+            "parts": [part.text for part in self.parts],
+            "untranslated": self.untranslated,
             **alignment_record(alignment or self.alignment),
             "candidates": [candidate_record(candidate) for candidate in self.candidates],
         }

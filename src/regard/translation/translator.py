@@ -23,6 +23,7 @@ from regard.translation.copy_unknown import with_copied_text
 from regard.translation.evaluation_mode import evaluation_mode
 from regard.translation.forced_decoding import log_probabilities, piece_weights, trace_translation, word_alignment
 from regard.translation.length_batches import BATCH_TOKENS, length_batches
+from regard.translation.long_texts import joined_alignment, joined_translation, sentences_that_fit
 from regard.translation.model_protocol import TranslatingModel
 from regard.translation.pieces import UNKNOWN, text_of_pieces
 from regard.translation.request import Request, check_texts, prefix_for_each, read_requests
@@ -100,6 +101,7 @@ class Translator:
         search: Search = Beam(),  # noqa: B008 (frozen)
         prefix: str | Sequence[str] | None = None,
         truncate: bool = False,
+        split: bool = False,
         batch_tokens: int = BATCH_TOKENS,
         first: int = 1,
     ) -> list[Translation]:
@@ -114,6 +116,8 @@ class Translator:
             prefix: the text that every translation must begin with, or a list with one such text for each source. A
                 prefix may end within a word.
             truncate: translate only the beginning of a text that is too long, instead of raising InputError.
+            split: translate a text that is too long sentence by sentence, instead of raising InputError. A text with a
+                clause that is too long is returned as it is, with the mark ⁇ before it and `untranslated` True.
             batch_tokens: the largest number of source tokens in a batch, padding counted.
             first: the line number of the first text. Messages name line numbers, and `Sample` draws its random numbers
                 by them.
@@ -137,8 +141,10 @@ class Translator:
                 raise InputError(
                     f"the prefix of line {number} has characters that the translator cannot write: {unknown}."
                 )
+        long = self._too_long(texts) if split else {}
+        short = ["" if index in long else text for index, text in enumerate(texts)]
         requests = read_requests(
-            texts, encoded, self.source_vocabulary, self._most_pieces, first=first, truncate=truncate
+            short, encoded, self.source_vocabulary, self._most_pieces, first=first, truncate=truncate
         )
         found = {one.index: self._translation(one, [EMPTY_TEXT]) for one in requests if one.empty}
         with evaluation_mode(self.model):
@@ -148,6 +154,8 @@ class Translator:
                     batch = [same_prefix_length[index] for index in indices]
                     for one, hypotheses in zip(batch, self._search(search, batch, first), strict=True):
                         found[one.index] = self._translation(one, hypotheses)
+        for index, text in long.items():
+            found[index] = self._translate_sentences(text, prefixes[index], search, batch_tokens, first + index)
         return [found[index] for index in range(len(texts))]
 
     def score(
@@ -220,9 +228,14 @@ class Translator:
             ValueError: the layer or the head of the rule does not exist.
         """
         weights_of = (rule or self.alignment_rule).weights
-        weights = piece_weights(self.model, translations, weights_of, self.device, batch_tokens)
+        read = [part for one in translations for part in one.parts or [one]]  # what the model read at once
+        weights = piece_weights(self.model, read, weights_of, self.device, batch_tokens)
         (end,) = self.target_vocabulary.pieces([EOS])
-        return [word_alignment(one, rows, end) for one, rows in zip(translations, weights, strict=True)]
+        found = iter([word_alignment(one, rows, end) for one, rows in zip(read, weights, strict=True)])
+        return [
+            joined_alignment(one.source, [next(found) for _ in one.parts]) if one.parts else next(found)
+            for one in translations
+        ]
 
     def with_chosen_rule(self, texts: Sequence[str], targets: Sequence[str]) -> "Translator":
         """Return this translator with the alignment rule that agrees most with what the model needs, by text pairs.
@@ -257,6 +270,11 @@ class Translator:
 
     def trace(self, translation: Translation) -> Trace:
         """Return the attention in every layer and head when the model reads source and translation in one call."""
+        if translation.parts:
+            raise InputError(
+                f"the text was too long and was translated in {len(translation.parts)} parts, each with a trace of its "
+                "own: translation.parts[0].trace."
+            )
         (begin,) = self.target_vocabulary.pieces([BOS])
         return trace_translation(self.model, translation, self.device, name=self.name, begin_piece=begin)
 
@@ -273,6 +291,23 @@ class Translator:
             device=self.device,
         )
         return search.run(self.model, sources)
+
+    def _too_long(self, texts: Sequence[str]) -> dict[int, str]:
+        """Return the texts with more pieces than the model reads, by their indices."""
+        encoded = self.source_vocabulary.encode_all(texts)
+        return {index: texts[index] for index, ids in enumerate(encoded) if len(ids) > self._most_pieces}
+
+    def _translate_sentences(
+        self, text: str, prefix: str, search: Search, batch_tokens: int, number: int
+    ) -> Translation:
+        """Translate a text that is too long sentence by sentence; `number` is its line."""
+        parts = sentences_that_fit(text, lambda part: not self._too_long([part]))
+        if parts is None:
+            (empty,) = self.translate([""])
+            return replace(empty, source=text, text=f"{UNKNOWN} {text}", untranslated=True)
+        prefixes = [prefix, *[""] * (len(parts) - 1)]
+        found = self.translate(parts, search=search, prefix=prefixes, batch_tokens=batch_tokens, first=number)
+        return joined_translation(text, found)
 
     def _translation(self, request: Request, hypotheses: Sequence[Hypothesis]) -> Translation:
         candidates = tuple(self._candidate(request, hypothesis) for hypothesis in hypotheses)

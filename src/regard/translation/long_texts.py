@@ -1,0 +1,118 @@
+"""Texts that are too long for a model: divided into sentences, which are translated one by one and joined."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+
+from regard.translation.alignment import Alignment
+from regard.translation.translation import Translation
+
+SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*")
+"""White space after a mark that ends a sentence; after a Chinese or Japanese mark there may be none."""
+
+CLAUSE_END = re.compile(r"(?<=[,;:])\s+|(?<=[、，；：])\s*")
+"""White space after a mark that ends a clause."""
+
+
+def sentences_that_fit(text: str, fits: Callable[[str], bool]) -> list[str] | None:
+    """Divide a text into sentences; a sentence that does not fit, into the longest runs of clauses that fit.
+
+    Args:
+        fits: whether a text is short enough.
+
+    Returns:
+        the parts in their order, or None if there is a clause that does not fit.
+
+    >>> sentences_that_fit("One, two. Three, four, five. Six.", lambda part: len(part) <= 12)
+    ['One, two.', 'Three, four,', 'five.', 'Six.']
+    """
+    parts = list[str]()
+    for sentence in filter(None, SENTENCE_END.split(text.strip())):
+        clauses = [sentence] if fits(sentence) else fitting_runs(CLAUSE_END.split(sentence), fits)
+        if clauses is None:
+            return None
+        parts += clauses
+    return parts
+
+
+def fitting_runs(clauses: Sequence[str], fits: Callable[[str], bool]) -> list[str] | None:
+    """Join adjacent clauses by spaces as long as they fit; return None if a clause alone does not fit."""
+    runs = list[str]()
+    for clause in filter(None, clauses):
+        if runs and fits(f"{runs[-1]} {clause}"):
+            runs[-1] = f"{runs[-1]} {clause}"
+        elif fits(clause):
+            runs.append(clause)
+        else:
+            return None
+    return runs
+
+
+def joined_translation(source: str, parts: Sequence[Translation]) -> Translation:
+    """Join the translations of the parts of a text into the translation of the text.
+
+    Scores and log-probabilities are sums. Candidate k is joined from candidate k of each part.
+    """
+    return replace(
+        parts[0],
+        source=source,
+        text=" ".join(part.text for part in parts),
+        score=sum(part.score for part in parts),
+        log_probability=sum(part.log_probability for part in parts),
+        source_ids=(*(token for part in parts for token in part.source_ids[:-1]), parts[-1].source_ids[-1]),
+        source_pieces=(*(piece for part in parts for piece in part.source_pieces[:-1]), parts[-1].source_pieces[-1]),
+        target_ids=tuple(token for part in parts for token in part.target_ids),
+        target_pieces=tuple(piece for part in parts for piece in part.target_pieces),
+        unknown=tuple(letter for part in parts for letter in part.unknown),
+        left_out=0,
+        cut=any(part.cut for part in parts),
+        candidates=tuple(
+            joined_translation(source, one) for one in zip(*(part.candidates for part in parts), strict=False)
+        ),
+        parts=tuple(parts),
+    )
+
+
+def joined_alignment(source: str, parts: Sequence[Alignment]) -> Alignment:
+    """Join the alignments of the parts of a text; pieces of different parts have weight 0 on each other.
+
+    Of each part but the last, the weights of EOS are left out.
+    """
+    place_of = places_in_text(source.split(), [word for part in parts for word in part.source_words])
+    source_word_of, target_word_of = list[int](), list[int]()
+    n_source = n_target = 0
+    for part in parts:
+        source_word_of += [place_of[n_source + word] for word in part.source_word_of]
+        target_word_of += [n_target + word for word in part.target_word_of]
+        n_source, n_target = n_source + len(part.source_words), n_target + len(part.target_words)
+    last = parts[-1]
+    weights = [*(part.piece_weights[:-1, :-1] for part in parts[:-1]), last.piece_weights]
+    return Alignment(
+        source_words=tuple(source.split()),
+        target_words=tuple(word for part in parts for word in part.target_words),
+        source_pieces=(*(piece for part in parts for piece in part.source_pieces[:-1]), last.source_pieces[-1]),
+        target_pieces=(*(piece for part in parts for piece in part.target_pieces[:-1]), last.target_pieces[-1]),
+        piece_weights=torch.block_diag(*weights),  # type: ignore[no-untyped-call]
+        source_word_of=tuple(source_word_of),
+        target_word_of=tuple(target_word_of),
+    )
+
+
+def places_in_text(words: Sequence[str], part_words: Sequence[str]) -> list[int]:
+    """Return, for each word of the parts of a text, the index of the text's word that it is, or is a piece of.
+
+    A Chinese or Japanese text is divided within its words, since it has no white space after a full stop.
+
+    >>> places_in_text(["你好。再见。", "Tom."], ["你好。", "再见。", "Tom."])
+    [0, 0, 1]
+    """
+    places, index, rest = list[int](), -1, ""
+    for word in part_words:
+        if not rest:
+            index = min(index + 1, len(words) - 1)
+            rest = words[index]
+        places.append(index)
+        rest = rest.removeprefix(word) if rest.startswith(word) else ""
+    return places
