@@ -4,6 +4,7 @@ import gzip
 import sys
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from io import BufferedIOBase, BufferedReader, RawIOBase
 from pathlib import Path
 from typing import cast
@@ -76,6 +77,18 @@ def read_lines(stream: BufferedIOBase, file: Path | None = None) -> Iterator[lis
             yield texts
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"cannot read {name}: {reason(error)}.") from error
+
+
+def open_lines(stack: ExitStack, path: Path) -> BufferedIOBase:
+    """Open a text file until `stack` is closed.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    try:
+        return stack.enter_context(path.open("rb"))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {reason(error)}; give a text file with a sentence a line.") from error
 
 
 def read_file_lines(path: Path) -> list[str]:

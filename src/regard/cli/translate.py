@@ -5,14 +5,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from io import BufferedIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli.shared_options import Device, Truncate
-from regard.errors import InputError, reason
+from regard.errors import InputError
 
 if TYPE_CHECKING:
     from regard.translation.search.interface import Search
@@ -65,6 +64,9 @@ def translate(
     prefix_file: Annotated[
         Path | None, typer.Option("--prefix-file", help="A beginning for each line, a line each; empty = none.")
     ] = None,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="After each translation the mean log-probability of its pieces: ||| -0.12.")
+    ] = False,
     alignments: Annotated[
         bool, typer.Option("--alignments", "-a", help="After each translation its word pairs: ||| 0-0 1-2.")
     ] = False,
@@ -86,7 +88,8 @@ def translate(
 
     --alignments writes "translation ||| pairs": a pair source-target for each word of the line on which a piece of the
     translation's word has its largest attention weight. Words are divided at white space and counted from 0. --n-best
-    writes "line ||| translation ||| score", lines counted from 0 as Moses does; with --alignments, "||| pairs" follows.
+    writes "line ||| translation ||| score", lines counted from 0 as Moses does. --scores adds "||| score", the mean
+    log-probability of a piece as in regard score; then --alignments adds "||| pairs".
 
     [bold]Examples[/bold]
 
@@ -98,7 +101,7 @@ def translate(
       regard translate en-fr --json < book.en | jq .alignment
     """
     from regard.cli.progress import line_progress, spinner
-    from regard.cli.text_lines import read_lines
+    from regard.cli.text_lines import open_lines, read_lines, standard_input
 
     beams = {"size": beam, "length_penalty": length_penalty, "coverage_penalty": coverage_penalty, "n_best": n_best}
     drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
@@ -106,7 +109,7 @@ def translate(
     check_exclusive({"--prefix": prefix, "--prefix-file": prefix_file})
     check_positive("--batch-tokens", batch_tokens)
     with ExitStack() as stack:
-        stream = open_input(stack, file)
+        stream = standard_input() if file is None else open_lines(stack, file)
         prefixes = Prefixes(prefix, prefix_file)
         with spinner("loading the translator"):
             from regard.translation.length_batches import BATCH_TOKENS
@@ -114,7 +117,7 @@ def translate(
 
             search = search_from_options(greedy, sample, beams, drawing)
             translator = Translator.load(folder, device)
-        output = OutputFormat(alignments=alignments, json=as_json, n_best=n_best is not None)
+        output = OutputFormat(alignments=alignments, scores=scores, json=as_json, n_best=n_best is not None)
         print_remark, count = stack.enter_context(line_progress(stream, "translating"))
         first, n_untranslated = 1, 0
         for lines in read_lines(stream, file):
@@ -140,22 +143,6 @@ def translate(
         prefixes.check_number_of_lines(first - 1)
     if n_untranslated:
         raise typer.Exit(1)
-
-
-def open_input(stack: ExitStack, file: Path | None) -> BufferedIOBase:
-    """Open the input file, or return standard input if there is none.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
-    if file is None:
-        from regard.cli.text_lines import standard_input
-
-        return standard_input()
-    try:
-        return stack.enter_context(file.open("rb"))
-    except OSError as error:
-        raise InputError(f"cannot read {file}: {reason(error)}; give a text file with a sentence a line.") from error
 
 
 # Options
@@ -277,6 +264,7 @@ class OutputFormat:
     """The format in which translations are written."""
 
     alignments: bool
+    scores: bool
     json: bool
     n_best: bool
 
@@ -302,6 +290,7 @@ class OutputFormat:
         for (number, one), alignment in zip(numbered, pairs, strict=True):
             text = " ".join(one.text.splitlines())  # a vocabulary of bytes can write any character
             fields = [str(number), text, f"{one.score:.6f}"] if self.n_best else [text]
+            fields += [f"{one.mean_log_probability:.6f}"] if self.scores else []
             yield " ||| ".join(fields if alignment is None else [*fields, alignment.pharaoh])
 
 

@@ -67,6 +67,11 @@ class Translation:
     untranslated: bool = False
     translator: TranslationReader = field(repr=False)
 
+    @property
+    def mean_log_probability(self) -> float:
+        """The mean of log P(token | source, tokens before) over the target tokens, EOS included, in nats."""
+        return self.log_probability / (len(self.target_ids) + max(len(self.parts), 1))
+
     @cached_property
     def alignment(self) -> Alignment:
         """The attention weights between the words of the two texts; for many translations `Translator.align` is faster.

@@ -21,7 +21,13 @@ from regard.translation.alignment_choice import choose_rule
 from regard.translation.alignment_rule import AlignmentRule
 from regard.translation.copy_unknown import with_copied_text
 from regard.translation.evaluation_mode import evaluation_mode
-from regard.translation.forced_decoding import log_probabilities, piece_weights, trace_translation, word_alignment
+from regard.translation.forced_decoding import (
+    log_probabilities,
+    piece_weights,
+    token_log_probabilities,
+    trace_translation,
+    word_alignment,
+)
 from regard.translation.length_batches import BATCH_TOKENS, length_batches
 from regard.translation.long_texts import joined_alignment, joined_translation, sentences_that_fit
 from regard.translation.model_protocol import TranslatingModel
@@ -208,6 +214,18 @@ class Translator:
         return [
             replace(one, score=total, log_probability=total) for one, total in zip(translations, totals, strict=True)
         ]
+
+    def piece_log_probabilities(
+        self, translations: Sequence[Translation], batch_tokens: int = BATCH_TOKENS
+    ) -> list[list[float]]:
+        """Return log P(token | source, tokens before) of each target token of each translation, EOS last, in nats.
+
+        Args:
+            translations: results of `translate` or `score` of this translator.
+            batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
+        """
+        found = token_log_probabilities(self.model, translations, self.device, batch_tokens)
+        return [tokens.tolist() for tokens in found]
 
     def align(
         self,

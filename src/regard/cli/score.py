@@ -1,0 +1,117 @@
+"""`regard score DIR SOURCE TARGET`: how probable a translator finds given translations."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli.shared_options import Device, Truncate
+from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from regard.translation.translation import Translation
+    from regard.translation.translator import Translator
+
+PAIRS = 512
+"""Pairs that are sorted by length, scored and written together."""
+
+DIGITS = 6
+"""The number of decimals of a score, about as many as float32 has."""
+
+
+def score(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that regard train wrote.")],
+    source: Annotated[Path, typer.Argument(help="The sentences, one a line.")],
+    target: Annotated[Path, typer.Argument(help="Their translations, line by line.")],
+    pairs: Annotated[
+        bool, typer.Option("--pairs", "-p", help="After each score the two texts, divided by tabs: to sort and cut.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a line, with the score of each piece.")
+    ] = False,
+    truncate: Truncate = False,
+    device: Device = None,
+) -> None:
+    """Score given translations: one score a line, in the same order.
+
+    A score is the mean of log P(piece | source, pieces before) over the pieces of the translation and its end, in nats:
+    0 is certain, -1 means that a piece has a probability of 1/e on average. Pairs that are no translations have the
+    lowest scores, so that sorting a corpus by them brings its errors to the top.
+
+    [bold]Examples[/bold]
+
+    \b
+      regard score en-ko test.en test.ko
+      regard score en-ko train.en train.ko --pairs | sort -n | head -100
+      regard score en-ko train.en train.ko --pairs | awk -F'\\t' '$1 > -4' > clean.tsv
+      regard score en-ko test.en test.ko --json | jq .pieces
+    """
+    from regard.cli.progress import line_progress, spinner
+    from regard.cli.text_lines import open_lines, read_lines
+
+    with ExitStack() as stack:
+        streams = [open_lines(stack, path) for path in (source, target)]
+        with spinner("loading the translator"):
+            from regard.translation.translator import Translator
+
+            translator = Translator.load(folder, device)
+        _, count = stack.enter_context(line_progress(streams[0], "scoring"))
+        sources, targets = (
+            (line for lines in read_lines(stream, path) for line in lines)
+            for stream, path in zip(streams, (source, target), strict=True)
+        )
+        numbered, first = checked_pairs(sources, targets, source, target), 1
+        while batch := list(islice(numbered, PAIRS)):
+            scored = translator.score(*zip(*batch, strict=True), truncate=truncate, first=first)
+            for line in json_lines(translator, scored) if as_json else text_lines(scored, pairs):
+                sys.stdout.write(f"{line}\n")
+            first += len(batch)
+            count(len(batch))
+
+
+def checked_pairs(
+    sources: Iterator[str], targets: Iterator[str], source: Path, target: Path
+) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of two texts' lines.
+
+    Raises:
+        InputError: one text has more lines, after all pairs before have been yielded.
+    """
+    for number, (one, other) in enumerate(zip_longest(sources, targets)):
+        if one is None or other is None:
+            short, long = (source, target) if one is None else (target, source)
+            raise InputError(
+                f"{short} has {number:,} lines and {long} has more; line n of one belongs to line n of the other."
+            )
+        yield one, other
+
+
+def text_lines(scored: "list[Translation]", pairs: bool) -> Iterator[str]:
+    """Yield the score of each translation; with `pairs`, also its source and its text."""
+    for one in scored:
+        number = f"{one.mean_log_probability:.{DIGITS}f}"
+        yield "\t".join([number, one.source, one.text]).replace("\n", " ") if pairs else number
+
+
+def json_lines(translator: "Translator", scored: "list[Translation]") -> Iterator[str]:
+    """Yield a JSON object for each translation, with the log-probability of each piece."""
+    from regard.text.vocabulary import EOS
+
+    end = translator.target_vocabulary.pieces([EOS])
+    for one, of_pieces in zip(scored, translator.piece_log_probabilities(scored), strict=True):
+        record: dict[str, Any] = {
+            "source": one.source,
+            "target": one.text,
+            "score": round(one.mean_log_probability, DIGITS),
+            "log_probability": round(one.log_probability, DIGITS),
+            "pieces": [
+                [piece, round(number, DIGITS)]
+                for piece, number in zip([*one.target_pieces, *end], of_pieces, strict=True)
+            ],
+        }
+        yield json.dumps(record, ensure_ascii=False)

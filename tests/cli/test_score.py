@@ -1,0 +1,70 @@
+"""`regard score`: the scores of given pairs, piece by piece, and its refusals."""
+
+import json
+
+import pytest
+from cli_runner import output, refused
+
+SOURCES = ["the cat sat", "no dog", "", "a mat"]
+TARGETS = ["die katze sass", "kein hund", "", "eine matte"]
+
+
+@pytest.fixture
+def files(tmp_path):
+    source, target = tmp_path / "a.txt", tmp_path / "b.txt"
+    source.write_text("".join(f"{line}\n" for line in SOURCES))
+    target.write_text("".join(f"{line}\n" for line in TARGETS))
+    return source, target
+
+
+def scores(translator_folder, files, *options):
+    return output("score", translator_folder, *files, "--device", "cpu", *options).split("\n")[:-1]
+
+
+def test_a_score_is_the_mean_log_probability_of_a_piece(translator_folder, files, translator):
+    expected = translator.score(SOURCES, TARGETS)
+    for line, one in zip(scores(translator_folder, files), expected, strict=True):
+        assert float(line) == pytest.approx(one.log_probability / (len(one.target_ids) + 1), abs=1e-5)
+
+
+def test_pairs_follow_their_scores(translator_folder, files):
+    found = [line.split("\t") for line in scores(translator_folder, files, "--pairs")]
+    assert [pair for _, *pair in found] == [list(pair) for pair in zip(SOURCES, TARGETS, strict=True)]
+
+
+def test_the_pieces_add_up(translator_folder, files, translator):
+    for line in scores(translator_folder, files, "--json"):
+        record = json.loads(line)
+        assert sum(number for _, number in record["pieces"]) == pytest.approx(record["log_probability"], abs=1e-4)
+        assert record["score"] == pytest.approx(record["log_probability"] / len(record["pieces"]), abs=1e-5)
+        assert record["pieces"][-1][0] == "</s>"
+        assert (
+            "".join(piece for piece, _ in record["pieces"][:-1]).replace("▁", " ").split() == record["target"].split()
+        )
+
+
+def test_texts_of_different_lengths(translator_folder, files):
+    source, target = files
+    target.write_text("die katze sass\nkein hund\n")
+    assert refused("score", translator_folder, source, target, "--device", "cpu") == (
+        f"{target} has 2 lines and {source} has more; line n of one belongs to line n of the other."
+    )
+    assert refused("score", translator_folder, target, source, "--device", "cpu") == (
+        f"{target} has 2 lines and {source} has more; line n of one belongs to line n of the other."
+    )
+
+
+def test_a_file_that_is_missing(translator_folder, files, tmp_path):
+    assert refused("score", translator_folder, files[0], tmp_path / "none", "--device", "cpu") == (
+        f"cannot read {tmp_path / 'none'}: no such file or directory; give a text file with a sentence a line."
+    )
+
+
+def test_a_translation_with_its_score(translator_folder, translator):
+    lines = output("translate", translator_folder, "--device", "cpu", "--scores", text="the cat sat\nno dog\n").split(
+        "\n"
+    )[:-1]
+    for line, one in zip(lines, translator.translate(["the cat sat", "no dog"]), strict=True):
+        text, number = line.split(" ||| ")
+        assert text == one.text
+        assert float(number) == pytest.approx(one.log_probability / (len(one.target_ids) + 1), abs=1e-4)
