@@ -40,8 +40,9 @@ ROOMS = {
     "views": "attention effects tracing by_hand evaluation atomic_files errors visible_text",
     "regard": "",
     "explore": "effects tracing translation by_hand views errors typed_fields",
+    "serve": "explore translation errors",
     "cli": (
-        "explore kernels attention text tracing evaluation translation by_hand export training views errors "
+        "explore serve kernels attention text tracing evaluation translation by_hand export training views errors "
         "visible_text regard"
     ),
     "__main__": "cli",

@@ -7,7 +7,7 @@ import pytest
 import uvicorn
 from running_explorer import Running
 
-from regard.cli.explore import listen
+from regard.cli.listening import listen
 from regard.explore.server import application
 from regard.explore.session import Session
 from regard.tracing.model_loading import LoadedModel
@@ -19,7 +19,7 @@ def serving() -> Iterator[Callable[..., Running]]:
     servers: list[tuple[uvicorn.Server, threading.Thread]] = []
 
     def serve(session: Session, token: str | None = None) -> Running:
-        listening = listen("127.0.0.1", 0)
+        listening = listen("127.0.0.1", 0).socket
         port = listening.getsockname()[1]
         hosts = () if token else (f"127.0.0.1:{port}", f"localhost:{port}")
         server = uvicorn.Server(uvicorn.Config(application(session, hosts, token), log_level="warning"))

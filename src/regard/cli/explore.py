@@ -2,18 +2,13 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from regard.cli.shared_options import Model
-from regard.errors import InputError, import_extra, reason
-
-if TYPE_CHECKING:
-    import socket
-
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""The addresses that only programs on this machine can reach."""
+from regard.cli.listening import listen
+from regard.cli.shared_options import Host, Model
+from regard.errors import InputError, import_extra
 
 
 def explore(
@@ -25,12 +20,7 @@ def explore(
     translator: Annotated[
         Path | None, typer.Option("--translator", help="The folder of a translator; type a sentence to translate it.")
     ] = None,
-    host: Annotated[
-        str,
-        typer.Option(
-            "--host", help="The address to listen on; others than this machine's need the token that is printed."
-        ),
-    ] = "127.0.0.1",
+    host: Host = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", help="The port to listen on; 0 takes a free one.", min=0, max=65535)
     ] = 0,
@@ -66,41 +56,12 @@ def explore(
     name = str(translator) if translator else model
     if name is None and shown is None:
         name = "MiniLM"
-    listening = listen(host, port)
-    port = listening.getsockname()[1]
-    token, hosts = None, tuple(f"{name_of(one)}:{port}" for one in LOOPBACK)
-    if host not in LOOPBACK:
-        import secrets
-
-        token, hosts = secrets.token_urlsafe(24), ()
-    address = f"http://{name_of(host)}:{port}/" + (f"?token={token}" if token else "")
-    print(f"exploring at {address} (Ctrl-C ends it)", flush=True)
+    place = listen(host, port)
+    print(f"exploring at {place.address} (Ctrl-C ends it)", flush=True)
     if browser and sys.stdout.isatty():
         import webbrowser
 
-        webbrowser.open(address)
-    app = application(Session(name, shown, FIRST_TEXT if text is None else text), hosts, token)
+        webbrowser.open(place.address)
+    app = application(Session(name, shown, FIRST_TEXT if text is None else text), place.hosts, place.token)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
-    server.run(sockets=[listening])
-
-
-def listen(host: str, port: int) -> "socket.socket":
-    """Return a socket that listens on an address.
-
-    Raises:
-        InputError: the address cannot be had.
-    """
-    import socket
-
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise InputError(
-            f"cannot listen on {host} port {port}: {reason(error).partition(' (')[0]}; give another --port or --host."
-        ) from error
-
-
-def name_of(host: str) -> str:
-    """Return a host as it is written in an address: an IPv6 address in brackets."""
-    return f"[{host}]" if ":" in host else host
+    server.run(sockets=[place.socket])

@@ -21,6 +21,7 @@ from regard.cli.look import look
 from regard.cli.sample import sample
 from regard.cli.scan import scan
 from regard.cli.score import score
+from regard.cli.serve import serve
 from regard.cli.train import train
 from regard.cli.translate import translate
 from regard.errors import InputError
@@ -56,6 +57,7 @@ app.command(rich_help_panel=TRANSLATE)(train)
 app.command(rich_help_panel=TRANSLATE)(translate)
 app.command(rich_help_panel=TRANSLATE)(evaluate)
 app.command(rich_help_panel=TRANSLATE)(score)
+app.command(rich_help_panel=TRANSLATE)(serve)
 app.command(rich_help_panel=TRANSLATE)(export)
 
 

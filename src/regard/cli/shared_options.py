@@ -37,3 +37,7 @@ Truncate = Annotated[
     bool,
     typer.Option("--truncate", help="Read the beginning of a text that is too long for the model."),
 ]
+Host = Annotated[
+    str,
+    typer.Option("--host", help="The address to listen on; others than this machine's need the token that is printed."),
+]

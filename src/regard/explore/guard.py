@@ -1,13 +1,14 @@
-"""Which requests the explorer answers: those from its own page, on this machine, of a bounded size.
+"""Which requests a server of regard answers: those from its own page or this machine, of a bounded size.
 
 A page of another site, open in the same browser, can send requests to this machine too. It is kept out by the Host
 header, which names the site that the browser believes to talk to, by the Origin header of its requests, and by the
-content type, which such a page may not set without asking first. Where the explorer listens on other addresses than
-this machine's own, every request needs its token.
+content type, which such a page may not set without asking first. Where the server listens on other addresses than this
+machine's own, every request needs its token.
 """
 
 import hmac
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from functools import partial
 from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
@@ -20,6 +21,9 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MOST_BYTES = 1_000_000
 """The most bytes of a request's body."""
+
+PLACES = "address", "cookie", "header"
+"""Where a request may have the token."""
 
 COOKIE = "regard-token"
 """The cookie in which the browser keeps the token."""
@@ -37,12 +41,17 @@ class Guard:
     """An ASGI application that answers what another one may answer, and refuses the rest.
 
     Args:
-        hosts: the names and ports by which the explorer is reached, such as "127.0.0.1:8000"; empty = any.
-        token: the token that every request needs, in the address or as a cookie; None = no token.
+        hosts: the names and ports by which the server is reached, such as "127.0.0.1:8000"; empty = any.
+        token: the token that every request needs: in the address, as a cookie, or in the header "Authorization: Bearer
+            TOKEN"; None = no token.
+        name: the server's name in refusals.
     """
 
-    def __init__(self, application: Application, hosts: Collection[str], token: str | None) -> None:
+    def __init__(
+        self, application: Application, hosts: Collection[str], token: str | None, name: str = "explorer"
+    ) -> None:
         self.application = application
+        self.name = name
         self.hosts = hosts
         self.token = token
 
@@ -72,28 +81,28 @@ class Guard:
         """Return the status and the reason with which a request is refused; None if it may be answered."""
         host = headers.get("host", "")
         if self.hosts and host not in self.hosts:
-            return 421, f"this explorer is reached as http://{next(iter(self.hosts))}."
-        if self.token is not None and not (
-            self.token_in(scope, headers, "address") or self.token_in(scope, headers, "cookie")
-        ):
-            return 401, "this explorer needs its token; open the address that it printed."
+            return 421, f"this {self.name} is reached as http://{next(iter(self.hosts))}."
+        if self.token is not None and not any(map(partial(self.token_in, scope, headers), PLACES)):
+            return 401, f"this {self.name} needs its token; open the address that it printed."
         if scope["method"] == "POST":
             origin = headers.get("origin")
             if origin is not None and origin.partition("://")[2] != host:
-                return 403, "a page of another site may not ask this explorer."
+                return 403, f"a page of another site may not ask this {self.name}."
             if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
                 return 415, "a question is sent as application/json."
             length = headers.get("content-length", "")
             if not length.isdecimal():
                 return 411, "a question tells its length."
             if int(length) > MOST_BYTES:
-                return 413, f"a question of {int(length):,} bytes; the explorer reads at most {MOST_BYTES:,}."
+                return 413, f"a question of {int(length):,} bytes; the {self.name} reads at most {MOST_BYTES:,}."
         return None
 
     def token_in(self, scope: Scope, headers: dict[str, str], place: str) -> bool:
-        """Return whether the token is in the address of a request, or in its cookie."""
+        """Return whether the token is in a place of a request: its address, its cookie, or its header."""
         if place == "address":
             given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        elif place == "header":
+            given = headers.get("authorization", "").removeprefix("Bearer ")
         else:
             cookies = SimpleCookie(headers.get("cookie", ""))
             given = cookies[COOKIE].value if COOKIE in cookies else ""

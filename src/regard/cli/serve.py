@@ -1,0 +1,60 @@
+"""`regard serve DIR`: a translator as a service for other programs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.listening import listen
+from regard.cli.shared_options import Device, Host
+from regard.errors import InputError, import_extra
+
+
+def serve(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that regard train wrote.")],
+    host: Host = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", help="The port to listen on; 0 takes a free one.", min=0, max=65535)
+    ] = 8000,
+    greedy: Annotated[bool, typer.Option("--greedy", help="Greedy search: the fastest.")] = False,
+    beam: Annotated[
+        int | None, typer.Option("--beam", "-b", help="Beam search with this many hypotheses.", show_default="5")
+    ] = None,
+    device: Device = None,
+) -> None:
+    """Serve a translator: programs send texts by HTTP and get their translations, scores and word alignments.
+
+    Requests that arrive together are translated together. GET /health tells that the service works, GET /openapi.json
+    describes it. Ctrl-C answers the requests that have arrived, and ends.
+
+    [bold]Examples[/bold]
+
+    \b
+      regard serve en-ko
+      curl http://127.0.0.1:8000/translate \\
+          -H 'Content-Type: application/json' -d '{"texts": ["forty-two"]}'
+      regard serve en-ko --host 0.0.0.0 --greedy     prints a token
+      curl http://server:8000/translate -H 'Authorization: Bearer TOKEN' …
+    """
+    if greedy and beam is not None:
+        raise InputError("got --greedy and --beam; give one of them.")
+    uvicorn = import_extra("uvicorn", "explore")
+    import_extra("starlette", "explore")
+    from regard.cli.progress import spinner
+
+    with spinner("loading the translator"):
+        from regard.serve.server import application
+        from regard.translation.search.beam import Beam
+        from regard.translation.search.greedy import Greedy
+        from regard.translation.translator import Translator
+
+        try:
+            search = Greedy() if greedy else Beam() if beam is None else Beam(beam)
+        except ValueError as error:
+            raise InputError(str(error).replace("size=", "--beam ")) from error
+        translator = Translator.load(folder, device)
+    place = listen(host, port)
+    print(f"serving {translator.name} at {place.address} (Ctrl-C ends it)", flush=True)
+    app = application(translator, search, place.hosts, place.token)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
+    server.run(sockets=[place.socket])

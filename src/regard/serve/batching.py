@@ -1,0 +1,93 @@
+"""Translate the texts of requests that arrive together as one batch.
+
+While the model translates, the requests that arrive wait; when it has finished, all of them are translated at once. So
+one request alone is answered without delay, and many together at the speed of batches.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+
+from regard.serve.question import answer_to
+from regard.translation.search.interface import Search
+from regard.translation.translator import Translator
+
+MOST_AT_ONCE, MOST_WAITING = 512, 4096
+"""The most texts that are translated at once, and the most that may wait; a request has at most 256 texts."""
+
+
+class TooManyWaitingError(Exception):
+    """Raised for a request whose texts would be more than may wait."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Waiting:
+    """The texts of one request, and the future of its answer."""
+
+    texts: Sequence[str]
+    answer: "asyncio.Future[dict[str, Any]]"
+
+
+class Batching:
+    """Translates the texts of requests with one translator, which works on one batch at a time."""
+
+    def __init__(self, translator: Translator, search: Search) -> None:
+        self.translator, self.search = translator, search
+        self.waiting: deque[Waiting] = deque()
+        self.arrived = asyncio.Event()
+
+    async def translate(self, texts: Sequence[str]) -> dict[str, Any]:
+        """Return the answer to a request with these texts; see `answer_to`.
+
+        Raises:
+            TooManyWaitingError: more than `MOST_WAITING` texts would wait.
+        """
+        if sum(len(one.texts) for one in self.waiting) + len(texts) > MOST_WAITING:
+            raise TooManyWaitingError
+        one = Waiting(texts, asyncio.get_running_loop().create_future())
+        self.waiting.append(one)
+        self.arrived.set()
+        return await one.answer
+
+    async def work(self) -> None:
+        """Translate what waits, for ever; to be run as a task."""
+        while True:
+            await self.arrived.wait()
+            batch = self.next_batch()
+            try:
+                answers = await run_in_threadpool(self.answers_to, [one.texts for one in batch])
+            except Exception as error:  # each request of the batch is told of it
+                for one in batch:
+                    if not one.answer.done():
+                        one.answer.set_exception(error)
+                continue
+            for one, answer in zip(batch, answers, strict=True):
+                if not one.answer.done():
+                    one.answer.set_result(answer)
+
+    def next_batch(self) -> list[Waiting]:
+        """Remove and return the first waiting requests with at most `MOST_AT_ONCE` texts together; at least one."""
+        batch = [self.waiting.popleft()]
+        n_texts = len(batch[0].texts)
+        while self.waiting and n_texts + len(self.waiting[0].texts) <= MOST_AT_ONCE:
+            batch.append(self.waiting.popleft())
+            n_texts += len(batch[-1].texts)
+        if not self.waiting:
+            self.arrived.clear()
+        return batch
+
+    def answers_to(self, requests: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+        """Translate the texts of several requests at once; return the answer to each request."""
+        texts = [text for request in requests for text in request]
+        translations = self.translator.translate(texts, search=self.search, split=True)
+        alignments = self.translator.align(translations)
+        answers, start = [], 0
+        for request in requests:
+            part = slice(start, start + len(request))
+            answers.append(answer_to(translations[part], alignments[part]))
+            start += len(request)
+        return answers

@@ -1,0 +1,93 @@
+"""The description of the translation service in the OpenAPI format, and as a page for people."""
+
+from html import escape
+from typing import Any
+
+from regard.serve.question import MOST_CHARACTERS, MOST_TEXTS
+
+
+def description(name: str) -> dict[str, Any]:
+    """Return the service's description; `name` is the translator's.
+
+    Source: OpenAPI Specification 3.1.
+    """
+    text = {"type": "string", "maxLength": MOST_CHARACTERS}
+    pair = {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}
+    translation = {
+        "text": {"type": "string"},
+        "score": {"type": "number", "description": "mean log-probability of a piece, in nats; 0 is certain"},
+        "alignment": {
+            "type": "array",
+            "items": pair,
+            "description": "pairs (source word, target word); words are divided at white space and counted from 0",
+        },
+        "untranslated": {"type": "boolean", "description": "whether the text was too long and could not be divided"},
+    }
+    question = {"texts": {"type": "array", "items": text, "maxItems": MOST_TEXTS}}
+    answer = {"translations": {"type": "array", "items": object_of(translation)}}
+    refusals = {"400": "the request cannot be answered; error says why", "413": "the request is too large"}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": f"Translation by {name}", "version": "1"},
+        "paths": {
+            "/translate": {
+                "post": {
+                    "summary": "Translate texts",
+                    "requestBody": {"required": True, "content": json_of(object_of(question))},
+                    "responses": {
+                        "200": {
+                            "description": "a translation for each text, in order",
+                            "content": json_of(object_of(answer)),
+                        },
+                        **{status: {"description": meaning} for status, meaning in refusals.items()},
+                        "503": {"description": "too many texts wait; ask again later"},
+                    },
+                }
+            },
+            "/health": {
+                "get": {
+                    "summary": "Tell that the service works",
+                    "responses": {
+                        "200": {
+                            "description": "the translator's name",
+                            "content": json_of(
+                                object_of({"status": {"const": "ok"}, "translator": {"type": "string"}})
+                            ),
+                        }
+                    },
+                }
+            },
+        },
+    }
+
+
+def object_of(properties: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object that has all of these properties."""
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def json_of(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of a JSON body."""
+    return {"application/json": {"schema": schema}}
+
+
+def page(name: str, address: str) -> str:
+    """Return a page for people: what the service does, and how it is asked."""
+    command = f"curl {address}translate -H 'Content-Type: application/json' -d '{{\"texts\": [\"…\"]}}'"
+    return f"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>Translation by {escape(name)}</title>
+<style>
+body {{ font: 1rem/1.6 sans-serif; max-width: 45rem; margin: 2rem auto; padding: 0 1rem }}
+pre {{ overflow: auto }}
+</style>
+<h1>Translation by {escape(name)}</h1>
+<p>Send texts, get their translations, each with its score and its word alignment:</p>
+<pre>{escape(command)}</pre>
+<p>At most {MOST_TEXTS} texts in a request, and {MOST_CHARACTERS:,} characters in a text.
+<a href="openapi.json">openapi.json</a> describes the service for programs, <a href="health">health</a> tells that it
+works.</p>
+</html>
+"""
