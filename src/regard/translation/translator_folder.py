@@ -11,7 +11,7 @@ soon as it has a translator.json. Loading executes no code from the folder: noth
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ class TranslatorContents:
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
     extra: Mapping[str, Any]
-    alignment_rule: AlignmentRule
+    alignment_rule: AlignmentRule = field(default_factory=AlignmentRule)
 
 
 def model_kinds() -> dict[str, ModelKind]:
@@ -255,7 +255,7 @@ def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
     Raises:
         InputError: a name is not a field of the config, or a value is not allowed.
     """
-    path, names = folder / DESCRIPTION_FILE, [field.name for field in fields(kind)]
+    path, names = folder / DESCRIPTION_FILE, [entry.name for entry in fields(kind)]
     for name in values:
         if name not in names:
             raise InputError(
