@@ -1,1 +1,1 @@
-"""The command line: `regard VERB`, one file for each verb; `main.py` has the command itself."""
+"""The command line: `regard VERB`, one file for each verb; `main.py` defines the command `regard`."""

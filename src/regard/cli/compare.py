@@ -1,4 +1,4 @@
-"""`regard compare MODEL MODEL TEXT`: where the attention of two models parts."""
+"""`regard compare MODEL MODEL TEXT`: where the attention of two models differs."""
 
 import sys
 from pathlib import Path

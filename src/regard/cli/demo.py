@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 SNAKE = "The snake is very dangerous because it has a venom."
 
 PAIRS, EVALUATION_PAIRS, STEPS = 6_000, 300, 600
-"""Training pairs, evaluation pairs and training steps of the demo's translator: under two minutes on two cores."""
+"""The numbers of training pairs, evaluation pairs and training steps of the demo's translator.
+
+Training then takes less than two minutes on two cores.
+"""
 
 
 def demo(
@@ -118,5 +121,5 @@ def train_number_translator(out: Path, console: "Console") -> Path:
 
 
 def piece_labels(pieces: tuple[str, ...]) -> list[str]:
-    """Label pieces by their letters, a space alone by ␣ and the end of the text by a dot."""
+    """Return labels for the pieces of a text: their letters, ␣ for a single space, · for the end of the text."""
     return [piece.replace("▁", "") or "␣" for piece in pieces[:-1]] + ["·"]

@@ -127,7 +127,7 @@ def check_inputs(
 
 
 def translations(folder: Path, lines: list[str], truncate: bool, device: str | None) -> list[str]:
-    """Translate lines by beam search."""
+    """Translate lines by beam search with the translator in `folder`."""
     from regard.cli.progress import spinner
 
     with spinner(f"translating {len(lines):,} lines"):
@@ -144,7 +144,7 @@ def title(hypothesis: Path | None, translator: Path | None) -> str:
 
 
 def evaluation_json(record: Any) -> str:
-    """Return the record of an evaluation as JSON."""
+    """Return an evaluation as JSON."""
     from json import dumps
 
     return dumps(record, ensure_ascii=False, indent=1) + "\n"

@@ -107,7 +107,11 @@ def explain(
 
 
 def numbers_from_model(model: str | None, text: str, **options: Any) -> "tuple[Numbers, int]":
-    """Return the numbers of a head of a Hugging Face model or of a translator's folder, and the query's position."""
+    """Return the numbers of one head while a model reads a text, and the position of the query.
+
+    Args:
+        model: a Hugging Face model, or the folder of a translator.
+    """
     from regard.translation.translator_folder import holds_translator
 
     if model is not None and holds_translator(Path(model)):
@@ -121,7 +125,7 @@ def numbers_from_model(model: str | None, text: str, **options: Any) -> "tuple[N
 
 
 def numbers_from_file(file: Path | None, example: str | None) -> "Numbers":
-    """Return the numbers of a file, or of a built-in example if there is no file."""
+    """Return the numbers in a TOML file; if `file` is None, those of the built-in example `example`."""
     from regard.by_hand.numbers_file import example_numbers, read_numbers
 
     return example_numbers(example or "self-attention") if file is None else read_numbers(file)
@@ -138,14 +142,14 @@ def print_examples() -> None:
 
 
 def check_single_source(file: Path | None, example: str | None, text: str | None) -> None:
-    """Raise InputError if more than one of a file, an example and a text is given."""
+    """Raise InputError if more than one of `file`, `example` and `text` is given."""
     given = [name for name, value in ((str(file), file), ("--example", example), ("--text", text)) if value is not None]
     if len(given) > 1:
         raise InputError(f"got {' and '.join(given)}; give one of them: a file, --example or --text.")
 
 
 def check_model_options(text: str | None, options: dict[str, str | None]) -> None:
-    """Raise InputError if an option of a model is given without a text."""
+    """Raise InputError if an option that needs a model is given without a text."""
     for option, value in options.items():
         if value is not None and text is None:
             raise InputError(f"{option} {value} belongs to a model; give the text that it reads with --text.")

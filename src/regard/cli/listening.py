@@ -1,4 +1,4 @@
-"""Listening on an address: the socket, the names by which it is reached, and the token that requests need."""
+"""Listen for connections: the socket, the names by which it is reached, and the token that requests need."""
 
 import secrets
 import socket
@@ -12,12 +12,12 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listening:
-    """A socket that listens, and who may reach it.
+    """A listening socket, and which requests are accepted.
 
     Attributes:
-        address: the address to open, with the token in it if there is one.
-        hosts: the names and ports by which it is reached from this machine; empty if it listens beyond this machine.
-        token: the token that every request needs; None on this machine alone.
+        address: the address to open in a browser, with the token in it if there is one.
+        hosts: the names and ports by which the server is reached from this machine; empty if other machines reach it.
+        token: the token that every request needs; None if only this machine can reach the server.
     """
 
     socket: socket.socket
@@ -27,10 +27,12 @@ class Listening:
 
 
 def listen(host: str, port: int) -> Listening:
-    """Listen on an address; port 0 = a free one. Beyond this machine there is a token, drawn anew.
+    """Open a socket that listens on an address; port 0 chooses a free port.
+
+    If other machines can reach the address, a random token is created, which every request needs.
 
     Raises:
-        InputError: the address cannot be had.
+        InputError: the address is in use or does not exist.
     """
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -48,5 +50,5 @@ def listen(host: str, port: int) -> Listening:
 
 
 def name_of(host: str) -> str:
-    """Return a host as it is written in an address: an IPv6 address in brackets."""
+    """Return a host as it is written in a URL: an IPv6 address is put in brackets."""
     return f"[{host}]" if ":" in host else host

@@ -150,7 +150,7 @@ def read_stdin() -> str:
 def translate_text(
     model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None
 ) -> "Translation | None":
-    """Translate a text, or score its translation `target`, if `model` is a translator's folder; else return None."""
+    """Translate a text, or score the translation `target`, if `model` is a translator's folder; else return None."""
     from regard.translation.translator_folder import holds_translator
 
     if model is None or not holds_translator(Path(model)):
@@ -164,7 +164,7 @@ def translate_text(
 
 
 def show_alignment(translation: "Translation") -> None:
-    """Print a translation, and how much each of its words looks at each word of the source."""
+    """Print a translation, and the alignment of its words with the words of the source as a table."""
     from rich.console import Console
 
     from regard.views.alignment import alignment_table
@@ -183,13 +183,13 @@ def show_alignment(translation: "Translation") -> None:
 def trace_text(
     model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None = None
 ) -> "Trace":
-    """Trace a Hugging Face model, or a translator from its folder, while it reads a text."""
+    """Return the trace of a Hugging Face model, or of a translator in a folder, while it reads a text."""
     translation = translate_text(model, text, target, truncate, new_tokens)
     return trace_model(model, text, target, truncate, new_tokens) if translation is None else translation.trace
 
 
 def trace_model(model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None) -> "Trace":
-    """Trace a Hugging Face model while it reads a text."""
+    """Return the trace of a Hugging Face model while it reads a text."""
     from regard.tracing.model_loading import load
     from regard.tracing.run import trace
 
@@ -207,7 +207,7 @@ def trace_media(
     audio: Path | None,
     new_tokens: int | None,
 ) -> "Trace":
-    """Trace a model while it reads a picture, with or without a text, or a recording."""
+    """Return the trace of a model while it reads a picture, with or without a text, or a recording."""
     if model is None:
         raise InputError("MiniLM reads text alone; name a model of pictures or recordings with --model.")
     if image and audio:
@@ -223,6 +223,6 @@ def trace_media(
 
 
 def check_picture_ending(path: Path | None, ending: str) -> None:
-    """Raise InputError unless a picture's name has the ending of its format."""
+    """Raise InputError unless the name of a picture file ends in `ending`."""
     if path is not None and path.suffix.lower() != ending:
         raise InputError(f"--{ending[1:]} writes a {ending[1:].upper()} file; {path} does not end in {ending}.")

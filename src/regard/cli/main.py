@@ -28,10 +28,10 @@ from regard.errors import InputError
 from regard.visible_text import escape_controls
 
 SPIN_COUNT = "1000"
-"""Iterations of an OpenMP thread's waiting loop before it sleeps; GNU's own default if threads outnumber cores."""
+"""How often a waiting OpenMP thread checks for work before it sleeps, as GNU OpenMP does if threads outnumber cores."""
 
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""Errors of an output that cannot be written: no space, a quota, a file size limit, a broken disk."""
+"""The errors of a disk to which nothing can be written: no space, a quota, a file size limit, a defect."""
 
 LOOK, LEARN, TRANSLATE = "Look at attention", "Learn how it works", "Translate"
 """The groups of verbs in `regard --help`."""
@@ -93,7 +93,7 @@ def exit_with_message(message: str) -> NoReturn:
 
 
 def run() -> None:
-    """Run the verb that the arguments name, and end the process."""
+    """Run the verb that the command line names, and exit with its status."""
     limit_thread_spinning()
     if sys.stdout is None:
         exit_with_message("standard output is closed; send it to a file, or to /dev/null.")

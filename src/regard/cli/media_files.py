@@ -11,10 +11,10 @@ from regard.errors import InputError, first_paragraph, import_extra, reason
 
 
 def read_picture(path: Path) -> Any:
-    """Return a picture file as an RGB image of Pillow.
+    """Read a picture file and return it as an RGB image of Pillow.
 
     Raises:
-        InputError: the file cannot be read, or is no picture.
+        InputError: the file cannot be read, or is not a picture.
     """
     pillow = import_extra("PIL.Image", "huggingface")
     try:
@@ -27,7 +27,10 @@ def read_picture(path: Path) -> Any:
 
 
 def read_wave(path: Path) -> tuple[Float[np.ndarray, " samples"], int]:
-    """Return the samples of a WAV file, from -1 to 1, the mean of its channels, and the number of samples a second.
+    """Read a WAV file.
+
+    Returns:
+        The samples, from -1 to 1, as the mean of all channels; and the number of samples per second.
 
     Raises:
         InputError: the file cannot be read, or is not a WAV file with 16 bits a sample.

@@ -10,7 +10,7 @@ from io import BufferedIOBase
 
 @contextmanager
 def spinner(task: str) -> Iterator[None]:
-    """Show a task and its elapsed time until it is done; show nothing if the error stream is not a terminal."""
+    """Show the name of a task and its elapsed time until it ends; nothing if the error stream is not a terminal."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -32,10 +32,10 @@ CountLines = Callable[[int], None]
 
 @contextmanager
 def line_progress(stream: BufferedIOBase, task: str) -> Iterator[tuple[PrintRemark, CountLines]]:
-    """Show how much of a stream of lines is done, if only the error stream is a terminal.
+    """Show a progress bar for a stream of lines, if the error stream is a terminal and input and output are not.
 
     Yields:
-        A function that prints a remark on the error stream, and one that counts lines that are done.
+        Two functions: one prints a remark on the error stream, the other is called with the number of lines just done.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -70,5 +70,5 @@ def file_size(stream: BufferedIOBase) -> int | None:
 
 
 def n_bytes_read(stream: BufferedIOBase) -> int | None:
-    """Return the number of bytes read from a stream; None if the stream does not tell."""
+    """Return the number of bytes read from a stream so far; None if it is unknown."""
     return stream.tell() if stream.seekable() else None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from regard.tracing.scan import Scan
 
 SAVE_SECONDS = 20
-"""How often a scan with --out is saved, so that it can go on after a stop."""
+"""The number of seconds between two saves of a scan with --out. A stopped scan goes on from the last save."""
 
 
 def scan(
@@ -109,7 +109,7 @@ def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "S
 
 
 def shown(lines: list[str], total: int) -> Iterator[str]:
-    """Yield lines, with a progress bar on the error stream if that is a terminal."""
+    """Yield lines one by one, and show a progress bar on the error stream if it is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,4 +1,4 @@
-"""`regard score DIR SOURCE TARGET`: how probable a translator finds given translations."""
+"""`regard score DIR SOURCE TARGET`: the probability that a translator assigns to given translations."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from regard.translation.translator import Translator
 
 PAIRS = 512
-"""Pairs that are sorted by length, scored and written together."""
+"""The number of pairs that are sorted by length, scored and written together."""
 
 DIGITS = 6
 """The number of decimals of a score, about as many as float32 has."""
@@ -77,10 +77,10 @@ def score(
 def checked_pairs(
     sources: Iterator[str], targets: Iterator[str], source: Path, target: Path
 ) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of two texts' lines.
+    """Yield the pairs of lines of two texts, and check that both have the same number of lines.
 
     Raises:
-        InputError: one text has more lines, after all pairs before have been yielded.
+        InputError: one text has more lines than the other; all pairs have been yielded before.
     """
     for number, (one, other) in enumerate(zip_longest(sources, targets)):
         if one is None or other is None:
@@ -92,14 +92,14 @@ def checked_pairs(
 
 
 def text_lines(scored: "list[Translation]", pairs: bool) -> Iterator[str]:
-    """Yield the score of each translation; with `pairs`, also its source and its text."""
+    """Yield the score of each translation as a line; with `pairs`, followed by its source and its text."""
     for one in scored:
         number = f"{one.mean_log_probability:.{DIGITS}f}"
         yield "\t".join([number, one.source, one.text]).replace("\n", " ") if pairs else number
 
 
 def json_lines(translator: "Translator", scored: "list[Translation]") -> Iterator[str]:
-    """Yield a JSON object for each translation, with the log-probability of each piece."""
+    """Yield a line of JSON for each translation, with the log-probability of each piece."""
     from regard.text.vocabulary import EOS
 
     end = translator.target_vocabulary.pieces([EOS])

@@ -1,4 +1,4 @@
-"""Reading lines of text as they arrive: a line that somebody types, or a part of a long file at a time."""
+"""Read lines of text as they arrive: one at a time if somebody types them, many at a time from a file."""
 
 import gzip
 import sys
@@ -13,7 +13,7 @@ from regard.errors import InputError, reason
 from regard.text.parallel import GZIP, LONGEST_LINE, decoded, refuse_longer
 
 FIRST_BYTES, MOST_BYTES = 2**12, 2**20
-"""Bytes read at a time: few at first, so that the first lines are soon answered, then more."""
+"""The number of bytes of the first read, which is small so that the first lines are soon answered; and the most."""
 
 
 def standard_input() -> BufferedIOBase:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from regard.translation.translator import Translator
 
 LINES = 512
-"""Lines that are sorted by length, translated and written together."""
+"""The number of lines that are sorted by length, translated and written together."""
 
 
 def translate(
@@ -151,10 +151,10 @@ def translate(
 def check_search_options(
     greedy: bool, sample: bool, beams: dict[str, float | int | None], drawing: dict[str, float | int | None]
 ) -> None:
-    """Check that the options choose one search, and that every option belongs to it.
+    """Check that the options choose one search method, and that every given option belongs to this method.
 
     Raises:
-        InputError: the options choose two searches, or an option belongs to another search.
+        InputError: the options choose two methods, or an option belongs to another method.
     """
     given = {"greedy": greedy, "sample": sample} | {name: value is not None for name, value in beams.items()}
     chosen = [option_name(name) for name, is_given in given.items() if is_given]
@@ -171,7 +171,7 @@ def check_exclusive(options: dict[str, object]) -> None:
     """Check that options which exclude each other are not all given.
 
     Raises:
-        InputError: all of these options are given.
+        InputError: all of `options` are given.
     """
     if all(value is not None for value in options.values()):
         raise InputError(f"got {' and '.join(options)}; give one of them.")
@@ -188,7 +188,7 @@ def check_positive(option: str, value: int | None) -> None:
 
 
 def search_from_options(greedy: bool, sample: bool, beams: dict[str, Any], drawing: dict[str, Any]) -> "Search":
-    """Return the search that the options describe.
+    """Return the search method with its settings that the options choose.
 
     Raises:
         InputError: a number is out of range.
@@ -211,7 +211,7 @@ def search_from_options(greedy: bool, sample: bool, beams: dict[str, Any], drawi
 
 
 def option_name(name: str) -> str:
-    """Return the option for an attribute of a search.
+    """Return the name of the command line option that sets an attribute of a search.
 
     >>> option_name("size"), option_name("n_best")
     ('--beam', '--n-best')
@@ -220,7 +220,7 @@ def option_name(name: str) -> str:
 
 
 class Prefixes:
-    """The prefixes of translations: one prefix for all, or a line of a file for each."""
+    """The beginnings of translations: the same for all translations, or one for each, read from a file."""
 
     def __init__(self, prefix: str | None, file: Path | None) -> None:
         from regard.cli.text_lines import read_file_lines
@@ -229,7 +229,7 @@ class Prefixes:
         self.lines = None if file is None else read_file_lines(file)
 
     def of(self, first: int, n: int) -> str | list[str] | None:
-        """Return the prefixes of n lines from line `first` on.
+        """Return the prefixes of the n translations from line `first` on.
 
         Raises:
             InputError: the file has fewer lines.
@@ -244,11 +244,7 @@ class Prefixes:
         return self.lines[first - 1 : first - 1 + n]
 
     def check_number_of_lines(self, n_lines: int) -> None:
-        """Check that the file has no more prefixes than there are lines.
-
-        Raises:
-            InputError: the file has more lines.
-        """
+        """Raise InputError if the file has more prefixes than there are lines to translate."""
         if self.lines is not None and len(self.lines) > n_lines:
             raise InputError(
                 f"{self.file} has a prefix for {len(self.lines)} lines and {n_lines} were translated; "
@@ -275,7 +271,7 @@ class OutputFormat:
         sys.stdout.buffer.flush()
 
     def as_json(self, translator: "Translator", translations: "Sequence[Translation]") -> Iterator[str]:
-        """Yield a JSON object for each translation."""
+        """Yield a line of JSON for each translation."""
         for one, alignment in zip(translations, translator.align(translations), strict=True):
             yield json.dumps(one.record(alignment), ensure_ascii=False)
 

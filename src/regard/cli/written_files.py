@@ -1,4 +1,4 @@
-"""Tell the user which files a verb has written."""
+"""Print which files a verb has written."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from regard.visible_text import escape_controls
 
 
 def print_written(outputs: Sequence[Path]) -> None:
-    """Print an empty line, and a line for each file that was written; nothing if there is none."""
+    """Print an empty line and the name of each file in `outputs`; print nothing if there are none."""
     if outputs:
         print()
     for output in outputs:

@@ -1,7 +1,7 @@
 """The explorer: the page of a trace, served on this machine, with a field in which to type another text.
 
-server.py     the addresses that the server answers
-guard.py      which requests are answered at all
-session.py    the one model in memory, and its answers
-question.py   what a request asks for
+server.py     the addresses of the server and their answers
+guard.py      which requests are refused
+session.py    the model in memory, and its answers
+question.py   the content of a request
 """

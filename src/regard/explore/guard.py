@@ -1,9 +1,9 @@
-"""Which requests a server of regard answers: those from its own page or this machine, of a bounded size.
+"""Refuse HTTP requests that do not come from the server's own page or from its user.
 
-A page of another site, open in the same browser, can send requests to this machine too. It is kept out by the Host
-header, which names the site that the browser believes to talk to, by the Origin header of its requests, and by the
-content type, which such a page may not set without asking first. Where the server listens on other addresses than this
-machine's own, every request needs its token.
+A page of another site, open in the same browser, can send requests to this machine too. They are recognised by the Host
+header, which names the site that the browser means to reach, by the Origin header, and by the content type, which such
+a page may set only with the server's permission. If the server listens on an address that other machines can reach,
+every request needs the server's token. The size of a request is limited.
 """
 
 import hmac
@@ -23,7 +23,7 @@ MOST_BYTES = 1_000_000
 """The most bytes of a request's body."""
 
 PLACES = "address", "cookie", "header"
-"""Where a request may have the token."""
+"""The parts of a request that may contain the token."""
 
 COOKIE = "regard-token"
 """The cookie in which the browser keeps the token."""
@@ -38,9 +38,10 @@ HEADERS = (
 
 
 class Guard:
-    """An ASGI application that answers what another one may answer, and refuses the rest.
+    """An ASGI application in front of another one: it refuses some requests and passes on the rest.
 
     Args:
+        application: the application that answers the requests that are not refused.
         hosts: the names and ports by which the server is reached, such as "127.0.0.1:8000"; empty = any.
         token: the token that every request needs: in the address, as a cookie, or in the header "Authorization: Bearer
             TOKEN"; None = no token.
@@ -78,7 +79,7 @@ class Guard:
         await self.application(scope, receive, send_guarded)
 
     def refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
-        """Return the status and the reason with which a request is refused; None if it may be answered."""
+        """Return the HTTP status and the reason of a refusal; None if the request is not refused."""
         host = headers.get("host", "")
         if self.hosts and host not in self.hosts:
             return 421, f"this {self.name} is reached as http://{next(iter(self.hosts))}."
@@ -98,7 +99,7 @@ class Guard:
         return None
 
     def token_in(self, scope: Scope, headers: dict[str, str], place: str) -> bool:
-        """Return whether the token is in a place of a request: its address, its cookie, or its header."""
+        """Return whether a request has the right token at `place`: in its address, its cookie, or its header."""
         if place == "address":
             given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         elif place == "header":
@@ -110,7 +111,7 @@ class Guard:
 
 
 async def send_text(send: Send, status: int, text: str) -> None:
-    """Send a text as the whole answer."""
+    """Send an HTTP response whose body is `text`."""
     headers = [(b"content-type", b"text/plain; charset=utf-8"), *HEADERS]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": f"{text}\n".encode()})

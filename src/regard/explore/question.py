@@ -1,4 +1,4 @@
-"""What a request asks for: a text, how many tokens to write after it, and changes to the model's heads."""
+"""The content of a request: a text, how many tokens the model writes after it, and changes to the model's heads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -15,20 +15,20 @@ MOST_NEW_TOKENS = 512
 """The most tokens that a model writes for one request."""
 
 MOST_CHANGES = 1_000
-"""The most changes in one request."""
+"""The most changes to heads in one request."""
 
 CHANGES: dict[str, type[Change]] = {"cut": Cut, "silence": Silence, "sharpen": Sharpen}
-"""The kinds of change by the name that a request gives as "kind"."""
+"""The classes of changes, by the value of "kind" in the JSON of a change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a request asks for.
+    """The content of a request.
 
     Attributes:
         text: the text that the model reads.
         model: the name of a Hugging Face model or its folder; None = the model in memory.
-        target: the text that the decoder of an encoder-decoder reads; None = none.
+        target: the text that the decoder of an encoder-decoder model reads; None = none.
         new_tokens: the most tokens that the model writes after the text; None = it writes nothing.
         changes: changes to the heads, as JSON: {"kind": "cut", "query": 7, "key": 2, "heads": ["L3H1"]}.
     """
@@ -49,10 +49,10 @@ class Question:
 
     @classmethod
     def of(cls, content: object) -> "Question":
-        """Return the question of a request's JSON.
+        """Check the JSON of a request, and return it as a Question.
 
         Raises:
-            InputError: the JSON is no object, lacks the text, or has a field of another name or type.
+            InputError: the JSON is not an object, lacks "text", has an unknown field, or a field has a wrong type.
         """
         if not isinstance(content, Mapping):
             raise InputError('a question is a JSON object, such as {"text": "It rains."}.')
@@ -68,10 +68,10 @@ class Question:
         return cls(**values)
 
     def heads_changed(self) -> list[Change]:
-        """Return the changes as objects.
+        """Return `changes` as objects of the classes in CHANGES.
 
         Raises:
-            InputError: a change has an unknown kind, or a field of another name, type or range.
+            InputError: a change has an unknown kind or an unknown field, or a field has a wrong type or value.
         """
         return [change_of(content) for content in self.changes]
 
@@ -81,7 +81,7 @@ def named_fields(cls: type[Question]) -> str:
 
 
 def change_of(content: object) -> Change:
-    """Return one change from its JSON."""
+    """Return the change that a JSON object describes."""
     if not isinstance(content, Mapping) or content.get("kind") not in CHANGES:
         raise InputError(
             f"a change must be an object whose 'kind' is one of {', '.join(CHANGES)}; got {content!r:.100}."

@@ -1,11 +1,11 @@
-"""The addresses that the explorer answers:
+"""The addresses of the explorer's server:
 
-GET  /          the page, with a first trace in it
-POST /trace     a question as JSON; the answer is the data of the page
-POST /effect    a question with changes; the answer is what they do to the model's output and its heads
+GET  /          the HTML page, which shows a first trace
+POST /trace     a text and options as JSON; the answer is the trace, as JSON data of the page
+POST /effect    the same with changes to heads; the answer is how they change the model's output and other heads
 
-An answer to a question that cannot be answered is {"error": "…"} with status 400. The model works on one question at a
-time; the others wait, and one whose reader has gone away is dropped.
+If a request is wrong, the answer is {"error": "…"} with status 400. The model answers one request at a time while
+others wait. A request is dropped if its client disconnects before its turn.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ from regard.explore.session import Session
 from regard.views.page import live_page
 
 MOST_WAITING = 32
-"""The most questions that wait for the model; a further one is refused."""
+"""The most requests that wait for the model; further ones are refused with status 503."""
 
 READER_IS_GONE = 499
-"""The status of a question whose reader no longer waits; nobody reads it."""
+"""The HTTP status of a request whose client has disconnected; nobody receives it."""
 
 
 class Explorer:
-    """The explorer's answers, one at a time."""
+    """The handlers of the explorer's addresses. They run the model for one request at a time."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -42,18 +42,18 @@ class Explorer:
         self.waiting = 0
 
     async def page(self, request: Request) -> Response:
-        """Answer with the page and a first trace; a text says why there is none."""
+        """Answer GET / with the HTML page and a first trace; if there is no trace, with the reason as text."""
         answer = await self.in_turn(request, self.session.first, lambda data: HTMLResponse(live_page(data)))
         if isinstance(answer, JSONResponse):
             return PlainTextResponse(json.loads(bytes(answer.body))["error"], status_code=answer.status_code)
         return answer
 
     async def trace(self, request: Request) -> Response:
-        """Answer a question with the data of the page."""
+        """Answer POST /trace with a trace, as JSON data of the page."""
         return await self.about(request, self.session.answer)
 
     async def effect(self, request: Request) -> Response:
-        """Answer a question with the effect of its changes."""
+        """Answer POST /effect with the effect of changes to heads."""
         return await self.about(request, self.session.effect)
 
     async def about(self, request: Request, answer: Callable[[Question], dict[str, Any]]) -> Response:
@@ -67,7 +67,16 @@ class Explorer:
     async def in_turn(
         self, request: Request, answer: Callable[[], dict[str, Any]], respond: Callable[[dict[str, Any]], Response]
     ) -> Response:
-        """Wait for the model, and answer if the reader still waits."""
+        """Call `answer` as soon as no other request uses the model, and return its result as a response.
+
+        The result is a JSON error if too many requests wait or `answer` raises InputError. `answer` is not called if
+        the client
+        has disconnected in the meantime.
+
+        Args:
+            answer: runs the model and returns the data of the response.
+            respond: makes the response from the data.
+        """
         if self.waiting >= MOST_WAITING:
             return JSONResponse({"error": "too many questions wait for the model; ask again later."}, status_code=503)
         self.waiting += 1
@@ -83,7 +92,7 @@ class Explorer:
 
 
 def application(session: Session, hosts: Collection[str] = (), token: str | None = None) -> Guard:
-    """Return the explorer as an ASGI application; see `Guard` for hosts and token."""
+    """Return the explorer as an ASGI application; see `Guard` for `hosts` and `token`."""
     explorer = Explorer(session)
     routes = [
         Route("/", explorer.page),

@@ -1,4 +1,4 @@
-"""The one model in memory, and its answers: a trace of a text as the data of the page, or the effect of a change."""
+"""The model in memory, and its answers: the trace of a text as JSON data of the page, or the effect of changes."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,20 +25,21 @@ N_NEXT = 8
 """The number of likely next tokens in an answer."""
 
 N_HEADS = 12
-"""The number of heads in the answer to a change: those whose attention moves most."""
+"""The number of heads in the answer to a change: those whose attention changes most."""
 
 
 class Session:
-    """A model, loaded when it is first asked, and its answers to questions.
+    """The model in memory, which is loaded when it is first needed, and its answers to requests.
 
-    One model is in memory at a time. A session answers one question at a time; its caller sees to that.
+    One model is in memory at a time. The methods must not be called concurrently.
     """
 
     def __init__(self, model: str | None = None, shown: Trace | None = None, text: str = FIRST_TEXT) -> None:
-        """Begin with a model by its name, folder or translator's folder (None = MiniLM), or with a trace to show.
+        """Choose the model, or a saved trace to show.
 
         Args:
-            shown: a saved trace; without a model, only this trace can be shown.
+            model: the name or folder of a Hugging Face model, or the folder of a translator; None = MiniLM.
+            shown: a saved trace; without `model`, only this trace can be shown.
             text: the text that is shown first; a translator reads its beginning, if it is too long.
         """
         self.model = model
@@ -47,28 +48,31 @@ class Session:
         self.loaded: tuple[tuple[str | None, bool], LoadedModel | Translator] | None = None
 
     def first(self) -> dict[str, Any]:
-        """Return the data of the page that is shown first."""
+        """Return the JSON data of the page that is shown first."""
         if self.shown is None:
             return self.answer(Question(text=self.text))
         return page_data(self.shown, focus_on(self.shown)) | {"live": self.model is not None, "next": []}
 
     def answer(self, question: Question) -> dict[str, Any]:
-        """Return the data of the page for a question.
+        """Return the JSON data of a page that shows the trace of the question's text.
 
         Raises:
-            InputError: the model cannot be loaded, or does not read the text.
+            InputError: the model cannot be loaded, or cannot read the text.
         """
         found = self.trace(question)
         return page_data(found, focus_on(found)) | {"live": True, "next": self.next_tokens(found)}
 
     def effect(self, question: Question) -> dict[str, Any]:
-        """Return what the changes of a question do to the model's output and to its other heads.
+        """Return how the changes in a question affect the model's output and the attention of its heads.
 
-        "output" is the largest difference of a number of the output, "heads" the heads that move most, each with the
-        share of its attention that a query moves to other keys; "before" and "after" are the likely next tokens.
+        "output" is the largest difference of a number of the output. "heads" lists the heads whose attention changes
+        most; for
+        each, "moved" is the share of its attention that the query "token" moves to other keys. "before" and "after" are
+        the
+        most probable next tokens.
 
         Raises:
-            InputError: there is no change, or it does not fit the model.
+            InputError: there is no change, or a change does not fit the model.
         """
         changes = question.heads_changed()
         if not changes:
@@ -108,7 +112,7 @@ class Session:
         )
 
     def load(self, name: str | None, writes: bool) -> LoadedModel | Translator:
-        """Return a model by name, from memory if it is the one in memory.
+        """Return the model with this name; load it unless it is in memory.
 
         Args:
             name: None = the model that the session began with.
@@ -127,7 +131,7 @@ class Session:
         return self.loaded[1]
 
     def next_tokens(self, found: Trace) -> list[tuple[str, float]]:
-        """Return the likely next tokens after the traced text with their probabilities; empty if the model has none."""
+        """Return the most probable tokens after the traced text, with probabilities; empty if the model has none."""
         model = self.loaded[1] if self.loaded else None
         if not isinstance(model, LoadedModel) or found.output is None or not found.target:
             return []

@@ -1,7 +1,7 @@
 """The translation service: a translator behind HTTP, for `regard serve`.
 
-question.py   what a request may ask
+question.py   the content of a request, and its answer
 batching.py   requests that arrive together are translated together
-openapi.py    the service's description for programs
-server.py     the addresses and their answers
+openapi.py    the description of the service for programs and for people
+server.py     the addresses of the service and their answers
 """

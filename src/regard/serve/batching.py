@@ -1,7 +1,7 @@
-"""Translate the texts of requests that arrive together as one batch.
+"""Translate the texts of several requests as one batch.
 
-While the model translates, the requests that arrive wait; when it has finished, all of them are translated at once. So
-one request alone is answered without delay, and many together at the speed of batches.
+While the model translates a batch, new requests wait; then all of them become the next batch. So a single request is
+answered without delay, and many requests are translated at the speed of batches.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from regard.translation.search.interface import Search
 from regard.translation.translator import Translator
 
 MOST_AT_ONCE, MOST_WAITING = 512, 4096
-"""The most texts that are translated at once, and the most that may wait; a request has at most 256 texts."""
+"""The most texts in a batch, and the most texts that may wait."""
 
 
 class TooManyWaitingError(Exception):
-    """Raised for a request whose texts would be more than may wait."""
+    """The texts of a request are refused, because more than MOST_WAITING texts would wait."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +54,7 @@ class Batching:
         return await one.answer
 
     async def work(self) -> None:
-        """Translate what waits, for ever; to be run as a task."""
+        """Translate batches of waiting requests in an endless loop; to be run as an asyncio task."""
         while True:
             await self.arrived.wait()
             batch = self.next_batch()
@@ -70,7 +70,10 @@ class Batching:
                     one.answer.set_result(answer)
 
     def next_batch(self) -> list[Waiting]:
-        """Remove and return the first waiting requests with at most `MOST_AT_ONCE` texts together; at least one."""
+        """Remove the requests of the next batch from the queue and return them, in order of arrival.
+
+        They have at most `MOST_AT_ONCE` texts together; the batch has at least one request.
+        """
         batch = [self.waiting.popleft()]
         n_texts = len(batch[0].texts)
         while self.waiting and n_texts + len(self.waiting[0].texts) <= MOST_AT_ONCE:
@@ -81,7 +84,7 @@ class Batching:
         return batch
 
     def answers_to(self, requests: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-        """Translate the texts of several requests at once; return the answer to each request."""
+        """Translate the texts of several requests as one batch; return the answer to each request."""
         texts = [text for request in requests for text in request]
         translations = self.translator.translate(texts, search=self.search, split=True)
         alignments = self.translator.align(translations)

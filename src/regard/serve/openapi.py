@@ -1,4 +1,4 @@
-"""The description of the translation service in the OpenAPI format, and as a page for people."""
+"""The description of the translation service: in the OpenAPI format for programs, and as an HTML page for people."""
 
 from html import escape
 from typing import Any
@@ -7,7 +7,7 @@ from regard.serve.question import MOST_CHARACTERS, MOST_TEXTS
 
 
 def description(name: str) -> dict[str, Any]:
-    """Return the service's description; `name` is the translator's.
+    """Return the OpenAPI description of the service; `name` is the name of the translator.
 
     Source: OpenAPI Specification 3.1.
     """
@@ -62,17 +62,17 @@ def description(name: str) -> dict[str, Any]:
 
 
 def object_of(properties: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object that has all of these properties."""
+    """Return the JSON schema of an object in which all of these properties are required."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def json_of(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of a JSON body."""
+    """Return the OpenAPI `content` of a request or response whose body is JSON with this schema."""
     return {"application/json": {"schema": schema}}
 
 
 def page(name: str, address: str) -> str:
-    """Return a page for people: what the service does, and how it is asked."""
+    """Return an HTML page for people: what the service does, and how to send it a request."""
     command = f"curl {address}translate -H 'Content-Type: application/json' -d '{{\"texts\": [\"…\"]}}'"
     return f"""<!doctype html>
 <html lang="en">

@@ -1,4 +1,4 @@
-"""What a request to translate may ask, and the answer to it."""
+"""The content of a request to translate, and the answer to it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,13 +15,13 @@ DIGITS = 6
 
 
 def texts_of(content: Any) -> list[str]:
-    """Return the texts that a request asks to translate.
+    """Check the JSON of a request, and return the texts to translate.
 
     Args:
         content: the request's body, read as JSON.
 
     Raises:
-        InputError: it is not {"texts": ["…", …]}, or there are too many texts, or a text is too long.
+        InputError: the content is not {"texts": ["…", …]}, or there are too many texts, or a text is too long.
     """
     if not isinstance(content, dict) or set(content) != {"texts"}:
         raise InputError('a request is {"texts": ["…", …]}, with nothing else in it.')
@@ -39,7 +39,7 @@ def texts_of(content: Any) -> list[str]:
 
 
 def answer_to(translations: Sequence[Translation], alignments: Sequence[Alignment]) -> dict[str, Any]:
-    """Return the answer to a request as plain values for JSON."""
+    """Return the answer to a request, as values that `json.dumps` accepts."""
     return {
         "translations": [
             {

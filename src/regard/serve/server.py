@@ -1,10 +1,11 @@
-"""The addresses that the translation service answers:
+"""The addresses of the translation service:
 
 POST /translate      {"texts": ["…"]} → {"translations": [{"text", "score", "alignment", "untranslated"}]}
 GET  /health         {"status": "ok", "translator": "…"}
-GET  /openapi.json   the service's description for programs; GET / for people
+GET  /openapi.json   the description of the service for programs
+GET  /               the description of the service for people
 
-A request that cannot be answered gets {"error": "…"} with status 400, and with status 503 if too many wait.
+If a request is wrong, the answer is {"error": "…"} with status 400; if too many texts wait, with status 503.
 """
 
 import asyncio
@@ -27,14 +28,14 @@ from regard.translation.translator import Translator
 
 
 class Service:
-    """The answers of the translation service."""
+    """The handlers of the addresses of the translation service."""
 
     def __init__(self, translator: Translator, search: Search) -> None:
         self.name = translator.name
         self.batching = Batching(translator, search)
 
     async def translate(self, request: Request) -> Response:
-        """Answer a request with translations."""
+        """Answer POST /translate with the translations of the request's texts."""
         try:
             texts = texts_of(json.loads(await request.body()))
         except InputError as error:
@@ -48,20 +49,20 @@ class Service:
             return JSONResponse(refusal, status_code=503, headers={"Retry-After": "1"})
 
     async def health(self, request: Request) -> Response:
-        """Answer that the service works."""
+        """Answer GET /health: the service runs, and the name of its translator."""
         return JSONResponse({"status": "ok", "translator": self.name})
 
     async def openapi(self, request: Request) -> Response:
-        """Answer with the service's description for programs."""
+        """Answer GET /openapi.json with the OpenAPI description of the service."""
         return JSONResponse(description(self.name))
 
     async def page(self, request: Request) -> Response:
-        """Answer with the service's description for people."""
+        """Answer GET / with an HTML page that describes the service."""
         return HTMLResponse(page(self.name, str(request.base_url)))
 
     @asynccontextmanager
     async def working(self, application: Starlette) -> AsyncIterator[None]:
-        """While the server runs, translate what waits."""
+        """Run the task that translates waiting requests for as long as the server runs."""
         task = asyncio.create_task(self.batching.work())
         try:
             yield
@@ -70,7 +71,7 @@ class Service:
 
 
 def application(translator: Translator, search: Search, hosts: Collection[str] = (), token: str | None = None) -> Guard:
-    """Return the translation service as an ASGI application; see `Guard` for hosts and token."""
+    """Return the translation service as an ASGI application; see `Guard` for `hosts` and `token`."""
     service = Service(translator, search)
     routes = [
         Route("/", service.page),

@@ -14,29 +14,32 @@ from regard.views.terminal.columns import Columns
 from regard.views.terminal.trace import weight_block
 
 CELL = 0.34
-"""The largest side of a cell, in inches."""
+"""The largest side of a cell of the picture's grid, in inches."""
 
 SIZE = 10.0
-"""The largest font size of a word, in points."""
+"""The largest font size of the source and target words, in points."""
 
 TITLE = 12.0
 """The font size of the title, in points."""
 
 GAP = 0.1
-"""The space between the words and the cells, in inches."""
+"""The space between the words and the grid, in inches."""
 
 ROTATED = 0.72
 """The height of a word that is rotated by 45 degrees, as a share of its width."""
 
 LARGEST_WORD = 0.8
-"""The largest font size of a word, as a share of its cell's height."""
+"""The largest font size of a word, as a share of the height of a grid cell."""
 
 Words = Sequence[str]
 Weights = Float[Tensor, "target source"]
 
 
 def alignment_table(source: Words, target: Words, weights: Weights) -> Columns:
-    """Return a table of target words × source words, with blocks that are fuller for larger weights."""
+    """Return a table with a row for each target word and a column for each source word, to print in the terminal.
+
+    Each cell shows an alignment weight as a block character, which is fuller for a larger weight.
+    """
     rows = [[weight_block(weight) for weight in row] for _, row in zip(target, weights.tolist(), strict=True)]
     return Columns(target, source, rows, gap=2)
 

@@ -7,11 +7,14 @@ from regard.tracing.comparison import Comparison
 
 
 def as_json(comparison: Comparison) -> str:
-    """Return the comparison as JSON; a head that a layer lacks is null.
+    """Return a comparison of two traces as JSON text. Values of heads that a layer does not have are null.
 
-    {"models": [name, name], "at_most": 0.001, "first": {"head": "L3H1", "token": "it"} or null, "output": number,
-     "layers": [{"kind": "encoder", "layer": 3, "heads": [share of each head], "tokens": [token of each head],
-                 "weights": [largest difference of a weight of each head]}]}
+        {"models": [name, name], "at_most": 0.001, "first": {"head": "L3H1", "token": "it"} or null, "output": number,
+         "layers": [{"kind": "encoder", "layer": 3, "heads": [number for each head], "tokens": [token for each head],
+                     "weights": [number for each head]}]}
+
+    "heads" has the largest share of attention that one query moves to other keys, "tokens" the token of that query, and
+    "weights" the largest difference of one attention weight. See `Comparison` for the rest.
     """
     layers = []
     for row, (kind, layer) in enumerate(comparison.layers):

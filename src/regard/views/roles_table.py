@@ -1,4 +1,4 @@
-"""The roles of a model's heads as a table file: CSV or Parquet, a row for each head."""
+"""Write the roles of a model's heads as a table file, CSV or Parquet, with a row for each head."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ def check_table_path(path: Path) -> Path:
 
 
 def write_table(roles: Roles, path: Path) -> Path:
-    """Write a row for each head, with its name and a column for each role, and return the path."""
+    """Write a table with a row for each head: its name, and a column for each role. Return the path."""
     if path.suffix.lower() == ".csv":
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from regard.tracing.trace import Trace
 
 DECODER_NOTE = "A query is the token just read; its weights help to predict the next token."
-"""Tells why a trace has a decoder's weights one row before an alignment, whose rows are the predicted tokens."""
+"""The note for views of a decoder's weights, where the row of a token holds the weights that predict the next token.
+
+The rows of an alignment are different: they belong to the predicted tokens.
+"""
 
 
 def single_line(text: str) -> str:
@@ -22,7 +25,7 @@ def single_line(text: str) -> str:
 
 
 def token_label(position: int, tokens: "Sequence[Token]") -> str:
-    """Return the text of the token at a position, followed by its number ("it:2") if several tokens have this text."""
+    """Return the text of the token at a position, with a number if several tokens have this text: "it:2"."""
     text = tokens[position].text
     same = [other for other, token in enumerate(tokens) if token.text == text]
     return escape_controls(text if len(same) == 1 else f"{text}:{same.index(position) + 1}")
@@ -37,5 +40,5 @@ def size_label(heads: "Sequence[Head]") -> str:
 
 
 def decoder_note(trace: "Trace", kind: str) -> str:
-    """Return DECODER_NOTE for the decoder and cross-attention of an encoder-decoder; otherwise an empty text."""
+    """Return DECODER_NOTE for decoder and cross-attention of an encoder-decoder model, otherwise an empty text."""
     return DECODER_NOTE if kind != "encoder" and trace.source else ""

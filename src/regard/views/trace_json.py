@@ -12,14 +12,14 @@ MAX_WEIGHTS = 20_000_000
 
 
 def as_json(trace: Trace, focus: Focus, heads: list[Head]) -> str:
-    """Return the tokens, the weights of the query in focus, and all weights of the given heads, as JSON.
+    """Return the tokens, the weights of the query in `focus`, and all weights of the given heads, as JSON.
 
-    {"model", "text", "target_text", "kind", "queries": [token], "keys": [token],
-     "focus": {"head": "L3H1", "query": 7, "token": "it", "weights": [number for each key]},
-     "weights": {"L3H1": [[number for each key] for each query]}}
+        {"model", "text", "target_text", "kind", "queries": [token], "keys": [token],
+         "focus": {"head": "L3H1", "query": 7, "token": "it", "weights": [number for each key]},
+         "weights": {"L3H1": [[number for each key] for each query]}}
 
     Args:
-        focus: the query token and the head to show first.
+        focus: the query token and the head whose weights are under "focus".
 
     Raises:
         InputError: the heads have more than MAX_WEIGHTS weights.

@@ -85,7 +85,7 @@ def worst_caption(n_shown: int, n_lines: int) -> str:
 
 
 def score_card(score: MetricScore, remark: str) -> str:
-    """Return the HTML of one metric: its score, the second system's score if there is one, and a remark."""
+    """Return the HTML card of one metric: its score and `remark`, and the second system's score if there is one."""
     notes = [remark] if remark else []
     comparison = score.comparison
     if comparison is not None:
@@ -99,7 +99,7 @@ def score_card(score: MetricScore, remark: str) -> str:
 
 
 def exact_card(evaluation: Evaluation) -> str:
-    """Return the HTML of the share of lines that equal a reference."""
+    """Return the HTML card with the share of translations that equal a reference."""
     other = evaluation.other_exact
     notes = ["% of lines are a reference to the letter"]
     if other is not None:
@@ -113,7 +113,7 @@ def card(name: str, number: str, notes: list[str]) -> str:
 
 
 def length_row(group: LengthGroup) -> str:
-    """Return the HTML of a group of lengths: its scores, and its chrF as a bar."""
+    """Return the HTML table row of one group of lines of similar length: its scores, and its chrF as a bar."""
     numbers = f"{group.n_lines:,}", score_text(group.bleu), score_text(group.chrf), score_text(group.exact)
     cells = "".join(f"<td>{number}</td>" for number in (length_range(group), *numbers))
     label = f"chrF {group.chrf:.1f} of 100"
@@ -125,7 +125,7 @@ def length_row(group: LengthGroup) -> str:
 
 
 def sentence(line: SentenceScore) -> str:
-    """Return the HTML of one line: source, reference and translations, with differing words marked."""
+    """Return the HTML of one line: source, reference and translations. Words that differ are marked."""
     reference = nearest_reference(line.hypothesis, line.references)
     wrong, missing = differences(line.hypothesis, reference)
     rows = [("reference", "", marked(missing, "ins")), ("translation", "", marked(wrong, "del"))]
@@ -138,5 +138,5 @@ def sentence(line: SentenceScore) -> str:
 
 
 def marked(parts: list[Part], tag: str) -> str:
-    """Return the HTML of a text whose differing parts are in `tag` elements."""
+    """Return the HTML of a text: its parts joined, each part that differs in an element with the name `tag`."""
     return "".join(f"<{tag}>{escape(part.text)}</{tag}>" if part.differs else escape(part.text) for part in parts)

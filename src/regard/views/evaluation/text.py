@@ -30,7 +30,7 @@ def show(evaluation: Evaluation, n_worst: int = 5, console: Console | None = Non
 
 
 def overview(evaluation: Evaluation, n_worst: int) -> RenderableType:
-    """Return everything that `show` prints before the signatures."""
+    """Return everything that `show` prints except the signatures of the metrics."""
     parts: list[RenderableType] = [score_table(evaluation), ""]
     parts += [Text("by length, in words of the reference", style="bold"), indented(length_table(evaluation))]
     if lines := worst_lines(evaluation, n_worst):
@@ -89,7 +89,7 @@ def length_table(evaluation: Evaluation) -> Table:
 
 
 def sentence(line: SentenceScore) -> Table:
-    """Return one line of the evaluation: source, reference and translations, with differing words coloured."""
+    """Return a table of one line's source, reference and translations. Words that differ are coloured."""
     reference = nearest_reference(line.hypothesis, line.references)
     wrong, missing = differences(line.hypothesis, reference)
     table = Table.grid(padding=(0, 2, 0, 0), expand=False)

@@ -44,7 +44,10 @@ def score_text(score: float | None) -> str:
 
 
 def score_note(score: MetricScore, evaluation: Evaluation) -> str:
-    """Return the note to print beside a metric's score; empty for most metrics."""
+    """Return a note that helps to read a metric's score; empty for most metrics.
+
+    For TER the note says that less is better, for BLEU why there are no scores if all lines are too short.
+    """
     if score.name == "TER":
         return "less is better"
     if score.name.startswith("BLEU") and all(group.bleu is None for group in evaluation.by_length):

@@ -13,14 +13,14 @@ WORD = re.compile(rf"\s+|[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]|.")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a text, and whether the other text has other words there."""
+    """A part of a text, and whether it differs from the text that it was compared with."""
 
     text: str
     differs: bool
 
 
 def differences(first: str, second: str) -> tuple[list[Part], list[Part]]:
-    """Split each of two texts into the parts that are equal and the parts that differ, in order.
+    """Split two texts into equal and different parts. Return the parts of the first text and of the second, in order.
 
     >>> [part.text for part in differences("the cat sat", "the dog sat")[0] if part.differs]
     ['cat']

@@ -34,7 +34,11 @@ TITLE_LENGTH = 60
 
 
 def write_page(trace: Trace, path: Path, token: TokenReference | None = None, head: str | None = None) -> Path:
-    """Write a trace as one web page and return the path; `focus_on` chooses the token and head that are not given.
+    """Write a trace as one web page and return the path.
+
+    Args:
+        token: the query token that the page shows first, by position or text; None = chosen by `focus_on`.
+        head: the name of the head that the page shows first, such as "L3H1"; None = chosen by `focus_on`.
 
     Raises:
         InputError: the token or head does not exist, the trace has more weights than a page takes, or the file cannot
@@ -45,12 +49,15 @@ def write_page(trace: Trace, path: Path, token: TokenReference | None = None, he
 
 
 def page(trace: Trace, focus: Focus) -> str:
-    """Return a trace as one self-contained HTML document that first shows the token and head in `focus`."""
+    """Return a trace as one self-contained HTML document. It first shows the query token and the head in `focus`."""
     return document(page_data(trace, focus), trace.text)
 
 
 def live_page(data: dict[str, Any]) -> str:
-    """Return the page with the data of a trace, as a server sends it: it may ask that server about another text."""
+    """Return the HTML page that the explorer's server sends.
+
+    The page shows the trace in `data`. Its script may send requests to the server for traces of other texts.
+    """
     return document(data, data["text"], sources="connect-src 'self'")
 
 
@@ -59,8 +66,8 @@ def document(data: dict[str, Any], text: str, sources: str = "") -> str:
 
     Args:
         data: the trace, as `page_data` returns it.
-        text: the text that the page's title begins with.
-        sources: a directive of the content security policy, for what the page may load.
+        text: the text that the model read; the title of the page begins with it.
+        sources: one more directive of the content security policy, such as "connect-src 'self'".
     """
     style, script = read_source("built/page.css"), read_source("built/page.js")
     return Template(read_source("page.html")).substitute(
@@ -73,12 +80,15 @@ def document(data: dict[str, Any], text: str, sources: str = "") -> str:
 
 
 def read_source(name: str) -> str:
-    """Return the text of a source file of the page, given by its path below this folder."""
+    """Return the text of the page's source file `name`, a path relative to this folder."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def content_security_policy(script: str, style: str, sources: str = "") -> str:
-    """Return the policy by which the browser loads nothing but `sources`, and runs only this script and style sheet."""
+    """Return the content security policy of a page: only this script and this style sheet may run.
+
+    `sources` is one more directive of the policy; without it, the page may load nothing.
+    """
     allowed = f"script-src {digest(script)}; style-src {digest(style)}"
     loaded = f"img-src data:; {sources}; " if sources else "img-src data:; "  # data: pictures are the page's own
     return f"default-src 'none'; {loaded}{allowed}; base-uri 'none'; form-action 'none'"

@@ -29,12 +29,12 @@ MAX_VALUES = 400_000
 """The most numbers of values in one page, about a megabyte of text; a longer text comes without its values."""
 
 Blocks = dict[str, str]
-"""Compact text by the name by which records refer to it."""
+"""The encoded arrays of a page by name: `blocks[name]` is the text of one array (see `blocks.py`)."""
 
 
 @torch.no_grad()
 def page_data(trace: Trace, focus: Focus) -> dict[str, Any]:
-    """Return a trace as the data of a page that first shows the token and head in `focus`.
+    """Return a trace as the JSON data of a page. The page first shows the query token and the head in `focus`.
 
     Raises:
         InputError: the trace has more weights than a page takes, or a NaN among them.
@@ -74,11 +74,15 @@ def page_data(trace: Trace, focus: Focus) -> dict[str, Any]:
 
 
 def encode_layers(trace: Trace, blocks: Blocks) -> tuple[dict[str, list[dict[str, Any]]], int]:
-    """Return the records of a trace's layers by kind, and the step of stored small weights; add to `blocks`.
+    """Encode all layers of a trace for a page, and add the encoded arrays to `blocks`.
 
-    A layer has the blocks "query" and "key", and "value" in a short text; or "weights", where the page cannot compute
-    them. Every layer has "mask", the name of its block of masks or None if no weight is masked, and "masks", the
-    number of masks in that block: one for each head, or one for all heads.
+    Returns:
+        For each kind of attention ("encoder", "decoder", "cross") a list with one record for each layer, and the
+        rounding step of small weights (see `weights.encode_finest`). A record refers to arrays in `blocks`: "query" and
+        "key", and "value" if the text is short; or "weights", if the page cannot compute the weights. "mask" is the
+        name
+        of the array of the layer's mask, or None if no weight is masked. "masks" is the number of masks in that array:
+        one for each head, or one for all heads.
     """
     patterns = {(kind, n): step.pattern for kind in trace.kinds for n, step in trace.attended[kind].items()}
     check_size(sum(pattern.shape.numel() for pattern in patterns.values()))
@@ -116,9 +120,9 @@ def check_size(n_weights: int) -> None:
 
 
 def embed_mask(pattern: Pattern, blocks: Blocks) -> dict[str, Any]:
-    """Add a layer's mask to `blocks`, one bit for each query and key (1 = the query may attend to the key).
+    """Encode the mask of a layer into `blocks`, one bit for each query and key (1 = the query may attend to the key).
 
-    Nothing is added if `blocks` has an equal mask, or if the mask hides nothing.
+    Nothing is added if `blocks` already has an equal mask, or if the mask hides no key from any query.
 
     Returns:
         The entries "mask" and "masks" of the layer's record (see `encode_layers`).
@@ -136,7 +140,7 @@ def embed_mask(pattern: Pattern, blocks: Blocks) -> dict[str, Any]:
 
 
 def token_records(tokens: tuple[Token, ...]) -> list[dict[str, Any]]:
-    """Return a record for each token; what is False or the same as the text is left out."""
+    """Return a JSON record for each token. Fields that are False or equal to the token's text are omitted."""
     words = is_word(tokens).tolist()
     return [token_record(token, word) for token, word in zip(tokens, words, strict=True)]
 
@@ -155,7 +159,11 @@ def token_record(token: Token, word: bool) -> dict[str, Any]:
 
 
 def medium_record(name: str, medium: Tensor | None, axes: tuple[str, str], blocks: Blocks) -> dict[str, Any] | None:
-    """Add a picture or a spectrogram to `blocks`, a byte for each number from 0 to 1, and return its sizes."""
+    """Encode the picture or the spectrogram that the model read into `blocks`, one byte for each number.
+
+    Returns:
+        The name of the array in `blocks`, and its height and width under the names in `axes`; None without a medium.
+    """
     if medium is None:
         return None
     numbers = medium.detach().cpu().float().numpy()

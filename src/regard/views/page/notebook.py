@@ -1,7 +1,7 @@
-"""The web page of a trace in a frame, for a notebook, over a picture for places where no script may run.
+"""The web page of a trace as notebook output: an HTML frame on top of a picture of the trace.
 
-A notebook that is not trusted, GitHub and nbconvert's other formats take the frame out, because it runs a script. The
-picture, which lies behind the frame, is then seen instead.
+A notebook that is not trusted, GitHub, and most formats of nbconvert remove the frame, because it runs a script. The
+reader then sees the picture behind it.
 """
 
 import base64
@@ -15,15 +15,18 @@ from regard.views.picture.canvas import rendered
 from regard.views.picture.trace import figure
 
 MAX_WEIGHTS = 5_000_000
-"""The most weights of a page in a notebook, whose file stores the page: these take a few megabytes."""
+"""The most weights that a trace may have to be shown as a page in a notebook. The page then takes a few megabytes."""
 
 BOX = "position: relative; min-height: 860px"
 FRAME = "position: absolute; inset: 0; width: 100%; height: 100%; border: 0; background: white"
-"""The styles of the box, whose picture the frame covers."""
+"""The CSS of the frame, which covers the picture."""
 
 
 def notebook_frame(trace: Trace) -> str:
-    """Return the page of a trace in an HTML frame, over its picture; or a text with the reason why there is no page."""
+    """Return the HTML output of a notebook for a trace: the page in a frame, and a picture of the trace behind it.
+
+    If the trace is too large for a page, the HTML is a line of text with the reason.
+    """
     try:
         n_weights = sum(step.pattern.shape.numel() for layers in trace.attended.values() for step in layers.values())
         if n_weights > MAX_WEIGHTS:

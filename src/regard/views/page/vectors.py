@@ -1,8 +1,9 @@
 """Encode the queries and keys of a layer, so that a page computes the layer's weights itself.
 
-The page computes softmax(scale · query · key), with softcap, bias, mask and sinks. It gets each number of a query or a
-key as an integer times a step, a power of two. The step is the coarsest whose weights differ by at most `PRECISION`
-from the pattern's own: all weights of the layer are compared.
+The page computes softmax(scale · query · key), with softcap, bias, mask and sinks. Each number of a query or a key is
+stored as an integer, to be multiplied by a rounding step, which is a power of two. The step is as large as possible
+while no weight of the layer, computed from the rounded numbers, differs by more than `PRECISION` from the weight in
+the pattern.
 """
 
 import math
@@ -25,23 +26,25 @@ from regard.attention.scores.dot import ScaledDot
 from regard.views.page.blocks import encode_integers
 
 PRECISION = 5e-6
-"""The largest difference that rounding queries and keys may make to a weight."""
+"""The largest error of a weight that may result from rounding queries and keys."""
 
 FEWEST_BITS, MOST_BITS = 14, 23
-"""The fewest and the most bits of an integer, without its sign."""
+"""The fewest and the most bits, without the sign bit, to which numbers of queries and keys are rounded."""
 
 WEIGHTS_AT_ONCE = 2**22
 """The largest number of weights that are compared at one time."""
 
 VALUE_BITS = 20
-"""The bits of the largest value's integer, without its sign: values are shown, and no weight depends on them."""
+"""The number of bits, without the sign bit, to which numbers of values are rounded; weights do not depend on them."""
 
 
 def vectors_of(pattern: Pattern) -> tuple[dict[str, Any], dict[str, str]] | None:
-    """Return a layer's record for the page, and its blocks by name: "query" and "key".
+    """Encode the queries and keys of a layer.
 
-    None if the page cannot compute the weights: they are no softmax of dot products, the bias is a tensor, or scores
-    are so large that rounding to MOST_BITS bits changes a weight by more than PRECISION.
+    Returns:
+        The layer's record for the page, and the encoded arrays "query" and "key". None if the page cannot compute the
+        weights: they are not the softmax of dot products, or the bias is a tensor, or the scores are so large that
+        rounding to MOST_BITS bits changes a weight by more than PRECISION.
     """
     formula = pattern.call.formula
     if formula is None or formula.other_score is not None or formula.temperature == 0:
@@ -70,7 +73,7 @@ def vectors_of(pattern: Pattern) -> tuple[dict[str, Any], dict[str, str]] | None
 
 
 def values_of(pattern: Pattern) -> tuple[dict[str, Any], str]:
-    """Return the record and the block of a layer's values, rounded to VALUE_BITS bits."""
+    """Encode the values of a layer, rounded to VALUE_BITS bits; return their JSON record and the encoded array."""
     values = pattern.value[:1].float()
     step = step_of(values, VALUE_BITS)
     record = {"step": step, "heads": values.shape[1], "width": values.shape[3]}
@@ -78,7 +81,10 @@ def values_of(pattern: Pattern) -> tuple[dict[str, Any], str]:
 
 
 def coarsest_steps(pattern: Pattern, formula: Formula, query: Tensor, key: Tensor) -> tuple[float, float] | None:
-    """Return the coarsest steps of queries and keys that keep every weight within PRECISION, or None."""
+    """Return the largest rounding steps of queries and keys that change no weight by more than PRECISION.
+
+    None if even MOST_BITS bits do not suffice.
+    """
     bits = FEWEST_BITS
     while bits <= MOST_BITS:
         steps = step_of(query, bits), step_of(key, bits)
@@ -91,7 +97,7 @@ def coarsest_steps(pattern: Pattern, formula: Formula, query: Tensor, key: Tenso
 
 
 def step_of(vectors: Tensor, bits: int) -> float:
-    """Return the power of two by which the largest number of `vectors` has this many bits."""
+    """Return the rounding step, a power of two, for which the largest absolute value in `vectors` takes `bits` bits."""
     largest = float(vectors.abs().max()) if vectors.numel() else 0.0
     return 2.0 ** (math.frexp(largest)[1] - bits) if largest else 1.0
 
@@ -105,7 +111,12 @@ def integers_of(vectors: Tensor, step: float) -> Int[np.ndarray, "*shape"]:
 
 
 def largest_error(pattern: Pattern, formula: Formula, query: Tensor, key: Tensor) -> float:
-    """Return the largest difference between the pattern's weights and those of the rounded queries and keys."""
+    """Return the largest difference between the pattern's weights and weights computed from rounded vectors.
+
+    Args:
+        query: the rounded queries.
+        key: the rounded keys.
+    """
     score = ScaledDot(formula.scale, formula.softcap, unrounded(formula.bias))
     normalise = Softmax(formula.temperature, formula.sinks)
     value = pattern.value[:1].float()
@@ -119,9 +130,10 @@ def largest_error(pattern: Pattern, formula: Formula, query: Tensor, key: Tensor
 
 
 def bias_by_distance(formula: Formula, grid: Grid) -> list[list[float]] | None:
-    """Return the numbers of a bias that depends only on head and distance; None for another bias, or without one.
+    """Return the numbers of a bias that depends only on the head and on the distance between query and key.
 
-    The numbers of a head run from the lowest distance, that of the last query and the first key, to the highest.
+    For each head they run from the lowest distance (last query, first key) to the highest (first query, last key). None
+    if there is no bias, or if it depends on something else.
     """
     if not isinstance(unrounded(formula.bias), Alibi | RelativeBias) or grid.keys < grid.queries - 1:
         return None

@@ -3,8 +3,8 @@
 A layer is an array of integers, each a weight in units of 1/10,000.
 
 Many heads and a long text would take tens of megabytes, mostly for the last digits of weights near 0. If the weights
-would take more than `PAGE_BYTES`, those below 0.01 are rounded to a coarser step, the finest that fits, and the page
-says so; larger weights keep four decimals.
+would take more than `PAGE_BYTES`, weights below 0.01 are rounded to multiples of a larger step: the smallest of
+`SMALL_STEPS` with which the weights fit. The page says so. Larger weights keep four decimals.
 """
 
 from collections.abc import Mapping
@@ -20,20 +20,23 @@ UNITS = 10_000
 """The number of units in a weight of 1, which gives four decimals."""
 
 SMALL_BELOW = 100
-"""Weights of fewer units than this (below 0.01) may be rounded to a coarser step."""
+"""Weights below this number of units (below 0.01) may be rounded to a multiple of more than one unit."""
 
 SMALL_STEPS = (1, 5, 10, 20, 50)
-"""The steps, in units, to which small weights may be rounded; each divides SMALL_BELOW."""
+"""The steps, in units of 1/10,000, to whose multiples small weights may be rounded; each divides SMALL_BELOW."""
 
 PAGE_BYTES = 9_800_000
-"""The most bytes of weights in a page, unless even the coarsest step needs more."""
+"""The most bytes that the weights of a page may take, unless even the largest of SMALL_STEPS needs more."""
 
 
 def encode_finest(patterns: Mapping[str, Pattern]) -> tuple[int, dict[str, str]]:
-    """Encode the weights of layers, given by name, at the finest step of small weights that fits into a page.
+    """Encode the weights of layers with the smallest rounding step of small weights that fits into a page.
+
+    Args:
+        patterns: the pattern of each layer, by the layer's name.
 
     Returns:
-        The step, and a block of text for each layer.
+        The rounding step, and the encoded weights of each layer by name.
 
     Raises:
         InputError: a weight is NaN.
@@ -50,10 +53,14 @@ def encode_finest(patterns: Mapping[str, Pattern]) -> tuple[int, dict[str, str]]
 
 
 def quantised(pattern: Pattern, small_step: int, name: str) -> UInt16[np.ndarray, "heads queries keys"]:
-    """Return a pattern's weights as integers of units; weights below SMALL_BELOW are multiples of `small_step`.
+    """Return the weights of a pattern as integers, in units of 1/10,000.
 
     Args:
-        name: names the layer in the message of an error.
+        small_step: weights below SMALL_BELOW units are rounded to multiples of this number.
+        name: the name of the layer, for the error message.
+
+    Raises:
+        InputError: a weight is NaN.
     """
     weights = np.asarray(pattern)[0].astype(np.float64) * UNITS
     if np.isnan(weights).any():

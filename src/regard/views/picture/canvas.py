@@ -24,7 +24,10 @@ DPI = 200
 """The resolution of a PNG in dots per inch."""
 
 INK, FAINT, EDGE, RULE, MASKED = "#16202c", "#5d6875", "#b9c1ca", "#e9edf1", "#e3e5e8"
-"""The colours of text and of the chosen row or head; captions; frames; lines between cells; masked cells."""
+"""The colours of text, captions, frames, the lines between grid cells, and masked cells.
+
+INK is also the colour of the outline around the selected row or head.
+"""
 
 BLUE = "#1c5fa8"
 """The colour of circles, arcs and written weights."""
@@ -33,7 +36,7 @@ BLUES = ("#ffffff", "#dceaf7", "#b7d4ea", "#84bcdb", "#539ecd", "#2b7bba", "#0f5
 """The colours of weights from white for 0 to deep blue for 1, after ColorBrewer's Blues: darker means larger."""
 
 STEPS = [step * 10**power for power in range(12) for step in (1, 2, 5)]
-"""The possible distances between two numbers along an axis."""
+"""The possible distances between two labelled positions along an axis: 1, 2, 5, 10, 20, 50 and so on."""
 
 METADATA: dict[str, dict[str, str | None]] = {
     ".png": {"Software": None},
@@ -62,13 +65,16 @@ class Page:
     def write(
         self, axes: Axes, x: float, y: float, text: str, size: float, *, bold: bool = False, **style: Any
     ) -> None:
-        """Write a text at a position in the coordinates of `axes`, with $ as a dollar sign; the size is in points."""
+        """Write a text at the position (x, y) in the coordinates of `axes`.
+
+        A $ is written as it is: it does not begin a formula. `size` is the font size in points.
+        """
         font = self.fonts.properties(size, bold)
         style = {"color": INK, "va": "baseline", **style}
         axes.text(x, y, self.fonts.drawable(text), fontproperties=font, parse_math=False, clip_on=False, **style)
 
     def write_lines(self, axes: Axes, lines: Sequence[str], height: float, **style: Any) -> None:
-        """Write lines of small text from the top of an area, `height` inches apart."""
+        """Write lines of small text from the top of an area downwards; `height` is the height of a line in inches."""
         for number, line in enumerate(lines):
             self.write(axes, 0.0, height * number + 0.12, line, 8.5, **style)
 
@@ -85,7 +91,7 @@ def weight_colours() -> Colormap:
 
 
 def draw_cells(axes: Axes, image: np.ndarray, scale: Normalize, gid: str) -> None:
-    """Fill an area with coloured cells.
+    """Draw a matrix of numbers or colours as a grid of coloured cells that fills `axes`.
 
     Args:
         image: [rows columns] of weights, coloured by `weight_colours`, or [rows columns 3] of RGB colours.
@@ -97,12 +103,12 @@ def draw_cells(axes: Axes, image: np.ndarray, scale: Normalize, gid: str) -> Non
 
 
 def outline(colour: str, points: float) -> dict[str, Any]:
-    """Return the matplotlib style of an outline, drawn above other artists; its width is in points."""
+    """Return the matplotlib style of an outline that is drawn on top; `points` is the width of the line."""
     return {"facecolor": "none", "edgecolor": colour, "linewidth": points, "clip_on": False, "zorder": 3}
 
 
 def text_colour(weight: float) -> str:
-    """Return the colour of text that is legible on the colour of a weight."""
+    """Return a colour of text that is legible on the colour in which `weight` is drawn."""
     return "white" if weight > 0.45 else INK
 
 
@@ -123,10 +129,11 @@ def save_figure(figure: Figure, path: Path) -> Path:
 
 
 def rendered(figure: Figure, ending: str = ".png", dpi: int = 90) -> bytes:
-    """Return a figure as the bytes of a file in the format of an ending; the same figure gives the same bytes.
+    """Return a figure as the bytes of an image file; the same figure gives the same bytes.
 
     Args:
-        dpi: dots an inch; the default suits a picture that a notebook stores.
+        ending: the format of the file, such as ".png".
+        dpi: dots per inch; the default suits a picture that a notebook stores.
     """
     content = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "regard", "svg.fonttype": "path", "svg.image_inline": True}):

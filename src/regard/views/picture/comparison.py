@@ -1,4 +1,7 @@
-"""A picture of a comparison of two traces: all layers × heads, darker where a query moves more of its attention."""
+"""A picture of a comparison of two traces: a grid of layers × heads.
+
+A cell is darker if a query of that head moves more of its attention to other keys.
+"""
 
 from pathlib import Path
 
@@ -21,10 +24,10 @@ from regard.views.picture.fonts import fonts_for, quoted
 from regard.views.picture.head_grid import LEFT, LINE, draw_rules, draw_scale, number_grid
 
 LARGEST_CELL = 0.3
-"""The largest side of a cell, in inches."""
+"""The largest side of a cell of the grid, in inches."""
 
 TALLEST = 9.0
-"""The largest height of all cells together, in inches."""
+"""The largest height of the grid, in inches."""
 
 
 def write_figure(comparison: Comparison, path: Path) -> Path:
@@ -34,7 +37,7 @@ def write_figure(comparison: Comparison, path: Path) -> Path:
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
-    """Return the picture: a title, the grid of heads, and the scale of its colours."""
+    """Return the figure of a comparison: a title, the grid of layers × heads, and the colour scale."""
     n_layers, n_heads = comparison.heads.shape
     side = min(LARGEST_CELL, (WIDTH - 2 * MARGIN - LEFT) / n_heads, TALLEST / n_layers)
     texts = title(comparison)
@@ -57,7 +60,7 @@ def comparison_figure(comparison: Comparison) -> Figure:
 
 
 def title(comparison: Comparison) -> list[str]:
-    """Return the lines of the title."""
+    """Return the lines of the picture's title."""
     models = " and ".join(quoted(model) for model in comparison.models)
     lines = [f"{models}: the largest share of its attention that a query of a head moves to other keys"]
     first = comparison.first

@@ -24,7 +24,7 @@ BASE = "DejaVu Sans"
 
 OWN = "Noto Sans CJK of regard"
 OWN_FILE = Path(__file__).parent / "letters" / "NotoSansCJK-subset.otf"
-"""The font that comes with regard, and its file."""
+"""The font file that comes with regard."""
 
 MISSING = "□"
 
@@ -41,7 +41,7 @@ SCRIPTS = {
 come before Chinese fonts."""
 
 WESTERN = ("LATIN", "GREEK", "CYRILLIC", "COMBINING", "MODIFIER")
-"""The scripts in the font Noto Sans; each other script has its own Noto font."""
+"""The scripts whose letters are in the font Noto Sans; each other script has its own Noto font."""
 
 DPI = 288
 """The resolution at which text is measured, in dots per inch."""
@@ -60,9 +60,9 @@ class Fonts:
     missing: frozenset[str] = frozenset()
 
     def drawable(self, text: str) -> str:
-        """Return a text with □ for missing letters, and without format characters, which have no glyph.
+        """Return a text in which □ replaces missing letters and from which format characters are removed.
 
-        >>> Fonts(("DejaVu Sans",), missing=frozenset("뱀")).drawable("뱀\u200b=snake")
+        >>> Fonts(("DejaVu Sans",), missing=frozenset("뱀")).drawable("뱀​=snake")
         '□=snake'
         """
         marks = FIRST_STRONG_ISOLATE + POP_ISOLATE
@@ -121,7 +121,7 @@ def fonts_for(text: str) -> Fonts:
 
 
 def fonts_with(letters: set[str]) -> Fonts:
-    """Return matplotlib's own font and the fonts that it needs beside it for these letters."""
+    """Return the fonts for text made of these letters: matplotlib's own font, then fonts for the letters it lacks."""
     family, missing = [BASE], set(letters)
     for entry in candidate_fonts(letters):
         if found := letters_in_file(entry.fname, missing):
@@ -133,14 +133,17 @@ def fonts_with(letters: set[str]) -> Fonts:
 
 
 def add_own_font() -> None:
-    """Add the font that comes with regard to matplotlib's list; for bold text too, so that matplotlib does not warn."""
+    """Add the font that comes with regard to matplotlib's list of fonts, as regular and as bold.
+
+    Without a bold entry matplotlib would warn about bold text.
+    """
     if all(entry.name != OWN for entry in fontManager.ttflist):
         fontManager.addfont(OWN_FILE)
         fontManager.ttflist.append(replace(fontManager.ttflist[-1], weight=700))
 
 
 def add_fonts_installed_since() -> bool:
-    """Add fonts that were installed after matplotlib made its list of fonts; return whether there are any."""
+    """Add fonts that were installed after matplotlib made its list of fonts; return whether any font was added."""
     listed = {Path(entry.fname) for entry in fontManager.ttflist}
     new = [path for path in map(Path, findSystemFonts()) if path not in listed]
     for path in new:
@@ -150,7 +153,10 @@ def add_fonts_installed_since() -> bool:
 
 
 def candidate_fonts(letters: set[str]) -> Iterator[FontEntry]:
-    """Yield fonts other than matplotlib's: the preferred fonts of the letters' scripts, regard's, then all others."""
+    """Yield all fonts but matplotlib's own, best first.
+
+    First come the preferred fonts of the scripts of `letters`, then regard's font, then all other fonts.
+    """
     scripts = {script_of(letter) for letter in letters}
     preferred = [name for script, names in SCRIPTS.items() if script in scripts for name in names]
     rank = {name: number for number, name in reversed(list(enumerate([*preferred, OWN])))}
@@ -171,7 +177,7 @@ def letters_in_font(name: str, text: str) -> set[str]:
 
 
 def letters_in_file(path: str, letters: set[str]) -> set[str]:
-    """Return those of the letters that a font file has; none if the file is not a readable font."""
+    """Return the letters of `letters` that a font file has; an empty set if the file is not a readable font."""
     try:
         font = get_font(path)
     except (OSError, RuntimeError):
@@ -185,7 +191,7 @@ def quoted(label: str) -> str:
 
 
 def has_glyph(letter: str) -> bool:
-    """Return whether a letter is drawn: whether it is no format character."""
+    """Return whether a character is visible: format characters, such as a zero-width joiner, are not drawn."""
     return unicodedata.category(letter) != "Cf"
 
 

@@ -1,4 +1,7 @@
-"""Draw all layers × heads as a small grid: the largest weight of one token on another word in each head."""
+"""Draw one query's largest weight in every head, as a small grid of layers × heads.
+
+Only keys that belong to another word than the query are considered.
+"""
 
 from dataclasses import dataclass
 
@@ -16,10 +19,10 @@ from regard.views.picture.fonts import Fonts, quoted
 from regard.views.shared_text import token_label
 
 LARGEST_CELL = 0.24
-"""The largest side of a cell, in inches."""
+"""The largest side of a cell of the grid, in inches."""
 
 LEFT, LINE = 0.4, 0.17
-"""The width of the layers' numbers, and the height of a line of text, in inches."""
+"""The width of the layer numbers left of the grid, and the height of a line of text, in inches."""
 
 N_LISTED = 8
 """The number of heads that are listed below the grid."""
@@ -27,16 +30,17 @@ N_LISTED = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeadGrid:
-    """All layers × heads as a small grid of cells, and below it a list of the heads with the largest weights.
+    """A grid of layers × heads that shows one query's weight in every head, and below it a list of the largest weights.
 
     Attributes:
         focus: the query token, and the head whose cell is outlined.
-        layers: the layers' numbers.
+        layers: the numbers of the layers.
         n_heads: the largest number of heads in a layer.
-        strongest: for each head (head, key position, weight) of the query's strongest other word; largest weight first.
+        strongest: a tuple (head, key position, weight) for each head, by falling weight. The key is the one with the
+            query's largest weight among the keys that belong to another word.
         fonts: the fonts of the page.
         room: the width of the grid and its labels, in inches.
-        tallest: the largest height of all cells together, in inches.
+        tallest: the largest height of the grid, in inches.
     """
 
     focus: Focus
@@ -64,7 +68,7 @@ class HeadGrid:
 
     @property
     def above(self) -> float:
-        """The height of the title and of the heads' numbers, in inches."""
+        """The height of the title and of the row of head numbers, in inches."""
         return LINE * len(self.title) + 0.42
 
     @property
@@ -91,7 +95,7 @@ class HeadGrid:
             self._draw_list(page, left + LEFT, below + 0.75)
 
     def _draw_list(self, page: Page, left: float, top: float) -> None:
-        """List the heads with the largest weights, each with its key and weight."""
+        """Write the list of the heads with the largest weights: each head with its key and its weight."""
         width, listed = self.room - LEFT, self.strongest[:N_LISTED]
         axes = page.area(left, top, width, LINE * len(listed))
         for line, (head, key, weight) in enumerate(listed):
@@ -103,21 +107,27 @@ class HeadGrid:
 
 
 def lay_out_head_grid(trace: Trace, focus: Focus, fonts: Fonts, room: float, tallest: float) -> HeadGrid:
-    """Return the grid for a trace and a focus; see `HeadGrid` for the other arguments."""
+    """Return the grid for the query token and the head in `focus`; see `HeadGrid` for the other arguments."""
     heads = trace.heads(focus.head.kind)
     layers, n_heads = sorted(trace.attended[focus.head.kind]), 1 + max(head.head for head in heads)
     return HeadGrid(focus, layers, n_heads, strongest_other_words(heads, focus.query), fonts, room, tallest)
 
 
 def draw_rules(axes: Axes, columns: int, rows: int, side: float) -> None:
-    """Draw white lines between the cells, thinner between small cells, and a frame; `side` is a cell's in inches."""
+    """Draw white lines between the cells of a grid, thinner if cells are small, and a frame around the grid.
+
+    `side` is the side of a cell in inches.
+    """
     lines = [[(x, 0), (x, rows)] for x in range(1, columns)] + [[(0, y), (columns, y)] for y in range(1, rows)]
     axes.add_collection(LineCollection(lines, colors="white", linewidths=min(1.0, side * 6), zorder=2), autolim=False)
     axes.add_patch(Rectangle((0, 0), columns, rows, **outline(EDGE, 0.5)))
 
 
 def number_grid(page: Page, axes: Axes, n_heads: int, layers: list[int], side: float) -> None:
-    """Write the layers' numbers at the left and the heads' at the top, as many as there is room for."""
+    """Write the numbers of the layers left of the grid and the numbers of the heads above it.
+
+    If there is not room for all, only some are written. `side` is the side of a cell in inches.
+    """
     step = next(step for step in STEPS if step * side >= 0.19)
     for head in range(0, n_heads, step):
         page.write(axes, head + 0.5, -0.06 / side, str(head), 7.0, color=FAINT, ha="center")
@@ -129,7 +139,7 @@ def number_grid(page: Page, axes: Axes, n_heads: int, layers: list[int], side: f
 
 
 def draw_scale(page: Page, left: float, top: float, label: str = "weight") -> None:
-    """Draw the scale of colours for numbers from 0 to 1; `label` says what they are."""
+    """Draw the colour scale for numbers from 0 to 1; `label` is the name of these numbers."""
     axes = page.area(left, top, 1.2, 0.1)
     draw_cells(axes, np.linspace(0, 1, 121)[None], Normalize(0, 1), "scale")
     axes.add_patch(Rectangle((0, 0), 1.2, 0.1, **outline(EDGE, 0.5)))

@@ -40,7 +40,10 @@ ROOM, TITLE, LINE = WIDTH - 2 * MARGIN, 0.72, 0.165
 """The width inside the margins, the height of the title, the height of a line of the caption, in inches."""
 
 ROW_CELLS, LEAST_CELLS = 1600, 8
-"""The most columns of cells in a row of patterns; the fewest in one pattern, unless it has fewer tokens."""
+"""The most cells side by side in a row of patterns, and the fewest cells in a row of one pattern.
+
+A pattern of fewer tokens than that has as many cells as tokens.
+"""
 
 MOST_NAMED = 20
 """The most tokens of a text that are written beside the patterns of one layer."""
@@ -48,14 +51,15 @@ MOST_NAMED = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mosaic:
-    """Patterns arranged in rows and columns, with white cells between them.
+    """The patterns of several heads arranged in rows and columns of one image, with white cells between them.
 
-    A cell of a pattern shows a weight, or the largest of several. All lengths are numbers of cells.
+    A pattern is drawn as a grid of cells. A cell shows one weight, or the largest of several weights. All lengths are
+    numbers of cells.
 
     Attributes:
         heads: the heads in order.
-        tiles: the cells of the patterns, one object for each layer.
-        places: the row and column in which each head's pattern is placed.
+        tiles: the grids of cells; one object for each layer, with the grids of its heads.
+        places: for each head the row and the column of its pattern in the arrangement.
         between: the number of white cells between two patterns of a row.
         below: the number of white cells between two rows of patterns.
     """
@@ -68,29 +72,33 @@ class Mosaic:
 
     @property
     def n_places(self) -> tuple[int, int]:
-        """The number of rows and of columns of patterns."""
+        """The number of rows and of columns of patterns in the arrangement."""
         rows, columns = zip(*self.places, strict=True)
         return max(rows) + 1, max(columns) + 1
 
     @property
     def size(self) -> tuple[int, int]:
-        """The number of rows and of columns of cells in one pattern."""
+        """The height and width of one pattern, in cells."""
         rows, columns = self.tiles[0].weights.shape[1:]
         return rows, columns
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The number of rows and of columns of cells in the whole mosaic."""
+        """The height and width of the whole image, in cells."""
         (rows, columns), (n_rows, n_columns) = self.size, self.n_places
         return n_rows * (rows + self.below) - self.below, n_columns * (columns + self.between) - self.between
 
     def corner(self, place: tuple[int, int]) -> tuple[int, int]:
-        """Return the first row and the first column of cells of the pattern at a place."""
+        """Return the row and the column, in cells, at which a pattern begins.
+
+        Args:
+            place: the row and the column of the pattern in the arrangement.
+        """
         rows, columns = self.size
         return place[0] * (rows + self.below), place[1] * (columns + self.between)
 
     def image(self) -> Float[np.ndarray, "rows columns 3"]:
-        """Return the whole mosaic as RGB colours from 0 to 1, on white."""
+        """Return the whole image as RGB colours from 0 to 1; the background is white."""
         (rows, columns), image = self.size, np.ones((*self.shape, 3))
         panels = [panel for tile in self.tiles for panel in zip(tile.weights, tile.allowed, strict=True)]
         for place, (weights, allowed) in zip(self.places, panels, strict=True):
@@ -116,7 +124,7 @@ def write_heads(trace: Trace, path: Path, layer: int | None = None, kind: str | 
 
 
 def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None) -> Figure:
-    """Return the figure of the heads of one layer, or of all layers × heads."""
+    """Return the figure of the heads of one layer, or of all layers × heads; see `write_heads` for the arguments."""
     heads = select_heads(trace, layer, kind)
     tokens = (*heads[0].queries, *heads[0].keys)
     fonts = fonts_for(trace.model + trace.text + "".join(token.text for token in tokens))
@@ -168,7 +176,7 @@ def select_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head
 
 
 def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
-    """Arrange the patterns of heads: the heads of one layer in a square, or a row for each layer."""
+    """Arrange the patterns of heads: the heads of one layer in a square, or one row for each layer."""
     layers = group_by_layer(heads)
     columns = math.ceil(math.sqrt(len(heads))) if one_layer else max(map(len, layers))
     if one_layer:
@@ -207,7 +215,7 @@ def write_title(page: Page, trace: Trace, heads: Sequence[Head], layer: int | No
 
 
 def draw_frames(axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """Draw a line around each pattern, thinner around small patterns; `side` is a cell's in inches."""
+    """Draw a frame around each pattern, thinner if patterns are small; `side` is the side of a cell in inches."""
     rows, columns = mosaic.size
     corners = [mosaic.corner(place) for place in mosaic.places]
     frames = [[(x, y), (x + columns, y), (x + columns, y + rows), (x, y + rows)] for y, x in corners]
@@ -218,7 +226,10 @@ def draw_frames(axes: Axes, mosaic: Mosaic, side: float) -> None:
 
 
 def number_grid(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """Write the layers' numbers at the left and the heads' at the top, as many as there is room for."""
+    """Write the numbers of the layers left of the patterns and the numbers of the heads above them.
+
+    If there is not room for all, only some are written. `side` is the side of a cell in inches.
+    """
     rows, columns = mosaic.size
     step = next(step for step in STEPS if step * (columns + mosaic.between) * side >= 0.2)
     layers, (n_rows, n_columns) = [layer[0].layer for layer in group_by_layer(mosaic.heads)], mosaic.n_places
@@ -241,7 +252,10 @@ def name_panels(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
 
 
 def name_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """Write the queries left of the first pattern in each row, and the keys above the patterns of the first row."""
+    """Write the query tokens left of each row of patterns, and the key tokens above the first row.
+
+    `side` is the side of a cell in inches.
+    """
     size = min(8.0, side * 72 * 0.8)
     for place, head in zip(mosaic.places, mosaic.heads, strict=True):
         top, left = mosaic.corner(place)
@@ -256,6 +270,6 @@ def name_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
 
 
 def label_room(head: Head, fonts: Fonts) -> tuple[float, float]:
-    """Return the width of the longest query and of the longest key as labels, in inches."""
+    """Return the width of the longest query token and of the longest key token of a head as labels, in inches."""
     widths = [max(fonts.width(label_text(t, 8.0, fonts), 8.0) for t in tokens) for tokens in (head.queries, head.keys)]
     return widths[0] + 0.1, widths[1] + 0.1

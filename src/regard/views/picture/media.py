@@ -1,4 +1,4 @@
-"""Pictures of attention to a picture or a recording: the weights of one query over its patches, or over time."""
+"""Pictures of attention to an image or a recording: the weights of one query on image patches, or over time."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -32,13 +32,13 @@ SOUND_HEIGHT, N_LISTED, LINE = 1.6, 6, 0.17
 
 
 def patch_weights(focus: Focus) -> list[tuple[Patch, float]]:
-    """Return the patches among the keys of the query in focus, with their weights."""
+    """Return the image patches among the keys, each with the weight that the query in `focus` has on it."""
     pairs = zip(focus.head.keys, focus.weights, strict=True)
     return [(token.place, weight) for token, weight in pairs if isinstance(token.place, Patch)]
 
 
 def frame_weights(focus: Focus) -> list[tuple[Frame, float]]:
-    """Return the frames among the keys of the query in focus, with their weights."""
+    """Return the sound frames among the keys, each with the weight that the query in `focus` has on it."""
     pairs = zip(focus.head.keys, focus.weights, strict=True)
     return [(token.place, weight) for token, weight in pairs if isinstance(token.place, Frame)]
 
@@ -53,7 +53,7 @@ def weight_grid(weights: list[tuple[Patch, float]]) -> np.ndarray:
 
 
 def image_figure(trace: Trace, focus: Focus) -> Figure:
-    """Return the picture that the model read, beside it the weights of the query over it, and the other keys."""
+    """Return a figure of the image that the model read, the query's weights on its patches, and its other keys."""
     assert trace.image is not None
     weights = patch_weights(focus)
     grid = weight_grid(weights)
@@ -90,7 +90,7 @@ def image_figure(trace: Trace, focus: Focus) -> Figure:
 
 
 def sound_figure(trace: Trace, focus: Focus) -> Figure:
-    """Return the spectrogram that the model read, if it read one, and the weights of the query over time."""
+    """Return a figure of the query's weights over time, with the spectrogram that the model read, if it read one."""
     weights = frame_weights(focus)
     listed = other_keys(focus)
     spectrogram = trace.spectrogram
@@ -127,12 +127,12 @@ def sound_figure(trace: Trace, focus: Focus) -> Figure:
 
 
 def draw_image(axes: Axes, image: np.ndarray) -> None:
-    """Fill an area with a picture [rows columns 3] of numbers from 0 to 1."""
+    """Draw the image [rows columns 3], with numbers from 0 to 1, into `axes`."""
     draw_cells(axes, image, Normalize(0, 1), "image")
 
 
 def other_keys(focus: Focus) -> list[tuple[str, float]]:
-    """Return the strongest keys of the query that are neither patches nor frames, with their weights."""
+    """Return the keys that are neither patches nor frames and have the query's largest weights, with these weights."""
     keys = [
         (token_label(position, focus.head.keys), weight)
         for position, (token, weight) in enumerate(zip(focus.head.keys, focus.weights, strict=True))
@@ -142,7 +142,7 @@ def other_keys(focus: Focus) -> list[tuple[str, float]]:
 
 
 def write_other_keys(page: Page, axes: Axes, listed: list[tuple[str, float]]) -> None:
-    """Write the names and weights of other keys, one a line."""
+    """Write the names and weights of keys that are neither patches nor frames, one a line."""
     for line, (name, weight) in enumerate(listed):
         page.write(axes, 0.0, 0.12 + LINE * line, page.fonts.shortened(name, 8.5, 2.5), 8.5)
         page.write(axes, 3.0, 0.12 + LINE * line, f"{weight:.3f}", 8.5, color=INK, ha="right")
@@ -159,7 +159,7 @@ def write_title(page: Page, trace: Trace, focus: Focus) -> None:
 
 
 def query_label(focus: Focus) -> str:
-    """Return what the query is: a token of text, a patch, or a time."""
+    """Return the name of the query: a token of text, an image patch, or a time."""
     place = focus.token.place
     if isinstance(place, Patch):
         return f"the patch in row {place.row}, column {place.column}"

@@ -13,7 +13,10 @@ TITLE, TALLEST = 0.4, 6.0
 
 
 def head_figure(head: Head) -> Figure:
-    """Return the figure of one head: its name, and its pattern with the query of the most salient weight."""
+    """Return the figure of one head: its name and its pattern.
+
+    The outlined query is the one whose largest weight is the most salient (see `tracing/focus.py`).
+    """
     fonts = fonts_for("".join(token.text for token in (*head.queries, *head.keys)))
     focus = most_salient([head], None)[1]
     pattern = lay_out_pattern(focus, fonts, WIDTH - 2 * MARGIN, TALLEST)

@@ -45,11 +45,11 @@ SHADES = PowerNorm(0.5, 0, 1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PatternCells:
-    """The cells of the patterns of some heads.
+    """The weights of some heads, reduced to a grid of at most `MOST_CELLS` × `MOST_CELLS` cells for drawing.
 
     Attributes:
-        weights: the weight in each cell, or the largest of several weights.
-        allowed: whether the mask allows any of the weights in each cell.
+        weights: for each cell the weight that it shows, or the largest of the weights that it stands for.
+        allowed: for each cell whether the mask allows any of these weights.
     """
 
     weights: Float[Tensor, "heads rows columns"]
@@ -57,7 +57,12 @@ class PatternCells:
 
 
 def pattern_cells(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS) -> PatternCells:
-    """Return the cells of some heads of a pattern, at most `most` rows and `most` columns for each head."""
+    """Return the weights of some heads of a pattern as cells for drawing.
+
+    Args:
+        heads: the numbers of the heads.
+        most: the most rows and the most columns of cells; a longer text has several weights in each cell.
+    """
     rows, columns = (min(most, tokens) for tokens in pattern.shape[2:])
     is_whole = (rows, columns) == pattern.shape[2:]
     weights = pattern[0, list(heads)].detach() if is_whole else pattern.pooled(rows, columns, "max")[0, list(heads)]
@@ -67,7 +72,13 @@ def pattern_cells(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS
 def allowed_cells(
     pattern: Pattern, heads: Sequence[int], rows: int, columns: int
 ) -> Bool[Tensor, "heads rows columns"]:
-    """Return for each cell whether the mask allows any of the cell's queries to attend to any of its keys."""
+    """Return for each cell whether the mask allows any of its queries to attend to any of its keys.
+
+    Args:
+        heads: the numbers of the heads.
+        rows: the number of rows into which the queries are divided.
+        columns: the number of columns into which the keys are divided.
+    """
     selected_heads = pattern.grid.whole().part(range(1), torch.tensor(heads))
     like = torch.empty((), device=pattern.device)  # gives the type and device of the result
     cells = Pooled(replace(pattern.grid, batch=1, heads=len(heads)), like, rows, columns, "max")
@@ -82,12 +93,12 @@ def allowed_cells(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawing:
-    """The pattern of one head, with the sizes of everything that `draw` draws.
+    """The pattern of one head, laid out: its cells and labels with their sizes.
 
     Attributes:
         focus: the head, and the query whose row is outlined.
-        weights: the weight in each cell, or the largest of several weights.
-        allowed: whether the mask allows any of the weights in each cell.
+        weights: for each cell the weight that it shows, or the largest of the weights that it stands for.
+        allowed: for each cell whether the mask allows any of these weights.
         side: the side of a cell in inches.
         left, top, right, bottom: the space for labels on each side of the cells, in inches.
     """
@@ -103,12 +114,12 @@ class Drawing:
 
     @property
     def width(self) -> float:
-        """The width in inches, with labels."""
+        """The width of the pattern and its labels, in inches."""
         return self.left + self.side * self.weights.shape[1] + self.right
 
     @property
     def height(self) -> float:
-        """The height in inches, with labels."""
+        """The height of the pattern and its labels, in inches."""
         return self.top + self.side * self.weights.shape[0] + self.bottom
 
     @property
@@ -144,7 +155,7 @@ class Drawing:
             self._name_some(page, axes)
 
     def _name_all(self, page: Page, axes: Axes) -> None:
-        """Write every query left of its row, and every key above its column."""
+        """Write every query token left of its row, and every key token above its column."""
         size = label_size(self.side)
         drop = half_capital(size) / self.side
         for row, token in enumerate(self.focus.head.queries):
@@ -154,7 +165,7 @@ class Drawing:
             self._write_slanted(page, axes, (column + 0.5, -0.07 / self.side), token, size)
 
     def _name_some(self, page: Page, axes: Axes) -> None:
-        """Name the query in focus and its strongest keys; number some positions along both axes."""
+        """Write the names of the query in `focus` and of its strongest keys, and some positions along both axes."""
         rows, columns = self.weights.shape
         n_queries, n_keys = len(self.focus.head.queries), len(self.focus.head.keys)
         row = (self.focus.query + 0.5) * rows / n_queries
@@ -174,7 +185,12 @@ class Drawing:
             page.write(axes, columns + 0.06 / self.side, y + 0.035 / self.side, str(position), 7.0, color=FAINT)
 
     def _write_slanted(self, page: Page, axes: Axes, position: tuple[float, float], token: Token, size: float) -> None:
-        """Write a key's token upwards from a position, in cells, above its column; `size` is in points."""
+        """Write a key's token above its column, rotated so that it reads upwards.
+
+        Args:
+            position: the point at which the text begins, in cells from the top left of the pattern.
+            size: the font size in points.
+        """
         angle = slant(self.focus) if names_all_tokens(self.focus) else 45
         aside, text = half_capital(size) / self.side, label_text(token, size, page.fonts)
         x = position[0] + aside * math.sin(math.radians(angle))
@@ -183,7 +199,12 @@ class Drawing:
 
 
 def lay_out_pattern(focus: Focus, fonts: Fonts, width: float, tallest: float) -> Drawing:
-    """Lay out the pattern of the head in focus, as large as fits with labels into a width and height in inches."""
+    """Lay out the pattern of the head in `focus`, as large as the space allows, labels included.
+
+    Args:
+        width: the width of the space in inches.
+        tallest: the height of the space in inches.
+    """
     cells = pattern_cells(focus.head.pattern, [focus.head.head])
     rows, columns = cells.weights.shape[1:]
     left, top, right, bottom = margins(focus, fonts, LARGEST_CELL)
@@ -192,7 +213,10 @@ def lay_out_pattern(focus: Focus, fonts: Fonts, width: float, tallest: float) ->
 
 
 def margins(focus: Focus, fonts: Fonts, side: float) -> tuple[float, float, float, float]:
-    """Return the space for labels at the left, top, right and bottom of a pattern, in inches; `side` is a cell's."""
+    """Return the space for the labels at the left, top, right and bottom of a pattern, in inches.
+
+    `side` is the side of a cell in inches.
+    """
     if not names_all_tokens(focus):
         longest = max(
             fonts.width(label_text(token, 8.0, fonts), 8.0, bold=True)
@@ -254,12 +278,12 @@ def slant(focus: Focus) -> int:
 
 
 def label_size(side: float) -> float:
-    """Return the font size of labels in points, for cells whose side is in inches."""
+    """Return the font size of labels in points; `side` is the side of a cell in inches."""
     return max(4.5, min(9.5, side * 72 * 0.75))
 
 
 def strongest_tokens(focus: Focus) -> list[Token]:
-    """Return the tokens of the five keys with the largest weights of the query in focus."""
+    """Return the five keys with the largest weights of the query in `focus`."""
     return [key.token for key in focus.head.top(focus.query, 5)]
 
 
@@ -278,7 +302,9 @@ def half_capital(size: float) -> float:
 
 
 def spread(positions: Sequence[float], distance: float, end: float) -> list[float]:
-    """Move rising positions apart until neighbours are at least `distance` apart and the last is at most `end`.
+    """Move positions, given in rising order, apart until neighbours are at least `distance` apart.
+
+    The last position is at most `end`.
 
     >>> spread([1.0, 1.5, 9.5], 2.0, 10.0)
     [1.0, 3.0, 9.5]

@@ -62,7 +62,7 @@ def draw(roles: Roles, title: str) -> Figure:
 
 
 def as_grid(roles: Roles, role: str, layers: list[int]) -> np.ndarray:
-    """Return the numbers of a role as [layers heads]; NaN where a layer has fewer heads than another."""
+    """Return the numbers of a role as a matrix [layers heads]; NaN where a layer has fewer heads than another."""
     cells = {head: float(number) for head, number in zip(roles.heads, roles[role], strict=True)}
     n_heads = 1 + max(int(head.partition("H")[2]) for head in roles.heads)
     return np.array([[cells.get(f"L{layer}H{head}", np.nan) for head in range(n_heads)] for layer in layers])

@@ -38,7 +38,7 @@ SIZES = (14.0, 13.0, 12.0)
 """The font sizes of a text of one line, in points; the first that fits is taken."""
 
 WRAPPED, MOST_LINES, N_WRITTEN = 10.5, 8, 5
-"""The font size in points of a longer text; the most lines of a text shown whole; the most weights written."""
+"""The font size in points of a long text; the most lines of a text shown whole; the most weights written."""
 
 AROUND_QUERY, AROUND_KEY = 9, 4
 """The tokens shown on each side of the query, and of each strongest key, if the text is too long to be shown whole."""
@@ -63,20 +63,20 @@ class Box:
 
     @property
     def middle(self) -> float:
-        """The horizontal middle, in inches from the left of the line."""
+        """The horizontal middle of the box, in inches from the left of the line."""
         return self.left + self.width / 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sentence:
-    """The text of a picture, with the size and position of each token.
+    """The text of a picture, laid out: each token with its size and position.
 
     Attributes:
         focus: the query and the head whose weights are drawn.
         size: the font size in points.
         keys: the boxes of the keys.
         queries: in cross-attention the boxes of the queries, above the keys; otherwise empty.
-        written: the keys whose weights are written under them.
+        written: the strongest keys, whose weights are written under their tokens.
     """
 
     focus: Focus
@@ -156,7 +156,10 @@ class Sentence:
         axes.add_collection(arcs, autolim=False)
 
     def _arc(self, start: Box, end: Box) -> Curve:
-        """Return the arc from the query to a key: top to top on one line, else between the edges facing each other."""
+        """Return the arc from the query's box to a key's box.
+
+        On one line the arc joins the tops of the boxes; otherwise it joins the edges that face each other.
+        """
         if start.line == end.line:
             ends = [(start.middle, self._top(start)), (end.middle, self._top(end))]
             rise = 4 / 3 * min(self._room_above(start.line) - 0.05, 0.2 + 0.17 * abs(start.middle - end.middle))
@@ -169,12 +172,15 @@ class Sentence:
         return Curve([ends[0], *turns, ends[1]], [Curve.MOVETO, *3 * [Curve.CURVE4]])
 
     def _edge(self, box: Box, other: Box) -> float:
-        """Return the height of the box's edge (or its weight's, below it) that faces a box on another line."""
+        """Return the height, on the page, of the edge of `box` that faces `other`, a box on another line.
+
+        The weight written below a box counts as part of the box.
+        """
         below = LABEL if box in self.keys and any(key.position == box.position for key in self.written) else 0.0
         return self._top(box) + (BOX + below if other.line > box.line else 0.0)
 
     def _room_above(self, line: int) -> float:
-        """Return the room for arcs above a line, in inches."""
+        """Return the height of the space for arcs above a line of tokens, in inches."""
         start = self._start
         if self.n_lines == 1:
             return min(TALLEST, 0.28 + 0.17 * max(abs(start.middle - end.middle) for end in self.keys))
@@ -191,7 +197,7 @@ class Sentence:
 
 
 def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
-    """Lay out the text of a trace: in one line of large letters, in several lines of smaller letters, or in parts."""
+    """Lay out the text of a trace: in one line of large letters, in several lines of smaller letters, or an excerpt."""
     head = focus.head
     written = [key for key in head.top(focus.query, N_WRITTEN) if key.weight >= 0.0005]
     strongest = {key.position for key in written}
@@ -212,10 +218,10 @@ def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
 
 
 def excerpt(reaches: dict[int, int], n_tokens: int) -> list[int]:
-    """Return the positions near some tokens, in order; -1 stands for tokens that are left out.
+    """Return the positions around some tokens, in rising order; -1 stands for each run of tokens that is left out.
 
     Args:
-        reaches: by a token's position, how many tokens on each side of it are near.
+        reaches: for the position of each of these tokens, the number of neighbours to keep on each side.
         n_tokens: the number of tokens of the text.
 
     >>> excerpt({3: 1, 7: 2}, 12)

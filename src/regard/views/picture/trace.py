@@ -16,7 +16,10 @@ from regard.views.picture.sentence import lay_out_sentence
 from regard.views.shared_text import decoder_note, token_label
 
 HEADS_WIDTH, HEADS_TALLEST, BETWEEN, TALLEST = 2.45, 3.5, 0.4, 6.0
-"""The width of the grid of heads, its largest height, the space left of it, the pattern's largest height, in inches."""
+"""The width of the grid of heads, its largest height, the space left of the grid, and the pattern's largest height.
+
+All are in inches.
+"""
 
 TITLE, CAPTION_LINE = 0.72, 0.165
 """The height of the title, and of a line of the caption, in inches."""
@@ -40,7 +43,10 @@ def write_figure(trace: Trace, path: Path, token: TokenReference | None = None, 
 
 
 def figure(trace: Trace, focus: Focus) -> Figure:
-    """Return the figure of the query and head in `focus`, over the picture or the recording if the query reads one."""
+    """Return the figure of the query and the head in `focus`.
+
+    If the query attends to image patches or to sound frames, its weights are drawn over the image or over time.
+    """
     if trace.image is not None and patch_weights(focus):
         return image_figure(trace, focus)
     return sound_figure(trace, focus) if frame_weights(focus) else text_figure(trace, focus)

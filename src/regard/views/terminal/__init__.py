@@ -1,1 +1,1 @@
-"""Views in the terminal: a trace, the matrices of worked attention, tables."""
+"""Views in the terminal: a trace, attention worked out by hand as matrices, tables."""

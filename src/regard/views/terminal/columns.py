@@ -55,7 +55,7 @@ class Columns:
         yield self._table(labels, headers, range(start, len(headers)))
 
     def _table(self, labels: Sequence[Text], headers: Sequence[Text], columns: range) -> Table:
-        """Return a block with the given columns and all labels."""
+        """Return one block of the table: the given columns, and the labels of all rows."""
         table = Table.grid(padding=(0, self.gap, 0, 0))
         table.add_column(no_wrap=True)
         for _ in columns:

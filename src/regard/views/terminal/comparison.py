@@ -1,4 +1,9 @@
-"""A comparison of two traces in the terminal: where they part, the heads furthest apart, and all heads as a grid."""
+"""A comparison of two traces in the terminal.
+
+It names the head and the token where the traces first differ, lists the heads that differ most, and shows all heads as
+a
+grid.
+"""
 
 import math
 
@@ -14,16 +19,16 @@ from regard.views.terminal.trace import colour
 from regard.visible_text import escape_controls
 
 N_LISTED = 6
-"""The number of heads that are listed."""
+"""The number of heads in the list of those that differ most."""
 
 
 def show(comparison: Comparison, console: Console | None = None) -> None:
-    """Print everything that `view` returns."""
+    """Print a comparison of two traces."""
     (console or Console(highlight=False)).print(view(comparison))
 
 
 def view(comparison: Comparison) -> RenderableType:
-    """Return the comparison as text, a list of heads and a grid of heads."""
+    """Return what `show` prints: where the traces first differ, the heads that differ most, and a grid of all heads."""
     models = [escape_controls(model) for model in comparison.models]
     first = comparison.first
     lines: list[RenderableType] = [Text.assemble((models[0], "bold"), " and ", (models[1], "bold"))]
@@ -48,7 +53,10 @@ def view(comparison: Comparison) -> RenderableType:
 
 
 def head_table(comparison: Comparison) -> Table:
-    """Return a row for each of the heads furthest apart: head, query token and share."""
+    """Return a table of the heads that differ most.
+
+    A row has the head, the query token, and the share of its attention that this query moves to other keys.
+    """
     table = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for head, token, share in comparison.largest(N_LISTED):
         if share > 0:
@@ -57,7 +65,7 @@ def head_table(comparison: Comparison) -> Table:
 
 
 def grid(comparison: Comparison) -> Columns:
-    """Return a grid of layers × heads, in brackets the head where the traces first part."""
+    """Return a grid of layers × heads; the head where the traces first differ is in brackets."""
     first = comparison.first
     several = len(comparison.tokens) > 1
     names = [f"{kind} L{layer} " if several else f"L{layer} " for kind, layer in comparison.layers]
@@ -71,7 +79,11 @@ def grid(comparison: Comparison) -> Columns:
 
 
 def percent_cell(share: float, is_first: bool) -> Text:
-    """Return a share in percent, four terminal cells wide and 99 at most; in brackets where the traces first part."""
+    """Return a share in percent as text of four terminal cells; from 99 % on it is 99.
+
+    Args:
+        is_first: whether the number is in brackets, because the traces first differ in this head.
+    """
     percent = f"{min(99, round(100 * share)):2d}"
     style = Style(color=colour(share)) if share >= 0.005 else Style(dim=True)
     return Text.assemble("[" if is_first else " ", (percent, style), "]" if is_first else " ")

@@ -1,4 +1,4 @@
-"""Print worked attention in the terminal: every matrix as a labelled block, side by side where there is room.
+"""Print attention worked out by hand: every matrix as a labelled block, side by side where there is room.
 
 If a matrix does not fit, names are shortened first, then digits are left out, then rows and columns in the middle. The
 first and last rows and columns stay, and so do the keys with the largest weights of the token of interest.
@@ -37,7 +37,7 @@ MAX_ROWS = 24
 """Matrices with at most this many rows are shown whole."""
 
 TOKEN_ROWS, NUMBER_ROWS = 16, 8
-"""The number of rows shown of a larger matrix, if its rows are tokens and if they are not."""
+"""The number of rows shown of a matrix with more than MAX_ROWS rows: if its rows are tokens, and if they are not."""
 
 NOTABLE = 4
 """The number of keys that are always shown: those with the largest weights of the token of interest."""
@@ -46,13 +46,13 @@ RULE_CELLS = 80
 """The largest width of a section's title line, in terminal cells."""
 
 INDENT, BETWEEN = 2, 4
-"""The number of spaces left of a block, and between two blocks."""
+"""The number of spaces left of a printed matrix, and between two matrices side by side."""
 
 MARK = "▸ "
-"""Marks the row of the token of interest."""
+"""The text before the label of the row of the token of interest."""
 
 SUM = "  sum"
-"""The label of the row of sums."""
+"""The label of the row that shows the sum of each column."""
 
 RGB = tuple[int, int, int]
 WHITE: RGB = (255, 255, 255)
@@ -60,11 +60,11 @@ BLUE: RGB = (8, 81, 156)
 ORANGE: RGB = (241, 163, 64)
 PURPLE: RGB = (153, 142, 195)
 MASKED = Style(color="#6e6e6e", bgcolor="#c8c8c8")
-"""The style of a cell that the mask hides."""
+"""The style of a number that the mask hides."""
 
 
 def show(worked: WorkedAttention, console: Console | None = None, digits: int | None = None) -> None:
-    """Print every matrix of worked attention, no wider than the console.
+    """Print every matrix of attention worked out by hand, no wider than the console.
 
     Args:
         console: None = standard output, 120 columns wide if it is not a terminal and COLUMNS is not set.
@@ -146,12 +146,15 @@ class Block:
 
     @property
     def width(self) -> int:
-        """The width in terminal cells."""
+        """The width of the widest line, in terminal cells."""
         return max(line.cell_len for line in (*self.heading, *filter(None, [self.header]), *self.rows))
 
 
 def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int | None) -> Block:
-    """Return one matrix as a block at most `width` terminal cells wide."""
+    """Return one matrix as lines of text, at most `width` terminal cells wide.
+
+    `stage` is the step of the computation whose result is the matrix. `digits` is explained at `show`.
+    """
     notable = worked.strongest[:NOTABLE]
     n_rows, n_columns = stage.matrix.shape
     first_rows = notable if stage.keys == "rows" else () if stage.marked is None else (stage.marked,)
@@ -178,7 +181,10 @@ def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int 
 
 
 def row_starts(stage: Stage, rows: Sequence[int | None], labels: Sequence[str], label_cells: int) -> Iterator[Text]:
-    """Yield the label at the start of each row, padded to equal width, and that of the row of sums if there is one."""
+    """Yield the text at the start of each line of a matrix: the labels of its rows, padded to equal width.
+
+    If the matrix has a row of sums, the label of this row is the last.
+    """
     for row, name in zip(rows, labels, strict=True):
         bold = "bold" if row is not None and row == stage.marked else ""
         yield Text(name + " " * (label_cells - cell_len(name)), style=bold)
@@ -189,7 +195,14 @@ def row_starts(stage: Stage, rows: Sequence[int | None], labels: Sequence[str], 
 def row_text(
     layout: Layout, columns: Sequence[int | None], cells: Sequence[str], values: Sequence[float], tint: "Tint"
 ) -> Text:
-    """Return the numbers of one row, each on its background colour; None in `columns` stands for a gap."""
+    """Return the numbers of one row of a matrix as coloured text.
+
+    Args:
+        columns: the columns to show; None = a gap, where columns are left out.
+        cells: the numbers of the row as text.
+        values: the numbers of the row.
+        tint: gives the background colour of each number.
+    """
     line = Text()
     for column in columns:
         if column is None:
@@ -208,7 +221,11 @@ def heading(stage: Stage) -> tuple[Text, Text]:
 
 
 def row_label(stage: Stage, row: int | None, marking: bool) -> str:
-    """Return a row's label, with MARK at the token of interest if `marking`; ⋮ stands for rows that are left out."""
+    """Return the label of a row of a matrix; ⋮ if `row` is None, which stands for rows that are left out.
+
+    Args:
+        marking: whether MARK is put before the label of the token of interest.
+    """
     mark = "" if not marking or not stage.rows else MARK if row is not None and row == stage.marked else " " * len(MARK)
     if row is None:
         return mark + "⋮"
@@ -232,7 +249,7 @@ def wrapped(text: str, width: int, style: str = "dim") -> Iterator[Text]:
 
 @dataclass(frozen=True, slots=True)
 class Tint:
-    """The background colours of a matrix, from white for 0 to the deepest colour for `largest`.
+    """The background colours of the numbers of a matrix: white for 0, the deepest colour for `largest`.
 
     Attributes:
         positive, negative: the colours of numbers above and below 0.
@@ -247,7 +264,7 @@ class Tint:
 
     @classmethod
     def of(cls, stage: Stage) -> "Tint":
-        """Return the colours of a matrix: weights from 0 to 1 in blue, other computed numbers in fainter colours."""
+        """Return the colours for a matrix: blue for weights from 0 to 1, fainter colours for other computed numbers."""
         if stage.name.split("_")[0] == "weights":
             return cls(BLUE, BLUE, largest=1.0, deepest=1.0)
         finite = np.abs(stage.matrix[np.isfinite(stage.matrix)])
@@ -255,7 +272,7 @@ class Tint:
         return cls(ORANGE, PURPLE, largest, deepest=0.75)
 
     def style(self, number: float) -> Style:
-        """Return the text and background colour for a number; grey for -inf, and none if `largest` is 0."""
+        """Return the text and background colour of a number: grey for -inf, no colour if `largest` is 0."""
         if number == -math.inf:
             return MASKED
         if self.largest == 0:
@@ -283,7 +300,7 @@ def side_by_side(blocks: Iterable[Block], width: int) -> Iterator[list[Block]]:
 
 
 def joined_lines(row: Sequence[Block]) -> Iterator[Text]:
-    """Yield the lines of blocks side by side, aligned so that the first rows of their matrices are on one line."""
+    """Yield the lines of several blocks printed side by side; the first rows of their matrices are on one line."""
     has_header = any(block.header is not None for block in row)
     columns = [[*block.heading, *([block.header or Text()] if has_header else []), *block.rows] for block in row]
     for height in range(max(map(len, columns))):

@@ -22,7 +22,7 @@ ROUNDING = 1e-12
 """The relative rounding error of float64 sums; a number this close to a short decimal is shown as that decimal."""
 
 LABEL_CELLS = 16
-"""The largest width of a name, in terminal cells."""
+"""The largest width of a column's name, in terminal cells."""
 
 MINUS_INFINITY = "−∞"
 GAP = "…"
@@ -30,7 +30,7 @@ GAP = "…"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """A matrix as text, with a certain number of decimals and length of names; `choose_layout` finds one that fits.
+    """A matrix as text, with a certain number of decimals and names of a certain length.
 
     Attributes:
         cells: the numbers as text, all equally wide.
@@ -51,14 +51,17 @@ class Layout:
         return sum(self.width(column) if column is not None else 3 for column in columns)
 
     def padded(self, text: str, column: int) -> str:
-        """Return a number or a name, right-aligned in its column."""
+        """Return a number or a name, padded on the left to the width of its column."""
         inside = self.width(column) - (1 if self.tight else 2)
         return " " + " " * (inside - cell_len(text)) + text + ("" if self.tight else " ")
 
     def columns_to_show(
         self, candidates: Sequence[int], count: int, notable: Sequence[int], room: int
     ) -> list[int | None]:
-        """Return the columns to show, by their index in this layout, as many as fit; None for each gap.
+        """Choose the columns to show: as many as fit into `room`. None stands for each gap between them.
+
+        Returns:
+            For each column to show its index in this layout.
 
         Args:
             candidates: for each column of this layout, its position in the whole matrix.
@@ -105,13 +108,16 @@ def choose_layout(
 
 
 def fewest_digits(numbers: Sequence[Sequence[float]]) -> int:
-    """Return the fewest decimals of a matrix: FEWEST_DIGITS, less one for each further digit of its largest number."""
+    """Return the fewest decimals with which the numbers of a matrix are shown.
+
+    They are FEWEST_DIGITS, less one for each digit before the point of the largest number after the first.
+    """
     largest = max((abs(number) for row in numbers for number in row if math.isfinite(number)), default=0.0)
     return max(0, FEWEST_DIGITS - max(0, math.floor(math.log10(largest)))) if largest else FEWEST_DIGITS
 
 
 def layout_options(most: int, fewest: int, named: bool) -> Iterator[tuple[int, bool, bool]]:
-    """Yield layout options, best first: the number of decimals, whether names are cut, whether columns are tight."""
+    """Yield layouts, best first, as (number of decimals, whether names are cut, whether columns are tight)."""
     yield most, False, False
     if named:
         yield most, True, False
@@ -125,7 +131,11 @@ def layout_options(most: int, fewest: int, named: bool) -> Iterator[tuple[int, b
 def positions_to_show(
     count: int, notable: Sequence[int], fits: Callable[[Sequence[int | None]], bool]
 ) -> list[int | None]:
-    """Return as many of the positions 0 to count - 1 as fit, in order, with None for each gap; at least one position.
+    """Choose as many of the positions 0 to count - 1 as fit, at least one; None stands for each gap between them.
+
+    Args:
+        notable: the positions that are chosen first.
+        fits: returns whether a choice of positions, with None for each gap, fits into the space.
 
     >>> positions_to_show(9, (4,), lambda positions: len(positions) <= 6)
     [0, 1, None, 4, None, 8]
@@ -142,7 +152,9 @@ def positions_to_show(
 
 
 def by_priority(count: int, notable: Sequence[int]) -> list[int]:
-    """Return the positions 0 to count - 1 by priority: notable ones, then two from the front for each from the back.
+    """Return the positions 0 to count - 1 by priority.
+
+    The positions in `notable` come first, then two from the front for each one from the back.
 
     >>> by_priority(6, (3,))
     [3, 0, 1, 5, 2, 4]
@@ -152,7 +164,7 @@ def by_priority(count: int, notable: Sequence[int]) -> list[int]:
 
 
 def with_gaps(positions: Iterable[int], count: int) -> list[int | None]:
-    """Return positions in order, with None wherever some of the positions 0 to count - 1 are left out.
+    """Sort positions, and put None wherever some of the positions 0 to count - 1 are missing.
 
     >>> with_gaps({0, 1, 5}, 7)
     [0, 1, None, 5, None]

@@ -24,19 +24,22 @@ LOOKS_AT = {
 """The keys that heads of each role look at, in words."""
 
 LETTERS = {role: role[0].upper() for role in KEY_ROLES} | {"separator": "|", "same": "="}
-"""The sign of each role in the map."""
+"""The character by which the map of heads shows each role."""
 
 N_HEADS = 4
 """The number of heads that are listed for each role."""
 
 
 def show(roles: Roles, title: str = "", console: Console | None = None) -> None:
-    """Print everything that `view` returns."""
+    """Print the roles of a model's heads."""
     (console or Console(highlight=False)).print(view(roles, title))
 
 
 def view(roles: Roles, title: str) -> RenderableType:
-    """Return a table of the best heads of each role, and a map of all heads with the sign of each one's role."""
+    """Return what `show` prints: a table of the best heads of each role, and a map of all heads.
+
+    The map shows for each head the role in which it exceeds the average head most.
+    """
     legend = ", ".join(f"{LETTERS[role]} {role}" for role in KEY_ROLES)
     return Group(
         *([Text(title)] if title else []),
@@ -51,7 +54,10 @@ def view(roles: Roles, title: str) -> RenderableType:
 
 
 def table(roles: Roles) -> Table:
-    """Return a row for each role with its best heads; roles for which no text has a key are left out."""
+    """Return a table with a row for each role: what its heads attend to, and the heads that do so most.
+
+    A role is left out if no text has a key of this role.
+    """
     rows = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for role in ROLES:
         if best := roles.top(role, N_HEADS):
@@ -60,7 +66,7 @@ def table(roles: Roles) -> Table:
 
 
 def head_map(roles: Roles) -> Columns:
-    """Return a grid of layers × heads: the letter of each head's role, and the percentage of attention on it."""
+    """Return a grid of layers × heads: the letter of each head's role, and its percentage of attention in that role."""
     layers: dict[str, list[Text]] = {}
     for head in roles.heads:
         role = roles.role(head)

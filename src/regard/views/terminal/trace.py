@@ -1,6 +1,6 @@
 """A trace in the terminal: one token's weights in one head, and its largest weight in every head.
 
-Weights are shown as numbers and blocks, and also by colour if the terminal has colours, so nothing is lost in a pipe or
+Weights are shown as numbers and block characters, and in colour only in addition. So they stay readable in a pipe, or
 with NO_COLOR.
 """
 
@@ -32,7 +32,7 @@ BAR_CELLS = 32
 """The width of a bar for a weight of 1, in terminal cells."""
 
 N_LISTED = 6
-"""The number of keys and of other heads that are listed."""
+"""The number of keys, and of other heads, that are listed."""
 
 
 def show(
@@ -41,13 +41,18 @@ def show(
     head: str | None = None,
     console: Console | None = None,
 ) -> None:
-    """Print one token's weights in one head, and all heads as a grid; `focus_on` chooses what is not given."""
+    """Print one query's weights in one head, and its largest weight in every head.
+
+    Args:
+        token: the query token, by position or text; None = chosen by `focus_on`.
+        head: the name of the head, such as "L3H1"; None = chosen by `focus_on`.
+    """
     console = console or Console(highlight=False)
     console.print(view(trace, focus_on(trace, token, head)))
 
 
 def view(trace: Trace, focus: Focus) -> RenderableType:
-    """Return everything that `show` prints, for the token and head in `focus`."""
+    """Return everything that `show` prints, for the query token and the head in `focus`."""
     note = decoder_note(trace, focus.head.kind)
     return Group(
         title(trace, focus),
@@ -64,7 +69,7 @@ def view(trace: Trace, focus: Focus) -> RenderableType:
 
 
 def other_heads(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType]:
-    """Return a table of the heads with the token's largest weights on another word, and a grid of all heads."""
+    """Return two views of the query's largest weight on another word: a table of the top heads, a grid of all heads."""
     heads = trace.heads(focus.head.kind)
     strongest = strongest_other_words(heads, focus.query)
     name = (token_label(focus.query, focus.head.queries), "bold")
@@ -92,7 +97,7 @@ def title(trace: Trace, focus: Focus) -> Text:
 
 
 def occurrence_note(focus: Focus) -> Text:
-    """Return a note that tells which of several tokens with the same text is shown; empty if there is only one."""
+    """Return a note such as "('it' occurs twice; this is it:1)"; empty if only one query token has this text."""
     same = [i for i, token in enumerate(focus.head.queries) if token.text == focus.token.text]
     if len(same) == 1:
         return Text()
@@ -112,7 +117,10 @@ def sentence(focus: Focus) -> Text:
 
 
 def patch_map(focus: Focus) -> Text | None:
-    """Return the weights on the patches of a picture as rows of blocks, the largest in full; None without patches."""
+    """Return the weights on the patches of an image as rows of block characters; None without patches.
+
+    The block of the largest weight is full.
+    """
     patches = [
         (token.place, weight)
         for token, weight in zip(focus.head.keys, focus.weights, strict=True)
@@ -131,7 +139,7 @@ def patch_map(focus: Focus) -> Text | None:
 
 
 def key_table(focus: Focus, n: int) -> Table:
-    """Return the n strongest keys of the query in focus, with their weights as numbers and bars."""
+    """Return a table of the n keys with the largest weights of the query in `focus`, as numbers and bars."""
     table = Table.grid(padding=(0, 0, 0, 2), expand=False)
     table.add_column()
     table.add_column(justify="right")
@@ -152,7 +160,12 @@ def head_table(strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Ta
 
 
 def head_grid(heads: Sequence[Head], strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Columns:
-    """Return a grid of layers × heads with each head's weight in `strongest` as a block, in brackets at the focus."""
+    """Return a grid of layers × heads with the weight of each head as a block character.
+
+    Args:
+        strongest: (head, key position, weight) for each head that has a weight; other heads show 0.
+        focus: the head in brackets.
+    """
     weights = {head.name: weight for head, _, weight in strongest}
     layers = group_by_layer(heads)
     names, n_heads = [f"L{layer[0].layer} " for layer in layers], max(map(len, layers))
@@ -163,7 +176,7 @@ def head_grid(heads: Sequence[Head], strongest: Sequence[tuple[Head, int, float]
 
 
 def grid_cell(weight: float, chosen: bool) -> Text:
-    """Return one head's cell of the grid, four terminal cells wide."""
+    """Return the text of one head in the grid, four terminal cells wide, in brackets if the head is `chosen`."""
     return Text.assemble("[" if chosen else " ", weight_block(weight), "]" if chosen else " ")
 
 
@@ -182,7 +195,7 @@ def shade(weight: float) -> str:
 
 
 def bar(weight: float) -> str:
-    """Return a bar with a length in proportion to the weight, in steps of an eighth of a terminal cell."""
+    """Return a bar whose length is proportional to the weight, to an eighth of a terminal cell."""
     eighths = round(weight * BAR_CELLS * 8)
     return "█" * (eighths // 8) + (" ▏▎▍▌▋▊▉"[eighths % 8]).strip()
 

@@ -17,17 +17,17 @@ RANGES = (0x1100, 0x11FF), (0x3000, 0x30FF), (0x3131, 0x318E), (0xAC00, 0xD7A3),
 """The first and last code of each block of characters."""
 
 KOREAN_FACE = 1
-"""The number of the font with Korean forms in the collection of fonts."""
+"""The index of the font with Korean letter forms in the file NotoSansCJK-Regular.ttc."""
 
 
 def level_1(encoding: str, first: int, last: int) -> set[str]:
-    """Return the characters of the rows from `first` to `last` of a standard with two bytes a character."""
+    """Return the characters whose first byte is from `first` to `last` in an encoding with two bytes a character."""
     pairs = (bytes([row, cell]) for row in range(first, last + 1) for cell in range(0xA1, 0xFF))
     return {letter for pair in pairs if (letter := pair.decode(encoding, errors="ignore"))}
 
 
 def make_subset(source: Path) -> None:
-    """Write to `OWN_FILE` the letters of a font that this module's docstring names."""
+    """Write the subset of the font file `source` that this module describes to `OWN_FILE`."""
     letters = {chr(code) for first, last in RANGES for code in range(first, last + 1)}
     letters |= level_1("gb2312", 0xB0, 0xD7) | level_1("euc_jp", 0xB0, 0xCF)
     options = subset.Options(
