@@ -1,1 +1,1 @@
-"""Translation: the translator, its folder, the searches for a translation, and word alignment."""
+"""Translation: the translator, its folder, the search algorithms, and word alignment."""

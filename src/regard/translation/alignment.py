@@ -1,17 +1,18 @@
-"""Alignment: the source words that each word of a translation attended to most.
+"""Word alignment: the source words that each word of a translation attended to most.
 
 The attention weights come from one forced decoding: the model reads the source together with the finished translation.
-Which layer, which head and which decoder step, a translator's `AlignmentRule` says.
+A translator's `AlignmentRule` chooses the decoder layer, one head or the mean over its heads, and the decoder step.
 
-    piece weights = one layer's, the mean over its heads or one head  target pieces × source pieces, EOS last in both
+    piece weights = the chosen cross-attention weights                  target pieces × source pieces, EOS last in both
     word weights  = mean over a target word's pieces of the sum over a source word's pieces           (EOS left out)
     alignment     = each target word with the source word of each of its pieces' largest weight; in a tie, the first
 
-So 이천칠 (2,007) is aligned with two words of "forty-two thousand and seven": its piece 이천 looks at "forty-two", its
-piece 칠 at "seven".
+A target word may have several source words. For example 이천칠 (2,007) is aligned with two words of "forty-two thousand
+and seven": its piece 이천 attends most to "forty-two", its piece 칠 to "seven".
 
-Words are divided at white space, so that "Tom." is one word. Its full stop looks elsewhere than its letters do, mostly
-at the end of the source. So pieces of punctuation, and of white space, are left out of a word that has other pieces.
+Words are divided at white space, so that "Tom." is one word. Its full stop attends to other source words than its
+letters do, mostly to the end of the source. So pieces of punctuation, and of white space, are left out of a word that
+has other pieces.
 
 Source: Garg et al. 2019, section 4.1 (the mean over the heads of a Transformer's last layer but one, the default rule).
 """
@@ -59,7 +60,10 @@ class Alignment:
 
     @cached_property
     def source_word_of_target_piece(self) -> dict[int, int]:
-        """The index of the source word with the largest weight, by target piece; punctuation at words is left out."""
+        """For each target piece, the index of the source word on which it has the largest attention weight.
+
+        Pieces of punctuation or white space have no entry if their word has other pieces.
+        """
         rows = pieces_that_count(self.target_pieces, self.target_word_of)
         if not self.source_word_of:
             return {}
@@ -91,7 +95,13 @@ class Alignment:
         return write_alignment(Path(path), self.source_words, self.target_words, self.weights, title)
 
     def _merged(self, rows: list[int], rows_to: Sequence[int], n_rows: int) -> Float[Tensor, "n_rows source_words"]:
-        """Return the weights of the target pieces `rows` on the source words; see `merge_pieces`."""
+        """Return the attention weights of some target pieces on the source words, averaged over pieces of the same row.
+
+        Args:
+            rows: the indices of the target pieces.
+            rows_to: for each of these pieces, the row of the result to which it belongs.
+            n_rows: the number of rows of the result.
+        """
         columns = pieces_that_count(self.source_pieces, self.source_word_of)
         columns_to = [self.source_word_of[column] for column in columns]
         return merge_pieces(self.piece_weights[rows][:, columns], rows_to, columns_to, n_rows, len(self.source_words))
@@ -102,10 +112,11 @@ class Alignment:
 
 
 def pieces_that_count(pieces: Sequence[str], word_of: Sequence[int]) -> list[int]:
-    """Return the positions of the pieces that stand for their words.
+    """Return the positions of the pieces that represent their words in an alignment.
 
-    These are a word's pieces with letters or other signs; in a word of punctuation alone, its pieces of punctuation; in
-    a word of white space alone, all its pieces.
+    In a word with letters or other signs, these are its pieces with such characters. In a word of punctuation alone,
+    they
+    are its pieces of punctuation; in a word of white space alone, all its pieces.
 
     Args:
         word_of: for each piece except EOS, the index of the word that it belongs to.
@@ -122,7 +133,7 @@ def pieces_that_count(pieces: Sequence[str], word_of: Sequence[int]) -> list[int
 
 
 def is_punctuation(text: str) -> bool:
-    """Return whether a text has characters, and all of them are punctuation."""
+    """Return whether all characters of a text are punctuation; False for an empty text."""
     return bool(text) and all(category(letter).startswith("P") for letter in text)
 
 

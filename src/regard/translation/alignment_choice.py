@@ -1,14 +1,15 @@
-"""The choice of the attention weights that align a translator's words, by sentence pairs without a human alignment.
+"""Choose the cross-attention weights from which a translator's word alignments are read.
 
-No layer aligns words best in every model. `choose_rule` compares all layers, heads and steps by what the model needs:
+No layer aligns words best in every model. `choose_rule` tries all layers, heads and decoder steps on sentence pairs; no
+human alignment is needed. It compares them with the source words that the model needs to predict a target piece:
 
     need(piece, word)   = log P(piece | source) - log P(piece | source without the word)
     needed word         = the source word with the largest need of a target piece
     agreement of a rule = the share of target pieces that the rule aligns with their needed word
 
-Target pieces that need no source word, because the pieces before them tell enough, are left out.
+A target piece is left out if it needs no source word, because the target pieces before it suffice to predict it.
 
-Source: the idea of erasing a word to see whether it matters is of Li, Monroe & Jurafsky 2016, section 3.
+Source: Li, Monroe & Jurafsky 2016, section 3, for the idea of erasing a word to measure how much it matters.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,19 +30,23 @@ from regard.translation.model_protocol import TranslatingModel
 from regard.translation.translation import Translation
 
 PAIRS, MOST_WORDS = 100, 24
-"""How many sentence pairs are compared, and the most source words that one of them may have. A pair is read once for
-each of its source words: 100 pairs of 10 words are 1,000 forced decodings."""
+"""The number of sentence pairs used by `choose_rule`, and the most source words in one of them.
+
+The model reads a pair once for each of its source words: 100 pairs of 10 words are 1,000 forced decodings.
+"""
 
 CLEAR_NEED = 1.0
-"""The need from which a target piece counts: without the source word its probability falls to 1/e or less."""
+"""The smallest need of a target piece that is used: without the word the piece's probability falls to 1/e or less."""
 
 
 def choose_rule(model: TranslatingModel, translations: Sequence[Translation], device: torch.device) -> AlignmentRule:
-    """Return the rule with the largest agreement; among equals, the mean over heads comes before a head.
+    """Return the alignment rule with the largest agreement (see the module's docstring).
+
+    Among rules with equal agreement, the mean over a layer's heads is preferred to a single head.
 
     Args:
         translations: source texts with their target texts, such as dev pairs; the first `PAIRS` that have at most
-            `MOST_WORDS` source words are compared. If no target piece needs a source word clearly, the default rule is
+            `MOST_WORDS` source words are used. If no target piece needs a source word clearly, the default rule is
             returned.
     """
     return max(measured_rules(model, translations, device), key=lambda rule: rule.agreement or 0.0)
@@ -50,7 +55,7 @@ def choose_rule(model: TranslatingModel, translations: Sequence[Translation], de
 def measured_rules(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> list[AlignmentRule]:
-    """Return all rules of a model with their agreements, the default rule first. See `choose_rule`."""
+    """Return all alignment rules of a model with their agreements, the default rule first; see `choose_rule`."""
     pairs = [one for one in translations if 1 < len(one.source.split()) <= MOST_WORDS and one.target_ids][:PAIRS]
     needed = [needed_words(needs) for needs in piece_needs(model, pairs, device)]
     n_pieces = sum(map(len, needed))
@@ -70,7 +75,10 @@ def measured_rules(
 
 
 def all_rules(cross: tuple[Pattern, ...]) -> Iterator[AlignmentRule]:
-    """Yield every rule for a model with these cross-attention layers: the default first, means before heads."""
+    """Yield an alignment rule for each layer, head and decoder step of these cross-attention layers.
+
+    The default layer comes first. Rules with the mean over a layer's heads come before rules with one head.
+    """
     default = max(len(cross) - 2, 0)
     steps: tuple[Literal["predicts", "reads"], ...] = ("predicts", "reads")
     layers = sorted(range(len(cross)), key=lambda layer: layer != default)
@@ -87,7 +95,10 @@ def all_rules(cross: tuple[Pattern, ...]) -> Iterator[AlignmentRule]:
 def piece_needs(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> list[Float[Tensor, "target_pieces source_words"]]:
-    """Return how much less probable each target piece becomes without each source word, in nats."""
+    """Return by how many nats the log-probability of each target piece falls without each source word.
+
+    The result has one matrix for each translation.
+    """
     whole = token_log_probabilities(model, translations, device, BATCH_TOKENS)
     alignments = [word_alignment(one, torch.empty(0, 0), "") for one in translations]
     erased = [
@@ -106,17 +117,20 @@ def piece_needs(
 
 
 def without_source_word(translation: Translation, word_of: Sequence[int], word: int) -> Translation:
-    """Return a translation whose source lacks the pieces of one word.
+    """Return the translation with the pieces of one source word removed from `source_ids`.
 
     Args:
         word_of: for each source piece except EOS, the index of the word that it belongs to.
+        word: the index of the word to remove.
     """
     kept = [token for token, of in zip(translation.source_ids, word_of, strict=False) if of != word]
     return replace(translation, source_ids=(*kept, EOS))
 
 
 def needed_words(needs: Float[Tensor, "target_pieces source_words"]) -> dict[int, int]:
-    """Return the source word with the largest need for each target piece that needs one clearly.
+    """Return the index of the source word that each target piece needs most, by the index of the target piece.
+
+    Target pieces whose largest need is below CLEAR_NEED are left out.
 
     >>> needed_words(torch.tensor([[0.1, 3.0], [0.2, 0.1]]))
     {0: 1}

@@ -1,4 +1,4 @@
-"""Which attention weights align the words of a translator: a layer, its head or heads, and a decoder step."""
+"""The choice of the attention weights that align words: a decoder layer, its head or heads, and a decoder step."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,13 +12,13 @@ from regard.attention.pattern import Pattern
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AlignmentRule:
-    """Which attention weights align words.
+    """A choice of cross-attention weights from which word alignments are read.
 
     Attributes:
         layer: the decoder layer, counted from 0; None = the last layer but one, or the only one.
         head: the head, counted from 0; None = the mean over the layer's heads.
-        step: the decoder step whose weights are those of a target piece: the step that predicts the piece, or the next
-            one, which reads the piece as its input.
+        step: the decoder step whose weights are used for a target piece: "predicts" = the step that predicts the piece;
+            "reads" = the next step, which reads the piece as its input.
         agreement: the share of target pieces aligned with the source word that the model needs; None = not measured.
     """
 
@@ -28,9 +28,10 @@ class AlignmentRule:
     agreement: float | None = None
 
     def weights(self, cross: tuple[Pattern, ...]) -> Float[Tensor, "batch target source"]:
-        """Return the weights of each target piece over the source pieces.
+        """Return the attention weights of each target piece on the source pieces, as this rule chooses them.
 
-        EOS, the last target token, is read by no step: with step="reads", its row is the row that predicts it.
+        No decoder step reads EOS, the last target token. With step="reads", its weights are those of the step that
+        predicts it.
 
         Args:
             cross: the cross-attention pattern of each decoder layer.
@@ -48,7 +49,7 @@ class AlignmentRule:
         return rows if self.step == "predicts" else torch.cat([rows[:, 1:], rows[:, -1:]], dim=1)
 
     def __str__(self) -> str:
-        """The rule in words.
+        """Return the rule as a phrase for messages.
 
         >>> print(AlignmentRule(layer=2, head=5, step="reads", agreement=0.875))
         layer 2, head 5, the step that reads the piece (88 % of pieces agree)

@@ -13,9 +13,9 @@ from regard.translation.translation import Translation
 
 
 def with_copied_text(translation: Translation, alignment: Alignment) -> Translation:
-    """Return a translation in which text from the source replaces each unknown target piece.
+    """Return the translation with each unknown target piece replaced by text from the source.
 
-    The text is the unknown source piece on which the target piece has the largest attention weight. If the source has
+    That text is the unknown source piece on which the target piece has the largest attention weight. If the source has
     no unknown piece, it is the source word on which the target piece's word has the largest weight.
     """
     pieces = list(translation.target_pieces)

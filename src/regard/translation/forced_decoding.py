@@ -1,6 +1,6 @@
-"""Forced decoding: one call of the model reads each source together with its finished translation.
+"""Forced decoding: the model reads each source together with its finished translation in one forward pass.
 
-From its output come the log-probability of a translation, the attention weights for its word alignment, and its trace.
+The logits give the log-probability of the translation. The attention weights give its word alignment and its trace.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ from regard.translation.translation import Translation
 def forced_decoding(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> ForcedDecoding:
-    """Run a model once on the sources and the finished target texts of translations, as one padded batch."""
+    """Run the model once on the sources and targets of several translations, as one padded batch."""
     source, lengths = pad_sequences([translation.source_ids for translation in translations])
     target, _ = pad_sequences([(BOS, *translation.target_ids) for translation in translations])
     return model(source.to(device), lengths.to(device), target.to(device))
@@ -36,20 +36,23 @@ def forced_decoding(
 def log_probabilities(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device, batch_tokens: int
 ) -> list[float]:
-    """Return log P(target, EOS | source) of each translation, in nats; see `token_log_probabilities`."""
+    """Return the log-probability of each translation's target and its EOS, given the source, in nats.
+
+    See `token_log_probabilities` for `batch_tokens`.
+    """
     return [float(tokens.sum()) for tokens in token_log_probabilities(model, translations, device, batch_tokens)]
 
 
 def token_log_probabilities(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device, batch_tokens: int
 ) -> list[Float[Tensor, " target_tokens"]]:
-    """Return, for each translation, the log-probability of each target token after those before it; EOS is the last.
+    """Return, for each translation, the log-probability of each target token given the source and the tokens before it.
 
     Args:
         batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
 
     Returns:
-        tensors on the CPU, in nats, in float64 where the device has it.
+        One tensor for each translation, in nats, EOS last; on the CPU, in float64 if the device supports it.
     """
     found = [torch.empty(0)] * len(translations)
     with evaluation_mode(model), torch.no_grad():
@@ -68,13 +71,14 @@ def piece_weights(
     device: torch.device,
     batch_tokens: int,
 ) -> list[Float[Tensor, "target_pieces source_pieces"]]:
-    """Return, for each translation, the attention weights of its target pieces over its source pieces, on the CPU.
+    """Return, for each translation, the attention weights of its target pieces on its source pieces, on the CPU.
 
     Each matrix has a row for the target's EOS and a column for the source's EOS.
 
     Args:
-        weights_of: the weights of target over source pieces from the cross-attention pattern of each decoder layer,
-            such as `AlignmentRule.weights`.
+        weights_of: a function from the cross-attention patterns of all decoder layers to the weights of target pieces
+            on
+            source pieces, such as `AlignmentRule.weights`.
         batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
     """
     weights = [torch.empty(0, 0)] * len(translations)
@@ -89,7 +93,10 @@ def piece_weights(
 def decoded_batches(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device, batch_tokens: int
 ) -> Iterator[tuple[list[int], ForcedDecoding]]:
-    """Run a model on translations in batches; yield the indices of the translations in each batch and the output.
+    """Run the model on translations in batches of similar length.
+
+    Yields:
+        The indices of the translations in the batch, and the model's output for them.
 
     Args:
         batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
@@ -102,10 +109,10 @@ def decoded_batches(
 def word_alignment(
     translation: Translation, weights: Float[Tensor, "target_pieces source_pieces"], end_piece: str
 ) -> Alignment:
-    """Return the word alignment of a translation.
+    """Return the word alignment of a translation, made from attention weights between pieces.
 
     Args:
-        weights: the attention weights of its target pieces over its source pieces, EOS last in both.
+        weights: the attention weights of its target pieces on its source pieces, EOS last in both.
         end_piece: the piece for EOS in the target vocabulary, such as "</s>".
     """
     source_words, source_word_of = words_and_pieces(
@@ -126,7 +133,7 @@ def word_alignment(
 def trace_translation(
     model: TranslatingModel, translation: Translation, device: torch.device, *, name: str, begin_piece: str
 ) -> Trace:
-    """Return the trace of a model that reads the source and the finished target text of a translation.
+    """Return the trace of a model while it reads the source and the finished target text of a translation.
 
     Args:
         name: the model's name in the trace.
@@ -152,7 +159,10 @@ def trace_translation(
 
 
 def attend_again(pattern: Pattern) -> Attended:
-    """Compute the attention of a pattern again, for the context vectors: a trace stores them, a pattern does not."""
+    """Compute the attention of a pattern again, to obtain its context vectors.
+
+    A trace stores context vectors, which a pattern does not have.
+    """
     return attend(
         pattern.query,
         pattern.key,

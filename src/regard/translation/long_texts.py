@@ -1,4 +1,4 @@
-"""Texts that are too long for a model: divided into sentences, which are translated one by one and joined."""
+"""Translate a text that is too long for the model: divide it into sentences, and join their translations."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -10,20 +10,20 @@ from regard.translation.alignment import Alignment
 from regard.translation.translation import Translation
 
 SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*")
-"""White space after a mark that ends a sentence; after a Chinese or Japanese mark there may be none."""
+"""A regular expression for the white space after a sentence; after a Chinese or Japanese full stop it may be empty."""
 
 CLAUSE_END = re.compile(r"(?<=[,;:])\s+|(?<=[、，；：])\s*")
-"""White space after a mark that ends a clause."""
+"""A regular expression for the white space after a clause; after a Chinese or Japanese comma it may be empty."""
 
 
 def sentences_that_fit(text: str, fits: Callable[[str], bool]) -> list[str] | None:
-    """Divide a text into sentences; a sentence that does not fit, into the longest runs of clauses that fit.
+    """Divide a text into sentences, and each sentence that is too long into parts of one or more clauses.
 
     Args:
-        fits: whether a text is short enough.
+        fits: a function that returns whether a part is short enough.
 
     Returns:
-        the parts in their order, or None if there is a clause that does not fit.
+        The parts in order, each as long as possible; None if one clause alone is too long.
 
     >>> sentences_that_fit("One, two. Three, four, five. Six.", lambda part: len(part) <= 12)
     ['One, two.', 'Three, four,', 'five.', 'Six.']
@@ -38,7 +38,7 @@ def sentences_that_fit(text: str, fits: Callable[[str], bool]) -> list[str] | No
 
 
 def fitting_runs(clauses: Sequence[str], fits: Callable[[str], bool]) -> list[str] | None:
-    """Join adjacent clauses by spaces as long as they fit; return None if a clause alone does not fit."""
+    """Join adjacent clauses with spaces into parts as long as `fits` allows; return None if one clause is too long."""
     runs = list[str]()
     for clause in filter(None, clauses):
         if runs and fits(f"{runs[-1]} {clause}"):
@@ -51,9 +51,11 @@ def fitting_runs(clauses: Sequence[str], fits: Callable[[str], bool]) -> list[st
 
 
 def joined_translation(source: str, parts: Sequence[Translation]) -> Translation:
-    """Join the translations of the parts of a text into the translation of the text.
+    """Join the translations of the parts of a text into one translation of the whole text.
 
-    Scores and log-probabilities are sums. Candidate k is joined from candidate k of each part.
+    The score and the log-probability are the sums over the parts. The k-th candidate is joined from the k-th candidate
+    of
+    each part.
     """
     return replace(
         parts[0],
@@ -76,9 +78,9 @@ def joined_translation(source: str, parts: Sequence[Translation]) -> Translation
 
 
 def joined_alignment(source: str, parts: Sequence[Alignment]) -> Alignment:
-    """Join the alignments of the parts of a text; pieces of different parts have weight 0 on each other.
+    """Join the word alignments of the parts of a text into one alignment of the whole text.
 
-    Of each part but the last, the weights of EOS are left out.
+    Pieces of different parts have weight 0 on each other. EOS is kept only in the last part.
     """
     place_of = places_in_text(source.split(), [word for part in parts for word in part.source_words])
     source_word_of, target_word_of = list[int](), list[int]()
@@ -101,9 +103,10 @@ def joined_alignment(source: str, parts: Sequence[Alignment]) -> Alignment:
 
 
 def places_in_text(words: Sequence[str], part_words: Sequence[str]) -> list[int]:
-    """Return, for each word of the parts of a text, the index of the text's word that it is, or is a piece of.
+    """Map the words of the parts of a text to the words of the text; return the index of the text's word for each.
 
-    A Chinese or Japanese text is divided within its words, since it has no white space after a full stop.
+    A word of a part may be only a piece of a word of the text: a Chinese or Japanese text has no white space between
+    sentences, so it is divided within what counts as a word.
 
     >>> places_in_text(["你好。再见。", "Tom."], ["你好。", "再见。", "Tom."])
     [0, 0, 1]

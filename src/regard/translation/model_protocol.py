@@ -1,8 +1,8 @@
 """The interface of an encoder-decoder model that can translate.
 
 `Transformer` and `Recurrent` implement it, and a module of your own can: a search calls nothing else. A model reads a
-target either all at once (`model(source, lengths, target)`) or in steps (`start`, then `step` once or more). The logits
-must be equal, however the target is divided into steps.
+target either all at once (`model(source, lengths, target)`) or in steps (`start`, then `step` once or more). Both ways
+must give the same logits, however many tokens each step reads.
 """
 
 from typing import Any, Protocol, runtime_checkable
@@ -15,7 +15,7 @@ from regard.attention.pattern import Pattern
 
 @runtime_checkable
 class ModelSizes(Protocol):
-    """The fields of a model's config that translation reads."""
+    """The fields of a model's config that the translator needs."""
 
     @property
     def n_source_tokens(self) -> int:
@@ -36,57 +36,62 @@ class DecoderState(Protocol):
 
     @property
     def n_tokens(self) -> int:
-        """Number of target tokens read so far."""
+        """Number of target tokens that the decoder has read so far."""
 
     def select(self, rows: Int[Tensor, " rows"]) -> "DecoderState":
-        """Return the state for the batch rows with these indices, in this order; an index may be repeated."""
+        """Return the decoder state of some rows of the batch.
+
+        Args:
+            rows: the indices of the rows, in the order of the new state; an index may be repeated.
+        """
 
 
 @runtime_checkable
 class DecoderStep(Protocol):
-    """The result of reading new target tokens: the logits of the token after each, the attention, the new state."""
+    """The output of a decoder step, which reads one or more new target tokens of each row of the batch."""
 
     @property
     def logits(self) -> Float[Tensor, "batch new vocabulary"]:
-        """Logits of the token after each new token."""
+        """Logits of the token that follows each new token."""
 
     @property
     def state(self) -> Any:
-        """The `DecoderState` that the next step takes."""
+        """The new `DecoderState`, the input of the next step."""
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
-        """Attention of the new tokens over the source: a pattern for each layer.
+        """The cross-attention of the new target tokens on the source tokens: a pattern for each layer.
 
-        If k adjacent rows have the same source, a model may merge them into one batch item of the pattern. Its queries
-        are then the new tokens of the first row, of the second row, and so on.
+        If k adjacent rows of the batch have the same source, a model may merge them into one batch item of the pattern.
+        Its
+        queries are then the new tokens of the first row, of the second row, and so on.
         """
 
 
 @runtime_checkable
 class ForcedDecoding(Protocol):
-    """The result of reading sources and whole targets in one call: the logits, and a pattern for each layer."""
+    """The output of a model that has read sources and whole targets in one call."""
 
     @property
     def logits(self) -> Float[Tensor, "batch target vocabulary"]:
-        """Logits of the token after each target token."""
+        """Logits of the token that follows each target token."""
 
     @property
     def encoder(self) -> tuple[Pattern, ...]:
-        """Self-attention of the source tokens, layer by layer; empty for a model without it."""
+        """Self-attention of the source tokens: a pattern for each layer; empty for a model without it."""
 
     @property
     def decoder(self) -> tuple[Pattern, ...]:
-        """Self-attention of the target tokens, layer by layer; empty for a model without it."""
+        """Self-attention of the target tokens: a pattern for each layer; empty for a model without it."""
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
-        """Attention of the target tokens over the source tokens, layer by layer."""
+        """Cross-attention of the target tokens on the source tokens: a pattern for each layer."""
 
 
 @runtime_checkable
 class TranslatingModel(Protocol):
-    """A model that predicts the next token of a target from its source and the target tokens before."""
+    """An encoder-decoder model that predicts the next target token from the source and the target tokens before it."""
 
     @property
     def config(self) -> ModelSizes:
@@ -115,7 +120,7 @@ class TranslatingModel(Protocol):
         """
 
     def step(self, tokens: Int[Tensor, "batch new"], state: Any) -> DecoderStep:
-        """Read the next target tokens of each row, usually one.
+        """Read the next target tokens of each row of the batch, usually one token.
 
         Args:
             tokens: token ids; the very first token of a target is BOS.

@@ -12,7 +12,7 @@ UNKNOWN = "⁇"
 
 
 def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:
-    """Return the index of the word that each piece belongs to, words counted from 0.
+    """Return, for each piece of a text, the index of the word that it belongs to, counted from 0.
 
     A piece of white space alone belongs to the next word, or to the last word if no word follows. A piece with the end
     of one word and the beginning of the next belongs to the first of the two.
@@ -72,7 +72,7 @@ def text_of_pieces(pieces: Sequence[str]) -> str:
 
 
 def bytes_of_piece(piece: str) -> bytes:
-    """Return the text of a SentencePiece piece in UTF-8: "▁" is a space, "<0xEB>" a single byte."""
+    """Return the text of a SentencePiece piece as bytes of UTF-8: "▁" becomes a space, "<0xEB>" a single byte."""
     if re.fullmatch("<0x[0-9A-F]{2}>", piece):
         return bytes([int(piece[3:5], 16)])
     return piece.replace("▁", " ").encode()

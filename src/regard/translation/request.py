@@ -1,4 +1,4 @@
-"""Requests: the token ids of texts to translate, and of the prefixes that their translations must begin with."""
+"""Encode the texts to translate, and the prefixes with which their translations must begin."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from regard.text.vocabulary import EOS, UNK, Vocabulary
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One text to translate.
+    """One text to translate, encoded.
 
     Attributes:
         index: the index of the text in the list of texts to translate.
         source: the text.
-        ids: the ids of the text's pieces that the model reads, EOS last.
-        prefix: the ids of the target pieces that the translation must begin with, without BOS.
-        unknown: the characters of the text that have no piece in the source vocabulary.
+        ids: the ids of the source pieces that the model reads, EOS last.
+        prefix: the ids of the target pieces with which the translation must begin, without BOS.
+        unknown: the characters of the text that are in no piece of the source vocabulary.
         left_out: the number of pieces that are cut from the end of a text that is too long.
     """
 
@@ -44,15 +44,15 @@ def read_requests(
     truncate: bool,
     target_name: str = "prefix",
 ) -> list[Request]:
-    """Encode texts, check the lengths of the texts and of their prefixes, and return a request for each text.
+    """Encode texts, and check the lengths of the texts and of their prefixes; return a request for each text.
 
     Args:
-        prefixes: for each text, the ids of the target pieces that its translation must begin with.
+        prefixes: for each text, the ids of the target pieces with which its translation must begin.
         vocabulary: the vocabulary of the source language.
         limit: the largest number of pieces in a text, and in a prefix.
         first: the line number of the first text, for messages.
         truncate: cut the end of a text that is too long, instead of raising InputError.
-        target_name: the word for a prefix in messages.
+        target_name: what messages call a prefix.
 
     Raises:
         InputError: a text or a prefix has more than `limit` pieces.
@@ -87,7 +87,7 @@ def check_texts(texts: Sequence[str], name: str, first: int) -> None:
     """Raise TypeError if a text is not a str.
 
     Args:
-        name: the word for a text in the message, such as "the target".
+        name: what the message calls a text, such as "the target".
         first: the line number of the first text, for the message.
     """
     for number, text in enumerate(texts, first):
@@ -96,7 +96,7 @@ def check_texts(texts: Sequence[str], name: str, first: int) -> None:
 
 
 def prefix_for_each(prefix: str | Sequence[str] | None, texts: Sequence[str], first: int = 1) -> Sequence[str]:
-    """Return a prefix for each text.
+    """Return a list with a prefix for each text.
 
     Args:
         prefix: one prefix for all texts, a list with one for each text, or None = "".

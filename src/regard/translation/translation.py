@@ -1,4 +1,4 @@
-"""A translation: its text, its probability, and what the model attended to while it wrote the text."""
+"""A translation: its text, its probability, and the attention of the model while it wrote the text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,22 +11,22 @@ from regard.translation.alignment import Alignment
 from regard.translation.alignment_rule import AlignmentRule
 
 DIGITS = 6
-"""The number of decimals in the numbers of a record, about as many as float32 has."""
+"""The number of decimals in the JSON record of a translation, about as many as float32 has."""
 
 
 @runtime_checkable
 class TranslationReader(Protocol):
-    """What translations ask of their translator."""
+    """The attributes and methods of a `Translator` that a `Translation` uses."""
 
     @property
     def alignment_rule(self) -> AlignmentRule:
-        """The attention weights that align words."""
+        """The cross-attention weights from which word alignments are read."""
 
     def align(self, translations: Sequence["Translation"]) -> list[Alignment]:
-        """Align the words of translations with the words of their sources."""
+        """Return the word alignment of each translation."""
 
     def trace(self, translation: "Translation") -> Trace:
-        """Trace the attention of a translation."""
+        """Return the trace of the model while it reads the source and the translation."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,17 +36,17 @@ class Translation:
     Attributes:
         source: the source text.
         text: the translation; empty for a source without words.
-        score: the number by which the search ranks translations of one source; higher is better.
+        score: the number by which the search ranks the translations of one source; higher is better.
         log_probability: log P(text | source) in nats: the sum over the tokens, EOS included, without penalties.
         source_ids, source_pieces: the ids and the pieces that the model read, EOS last.
         target_ids, target_pieces: the ids and the pieces of the translation, without BOS and EOS.
-        unknown: characters of the source that have no piece in the source vocabulary.
+        unknown: characters of the source that are in no piece of the source vocabulary.
         left_out: the number of pieces that were cut from the end of a source that is too long.
         cut: whether the translation ended because it reached the largest number of pieces that was allowed.
-        candidates: the translations that the search returned for this source, best first; the first is this one. Empty
-            in the candidates themselves, and for a translation that was only scored.
-        parts: the translations of the sentences of a source that was too long to be read at once, from which this one
-            is joined; else empty.
+        candidates: all translations that the search returned for this source, best first; the first equals this one.
+            Empty in a candidate, and in a translation that was only scored.
+        parts: if the source was too long and was translated sentence by sentence, the translations of its sentences;
+            otherwise empty.
         untranslated: whether the source was too long and could not be divided; `text` is then the source, marked by ⁇.
         translator: the translator that made or scored the translation.
     """
@@ -74,15 +74,15 @@ class Translation:
 
     @cached_property
     def alignment(self) -> Alignment:
-        """The attention weights between the words of the two texts; for many translations `Translator.align` is faster.
+        """The word alignment of source and translation; for many translations `Translator.align` is faster.
 
-        They are computed at the first use, by one more call of the model.
+        It is computed at the first use, by one more forward pass of the model.
         """
         return self.translator.align([self])[0]
 
     @cached_property
     def trace(self) -> Trace:
-        """The attention in every layer and head when the model reads the source and the translation in one call."""
+        """The attention in every layer and head while the model reads the source and the translation in one call."""
         return self.translator.trace(self)
 
     def figure(self, path: str | Path) -> Path:
@@ -98,7 +98,7 @@ class Translation:
         return self.trace.html(path)
 
     def record(self, alignment: Alignment | None = None) -> dict[str, Any]:
-        """Return the translation as plain values for JSON.
+        """Return the translation as a dict of values that `json.dumps` accepts.
 
         Args:
             alignment: the word alignment in the record; None = the property `alignment`.
@@ -124,7 +124,7 @@ def candidate_record(translation: Translation) -> dict[str, Any]:
 
 
 def alignment_record(alignment: Alignment) -> dict[str, Any]:
-    """Return an alignment as plain values for JSON.
+    """Return a word alignment as a dict of values that `json.dumps` accepts.
 
     In both weight matrices a row belongs to a target word or piece, and a column to a source word or piece.
     """

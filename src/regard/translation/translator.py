@@ -39,7 +39,7 @@ from regard.translation.translation import Translation
 from regard.translation.translator_folder import read_translator, write_translator
 
 EMPTY_TEXT = Hypothesis(tokens=(), log_probability=0.0, score=0.0)
-"""The translation of a text without words; its probability is 1."""
+"""The hypothesis for a text without words: an empty translation with probability 1."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -51,7 +51,9 @@ class Translator:
         name: the translator's name in traces.
         device: the device of the model.
         extra: values that `save` stores with the translator, such as the settings of its training.
-        alignment_rule: the attention weights that align words. `regard train` chooses them by the dev pairs.
+        alignment_rule: the cross-attention weights from which word alignments are read. `regard train` chooses them
+            with
+            the dev pairs.
     """
 
     model: TranslatingModel
@@ -235,11 +237,12 @@ class Translator:
     ) -> list[Alignment]:
         """Return the word alignment of each translation.
 
-        It comes from the attention weights when the model reads the source and the finished translation in one call.
+        The model reads the source and the finished translation in one call; the alignment comes from its attention
+        weights.
 
         Args:
             translations: results of `translate` or `score` of this translator.
-            rule: the attention weights that align words; None = the translator's `alignment_rule`.
+            rule: the attention weights to use; None = the translator's `alignment_rule`.
             batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
 
         Raises:
@@ -256,7 +259,9 @@ class Translator:
         ]
 
     def with_chosen_rule(self, texts: Sequence[str], targets: Sequence[str]) -> "Translator":
-        """Return this translator with the alignment rule that agrees most with what the model needs, by text pairs.
+        """Return this translator with the alignment rule that suits its model best, measured on text pairs.
+
+        See `choose_rule` for the measure.
 
         Args:
             texts: source texts; the first hundred of at most 24 words are read.
@@ -287,7 +292,7 @@ class Translator:
         ]
 
     def trace(self, translation: Translation) -> Trace:
-        """Return the attention in every layer and head when the model reads source and translation in one call."""
+        """Return the attention in every layer and head while the model reads source and translation in one call."""
         if translation.parts:
             raise InputError(
                 f"the text was too long and was translated in {len(translation.parts)} parts, each with a trace of its "
@@ -311,14 +316,18 @@ class Translator:
         return search.run(self.model, sources)
 
     def _too_long(self, texts: Sequence[str]) -> dict[int, str]:
-        """Return the texts with more pieces than the model reads, by their indices."""
+        """Return the texts that have more pieces than the model can read, by their indices in `texts`."""
         encoded = self.source_vocabulary.encode_all(texts)
         return {index: texts[index] for index, ids in enumerate(encoded) if len(ids) > self._most_pieces}
 
     def _translate_sentences(
         self, text: str, prefix: str, search: Search, batch_tokens: int, number: int
     ) -> Translation:
-        """Translate a text that is too long sentence by sentence; `number` is its line."""
+        """Divide a text that is too long into sentences, translate them, and join their translations.
+
+        Args:
+            number: the line number of the text.
+        """
         parts = sentences_that_fit(text, lambda part: not self._too_long([part]))
         if parts is None:
             (empty,) = self.translate([""])

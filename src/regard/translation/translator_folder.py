@@ -29,7 +29,7 @@ from regard.typed_fields import check_fields
 FORMAT = "regard translator"
 VERSION = 3
 LARGEST_TABLE = 2**24
-"""How many more entries a sinusoidal position table may have than the file of parameters has numbers: 64 MiB."""
+"""The most entries that a sinusoidal position table may have in addition to the number of stored parameters: 64 MiB."""
 
 DESCRIPTION_FILE, PARAMETERS_FILE, JOINT_VOCABULARY, SOURCE_VOCABULARY, TARGET_VOCABULARY = (
     "translator.json",
@@ -42,7 +42,7 @@ DESCRIPTION_FILE, PARAMETERS_FILE, JOINT_VOCABULARY, SOURCE_VOCABULARY, TARGET_V
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelKind:
-    """The two classes of one kind of model: its config and the model itself."""
+    """The two classes of one kind of model: the class of its config and the class of the model."""
 
     config: Any
     model: Any
@@ -55,7 +55,8 @@ class TranslatorContents:
     Attributes:
         model: the model, in evaluation mode.
         extra: values stored with the translator, such as the settings of its training.
-        alignment_rule: the attention weights that align words; the default if the folder names none.
+        alignment_rule: the cross-attention weights from which word alignments are read; the default rule if the folder
+            has none.
     """
 
     model: TranslatingModel
@@ -66,7 +67,7 @@ class TranslatorContents:
 
 
 def model_kinds() -> dict[str, ModelKind]:
-    """Return the classes of each kind of model, by the name of the kind in translator.json."""
+    """Return the classes of every kind of model; a key is the name of the kind in translator.json."""
     from regard.recurrent.config import RecurrentConfig
     from regard.recurrent.model import Recurrent
     from regard.transformer.config import TransformerConfig
@@ -161,7 +162,7 @@ def read_translator(folder: Path, device: torch.device | str = "cpu") -> Transla
 
 
 def unique_tensors(model: TranslatingModel) -> dict[str, Tensor]:
-    """Return a model's state dict with each shared tensor only once, under the first of its names.
+    """Return the state dict of a model in which a tensor that has several names occurs once, under its first name.
 
     Raises:
         TypeError: the model is not an nn.Module.
@@ -270,15 +271,15 @@ def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
 
 
 def alignment_rule_from(folder: Path, config: Any, values: Any) -> AlignmentRule:
-    """Build a translator's alignment rule from the values in translator.json.
+    """Build a translator's alignment rule from the values in translator.json, and check that the model has its layer.
 
     Args:
         folder: the folder of translator.json, for messages.
         config: the model's config, which has its numbers of layers and heads.
-        values: the fields of the rule; a folder of an earlier regard has none.
+        values: the fields of the rule; empty if an earlier version of regard wrote the folder.
 
     Raises:
-        InputError: the values are no rule, or the model does not have the layer or the head.
+        InputError: the values are not those of a rule, or the model does not have the layer or the head.
     """
     several_heads = hasattr(config, "n_heads")  # a Recurrent has one attention layer of one head
     n_layers, n_heads = (config.n_decoder_layers or config.n_layers, config.n_heads) if several_heads else (1, 1)
@@ -302,7 +303,8 @@ def read_model(kind: Any, config: Any, path: Path) -> Any:
     """Build a model and load its parameters from a file.
 
     The shapes in the file are first compared with those of the model on PyTorch's meta device, which allocates no
-    memory: a damaged config may describe a model of any size.
+    memory.
+    Otherwise a damaged config could make a model of any size.
 
     Args:
         kind: the class of the model.
@@ -341,7 +343,9 @@ def load_parameters(model: nn.Module, path: Path) -> None:
 
 
 def check_size(path: Path, config: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse a config whose model is far larger than the file of its parameters, before the model is built.
+    """Raise InputError if the config describes a model far larger than the file of its parameters.
+
+    It is called before the model is built, so that a damaged config cannot exhaust the memory.
 
     Args:
         path: the file of parameters, for messages.
@@ -372,7 +376,7 @@ def tensor_shapes(model: Any) -> dict[str, tuple[int, ...]]:
 
 
 def check_parameters(path: Path, found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> None:
-    """Compare the parameters of a file with those of a model.
+    """Check that a file has exactly the parameters of a model.
 
     Args:
         path: the file, for messages.

@@ -1,4 +1,4 @@
-"""Autoregressive decoding with one hypothesis for each source; greedy search and sampling use it."""
+"""Autoregressive decoding with one hypothesis for each source, for greedy search and sampling."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,21 +12,25 @@ from regard.translation.search.interface import Hypothesis, SourceBatch
 from regard.translation.search.next_token import read_prefixes
 
 ChosenTokens = tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]
-"""A token for each row, and the log-probability of each token, in float64 (in float32 on devices without float64)."""
+"""The next token of each hypothesis, and its log-probability, in float64 (in float32 on devices without float64)."""
 
 ChooseTokens = Callable[
     [Float[Tensor, "rows new vocabulary"], Int[Tensor, " rows"], int, Sequence[int]],
     ChosenTokens,
 ]
-"""A function that chooses the next token of each row.
+"""The type of a function that chooses the next token of each hypothesis.
 
-Its arguments are the logits, the index of each row's source in the batch, the number of tokens that each row has so
-far (equal in all rows), and the largest number of tokens of each row.
+Its arguments are the logits; for each hypothesis the index of its source in the batch; the number of tokens that each
+hypothesis has so far, which is the same for all; and for each hypothesis the largest number of tokens.
 """
 
 
 def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) -> list[tuple[Hypothesis, ...]]:
-    """Extend one hypothesis of each source token by token until it ends with EOS; return one hypothesis per source."""
+    """Decode a batch: extend one hypothesis of each source token by token until each ends with EOS.
+
+    Args:
+        choose: chooses the next token of each hypothesis.
+    """
     step, log_probability = read_prefixes(model, sources)
     rows, tokens = torch.arange(len(sources.limits), device=sources.lengths.device), sources.prefix
     limits, found = list(sources.limits), dict[int, Hypothesis]()

@@ -32,7 +32,7 @@ from regard.translation.search.interface import Hypothesis, SourceBatch
 from regard.translation.search.next_token import read_prefixes, top_tokens
 
 LEAST_COVERAGE = 1e-9
-"""The smallest coverage of a source piece in cp: smaller sums of weights are raised to it, because log 0 is -∞."""
+"""The smallest coverage of a source piece in cp; smaller values are raised to it, because the logarithm of 0 is -∞."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Beam:
 
     @torch.inference_mode()
     def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
-        """Return the best hypotheses for each source, best first."""
+        """Return the best hypotheses for each source, at most `n_best`, best first."""
         finished = [FinishedHypotheses(self, limit) for limit in sources.limits]
         active: ActiveHypotheses | None = initial_hypotheses(self, model, sources)
         while active is not None:
@@ -101,7 +101,7 @@ class FinishedHypotheses:
     """The finished hypotheses of one sentence.
 
     Attributes:
-        beam: the search, which gives them scores.
+        beam: the beam search, which computes the scores.
         limit: the largest number of pieces of a hypothesis.
         found: the hypotheses, in the order in which they were finished.
     """
@@ -120,7 +120,7 @@ class FinishedHypotheses:
         return tuple(sorted(self.found, key=lambda one: -one.score)[: self.beam.n_best])
 
     def score_to_beat(self) -> float:
-        """Return the score that one more hypothesis must exceed to be among the `n_best`; -∞ if there are fewer."""
+        """Return the score that another hypothesis must exceed to be among the `n_best`; -∞ if fewer are finished."""
         best = self.best()
         return best[-1].score if len(best) == self.beam.n_best else -torch.inf
 
@@ -133,8 +133,8 @@ class OpenSentences:
         numbers: the index of each sentence in the batch of sources.
         limits: for each sentence, the largest number of pieces of its translation.
         slots: for each sentence, how many of its hypotheses may stay active.
-        to_beat: for each sentence, the log-probability that an active hypothesis must exceed to be able to enter the
-            `n_best`.
+        to_beat: for each sentence, the log-probability that an active hypothesis must exceed so that it can still be
+            among the `n_best`.
     """
 
     numbers: tuple[int, ...]
@@ -143,7 +143,7 @@ class OpenSentences:
     to_beat: Float[Tensor, " sentences"]
 
     def select(self, rows: Int[Tensor, " rows"]) -> "OpenSentences":
-        """Return the sentences with these indices, which are in ascending order."""
+        """Return some of the sentences; `rows` are their indices in ascending order."""
         if len(rows) == len(self.numbers):
             return self
         kept = rows.tolist()
@@ -157,15 +157,17 @@ class OpenSentences:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ActiveHypotheses:
-    """The hypotheses that can be extended: equally many for each sentence, most probable first, all of one length.
+    """The unfinished hypotheses of all sentences: equally many for each sentence, all of the same length.
+
+    They are ordered by log-probability, most probable first.
 
     Attributes:
         sentences: the sentences that the hypotheses belong to.
         tokens: the ids of each hypothesis, without BOS.
         log_probability: the log-probability of these tokens; -inf = there is no hypothesis.
         coverage: the sum of the attention weights on each source token so far; None without a coverage penalty.
-        step: the model's last step; its rows are the `width` hypotheses of the first sentence, of the second, and so
-            on.
+        step: the output of the model's last step; its rows are the `width` hypotheses of the first sentence, of the
+            second, and so on.
     """
 
     sentences: OpenSentences
@@ -180,9 +182,9 @@ class Extensions:
     """The most probable extensions of each sentence's hypotheses by one token, most probable first.
 
     Attributes:
-        parents: the index of the hypothesis that each extension extends, among the hypotheses of its sentence.
-        tokens: the new token of each extension.
-        log_probability: the log-probability of the extended hypothesis; -inf = there is no slot for it.
+        parents: for each extension, the index of the hypothesis that it extends among the hypotheses of its sentence.
+        tokens: for each extension, the id of the new token.
+        log_probability: the log-probability of the extended hypothesis; -inf = the beam has no slot for it.
     """
 
     parents: Int[Tensor, "sentences extensions"]
@@ -191,11 +193,11 @@ class Extensions:
 
     @property
     def ended(self) -> Bool[Tensor, "sentences extensions"]:
-        """Whether each extension has a slot and ends with EOS."""
+        """For each extension, whether it ends with EOS and has a slot in the beam."""
         return (self.tokens == EOS) & (self.log_probability > -torch.inf)
 
     def unfinished(self) -> "Extensions":
-        """Return the extensions with log-probability -∞ for those that end with EOS, again most probable first."""
+        """Return the extensions, sorted again, in which those that end with EOS have log-probability -∞."""
         without = self.log_probability.masked_fill(self.tokens == EOS, -torch.inf)
         log_probability, order = without.sort(dim=1, descending=True, stable=True)
         return Extensions(
@@ -203,7 +205,7 @@ class Extensions:
         )
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Extensions":
-        """Return the extensions of the sentences with these indices, which are in ascending order."""
+        """Return the extensions of some sentences; `rows` are the indices of the sentences in ascending order."""
         if len(rows) == len(self.tokens):
             return self
         return Extensions(
@@ -212,7 +214,7 @@ class Extensions:
 
 
 def initial_hypotheses(beam: Beam, model: TranslatingModel, sources: SourceBatch) -> ActiveHypotheses:
-    """Return the first active hypotheses, one for each sentence: its prefix, after the model has read it."""
+    """Let the model read the sources and prefixes; return one active hypothesis for each sentence, its prefix."""
     step, log_probability = read_prefixes(model, sources)
     n = len(sources.limits)
     sentences = OpenSentences(
@@ -231,10 +233,10 @@ def initial_hypotheses(beam: Beam, model: TranslatingModel, sources: SourceBatch
 
 
 def extend(active: ActiveHypotheses, size: int) -> Extensions:
-    """Return the `size` most probable extensions of each sentence's hypotheses.
+    """Return the `size` most probable extensions of each sentence's hypotheses by one token.
 
-    Extensions without a slot have log-probability -∞. Only the `size` most probable next tokens of each hypothesis can
-    be among the `size` most probable extensions of its sentence.
+    An extension for which the beam has no slot left has log-probability -∞. Of each hypothesis only the `size` most
+    probable next tokens are considered, because no others can be among the `size` best extensions of the sentence.
     """
     logits, n_sentences, length = active.step.logits, len(active.tokens), active.tokens.shape[2]
     n_each = min(size, logits.shape[2])
@@ -256,7 +258,7 @@ def collect_finished(
     finished: list[FinishedHypotheses],
     lengths: Int[Tensor, " batch"],
 ) -> ActiveHypotheses:
-    """Add the extensions by EOS to the finished hypotheses.
+    """Add the extensions that end with EOS to the finished hypotheses.
 
     Args:
         finished: the finished hypotheses of every sentence of the batch; changed in place.
@@ -279,13 +281,13 @@ def collect_finished(
 
 
 def advance(model: TranslatingModel, active: ActiveHypotheses, extensions: Extensions) -> ActiveHypotheses | None:
-    """Return the next active hypotheses, after the model has read the new token of each.
+    """Let the model read the new token of each unfinished extension; return the next active hypotheses.
 
     Args:
         extensions: the extensions of `active`; those that ended have log-probability -∞.
 
     Returns:
-        The hypotheses of the sentences whose search goes on, or None if the search of every sentence has ended.
+        The hypotheses of the sentences whose search continues, or None if the search of every sentence has ended.
     """
     still_open = (extensions.log_probability[:, 0] > active.sentences.to_beat).nonzero()[:, 0]
     if not len(still_open):
@@ -309,7 +311,7 @@ def advance(model: TranslatingModel, active: ActiveHypotheses, extensions: Exten
 
 
 def select_rows(state: Any, rows: Int[Tensor, " rows"], n: int) -> Any:
-    """Select rows of a decoder state that has n rows; return it uncopied if `rows` is 0, 1, …, n - 1."""
+    """Return some of the n rows of a decoder state; without a copy if `rows` is 0, 1, …, n - 1."""
     if len(rows) == n and torch.equal(rows, torch.arange(n, device=rows.device)):
         return state
     return state.select(rows)
@@ -318,16 +320,16 @@ def select_rows(state: Any, rows: Int[Tensor, " rows"], n: int) -> Any:
 def updated_coverage(
     coverage: Float[Tensor, "sentences width source"], rows: Int[Tensor, " rows"], step: DecoderStep
 ) -> Float[Tensor, "rows source"]:
-    """Return the coverage of new hypotheses: their parents' coverage plus the attention weights of their new token.
+    """Return the coverage of new hypotheses: the coverage of their parents plus the attention weights of the new token.
 
     Args:
         coverage: the coverage of the parents.
-        rows: the index of each new hypothesis's parent among all parents of the batch.
-        step: the model's step that read the new tokens.
+        rows: for each new hypothesis, the index of its parent among all parents of the batch.
+        step: the output of the step in which the model read the new tokens.
     """
     return coverage.flatten(0, 1)[rows] + coverage_weights(step.cross).view(len(rows), -1)
 
 
 def coverage_weights(cross: tuple[Pattern, ...]) -> Float[Tensor, "batch target source"]:
-    """Return the cross-attention weights that count as coverage: the last layer's but one, averaged over its heads."""
+    """Return the cross-attention weights for the coverage: those of the last layer but one, averaged over its heads."""
     return cross[max(len(cross) - 2, 0)].dense().mean(dim=1)

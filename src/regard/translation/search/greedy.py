@@ -14,14 +14,14 @@ from regard.translation.search.next_token import top_tokens
 
 @dataclass(frozen=True)
 class Greedy:
-    """Take the most probable token at every step; the same text as from `Beam(1)`, in less time.
+    """Greedy search: take the most probable token at every step.
 
-    The score of a translation is its log-probability.
+    It finds the same text as `Beam(1)` in less time. The score of a translation is its log-probability.
     """
 
     @torch.inference_mode()
     def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
-        """Return one hypothesis for each source."""
+        """Return for each source a tuple with its one hypothesis."""
 
         def choose(logits: Tensor, rows: Tensor, length: int, limits: Sequence[int]) -> ChosenTokens:
             log_probability, tokens = top_tokens(logits, 1, length, limits)

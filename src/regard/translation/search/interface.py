@@ -1,4 +1,4 @@
-"""The interface of a search: a batch of source sentences in, hypotheses out.
+"""The interface of a search algorithm: a batch of source sentences in, hypotheses out.
 
 A search chooses the pieces of a target text y one after the other until it chooses EOS. After the largest number of
 pieces it must choose EOS, however improbable EOS is.
@@ -18,7 +18,7 @@ from regard.text.vocabulary import PAD
 from regard.translation.model_protocol import TranslatingModel
 
 PIECES_PER_SOURCE_PIECE, EXTRA_PIECES = 3, 20
-"""A target text may have three pieces for each source token, EOS counted, and 20 more; a prefix is not counted."""
+"""A target text may have 3 pieces for each source token, EOS counted, and 20 more. A given prefix is not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +40,12 @@ class Hypothesis:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SourceBatch:
-    """Sentences to translate together.
+    """A batch of sentences to translate together.
 
     Attributes:
         source: the ids of each sentence, EOS last, padded on the right.
         lengths: the number of ids of each sentence, without padding.
-        prefix: the ids that each target must begin with, without BOS; equally many in every row.
+        prefix: the ids with which each target must begin, without BOS; equally many in every row.
         limits: the largest number of pieces of each target.
         numbers: a number for each sentence, from which sampling derives its random numbers; the line number, if the
             sentences come from a file.
@@ -66,12 +66,12 @@ class SourceBatch:
         numbers: Sequence[int] | None = None,
         device: torch.device | str = "cpu",
     ) -> "SourceBatch":
-        """Return the batch of some sentences, padded, with the largest number of pieces of each target.
+        """Return a padded batch of sentences, with the largest number of pieces of each target.
 
         Args:
             model: the model that will translate; no target is longer than its config allows.
             sources: the ids of each sentence, EOS last.
-            prefixes: the ids that each target must begin with, equally many for each; None = no prefix.
+            prefixes: the ids with which each target must begin, equally many for each; None = no prefix.
             numbers: a number for each sentence, for sampling; None = 0, 1, 2, and so on.
         """
         prefixes = [()] * len(sources) if prefixes is None else prefixes
@@ -89,7 +89,7 @@ class SourceBatch:
 
 
 def pad_sequences(sequences: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "batch longest"], Int[Tensor, " batch"]]:
-    """Return sequences of ids as one tensor, padded on the right, and the length of each sequence.
+    """Pad sequences of ids on the right into one tensor; return the tensor, and the length of each sequence.
 
     >>> pad_sequences([[5, 3], [7, 11, 3]])
     (tensor([[ 5,  3,  0],
@@ -104,7 +104,7 @@ def pad_sequences(sequences: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "batc
 
 @runtime_checkable
 class Search(Protocol):
-    """An algorithm that looks for probable target texts: greedy search, beam search or sampling."""
+    """A search algorithm for translations: greedy search, beam search or sampling."""
 
     def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
-        """Return the hypotheses found for each source, best first; at least one for each."""
+        """Return the hypotheses found for each source, best first; at least one for each source."""

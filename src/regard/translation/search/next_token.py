@@ -24,7 +24,7 @@ def read_prefixes(model: TranslatingModel, sources: SourceBatch) -> tuple[Decode
     """Let the model read the sources, BOS and the prefixes.
 
     Returns:
-        The model's step for BOS and the prefixes, and the log-probability of each prefix.
+        The output of the model's step for BOS and the prefixes, and the log-probability of each prefix.
     """
     first = torch.full_like(sources.lengths, BOS)[:, None]
     step = model.step(torch.cat([first, sources.prefix], dim=1), model.start(sources.source, sources.lengths))
@@ -37,16 +37,16 @@ def read_prefixes(model: TranslatingModel, sources: SourceBatch) -> tuple[Decode
 def top_tokens(
     logits: Float[Tensor, "rows new vocabulary"], n: int, length: int, limits: Sequence[int]
 ) -> tuple[Float[Tensor, "rows n"], Int[Tensor, "rows n"]]:
-    """Return the log-probabilities and the ids of the n most probable next tokens of each row, most probable first.
+    """Return the n most probable next tokens of each hypothesis: their log-probabilities and ids, most probable first.
 
     If fewer than n tokens are allowed, forbidden tokens with log-probability -inf follow.
 
     Args:
-        logits: the logits of the model's last step; only those after its last token are used.
+        logits: the logits of the model's last step, a row for each hypothesis; only those of the last token are used.
         n: the number of tokens.
-        length: the number of pieces that each row already has.
-        limits: the largest number of pieces of each sentence. The rows of a sentence are adjacent, and every sentence
-            has as many rows.
+        length: the number of pieces that each hypothesis already has.
+        limits: the largest number of pieces of each sentence. The hypotheses of a sentence are adjacent, and every
+            sentence has equally many.
     """
     log_probability, tokens = topk(token_log_probabilities(logits, length, limits), n)
     return log_probability.to(widest_type(logits.device)), tokens
@@ -55,13 +55,13 @@ def top_tokens(
 def token_log_probabilities(
     logits: Float[Tensor, "rows new vocabulary"], length: int, limits: Sequence[int]
 ) -> Float[Tensor, "rows vocabulary"]:
-    """Return the log-probability of every token as the next token of each row, -inf for forbidden tokens.
+    """Return the log-probability of every token as the next token of each hypothesis; -inf for forbidden tokens.
 
     Args:
-        logits: the logits of the model's last step; only those after its last token are used.
-        length: the number of pieces that each row already has.
-        limits: the largest number of pieces of each sentence. The rows of a sentence are adjacent, and every sentence
-            has as many rows.
+        logits: the logits of the model's last step, a row for each hypothesis; only those of the last token are used.
+        length: the number of pieces that each hypothesis already has.
+        limits: the largest number of pieces of each sentence. The hypotheses of a sentence are adjacent, and every
+            sentence has equally many.
     """
     log_probability = log_softmax(logits[:, -1])
     refuse_nan(log_probability[:, EOS])
@@ -75,7 +75,7 @@ def token_log_probabilities(
 
 
 def topk(numbers: Float[Tensor, "rows columns"], n: int) -> tuple[Float[Tensor, "rows n"], Int[Tensor, "rows n"]]:
-    """Return the n largest numbers of each row and their columns, as `torch.topk` does.
+    """Return the n largest numbers of each row and the columns they are in, as `torch.topk` does.
 
     The n largest numbers of a row are in the n chunks of the row with the largest maxima. On a CPU it is faster to find
     these chunks first than to call `torch.topk` on a whole vocabulary, except for very few rows.
@@ -100,7 +100,9 @@ def log_softmax(logits: Float[Tensor, "*batch vocabulary"]) -> Float[Tensor, "*b
 def refuse_nan(log_probability: Float[Tensor, " rows"]) -> None:
     """Raise InputError if a log-probability is NaN.
 
-    One log-probability of each row suffices: a NaN among the logits of a row makes all of its log-probabilities NaN.
+    Args:
+        log_probability: any one log-probability of each row of logits. It shows every NaN, because log-softmax turns a
+            NaN among the logits of a row into NaN for all tokens.
     """
     if bool(log_probability.isnan().any()):
         raise InputError(

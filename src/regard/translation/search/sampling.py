@@ -57,7 +57,7 @@ class Sample:
 
     @torch.inference_mode()
     def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
-        """Return one hypothesis for each source."""
+        """Return for each source a tuple with its one sampled hypothesis."""
         device = sources.lengths.device
         wide = widest_type(device)
         numbers = random_numbers(self.seed, sources.numbers, max(sources.limits) + 1).to(wide).to(device)
@@ -72,7 +72,7 @@ class Sample:
     def draw(
         self, log_probability: Float[Tensor, "rows vocabulary"], numbers: Float[Tensor, " rows"]
     ) -> Int[Tensor, " rows"]:
-        """Return for each row the first token at which the cumulative sum of the probabilities exceeds a random number.
+        """Draw a token for each row: the first one at which the cumulative probability exceeds a random number.
 
         Args:
             numbers: a random number in [0, 1) for each row.
@@ -98,7 +98,11 @@ class Sample:
 
 
 def random_numbers(seed: int, sentences: tuple[int, ...], n: int) -> Float[Tensor, "rows n"]:
-    """Draw n numbers in [0, 1) for each sentence; they depend only on the seed and the sentence's number."""
+    """Draw n random numbers in [0, 1) for each sentence; they depend only on `seed` and on the sentence's number.
+
+    Args:
+        sentences: the number of each sentence (see `SourceBatch`).
+    """
     rows = []
     for number in sentences:
         generator = torch.Generator().manual_seed(seed_of(seed, number))
