@@ -1,4 +1,4 @@
-"""Evaluation on the dev set during training: the loss of all its pairs, and BLEU of greedy translations of some."""
+"""Evaluation on the dev set during training: the loss of all dev pairs, and BLEU of greedy translations of some."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,8 +23,10 @@ AT_ONCE = 64
 """The number of sentences that are translated in one batch."""
 
 WORDS_FOR_WORD_BLEU = 5
-"""The mean words per reference line from which BLEU counts n-grams of words; below it, n-grams of characters. BLEU
-needs 4-grams, and lines in scripts without spaces have few words."""
+"""The smallest mean number of words per reference line for which BLEU counts words; below it, BLEU counts characters.
+
+BLEU needs sequences of four words, and lines in scripts without spaces have few words.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -38,10 +40,10 @@ class DevPairs:
     """The token ids, without EOS, of the source sentences that are translated for BLEU."""
 
     source_texts: Sequence[str]
-    """The texts of the source sentences in `sources`, in the same order."""
+    """The texts of the sentences in `sources`, in the same order."""
 
     target_texts: Sequence[str]
-    """Their reference translations."""
+    """The reference translations of the sentences in `sources`, in the same order."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +55,7 @@ class DevEvaluation:
     """The texts "source", "translation" and "reference" of one sentence."""
 
     def entry(self, state: TrainingState) -> dict[str, Any]:
-        """Return this evaluation as an entry for the log; `state` is the training state after it."""
+        """Return this evaluation as a record for the log; `state` is the state of the training after the evaluation."""
         result, best = self.result, state.best
         return {
             "step": result.step,
@@ -83,9 +85,10 @@ class Evaluator:
     target_vocabulary: Vocabulary
 
     def evaluate(self, folder: Path, names: Sequence[str], step: int) -> DevEvaluation:
-        """Evaluate the newest snapshot or the mean of all `names`, whichever has the lower dev loss.
+        """Compare the newest snapshot with the mean of all `names` by dev loss; evaluate the better one.
 
-        Early in training, parameters change fast and their mean is worse than the newest; later the mean is better.
+        Early in training, parameters change fast and their mean is worse than the newest snapshot; later the mean is
+        better.
         Computing both losses takes little time compared with translating.
 
         Args:
@@ -118,7 +121,10 @@ class Evaluator:
                 tensors[name].copy_(mean)
 
     def loss(self, folder: Path, names: Sequence[str]) -> float:
-        """Load the mean of the named snapshots; return its cross-entropy on the dev set in nats per target token."""
+        """Load the mean of the named snapshots into the model, and return its dev loss.
+
+        The dev loss is the cross-entropy on the dev set in nats per target token.
+        """
         self.load_mean(folder, names)
         self.model.eval()
         total, n_tokens = torch.zeros((), dtype=torch.float64), 0
@@ -157,7 +163,7 @@ class Evaluator:
         )
 
     def write_translator(self, folder: Path, result: DevResult) -> None:
-        """Write the model, whose parameters were evaluated last, and its vocabularies as a translator's folder."""
+        """Write the model, with the parameters evaluated last, and its vocabularies as a translator's folder."""
         write_translator(folder, self.model, self.source_vocabulary, self.target_vocabulary, {"dev": asdict(result)})
 
     @property
@@ -166,6 +172,6 @@ class Evaluator:
 
 
 def bleu_tokenizer(references: Sequence[str]) -> str:
-    """Return sacreBLEU's tokenizer name: 13a, which splits into words, or char if lines have few words."""
+    """Return the name of the sacreBLEU tokenizer for these references: 13a, or char if lines have few words."""
     n_words = sum(len(line.split()) for line in references)
     return "13a" if n_words >= WORDS_FOR_WORD_BLEU * len(references) else "char"

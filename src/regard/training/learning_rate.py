@@ -11,7 +11,7 @@ from typing import Literal
 ScheduleName = Literal["inverse-square-root", "cosine", "constant"]
 
 Schedule = Callable[[int], float]
-"""A function from a step, counted from 1, to the factor of the peak learning rate."""
+"""The type of a learning-rate schedule: a function from a step, counted from 1, to the factor of the peak rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Constant:
 
 
 def warmup(step: int, warmup_steps: int) -> float:
-    """Return step / warmup_steps, at most 1."""
+    """Return the factor during the warm-up, step / warmup_steps; 1 after the warm-up."""
     return min(step / max(warmup_steps, 1), 1.0)
 
 

@@ -36,12 +36,12 @@ CHECKPOINTS = 2
 """The number of latest checkpoints to keep: if the latest is damaged, training resumes from the one before it."""
 
 ASK_STEPS = 10
-"""The interval, in steps, at which several processes agree whether to stop or to save; see `any_process`."""
+"""With several processes: how many steps lie between two decisions whether to stop or to save (see `any_process`)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """The objects that the training loop works with; none of them is replaced from step to step."""
+    """The objects that the training loop works with; they stay the same throughout the loop."""
 
     config: SettledConfig
     folder: Path
@@ -57,10 +57,10 @@ class Run:
     optimiser: Optimizer
     schedule: Schedule
     evaluator: Evaluator | None
-    """None in every process except the main one, which alone evaluates."""
+    """Evaluates the parameters in the main process; None in the other processes."""
 
     log: Log | None
-    """None in every process except the main one, which alone writes the log."""
+    """Writes the log in the main process; None in the other processes."""
 
     watcher: Watcher
 
@@ -70,7 +70,7 @@ class Run:
 
     @property
     def snapshots(self) -> Path:
-        """The folder with the parameters at each of the latest evaluations."""
+        """The folder with the snapshots: the model's parameters at each of the latest evaluations."""
         return self.folder / "snapshots"
 
     @property
@@ -80,9 +80,12 @@ class Run:
 
 
 def training_steps(batches: Batches, position: Position, accumulate: int) -> Iterator[tuple[list[Batch], Position]]:
-    """Yield for each step, starting at `position` and never ending, its batches and the position after it.
+    """Yield, without end, the batches of each step and the position in the corpus after the step.
 
     A step has `accumulate` batches, or fewer if it is the last of an epoch.
+
+    Args:
+        position: the position at which the first step begins.
     """
     while True:
         group: list[Batch] = []
@@ -100,11 +103,16 @@ def training_steps(batches: Batches, position: Position, accumulate: int) -> Ite
 
 
 def own_rows(batch: Batch, rank: int, n: int, device: torch.device) -> tuple[list[Tensor], bool]:
-    """Return the rows of a batch that the process `rank` of n trains on, on its device, and whether it has any.
+    """Return the rows of a batch on which one of n processes trains, and whether the process has any rows.
 
-    The process takes rows rank, rank + n, rank + 2n, …: batches are sorted by length, so that all processes get
-    sentences of similar lengths. If the batch has too few rows for all processes, the result is the first row and
-    False: the process must compute some loss, multiplied by 0, to take part in the exchange of gradients.
+    The process takes the rows rank, rank + n, rank + 2n, and so on. Batches are sorted by length, so that all processes
+    get
+    sentences of similar lengths. If the batch has fewer rows than there are processes, a process without rows gets the
+    first row and False: it must compute some loss, multiplied by 0, to take part in the exchange of gradients.
+
+    Args:
+        rank: the rank of the process.
+        n: the number of processes.
     """
     rows = slice(rank, None, n) if rank < len(batch.source) else slice(0, 1)
     tensors = [tensor[rows].to(device) for tensor in (batch.source, batch.lengths, batch.target, batch.expected)]
@@ -115,8 +123,10 @@ def train_step(run: Run, batches: list[Batch], step: int) -> Tensor:
     """Take one optimiser step on the gradients of all `batches`; return the loss summed over this process's tokens.
 
     Each process computes its rows of each batch. Every summed loss is divided by the number of target tokens of the
-    whole step, so that the accumulated gradient is that of the mean loss over one large batch. The factor n cancels the
-    division by n when the processes average their gradients.
+    whole
+    step, so that the accumulated gradient is that of the mean loss over one large batch. It is also multiplied by the
+    number
+    of processes, because the processes exchange the mean of their gradients, not the sum.
     """
     n, rank, training = run.processes.n, run.processes.rank, run.config.training
     n_tokens = sum(batch.n_tokens for batch in batches)
@@ -137,7 +147,7 @@ def train_step(run: Run, batches: list[Batch], step: int) -> Tensor:
 
 
 class StepTotals:
-    """Sums over the steps since the last log entry: loss, tokens, seconds.
+    """Sums since the last log entry: the loss, the numbers of tokens, and the time.
 
     The loss is summed on the device, so that adding a step does not wait for the GPU.
     """
@@ -150,18 +160,18 @@ class StepTotals:
 
     @property
     def elapsed_seconds(self) -> float:
-        """The time spent in the training loop, in earlier runs and this one."""
+        """The time spent in the training loop, in this run and earlier runs."""
         return time.perf_counter() - self.start
 
     def add(self, loss: Tensor, batches: list[Batch]) -> None:
-        """Add the loss and the tokens of a step."""
+        """Add the loss and the numbers of tokens of one step."""
         self.loss += loss
         self.n_expected += sum(batch.n_tokens for batch in batches)
         self.n_tokens += sum(batch.n_tokens + int(batch.lengths.sum()) for batch in batches)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Do not count the time of the with-block in `seconds`, from which the speed of the steps is computed."""
+        """Stop the clock of the steps during the with-block, so that evaluations do not reduce the logged speed."""
         self.seconds += time.perf_counter() - self.resumed_at
         yield
         self.resumed_at = time.perf_counter()
@@ -172,7 +182,7 @@ class StepTotals:
 
 
 def train_on(run: Run, state: TrainingState) -> TrainingState:
-    """Train from `state` until `end_reason` gives a reason or SIGINT or SIGTERM arrives; return the state reached."""
+    """Train from `state` until training is finished, or until SIGINT or SIGTERM arrives; return the state reached."""
     training, evaluation = run.config.training, run.config.evaluation
     totals = StepTotals(run.processes.device, state.elapsed_seconds)
     saved_seconds = state.elapsed_seconds
@@ -208,8 +218,9 @@ def train_on(run: Run, state: TrainingState) -> TrainingState:
 def any_process(run: Run, step: int, *conditions: bool) -> list[bool]:
     """Return for each condition whether it is true in at least one process.
 
-    One process gets its own conditions back at every step. Several processes exchange theirs only every `ASK_STEPS`
-    steps, to save time; at the steps between, all results are False.
+    With one process the result is `conditions`. Several processes exchange their conditions only every `ASK_STEPS`
+    steps, to
+    save time; at the steps between, all results are False.
     """
     if run.processes.n == 1:
         return list(conditions)
@@ -219,7 +230,7 @@ def any_process(run: Run, step: int, *conditions: bool) -> list[bool]:
 
 
 def end_reason(run: Run, state: TrainingState) -> str | None:
-    """Return why training is finished, for a message; None = it can go on."""
+    """Return the reason why training is finished, for a message; None = it continues."""
     reason = end_reason_of_steps(run, state)
     if reason is None and out_of_time(run, state):
         return f"its {run.config.training.max_minutes:g} minutes are over (training.max_minutes)"
@@ -227,7 +238,10 @@ def end_reason(run: Run, state: TrainingState) -> str | None:
 
 
 def end_reason_of_steps(run: Run, state: TrainingState) -> str | None:
-    """Return why training is finished by its count of steps or evaluations, equal in all processes; None = not yet."""
+    """Return the reason why training is finished: the last step, or too many evaluations without improvement.
+
+    None = it continues. The result is the same in all processes.
+    """
     max_steps, patience = run.config.training.max_steps, run.config.evaluation.patience
     if state.position.step >= max_steps:
         return f"step {max_steps:,} was to be the last (training.max_steps)"
@@ -243,7 +257,7 @@ def out_of_time(run: Run, state: TrainingState) -> bool:
 
 
 def log_progress(run: Run, state: TrainingState, totals: StepTotals) -> None:
-    """Log the mean loss and the speed of the steps since the last log entry, show the progress, and clear `totals`.
+    """Log the mean loss and the speed of the steps since the last log entry, show them, and clear `totals`.
 
     Raises:
         InputError: the loss is not finite.
@@ -276,7 +290,10 @@ def log_progress(run: Run, state: TrainingState, totals: StepTotals) -> None:
 
 
 def left_seconds(run: Run, state: TrainingState) -> float:
-    """Return the seconds until max_steps at the mean pace so far, or until max_minutes if that comes first."""
+    """Return the estimated seconds until training ends, at max_steps or max_minutes, whichever comes first.
+
+    The estimate for max_steps assumes the mean speed so far.
+    """
     training = run.config.training
     to_last_step = (training.max_steps - state.position.step) * state.elapsed_seconds / state.position.step
     to_limit = math.inf if training.max_minutes is None else 60 * training.max_minutes - state.elapsed_seconds
@@ -284,10 +301,11 @@ def left_seconds(run: Run, state: TrainingState) -> float:
 
 
 def evaluate(run: Run, state: TrainingState) -> TrainingState:
-    """Evaluate the current parameters, or the mean of the latest snapshots if its dev loss is lower.
+    """Evaluate the current parameters, and the mean of the latest snapshots; return the state after the evaluation.
 
-    If evaluation.keep is best, the evaluated parameters are written as the translator when they are the best so far; if
-    it is last, always. The first evaluation therefore writes a translator in either case. Returns the state after it.
+    The parameters with the lower dev loss count. They are written as the translator if the setting evaluation.keep is
+    last,
+    or if they are the best so far. So the first evaluation always writes a translator.
     """
     parameters = run.processes.parameters(run.module)
     if run.evaluator is not None and run.log is not None:
@@ -307,7 +325,7 @@ def evaluate(run: Run, state: TrainingState) -> TrainingState:
 
 
 def save(run: Run, state: TrainingState) -> None:
-    """Write a checkpoint; remove checkpoints older than the latest two, and snapshots that no checkpoint refers to."""
+    """Write a checkpoint; remove all checkpoints but the latest two, and the snapshots that no checkpoint needs."""
     tensors = {
         "model": run.processes.parameters(run.module),
         "optimiser": run.processes.optimiser_tensors(run.module, run.optimiser),

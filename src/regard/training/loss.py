@@ -28,7 +28,10 @@ from regard.translation.model_protocol import TranslatingModel
 
 @runtime_checkable
 class ProjectingModel(Protocol):
-    """A translating model whose logits are `to_logits(vectors(…))`, and which can return the vectors alone."""
+    """A translating model whose last layer, from vectors to logits, can be computed separately.
+
+    Its logits are `to_logits(vectors(…))`.
+    """
 
     @property
     def to_logits(self) -> nn.Linear:
@@ -40,7 +43,7 @@ class ProjectingModel(Protocol):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """Return the vectors from which the logits are projected; the arguments are those of the model's `forward`."""
+        """Return the vectors from which the last layer computes the logits; the arguments are those of `forward`."""
 
 
 def smoothed_loss(
@@ -123,7 +126,10 @@ def loss_of(
 
 
 class TeacherForced(nn.Module):
-    """A module whose `forward` is a model's training loss: DDP and FSDP need the whole forward pass in one module."""
+    """A module that computes a model's training loss in `forward`.
+
+    DDP and FSDP need it: they work only if the whole forward pass is in the `forward` of one module.
+    """
 
     PREFIX = "model."
     """The prefix that this module adds to the names of the model's parameters."""

@@ -1,4 +1,6 @@
-"""The loss of a projection to a vocabulary without storing all logits, which would be the largest tensor of training.
+"""The training loss of the last layer, from vectors to logits, without storing the logits of a whole batch.
+
+The logits of a whole batch would be the largest tensor of training.
 
     logits = x Wᵀ + b          loss = - Σ over tokens Σ over k  q(k) log softmax(logits)_k
     q(k) = (1 - ε) [k = label] + ε / K          the smoothed label; ε: smoothing, K: size of the vocabulary
@@ -6,10 +8,11 @@
 
 With R-Drop each token has two predicted distributions p and p′, with the logits z and z′ (D is defined in loss.py):
 
-    ∂D / ∂z = (p (log p - log p′ - KL(p ‖ p′)) + p - p′) / 2          ∂D / ∂z′: exchange p and p′
+    ∂D / ∂z = (p (log p - log p′ - KL(p ‖ p′)) + p - p′) / 2          ∂D / ∂z′: the same with p and p′ exchanged
 
 The forward pass processes a few tokens at a time: it computes their logits, loss and gradients, and then discards the
-logits, so few that on a CPU they stay in the cache. The backward pass only multiplies the stored gradients by a scalar.
+logits. On a CPU the tokens are so few that their logits stay in the cache. The backward pass only multiplies the stored
+gradients by a scalar.
 
 PyTorch's `linear_cross_entropy` (from 2.13 on) stores all logits if labels are smoothed, and has no R-Drop.
 """
@@ -25,14 +28,14 @@ from torch.autograd.function import once_differentiable
 from regard.text.vocabulary import PAD
 
 AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
-"""The number of logits computed at a time, by device: about as many as fit a core's cache, or keep a GPU busy."""
+"""The number of logits computed at a time, by type of device: as many as fit a CPU's cache, or keep a GPU busy."""
 
 LEAST_PREDICTIONS = 128
-"""The fewest predictions (rows of logits) computed at a time: with fewer, loading W takes longer than multiplying."""
+"""The smallest number of predictions (rows of logits) computed at a time; below it, loading W would take most time."""
 
 
 class ProjectedLoss(torch.autograd.Function):
-    """The training loss of `x @ weight.T + bias`, summed over all tokens that are not padding.
+    """The training loss of the logits `x @ weight.T + bias`, summed over all tokens that are not padding.
 
     `x` has one prediction of each token, or two for R-Drop; `labels` has each token once.
     """
@@ -47,7 +50,7 @@ class ProjectedLoss(torch.autograd.Function):
         smoothing: float,
         r_drop: float = 0.0,
     ) -> Float[Tensor, ""]:
-        """Return the loss; compute its gradients as well, and save them for `backward`, if an input requires them."""
+        """Return the loss; if an input requires gradients, also compute them and save them for `backward`."""
         inputs, device = (x, weight, bias), x.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
         sum_dtype = torch.promote_types(dtype, torch.float32)
@@ -85,9 +88,10 @@ class ProjectedLoss(torch.autograd.Function):
 def losses_and_gradient(
     logs: Float[Tensor, "predictions vocabulary"], labels: Int[Tensor, " predictions"], smoothing: float, r_drop: float
 ) -> tuple[Float[Tensor, "predictions 1"], Float[Tensor, "predictions vocabulary"]]:
-    """Return the loss of each prediction, and the gradient of the sum of all these losses with respect to the logits.
+    """Return the loss of each prediction, and the gradient of the sum of all losses with respect to the logits.
 
-    `logs` is log softmax(logits), and is overwritten.
+    Args:
+        logs: log softmax(logits); overwritten.
     """
     losses = -log_likelihood(logs, labels, smoothing)
     if not r_drop:
@@ -99,14 +103,22 @@ def losses_and_gradient(
 def log_likelihood(
     logs: Float[Tensor, "tokens vocabulary"], labels: Int[Tensor, " tokens"], smoothing: float
 ) -> Float[Tensor, "tokens 1"]:
-    """Return Σ over k  q(k) log softmax(logits)_k; `logs` is log softmax(logits), q the smoothed label."""
+    """Return Σ over k  q(k) log softmax(logits)_k for each token, where q is the smoothed label.
+
+    Args:
+        logs: log softmax(logits).
+    """
     return (1 - smoothing) * logs.gather(1, labels[:, None]) + smoothing * logs.mean(dim=-1, keepdim=True)
 
 
 def loss_gradient_(
     logs: Float[Tensor, "tokens vocabulary"], labels: Int[Tensor, " tokens"], smoothing: float
 ) -> Float[Tensor, "tokens vocabulary"]:
-    """Overwrite `logs`, which is log softmax(logits), with softmax(logits) - q; q is the smoothed label."""
+    """Compute softmax(logits) - q, the gradient of the loss, in place of `logs`; q is the smoothed label.
+
+    Args:
+        logs: log softmax(logits); overwritten.
+    """
     slope = logs.exp_().sub_(smoothing / logs.shape[1])
     return slope.scatter_add_(1, labels[:, None], torch.full_like(slope[:, :1], smoothing - 1))
 
@@ -114,12 +126,15 @@ def loss_gradient_(
 def divergence(
     logs: Float[Tensor, "predictions vocabulary"],
 ) -> tuple[Float[Tensor, "predictions 1"], Float[Tensor, "predictions vocabulary"]]:
-    """Return, for the two predictions p and p′ of each token, KL(p ‖ p′) and KL(p′ ‖ p), and the gradients of D.
-
-    D is the mean of the two divergences; its gradients are those with respect to the logits of p and of p′.
+    """Return the divergences between the two predictions p and p′ of each token, and the gradients of D.
 
     Args:
-        logs: log softmax(logits): first p of every token, then p′ of every token. The results have the same order.
+        logs: log softmax(logits): first p of every token, then p′ of every token.
+
+    Returns:
+        KL(p ‖ p′) of every token, then KL(p′ ‖ p) of every token; and in the same order the gradients of their mean D
+        with
+        respect to the logits of p and of p′.
     """
     first, second = logs.chunk(2)
     ratio, probabilities = torch.cat([first - second, second - first]), logs.exp()
@@ -130,7 +145,7 @@ def divergence(
 
 
 def add_product(into: Float[Tensor, "a c"], left: Float[Tensor, "a b"], right: Float[Tensor, "b c"]) -> None:
-    """Add left @ right to `into`, whose type may have a higher precision."""
+    """Add left @ right to `into` in place; the type of `into` may have a higher precision."""
     if into.dtype == left.dtype:
         into.addmm_(left, right)
     else:

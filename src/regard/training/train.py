@@ -42,7 +42,7 @@ from regard.translation.translator_folder import holds_translator, load_paramete
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trained:
-    """The outcome of a call of `train`, which either finished the training or was stopped before its end."""
+    """The outcome of a call of `train`: the training is finished, or it was stopped before its end."""
 
     folder: Path
     """The folder that contains the translator and the state of the training."""
@@ -54,7 +54,7 @@ class Trained:
     """The best evaluation on the dev set; None = no evaluation yet."""
 
     kept: DevResult | None
-    """The evaluation of the translator's parameters: the best, or the latest if the setting evaluation.keep is last."""
+    """The evaluation of the translator's parameters: the best one, or the last one if evaluation.keep is last."""
 
     reason: str | None
     """Why training ended, e.g. its last step is done; None = it was stopped early and can be resumed."""
@@ -108,7 +108,10 @@ def train(
 
 
 def choose_alignment(folder: Path, pairs: DevPairs, device: torch.device, watcher: Watcher) -> None:
-    """Choose the attention weights that align the finished translator's words, unless its folder has a choice."""
+    """Choose the alignment rule of the finished translator and save it in the folder; do nothing if it has been chosen.
+
+    The alignment rule names the attention weights from which word alignments are read.
+    """
     from regard.translation.translator import Translator
 
     translator = Translator.load(folder, device)
@@ -129,10 +132,11 @@ def prepare_in_turns(
     watcher: Watcher,
     folder_lock: ExitStack,
 ) -> Prepared:
-    """Call `prepare` in every process, in an order in which the first process on each disk writes the data.
+    """Call `prepare` in every process, one group after another, so that only one process per machine writes the data.
 
-    The main process goes first, then the first process of every other machine, then the rest: a process that finds
-    the data folder written only reads it.
+    The main process goes first, then the first process of every other machine, then the rest. A process that finds the
+    data
+    folder complete only reads it.
     """
     turns = (processes.is_main, processes.is_first_here and not processes.is_main, not processes.is_first_here)
     for is_own_turn in turns:
@@ -159,7 +163,13 @@ def text_files(source: Path, target: Path, config: TrainConfig) -> dict[str, Pat
 
 
 def set_up(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher) -> tuple[Run, TrainingState]:
-    """Create the model and the optimiser, and load the latest checkpoint into them if there is one."""
+    """Create the model, the optimiser and the other objects of the training loop.
+
+    If there is a checkpoint, the latest one is loaded into the model and the optimiser.
+
+    Returns:
+        The objects, and the state from which training continues.
+    """
     config, training = prepared.config, prepared.config.training
     torch.manual_seed(seed_of(training.seed))
     model = new_model(prepared)
@@ -191,9 +201,10 @@ def new_model(prepared: Prepared) -> Any:
 def restore_checkpoint(
     out: Path, processes: Processes, module: nn.Module, optimiser: Optimizer, watcher: Watcher
 ) -> TrainingState:
-    """Load the latest checkpoint into `module` and `optimiser` and return its state; a new state if there is none.
+    """Load the latest checkpoint into `module` and `optimiser`, and return its training state.
 
-    The main process alone reads the checkpoint, and sends its tensors and numbers to the other processes.
+    Without a checkpoint the state is a new one. The main process alone reads the checkpoint, and sends its tensors and
+    numbers to the other processes.
     """
     checkpoint = latest_checkpoint(out / "checkpoints", watcher.say) if processes.is_main else None
     state = TrainingState() if checkpoint is None else TrainingState.from_json(checkpoint.state)
@@ -212,7 +223,7 @@ def restore_checkpoint(
 
 
 def make_evaluator(prepared: Prepared, processes: Processes) -> Evaluator:
-    """Return an evaluator on a second model, so that evaluations do not change the model in training."""
+    """Return an evaluator with a model of its own, so that evaluations do not change the model in training."""
     return Evaluator(
         model=new_model(prepared).to(processes.device).eval(),
         pairs=prepared.dev,

@@ -1,8 +1,8 @@
-"""The state of a training as an immutable value, which a checkpoint stores with the parameters and the optimiser.
+"""The state of a training as an immutable value.
 
-These three determine all further steps. States of random generators are not needed: the generator is seeded anew at
-every step from the seed of the training, the step and the process, so a resumed training draws the same numbers as one
-that was never stopped.
+A checkpoint stores it together with the parameters and the optimiser; these three determine all further steps. States
+of random generators are not needed: at every step the generator is seeded from the seed of the training, the step and
+the process, so a resumed training draws the same numbers as one that was never stopped.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from regard.training.settings.train_config import Kept, Metric
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Position:
-    """The point that a training has reached: its steps taken and its next batch."""
+    """How far a training has come: the number of steps taken, and the next batch."""
 
     step: int = 0
     """The number of steps taken."""
@@ -43,11 +43,13 @@ class DevResult:
     """The number of snapshots whose mean was evaluated; 1 = the parameters of this step alone."""
 
     def words(self) -> str:
-        """Return BLEU, loss and step as one line of text."""
+        """Return BLEU, dev loss and step as a line of text for the user."""
         return f"BLEU {self.bleu:.1f}, dev loss {self.loss_nats:.3f} (step {self.step:,})"
 
     def better_than(self, other: "DevResult | None", metric: Metric) -> bool:
-        """Return whether this result beats `other`; the loss decides if BLEU is equal, and any result beats None.
+        """Return whether this result is better than `other`, which may be None.
+
+        With the metric "bleu", the loss decides if BLEU is equal. Any result is better than None.
 
         >>> worse = DevResult(step=100, loss_nats=1.5, bleu=20.0, averaged=1)
         >>> better = DevResult(step=200, loss_nats=1.6, bleu=21.0, averaged=1)
@@ -76,7 +78,7 @@ class TrainingState:
     """The lowest dev loss of all evaluations; None = no evaluation yet."""
 
     since_best: int = 0
-    """The number of evaluations since the last one that improved on all before it, in its metric or its loss."""
+    """The number of evaluations since the last improvement of the metric or of the lowest loss."""
 
     snapshots: tuple[str, ...] = ()
     """The names of the files with the parameters at each of the latest evaluations, oldest first."""
@@ -85,9 +87,14 @@ class TrainingState:
     """The time spent in the training loop so far, in all runs together."""
 
     def evaluated(self, result: DevResult, metric: Metric, keep: Kept) -> "TrainingState":
-        """Return the state after an evaluation with this result.
+        """Return the state after an evaluation.
 
         A new lowest loss resets `since_best` even if the metric is BLEU, which is near 0 and noisy early in training.
+
+        Args:
+            result: the result of the evaluation.
+            metric: decides which evaluation is the best.
+            keep: which parameters become the translator.
         """
         best = result if result.better_than(self.best, metric) else self.best
         lower = self.lowest_loss_nats is None or result.loss_nats < self.lowest_loss_nats

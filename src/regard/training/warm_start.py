@@ -17,10 +17,10 @@ from regard.training.settings.train_config import Kind, Model, TrainConfig
 from regard.translation.translator_folder import TranslatorContents, kind_of, read_translator, unique_tensors
 
 CHANGEABLE = {"dropout", "attention_dropout"}
-"""The model settings that may differ from the starting translator's: its parameters fit any value of them."""
+"""The model settings that may differ from the translator's when it is fine-tuned: parameters do not depend on them."""
 
 PARAMETERS = "start.safetensors"
-"""The file in the data folder with a copy of the starting parameters: the translator's folder may then be deleted."""
+"""The file in the data folder with a copy of the initial parameters, so that the translator's folder may be deleted."""
 
 
 def read_start(model: Model) -> TranslatorContents | None:
@@ -37,7 +37,10 @@ def copy_parameters(start: TranslatorContents, folder: Path) -> None:
 
 
 def with_start(config: TrainConfig, start: TranslatorContents) -> TrainConfig:
-    """Return the settings with the model's kind and config, and vocabulary.joint, taken from the translator `start`.
+    """Return the settings for fine-tuning: the model's kind and config, and vocabulary.joint, are the translator's.
+
+    Args:
+        start: the contents of the translator's folder.
 
     Raises:
         InputError: the settings ask for a vocabulary or a model that differs from the translator's.

@@ -16,7 +16,7 @@ class Progress:
     step: int
     max_steps: int
     epoch: int
-    """The pass over the corpus, from 0."""
+    """The current pass over the corpus, counted from 0."""
 
     loss_nats: float
     """The mean training loss per target token since the last entry."""
@@ -26,13 +26,13 @@ class Progress:
     """Source and target tokens per second since the last entry."""
 
     left_seconds: float
-    """The estimated time to max_steps, or to max_minutes if that comes first."""
+    """The estimated seconds until training ends, at max_steps or max_minutes, whichever comes first."""
 
     best: str
     """The best evaluation so far as text; empty = no evaluation yet."""
 
     def words(self) -> str:
-        """Return all numbers as one line of text."""
+        """Return the progress as a line of text for the user."""
         words = (
             f"step {self.step:,}/{self.max_steps:,}",
             f"epoch {self.epoch + 1}",
@@ -46,7 +46,7 @@ class Progress:
 
 
 class Watcher:
-    """Receives the progress of a training by method calls. This base class shows nothing; subclasses override it."""
+    """The interface through which a training reports its progress; this base class ignores all reports."""
 
     def __enter__(self) -> "Watcher":
         return self
@@ -57,16 +57,16 @@ class Watcher:
         return None
 
     def say(self, text: str) -> None:
-        """Receive a message, to be shown permanently."""
+        """Show a message that stays visible."""
 
     def busy(self, text: str) -> None:
-        """Receive a description of the current task, to be shown until the next one begins."""
+        """Show what the training is doing now, until the next task begins."""
 
     def progress(self, progress: Progress) -> None:
-        """Receive the progress; called with every log entry about training steps."""
+        """Show the progress; called with every log entry about training steps."""
 
     def evaluated(self, entry: Mapping[str, Any]) -> None:
-        """Receive the log entry of an evaluation; its keys are those of `DevEvaluation.entry`."""
+        """Show the result of an evaluation: its log entry, whose keys are those of `DevEvaluation.entry`."""
 
 
 class Terminal(Watcher):
@@ -102,7 +102,7 @@ class Terminal(Watcher):
         self.live.update(self.task, total=None, description=text)
 
     def progress(self, progress: Progress) -> None:
-        """Update the live line; without a terminal, print every tenth call as a line."""
+        """Update the live line; without a terminal, print a line at every tenth call."""
         self.live.update(self.task, completed=progress.step, total=progress.max_steps, description=progress.words())
         if not self.console.is_terminal and self.n_reports % PLAIN_EVERY == 0:
             self.say(progress.words())

@@ -50,7 +50,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Prepared:
-    """The complete settings of a training, and the contents of its data folder."""
+    """What training starts from: its complete settings, and the contents of its data folder."""
 
     config: SettledConfig
     batches: Batches
@@ -65,14 +65,16 @@ class Prepared:
     target_vocabulary: Vocabulary
 
     def model_config(self) -> Any:
-        """Return the TransformerConfig or RecurrentConfig, with the sizes of the vocabularies filled in."""
+        """Return the config of the model: the user's settings, with the sizes of the vocabularies added."""
         return model_config(self.config.model, len(self.source_vocabulary), len(self.target_vocabulary))
 
 
 def prepare(
     folder: Path, texts: Mapping[str, Path], config: TrainConfig, device: torch.device, watcher: Watcher
 ) -> Prepared:
-    """Derive the missing settings and write the data folder, unless an earlier run did so; then read the data folder.
+    """Prepare the data of a training, unless an earlier run did so, and read it.
+
+    First the settings that are None get their values. Then the data folder is written (see the module's docstring).
 
     Args:
         folder: the folder of the training.
@@ -168,14 +170,18 @@ class Split:
     """The files of dev pairs; None = dev pairs are taken out of the corpus."""
 
     limit: int
-    """A pair of the corpus is a dev pair if the `random_rank` of its source is at most this number."""
+    """A pair of the corpus is a dev pair if the `random_rank` of its source is at most this number; -1 = no pair is."""
 
     seed: int
     """The seed of the random ranks."""
 
     @classmethod
     def of(cls, texts: Mapping[str, Path], config: CorpusConfig, n_pairs: int) -> "Split":
-        """Return the split that the settings ask for.
+        """Choose the dev pairs as the settings describe, and return the split.
+
+        Args:
+            texts: the text files by name; see `text_files`.
+            n_pairs: the number of pairs in the corpus.
 
         Raises:
             InputError: all pairs are dev pairs, so that no training pair is left.
@@ -195,7 +201,7 @@ class Split:
         return split
 
     def train(self, report: Report | None = None) -> Iterator[Pair]:
-        """Yield the training pairs; count in `report` the pairs read and those that are dev pairs."""
+        """Yield the training pairs; add the numbers of pairs read and of dev pairs to `report`."""
         for pair in self.parallel.pairs(report):
             if self.dev_files is None and self.holds_out(pair):
                 if report is not None:
@@ -204,17 +210,17 @@ class Split:
                 yield pair
 
     def dev(self, report: Report | None = None) -> Iterator[Pair]:
-        """Yield the dev pairs; count them in `report` if they come from files of their own."""
+        """Yield the dev pairs; add their number to `report` if they come from separate files."""
         if self.dev_files is not None:
             return self.dev_files.pairs(report)
         return (pair for pair in self.parallel.pairs() if self.holds_out(pair))
 
     def holds_out(self, pair: Pair) -> bool:
-        """Return whether a pair is held out of training as a dev pair; used only where no dev files are given."""
+        """Return whether a pair of the corpus is a dev pair; used only if there are no files of dev pairs."""
         return random_rank(pair[0], self.seed) <= self.limit
 
     def translated(self, n: int, vocabulary: Vocabulary, max_tokens: int) -> list[Pair]:
-        """Return the n dev pairs that evaluations translate: random, but the same in every run.
+        """Choose n dev pairs for evaluations to translate: random, but the same in every run.
 
         Only dev pairs whose source has at most `max_tokens` pieces are chosen; there may be fewer than n.
         """

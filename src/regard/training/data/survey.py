@@ -25,7 +25,10 @@ class Survey:
 
 
 def survey_corpus(pairs: Iterable[tuple[str, str]], watcher: Watcher) -> Survey:
-    """Count all pairs, and compare the letter frequencies of the first `LETTER_PAIRS`, ignoring case."""
+    """Count the pairs of a corpus, and compare the letter frequencies of its two languages, ignoring case.
+
+    Letters are counted in the first `LETTER_PAIRS` pairs only.
+    """
     n_pairs, letters = 0, (Counter[str](), Counter[str]())
     watcher.busy("reading the texts")
     for pair in pairs:

@@ -1,4 +1,4 @@
-"""Open TCP connections between the main process and every other one, by which each notices that another has died.
+"""TCP connections from the main process to every other process, by which a process notices that another has died.
 
 Over a connection each process sends a greeting at the start and one byte when it has finished. When a process is
 killed, its operating system closes its connections at once. When a machine loses power or network, the operating system
@@ -24,10 +24,10 @@ KEEP_ALIVE = {"TCP_KEEPIDLE": 20, "TCP_KEEPALIVE": 20, "TCP_KEEPINTVL": 10, "TCP
 unanswered probes. macOS has TCP_KEEPALIVE in place of TCP_KEEPIDLE."""
 
 CONNECT_SECONDS = 60
-"""How long a process waits for a connection to the main process, and the main process for each other one."""
+"""The seconds after which connecting fails, if the main process or another process does not answer."""
 
 GRACE_SECONDS = 10
-"""How long after a loss this process is ended by force, in case it waits for the lost process in an exchange."""
+"""The seconds after a loss at which this process is ended by force, in case it waits for the lost process."""
 
 LAST_BYTE = b"."
 """The byte that a process sends when it has finished; afterwards its connection may close without being a loss."""
@@ -41,7 +41,9 @@ class LostError(InputError):
 
 
 class Heartbeat:
-    """The connections of one process, watched by a thread; only the main process is connected to more than one other.
+    """The connections of this process to other processes, watched by a thread.
+
+    The main process is connected to all others, every other process only to the main process.
 
     Args:
         connections: the sockets, by the rank of the process at the other end.
@@ -58,12 +60,15 @@ class Heartbeat:
 
     @classmethod
     def open(cls, rank: int, n: int, from_main: Callable[[list[int]], list[int]]) -> "Heartbeat":
-        """Connect all processes; each process calls this.
+        """Connect this process: the main process to all others, every other process to the main process.
+
+        All processes must call it at the same time.
 
         Args:
             rank: the rank of this process.
             n: the number of processes.
-            from_main: returns in every process the numbers that the main process calls it with.
+            from_main: a function that sends numbers from the main process to all processes, such as
+                `Processes.from_main`.
 
         Raises:
             LostError: a process did not connect.
@@ -76,7 +81,7 @@ class Heartbeat:
             return cls(accept_all(listening, secret, n), n)
 
     def watch(self) -> None:
-        """Wait until the other processes have finished, or the first one is lost; this runs in the thread."""
+        """Wait until all connected processes have finished or one is lost; the thread runs this method."""
         with DefaultSelector() as selector:
             for rank, connection in self.connections.items():
                 selector.register(connection, EVENT_READ, rank)
@@ -88,7 +93,7 @@ class Heartbeat:
                         return
 
     def report_lost(self, rank: int) -> None:
-        """Report the lost process, and exit after `GRACE_SECONDS` unless `finish` or `close` is called before."""
+        """Note that a process is lost; exit after `GRACE_SECONDS` unless `finish` or `close` is called before."""
         self.message = (
             f"process {rank + 1} of {self.n} is gone: it was ended or killed, or its machine or the network failed. "
             "The same command, started again on every machine, goes on from the latest checkpoint."
@@ -112,7 +117,7 @@ class Heartbeat:
         self.thread.join(GRACE_SECONDS)
 
     def close(self) -> None:
-        """Close the connections; without a call of `finish` before, the other processes report this one as lost."""
+        """Close the connections. Unless `finish` was called before, the other processes report this process as lost."""
         self.ended.set()
         for connection in self.connections.values():
             with suppress(OSError):  # closed by the other process
@@ -133,7 +138,7 @@ def server() -> socket.socket:
 
 
 def connect(port: int, secret: int, rank: int) -> socket.socket:
-    """Return a connection to the main process, to which the greeting has been sent.
+    """Connect to the main process and send the greeting; return the connection.
 
     Raises:
         LostError: the main process cannot be reached.
@@ -179,7 +184,7 @@ def accept_all(listening: socket.socket, secret: int, n: int) -> dict[int, socke
 
 
 def read_greeting(connection: socket.socket) -> tuple[int, int] | None:
-    """Return the secret and the rank that arrive over a new connection, or None if its bytes are not a greeting."""
+    """Read a greeting from a new connection; return its secret and rank, or None if the bytes are not a greeting."""
     try:
         secret, rank = GREETING.unpack(connection.recv(GREETING.size, socket.MSG_WAITALL))
     except (OSError, struct.error):
@@ -198,7 +203,7 @@ def with_keep_alive(connection: socket.socket) -> socket.socket:
 
 
 def ended_well(connection: socket.socket) -> bool:
-    """Return whether the other process sent its last byte; False = it closed the connection before or is lost."""
+    """Return whether the other process sent its last byte; False = it closed the connection without it, or is lost."""
     try:
         return connection.recv(1) == LAST_BYTE
     except OSError:

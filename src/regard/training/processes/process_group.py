@@ -27,22 +27,22 @@ from regard.training.processes.sharding import full_tensor, is_sharded, part_fro
 from regard.training.settings.train_config import Precision
 
 ADAM = ("step", "exp_avg", "exp_avg_sq")
-"""The names of the tensors that AdamW stores for each parameter."""
+"""The names under which AdamW stores its tensors for each parameter."""
 
 FSDP = "ACCELERATE_USE_FSDP"
-"""The environment variable that `accelerate launch` sets to "true" if its config asks for FSDP."""
+"""The environment variable that `accelerate launch` sets to "true" if its config file asks for FSDP."""
 
 UNSUPPORTED = {"ACCELERATE_USE_DEEPSPEED": "DeepSpeed", "ACCELERATE_USE_MEGATRON_LM": "Megatron-LM"}
-"""The environment variables that `accelerate launch` sets if its config asks for what regard does not support."""
+"""For each environment variable by which `accelerate launch` asks for an unsupported program, the program's name."""
 
 Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """The group of processes that train together; each process has one such object.
+    """The group of processes that train together, as seen by one of them.
 
-    Use it as a context manager: leaving the with-block closes the connections to the other processes.
+    It is a context manager: leaving the with-block closes the connections to the other processes.
     """
 
     accelerator: Any
@@ -52,11 +52,11 @@ class Processes:
     """Whether Accelerate's config asks for FSDP; used if training.shard is None."""
 
     heartbeat: Heartbeat | None = None
-    """Notices when another process dies; None = there is only one process."""
+    """The connections by which this process notices that another one has died; None = there is only one process."""
 
     @classmethod
     def start(cls, device: torch.device, precision: Precision) -> "Processes":
-        """Join the group of processes that a launcher such as torchrun started; without a launcher it is one process.
+        """Join the processes that a launcher such as torchrun started; without a launcher there is only this process.
 
         Args:
             device: cpu, or cuda, with the number of a GPU only if there is one process.
@@ -117,7 +117,7 @@ class Processes:
 
     @property
     def rank(self) -> int:
-        """The number of this process among all processes, from 0."""
+        """The rank of this process: its number among all processes, from 0."""
         return int(self.accelerator.process_index)
 
     @property
@@ -127,7 +127,7 @@ class Processes:
 
     @property
     def is_first_here(self) -> bool:
-        """Whether this is the first process on its machine."""
+        """Whether this process has the lowest rank of the processes on its machine."""
         return bool(self.accelerator.is_local_main_process)
 
     @property
@@ -152,7 +152,7 @@ class Processes:
         return self.accelerator.prepare_model(shard(module, self.device, self.n), evaluation_mode=True)
 
     def gradient_exchange(self, module: nn.Module, exchange: bool) -> AbstractContextManager[None]:
-        """Return a context for a backward pass; it averages gradients over the processes only if `exchange` is True."""
+        """Return a context manager for a backward pass; the processes average their gradients only if `exchange`."""
         if exchange or self.n == 1:
             return nullcontext()
         return without_exchange(module) if is_sharded(module) else self.accelerator.no_sync(module)
@@ -162,7 +162,7 @@ class Processes:
         self.accelerator.backward(loss)
 
     def clip(self, module: nn.Module, norm: float) -> None:
-        """Scale the gradient of all parameters down to `norm` if its norm is larger; 0 = do nothing."""
+        """Scale the gradient of all parameters so that its norm is at most `norm`; 0 = do nothing."""
         if norm:
             self.accelerator.clip_grad_norm_(module.parameters(), norm)
 
@@ -171,21 +171,30 @@ class Processes:
         return number if self.n == 1 else self.accelerator.reduce(number, reduction="sum")
 
     def any(self, conditions: Sequence[bool]) -> list[bool]:
-        """Return for each condition whether it is true in at least one process."""
+        """Return for each condition whether it is true in at least one process.
+
+        All processes must call it, with equally many conditions.
+        """
         if self.n == 1:
             return list(conditions)
         counts = self.total(torch.tensor(conditions, dtype=torch.float32, device=self.device))
         return [bool(count) for count in counts > 0]
 
     def from_main(self, numbers: list[Number]) -> list[Number]:
-        """Return in every process the numbers that the main process calls this with, all of them int or all float."""
+        """Send numbers from the main process to all processes; return the main process's numbers in each.
+
+        All processes must call it, with equally many numbers, all int or all float.
+        """
         if self.n == 1:
             return numbers
         exact = torch.float64 if isinstance(numbers[0], float) else torch.int64
         return self.total(torch.tensor(numbers, dtype=exact, device=self.device) * self.is_main).tolist()
 
     def parameters(self, module: nn.Module) -> dict[str, Tensor]:
-        """Return the unsharded parameters and persistent buffers in the main process, an empty dict in the others."""
+        """Return the unsharded parameters and persistent buffers in the main process, an empty dict in the others.
+
+        All processes must call it.
+        """
         return self.gathered(named_tensors(self.unwrapped(module)))
 
     def optimiser_tensors(self, module: nn.Module, optimiser: Optimizer) -> dict[str, Tensor]:
@@ -197,7 +206,7 @@ class Processes:
         return self.gathered({f"{name}:{key}": tensor for name, p in named for key, tensor in state[p].items()})
 
     def gathered(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return tensors unsharded in the main process, an empty dict in the others; all processes must call it.
+        """Return unsharded tensors in the main process; in the others an empty dict. All processes must call it.
 
         With several processes the result is on the CPU, since the device may lack memory for all the full tensors.
         """
@@ -217,11 +226,15 @@ class Processes:
         parameters: Mapping[str, Tensor],
         optimiser_tensors: Mapping[str, Tensor],
     ) -> None:
-        """Copy a checkpoint's tensors into the module and the optimiser of every process, sharded if they are.
+        """Copy the tensors of a checkpoint into the module and the optimiser of every process.
+
+        If the module is sharded, each process gets its shards.
 
         Args:
-            parameters: the result of the method `parameters`; other processes than the main one may give an empty dict.
-            optimiser_tensors: likewise the result of the method `optimiser_tensors`.
+            parameters: what the method `parameters` returned when the checkpoint was written; an empty dict will do in
+                all
+                processes but the main one.
+            optimiser_tensors: likewise what the method `optimiser_tensors` returned.
 
         Raises:
             InputError: a tensor is missing or has another shape: the checkpoint belongs to another model.
@@ -236,7 +249,11 @@ class Processes:
                 optimiser.state[parameter][key] = self.shard_like(tensors, f"{name}:{key}", like)
 
     def shard_like(self, tensors: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
-        """Return this process's shard of tensors[name], which only the main process has; it is sharded as `like` is.
+        """Send tensors[name] from the main process to all processes, and return this process's shard of it.
+
+        Args:
+            tensors: in the main process, the full tensors by name; not used in the other processes.
+            like: a tensor of the wanted type, which is sharded, or not, in the same way.
 
         Raises:
             InputError: in the main process the tensor is missing, or its shape differs from that of `like`.
@@ -260,7 +277,7 @@ class Processes:
 
 
 def named_tensors(module: nn.Module) -> dict[str, Tensor]:
-    """Return parameters and persistent buffers by name; a parameter that modules share has only its first name."""
+    """Return the parameters and persistent buffers of a module by name; a shared parameter has only its first name."""
     persistent = module.state_dict(keep_vars=True).keys()
     buffers = {name: buffer for name, buffer in module.named_buffers() if name in persistent}
     return {**dict(module.named_parameters()), **buffers}

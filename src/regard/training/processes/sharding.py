@@ -1,7 +1,7 @@
 """Sharding a model over processes: each stores a part of every parameter, its gradient and its optimiser state.
 
 The weights of a linear layer in a block are gathered from all processes just before its forward and its backward pass,
-and freed afterwards; all other parameters, such as embeddings, are gathered once per step. The results equal those of
+and freed afterwards; all other parameters, such as embeddings, are gathered once per step. The results are those of
 training in one process.
 
 Source: Zhao et al. 2023, "PyTorch FSDP"; here in the form of torch.distributed.fsdp.fully_shard.
@@ -22,9 +22,11 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 def shard(module: nn.Module, device: torch.device, n: int) -> nn.Module:
     """Shard the parameters of a module over n processes, in place; return the module.
 
-    The unit of sharding is each linear layer of a block (a member of an nn.ModuleList), not the whole block. FSDP
-    gathers a unit's parameters only when its `forward` is called, and needs `forward` to return tensors; decoder blocks
-    also have a method `prepare`, and blocks return dataclasses.
+    Each linear layer of a block (a member of an nn.ModuleList) is sharded for itself, not the whole block. A whole
+    block
+    will not do: FSDP gathers parameters only when `forward` is called, and needs `forward` to return tensors, but
+    decoder
+    blocks also have a method `prepare`, and blocks return dataclasses.
     """
     warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")  # views are never modified
     mesh = init_device_mesh(device.type, (n,))
@@ -41,7 +43,7 @@ def is_sharded(module: nn.Module) -> bool:
 
 @contextmanager
 def without_exchange(module: nn.Module) -> Iterator[None]:
-    """Within the with-block, backward passes add up gradients in each process and do not exchange them."""
+    """Within the with-block, backward passes sum gradients in each process and do not exchange them."""
     sharded = cast(FSDPModule, module)
     sharded.set_requires_gradient_sync(False)
     try:
@@ -57,9 +59,9 @@ def full_tensor(tensor: Tensor) -> Tensor:
 
 
 def part_from_main(tensor: Tensor, like: Tensor) -> Tensor:
-    """Send the main process's tensor to all processes; return this process's shard of it, or all of it.
+    """Send a tensor from the main process to all processes; return it, or this process's shard if `like` is sharded.
 
-    The result is sharded as `like` is. All processes must call it, with tensors of the full shape.
+    All processes must call it, with tensors of the full shape.
     """
     if isinstance(like, DTensor):
         return distribute_tensor(tensor, like.device_mesh, like.placements)

@@ -20,19 +20,19 @@ from regard.translation.translator_folder import holds_translator, model_kinds, 
 
 SECTIONS: dict[str, type[Section]] = get_type_hints(TrainConfig)
 VOCABULARY_SIZES = {"n_source_tokens", "n_target_tokens"}
-"""The fields of a model's config that are not settings: they are the sizes of the vocabularies."""
+"""The fields of a model's config that the user cannot set, because they are the sizes of the vocabularies."""
 
 Tables = dict[str, dict[str, Any]]
-"""Values of settings by section, then by name."""
+"""The values of settings: `tables[section][name]`."""
 
 
 def read_config(
     file: Path | None = None, changes: Iterable[str] = (), options: Mapping[str, Mapping[str, Any]] | None = None
 ) -> TrainConfig:
-    """Return the settings of a TOML file, or the defaults, with the given changes.
+    """Read the settings from a TOML file, and override some of them.
 
     Args:
-        file: the TOML file; None = the defaults.
+        file: the TOML file; None = all settings have their defaults.
         changes: texts such as `training.seed=3`, which override the file; later ones override earlier ones.
         options: values by section, then by name, which override `file` and `changes`; None = no change.
 
@@ -49,7 +49,7 @@ def read_config(
 
 
 def read_tables(file: Path) -> Tables:
-    """Return the tables of a TOML file by name; the names and values in them are not checked yet.
+    """Read a TOML file and return its tables by name; the names and values in them are not checked yet.
 
     Raises:
         InputError: the file cannot be read, or is not TOML.
@@ -86,7 +86,7 @@ def parse_change(change: str) -> tuple[str, str, Any]:
 
 
 def config_from_tables(tables: Tables) -> TrainConfig:
-    """Return the settings in TOML tables; a setting that is not in the tables has its default."""
+    """Check the tables of a settings file, and return the settings; a setting that is missing there has its default."""
     for name in tables:
         if name not in SECTIONS:
             close = nearest(name, list(SECTIONS), n=1)[0]
@@ -103,10 +103,13 @@ def section_from_table(name: str, table: Mapping[str, Any]) -> Section:
 
 
 def model_from_table(table: Mapping[str, Any]) -> Model:
-    """Return the settings of the table [model], which may also contain fields of TransformerConfig or RecurrentConfig.
+    """Check the table [model], and return its settings.
 
-    If the table has no kind, the kind is that of the translator in `start_from`, if there is one. Each value's type and
-    range are checked here; whether the values suit each other, only when the model's config is created.
+    The table may also contain fields of TransformerConfig or RecurrentConfig. If it has no kind, the kind is that of
+    the
+    translator in `start_from`, if there is one. The type and range of each value are checked here; whether the values
+    fit
+    together is checked when the model's config is created.
     """
     settings = {key: value for key, value in table.items() if key in names_of("model")}
     model = Model(**settings)
@@ -127,7 +130,7 @@ def names_of(section: str) -> list[str]:
 
 
 def refuse_unknown(section: str, key: str, valid: list[str]) -> None:
-    """Raise InputError unless `key` is in `valid`.
+    """Raise InputError if a section has no setting `key`: if `key` is not in `valid`.
 
     The message suggests the section that has a setting of this name, or else the most similar valid name.
     """

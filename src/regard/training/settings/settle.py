@@ -28,7 +28,7 @@ from regard.training.settings.train_config import Kind, Model, Precision, TrainC
 from regard.translation.translator_folder import model_kinds
 
 LONGEST = 256
-"""The default of data.max_tokens, the longest training sentence in subword pieces, if the model allows that many."""
+"""The default of data.max_tokens, the longest training sentence in pieces, if the model allows that many."""
 
 JOINT_FROM = 0.5
 """Two languages get a joint vocabulary by default if they have at least this share of letters in common."""
@@ -40,7 +40,7 @@ SAFE_RATE = 2e-3
 """The highest default of the peak learning rate if the user chose another model size than the recipe."""
 
 WARM_START_SHARE = 0.2
-"""The factor of the default peak learning rate for training that starts from a trained translator."""
+"""The factor by which the default peak learning rate is multiplied if training starts from a trained translator."""
 
 Value = TypeVar("Value")
 
@@ -53,13 +53,13 @@ class ModelDefaults:
     """The name of the model's size, e.g. small."""
 
     learning_rate: float
-    """The peak learning rate for this preset; for other sizes see `peak_rate`."""
+    """The peak learning rate for a model of this preset; `peak_rate` has the rule for other sizes."""
 
     epochs: int
     """The passes over the corpus that max_steps is computed from, before the bounds least_steps and most_steps."""
 
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """The model settings that differ from the preset."""
+    """The values that differ from the preset, by field name of the model's config."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +70,7 @@ class Recipe:
     """The number of sentence pairs of the largest corpus that the recipe is for."""
 
     defaults: Mapping[Kind, ModelDefaults]
-    """The defaults by kind of model."""
+    """The defaults of model settings for each kind of model."""
 
     batch_tokens: int
     warmup_steps: int
@@ -222,9 +222,9 @@ def settle_corpus(config: TrainConfig, recipe: Recipe, survey: Survey) -> Corpus
 def settle(
     config: CorpusConfig, recipe: Recipe, device: torch.device, count_batches: Callable[[int], int]
 ) -> SettledConfig:
-    """Derive the settings of [training] and [evaluation], once the corpus is encoded.
+    """Derive the settings of [training] and [evaluation]; this needs the encoded corpus.
 
-    The default of the warm-up is the recipe's, but at most a tenth of all steps.
+    The default number of warm-up steps is the recipe's, but at most a tenth of all steps.
 
     Args:
         count_batches: a function from batch_tokens to the number of batches in an epoch.
@@ -259,9 +259,11 @@ def settle(
 
 
 def settled_model(model: Model, recipe: Recipe, joint: bool) -> Model:
-    """Return the settings of [model]; the recipe's preset and changes fill in what the user did not give.
+    """Return the settings of [model], with the recipe's preset and values where the user gave none.
 
-    A Transformer shares all embeddings if the vocabulary is joint, and only those of the target otherwise.
+    A Transformer shares all embeddings if the vocabulary is joint; otherwise it shares those of the target with the
+    output
+    layer.
     """
     defaults = recipe.defaults[model.kind]
     changes = {} if model.preset else dict(defaults.changes)
@@ -289,10 +291,10 @@ def model_config(model: Model, n_source_tokens: int = 1, n_target_tokens: int = 
 
 
 def longest_sentence(max_tokens: int | None, room: int) -> int:
-    """Return data.max_tokens, the longest sentence in pieces: the user's number, or a default for a model.
+    """Return data.max_tokens, the longest training sentence in pieces: the user's number, or the default for the model.
 
     Args:
-        max_tokens: the user's number; None = derive it.
+        max_tokens: the user's number; None = the default.
         room: the model's max_tokens, the longest sequence that it processes.
 
     Raises:
@@ -309,10 +311,11 @@ def longest_sentence(max_tokens: int | None, room: int) -> int:
 
 
 def peak_rate(model: Model, defaults: ModelDefaults) -> float:
-    """Return the default of the peak learning rate.
+    """Return the default peak learning rate.
 
-    It is the recipe's for the recipe's model size, and at most `SAFE_RATE` for another preset or d_model. Training that
-    starts from a translator takes a fifth.
+    It is the recipe's rate if the model has the recipe's size, and at most `SAFE_RATE` for another preset or d_model.
+    If
+    training starts from a translator, it is a fifth of that.
     """
     as_usual = model.preset == defaults.preset and "d_model" not in model.changes
     rate = defaults.learning_rate if as_usual else min(defaults.learning_rate, SAFE_RATE)
@@ -328,5 +331,5 @@ def default_precision(device: torch.device) -> Precision:
 
 
 def otherwise(value: Value | None, default: Value) -> Value:
-    """Return a value, or the default if it is None."""
+    """Return `value`, or `default` if the value is None."""
     return default if value is None else value

@@ -1,9 +1,8 @@
-"""The complete settings that a training runs with: those of TrainConfig, with a value in place of each derived None.
+"""The complete settings with which a training runs: those of TrainConfig, with every derived setting filled in.
 
-Each class here repeats the fields of a section of TrainConfig whose value is derived, without None in their types. A
-few settings may still be None, where None is a meaning: no files of dev pairs, no preset, no translator to start from,
-no limit in minutes, vocabularies whose sizes depend on their texts, and `shard`, which Accelerate's config then
-decides.
+Each class here repeats the fields of a section of TrainConfig that are derived, without None in their types. In a few
+settings None has a meaning of its own and may remain: no files of dev pairs, no preset, no translator to start from, no
+limit in minutes, vocabulary sizes estimated from the texts, and `shard`, which Accelerate's config then decides.
 """
 
 from dataclasses import dataclass, fields
@@ -30,7 +29,7 @@ SettledSection = TypeVar("SettledSection", bound=Section)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledData(Data):
-    """[data] with no setting left to derive."""
+    """The settings of [data] after all derived values are filled in."""
 
     dev_pairs: Count
     max_tokens: Length
@@ -38,14 +37,14 @@ class SettledData(Data):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledVocabulary(VocabularySettings):
-    """[vocabulary] with no setting left to derive."""
+    """The settings of [vocabulary] after all derived values are filled in."""
 
     joint: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledTraining(Training):
-    """[training] with no setting left to derive."""
+    """The settings of [training] after all derived values are filled in."""
 
     batch_tokens: BatchTokens
     learning_rate: Positive
@@ -57,7 +56,7 @@ class SettledTraining(Training):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledEvaluation(Evaluation):
-    """[evaluation] with no setting left to derive."""
+    """The settings of [evaluation] after all derived values are filled in."""
 
     every_steps: Count
     patience: Count
@@ -83,17 +82,17 @@ class SettledConfig(CorpusConfig):
 
 
 def settled_section(kind: type[SettledSection], section: Section, **derived: Any) -> SettledSection:
-    """Return a section as an instance of the class `kind`; a setting that is None gets its value in `derived`.
+    """Return a section as an instance of the class `kind`; settings that are None get their values from `derived`.
 
     Raises:
-        InputError: a setting is None that `kind` requires and `derived` does not have.
+        InputError: a setting that `kind` requires is None, and `derived` does not have it.
     """
     values = {setting.name: getattr(section, setting.name) for setting in fields(section)}  # type: ignore[arg-type]
     return kind(**{**values, **{name: value for name, value in derived.items() if values[name] is None}})
 
 
 def complete(config: TrainConfig) -> SettledConfig:
-    """Return complete settings, such as those read from config.toml of a training's folder, as a SettledConfig.
+    """Check that settings are complete, such as those read from config.toml, and return them as a SettledConfig.
 
     Raises:
         InputError: a setting that must have a value is None.

@@ -23,7 +23,7 @@ Plain = str | int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The finite numbers from `least` to `most`, both included, that a setting may have."""
+    """The allowed values of a setting: the finite numbers from `least` to `most`, both included."""
 
     least: int | float
     most: int | float = inf
@@ -37,7 +37,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """The finite numbers greater than `below`, which a setting may have."""
+    """The allowed values of a setting: the finite numbers greater than `below`."""
 
     below: int | float
 
@@ -106,8 +106,12 @@ class VocabularySettings(Section):
     unknown, which suits scripts with thousands of characters."""
 
     bpe_dropout: Annotated[float, Range(0, 1)] = 0.0
-    """BPE-dropout: the probability that a merge is skipped, drawn anew in every epoch; 0.05 makes about a fifth more
-    pieces. Batches are formed from the lengths without dropout, and so may exceed batch_tokens."""
+    """BPE-dropout: the probability that a merge of pieces is skipped, drawn anew in every epoch.
+
+    0.05 makes about a fifth more pieces. Batches are formed from the lengths without dropout, so they may get longer
+    than
+    batch_tokens.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,7 +126,7 @@ class Model(Section):
     device."""
 
     start_from: str | None = None
-    """The folder of a translator to fine-tune: its vocabularies, model and parameters are used; None = a new model."""
+    """The folder of a translator to fine-tune: its vocabularies, config and parameters are used; None = a new model."""
 
     changes: Mapping[str, Plain | None] = field(default_factory=dict)
     """The values that differ from the preset, by field name of TransformerConfig or RecurrentConfig."""
@@ -153,11 +157,13 @@ class Training(Section):
     """The number of steps in which the learning rate rises linearly from 0 to its peak."""
 
     label_smoothing: Share = 0.1
-    """The part of each label's probability that is spread evenly over the vocabulary."""
+    """The ε of label smoothing: the share of each label's probability that is spread evenly over the vocabulary."""
 
     r_drop: NotNegative = 0.0
-    """R-Drop's α: the model predicts every pair twice with different dropout, and the loss has α times the divergence
-    of the two predictions. 5 is usual for translation; 0 = no R-Drop. With R-Drop a step takes about twice as long."""
+    """R-Drop's α, the factor of the divergence between two predictions in the loss; 0 = no R-Drop, 5 is usual.
+
+    With R-Drop the model predicts every pair twice, with different dropout, and a step takes about twice as long.
+    """
 
     clip_norm: NotNegative = 1.0
     """The largest norm of the gradient of all parameters; larger gradients are scaled down to it. 0 = no clipping."""
@@ -193,17 +199,24 @@ class Evaluation(Section):
     """The metric that decides which evaluation is the best; if BLEU is equal, the lower loss wins."""
 
     keep: Kept = "best"
-    """Which parameters become the translator: those of the best evaluation, or of the last. The best of many
-    evaluations is so partly by chance; if the learning rate ends near 0, as with cosine, the last ones are a good
-    choice."""
+    """Which parameters become the translator: those of the best evaluation, or those of the last.
+
+    The best of many evaluations is partly so by chance. If the learning rate ends near 0, as with cosine, the last is a
+    good
+    choice.
+    """
 
     patience: Count | None = None
-    """Training ends after this many evaluations in a row that improve neither the best metric nor the lowest loss; None
-    = derived from the size of the corpus."""
+    """The number of evaluations in a row without improvement after which training ends; None = derived from the corpus.
+
+    An improvement is a better best metric or a lower lowest loss.
+    """
 
     average: Count = 5
-    """The number of snapshots to average: the parameters at this and earlier evaluations. Each evaluation takes their
-    mean or the current parameters, whichever has the lower dev loss."""
+    """The number of snapshots to average: the parameters at this evaluation and at earlier ones.
+
+    An evaluation measures the mean and the current parameters; those with the lower dev loss count.
+    """
 
     log_steps: Count = 50
     """The number of steps from one log entry to the next."""
@@ -283,7 +296,11 @@ def refuse_type(name: str, value: Any, kind: type) -> None:
 
 
 def refuse(name: str, value: Any, allowed: str) -> None:
-    """Raise InputError with the value of a setting and `allowed`, a description of the values that it may have."""
+    """Raise InputError for the setting `name`; the message has its value and the allowed values.
+
+    Args:
+        allowed: a description of the values that the setting may have.
+    """
     if value is None:
         raise InputError(f"{name} is missing: it must be {allowed}.")
     shown = str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else value

@@ -54,7 +54,8 @@ def save_checkpoint(
         step: the number of steps taken; it becomes part of the checkpoint's name.
         tensors: the tensors of each file, by the file's name without its suffix.
         state: the content of state.json: values that JSON can represent.
-        needed_files: files elsewhere in `folder.parent` that the checkpoint refers to; `read_checkpoint` raises
+        needed_files: files elsewhere in `folder.parent` without which the checkpoint is useless; `read_checkpoint`
+            raises
             DamagedError if one of them has changed.
 
     Returns:
@@ -82,7 +83,7 @@ def latest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | 
 
     Args:
         folder: the folder of all checkpoints.
-        say: called with a message for each damaged checkpoint that was skipped.
+        say: a function that shows a message to the user; called for each damaged checkpoint that was skipped.
 
     Raises:
         DamagedError: all checkpoints are damaged.
@@ -171,7 +172,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def are_checksums(files: object) -> bool:
-    """Return whether an object read from JSON maps relative paths, none with "..", to sizes and checksums."""
+    """Return whether `files`, read from a manifest, is a dict from safe relative paths to sizes and checksums.
+
+    A path with ".." is not safe.
+    """
     return isinstance(files, dict) and all(
         isinstance(written, dict)
         and type(written.get("size")) is int
@@ -183,7 +187,7 @@ def are_checksums(files: object) -> bool:
 
 
 def files_needed(folder: Path) -> set[Path]:
-    """Return the `needed_files` that the checkpoints in `folder` were saved with."""
+    """Return the paths of all `needed_files` with which the checkpoints in `folder` were saved."""
     names: set[str] = set()
     for step in saved_steps(folder):
         with suppress(DamagedError):  # a damaged checkpoint is never read again
@@ -192,7 +196,13 @@ def files_needed(folder: Path) -> set[Path]:
 
 
 def refuse_damage(folder: Path, path: Path, written: Mapping[str, Any]) -> None:
-    """Raise DamagedError unless a file of the checkpoint `folder` has the size and the checksum in its manifest."""
+    """Raise DamagedError unless a file of a checkpoint has the size and the checksum in the manifest.
+
+    Args:
+        folder: the folder of the checkpoint.
+        path: the file.
+        written: the size and checksum in the manifest.
+    """
     if not path.is_file():
         raise DamagedError(f"{folder} is incomplete: {path.name} is missing.")
     if path.stat().st_size != written["size"]:

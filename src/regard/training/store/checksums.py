@@ -1,4 +1,4 @@
-"""Checksums of files, and removing or replacing a checkpoint's folder so that a kill at any moment does no harm."""
+"""Checksums of files; removing and replacing folders so that no damaged folder remains if the process is killed."""
 
 import shutil
 from hashlib import file_digest
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 REPLACED = ".replaced"
-"""The suffix of a folder's name while `replace_folder` replaces it."""
+"""The suffix of the old folder's name while `replace_folder` replaces it."""
 
 
 def checksum(path: Path) -> dict[str, Any]:
@@ -16,7 +16,7 @@ def checksum(path: Path) -> dict[str, Any]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a checkpoint's folder, renaming it first: a half-removed folder must not be read as a checkpoint."""
+    """Remove the folder of a checkpoint; it is renamed first, so that a half-removed folder is not read as one."""
     if folder.exists():
         removed = folder.with_name(f".{folder.name}.going.writing")
         shutil.rmtree(removed, ignore_errors=True)
@@ -39,7 +39,10 @@ def replace_folder(folder: Path, new: Path) -> None:
 
 
 def restore_folders(parent: Path) -> None:
-    """Restore the name of each earlier folder that a killed `replace_folder` left; remove it if the new one exists."""
+    """Repair the folders in `parent` if a process was killed during `replace_folder`.
+
+    A renamed earlier folder gets its name back, or is removed if the new folder is in its place.
+    """
     for earlier in parent.glob(f".*{REPLACED}"):
         folder = parent / earlier.name.removeprefix(".").removesuffix(REPLACED)
         if folder.exists():

@@ -25,14 +25,14 @@ def write_snapshot(folder: Path, step: int, parameters: Mapping[str, Tensor]) ->
 
 
 def mean_parameters(folder: Path, names: Sequence[str]) -> dict[str, Tensor]:
-    """Return the mean of the parameters in the named files; it reads only one parameter of each file at a time."""
+    """Return the mean of the parameters in the named files. Only one parameter of each file is in memory at a time."""
     safe_open = import_extra("safetensors", "translation").safe_open
     files = [safe_open(folder / name, framework="pt") for name in names]
     return {name: mean([file.get_tensor(name) for file in files]) for name in files[0].keys()}  # noqa: SIM118
 
 
 def mean(tensors: Sequence[Tensor]) -> Tensor:
-    """Return the mean of tensors, summed in float64, in the type of the first."""
+    """Return the mean of tensors of one shape, summed in float64, in the data type of the first tensor."""
     total = torch.zeros_like(tensors[0], dtype=torch.float64)
     for tensor in tensors:
         total += tensor

@@ -43,7 +43,7 @@ CHECKED_BY_CONTENT = {"data.dev_source", "data.dev_target"}
 
 
 def claim(folder: Path, texts: Mapping[str, Path], training: ExitStack | None = None) -> None:
-    """Create and lock the folder of a training, or lock an existing one and check that it was made for these texts.
+    """Create the folder of a new training, or check that an existing folder is of a training on these texts; lock it.
 
     Args:
         folder: the folder, which is created if it does not exist.
@@ -146,10 +146,11 @@ def read_about(path: Path) -> dict[str, Any]:
 def refuse_other_texts(
     folder: Path, before: Mapping[str, Any], now: Mapping[str, Any], texts: Mapping[str, Path]
 ) -> None:
-    """Raise InputError if the texts differ from those that training began with.
+    """Raise InputError if the texts are not those with which the training began.
 
     Args:
-        before, now: the checksums of the texts by name, when training began and now.
+        before: the checksums of the texts when training began, by name.
+        now: the checksums of the present texts, by name.
         texts: the present text files by name.
     """
     for name in (*texts, *(before.keys() - now.keys())):
@@ -178,9 +179,11 @@ def write_config(folder: Path, config: SettledConfig) -> None:
 
 
 def resumed_config(folder: Path, stored: SettledConfig, requested: TrainConfig) -> SettledConfig:
-    """Return the settings to resume a training with: `stored`, updated by the settings of `requested` that may change.
+    """Return the settings with which a training is resumed: `stored`, with some settings replaced by `requested`.
 
-    A setting of `requested` that equals its default counts as not given, so the stored value stays.
+    The settings in `MAY_CHANGE` may be replaced. A setting of `requested` that equals its default counts as not given,
+    so
+    the stored value stays.
 
     Raises:
         InputError: a requested setting differs from the stored one and is not in `MAY_CHANGE`, or max_steps changes
@@ -201,7 +204,7 @@ def resumed_config(folder: Path, stored: SettledConfig, requested: TrainConfig) 
 
 
 def resumed_section(folder: Path, name: str, stored: Section, requested: Section, default: Section) -> Section:
-    """Return one section of the settings to resume with; see `resumed_config`."""
+    """Return one section of the settings with which a training is resumed; see `resumed_config`."""
     changes = {}
     for setting in fields(stored):  # type: ignore[arg-type]
         key, path = setting.name, f"{name}.{setting.name}"
@@ -218,7 +221,12 @@ def resumed_section(folder: Path, name: str, stored: Section, requested: Section
 
 
 def refuse_model_changes(folder: Path, section: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Raise InputError if a requested field of the model's config differs from the stored one."""
+    """Raise InputError if a field of the model's config that the user requests differs from the stored one.
+
+    Args:
+        old: the stored fields.
+        new: the requested fields.
+    """
     for name, value in new.items():
         if old.get(name) != value:
             raise changed_setting(folder, f"{section}.{name}", value, old.get(name, "the preset's"))

@@ -18,7 +18,7 @@ Entry = Mapping[str, Any]
 
 
 class Log:
-    """Writes log.jsonl and TensorBoard events to the folder of a training.
+    """The log of a training: writes log.jsonl and TensorBoard events to the folder of the training.
 
     Args:
         step: the step from which training resumes; entries of an earlier run after this step are removed.
@@ -53,10 +53,12 @@ def as_line(entry: Entry) -> str:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """Return the entries of a log, without an incomplete last line, as a killed run may leave; [] if there is no file.
+    """Return the entries of a log; an empty list if there is no file.
+
+    An incomplete last line, which a killed run may leave, is ignored.
 
     Raises:
-        InputError: a line of the file is not JSON.
+        InputError: another line of the file is not JSON.
     """
     if not path.exists():
         return []
@@ -68,9 +70,9 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def event_writer(folder: Path, step: int) -> Any:
-    """Return TensorBoard's SummaryWriter, or None if TensorBoard is not installed.
+    """Return TensorBoard's SummaryWriter for a folder, or None if TensorBoard is not installed.
 
-    The writer tells TensorBoard to hide events of an earlier run that are later than `step`.
+    TensorBoard then ignores events of an earlier run that are later than `step`.
     """
     try:
         from torch.utils.tensorboard import SummaryWriter
