@@ -53,9 +53,10 @@ MAY_IMPORT = {room: {room, *others.split()} for room, others in ROOMS.items()}
 
 DOORS = {
     *((f"regard/tracing/{name}.py", "views") for name in ("trace", "head", "comparison")),
-    ("regard/translation/alignment.py", "views"),
+    *((f"regard/translation/{name}.py", "views") for name in ("alignment", "translation")),
 }
-"""Imports that point upwards, inside functions only: from a trace, head, comparison or alignment to its views."""
+"""Imports that point upwards, inside functions only: from a trace, head, comparison, alignment or translation to its
+views."""
 
 
 def room_of(module: str) -> str:

@@ -61,6 +61,24 @@ export interface Written {
   alternatives: [string, number][];
 }
 
+/** The alignments of the translations that a search found, best first; the trace is that of the first. */
+export interface Alignment {
+  rule: { layer: number; head: number | null; step: "predicts" | "reads"; agreement: number | null }; // head null = the average
+  candidates: Candidate[];
+}
+
+export interface Candidate {
+  text: string;
+  score: number;
+  log_probability: number; // in nats
+  source_words: string[];
+  target_words: string[];
+  source_word_of: number[]; // for each piece except the end of the sentence
+  target_word_of: number[];
+  weights: number[][]; // [target words, source words]
+  pieces: { source: string[]; target: string[]; weights: number[][] };
+}
+
 export interface Trace {
   model: string;
   text: string;
@@ -74,6 +92,7 @@ export interface Trace {
   written: Written[];
   image: { block: string; height: number; width: number } | null;
   spectrogram: { block: string; bands: number; frames: number } | null;
+  alignment?: Alignment | null; // of a translation
   blocks: Record<string, string>; // base64 of deflated bytes
   live?: boolean; // a server answers new texts
   next?: [string, number][]; // likely next tokens with their probabilities, from a server

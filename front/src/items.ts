@@ -51,7 +51,7 @@ function numbered(items: Item[]): Item[] {
 
 // Text of right-to-left scripts is isolated (U+2068, U+2069), so that it does not reverse the text beside it.
 const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}\p{Cf}]/u;
-export const directionOf = (items: Item[]): "rtl" | "ltr" => {
+export const directionOf = (items: { text: string; special: boolean }[]): "rtl" | "ltr" => {
   const letters = items.filter((item) => !item.special).flatMap((item) => [...item.text]).filter((letter) => /\p{Letter}/u.test(letter));
   return letters.filter((letter) => RIGHT_TO_LEFT.test(letter)).length > letters.length / 2 ? "rtl" : "ltr";
 };

@@ -2,6 +2,7 @@
 
 import { effect } from "@preact/signals";
 import {
+  candidate,
   chooseHead,
   colourScale,
   cut,
@@ -36,6 +37,8 @@ export function restore(address: string): void {
   if (scale) colourScale.value = scale;
   const factor = Number(wanted.get("temperature"));
   if (factor > 0) temperature.value = factor;
+  const place = Number(wanted.get("candidate") ?? 0);
+  if (trace.value.alignment?.candidates[place]) candidate.value = place;
   const edges = wanted.get("cut");
   if (edges) cut.value = new Set(edges.split(" ").filter((edge) => /^\d+,\d+$/.test(edge)));
 }
@@ -52,6 +55,7 @@ export function follow(): void {
     if (hidden.value) shown.set("hidden", "1");
     if (colourScale.value !== "absolute") shown.set("scale", colourScale.value);
     if (temperature.value !== 1) shown.set("temperature", String(temperature.value));
+    if (candidate.value) shown.set("candidate", String(candidate.value));
     if (cut.value.size) shown.set("cut", [...cut.value].join(" "));
     try {
       history.replaceState(null, "", `#${shown}`);

@@ -17,6 +17,7 @@ import {
   wholeWords,
 } from "./state";
 import { TextField } from "./text-field";
+import { AlignmentView } from "./views/alignment";
 import { Generation } from "./views/generation";
 import { Heads } from "./views/heads";
 import { Medium } from "./views/medium";
@@ -39,6 +40,7 @@ export function Page() {
       <main>
         <Controls />
         <div class="wide">
+          <AlignmentView />
           <Sentence />
           <Generation />
         </div>

@@ -22,6 +22,7 @@ export const wholeWords = signal(false);
 export const colourScale = signal<"absolute" | "row" | "log">("absolute");
 export const temperature = signal(1);
 export const cut = signal<ReadonlySet<string>>(new Set()); // edges of the shown head
+export const candidate = signal(0); // which of a translation's candidates is aligned; the trace is that of the first
 export const complaint = signal("");
 export const effect = signal<Effect | null>(null); // what the changes do to the model, once a server was asked
 
@@ -111,6 +112,7 @@ export function show(shown: Trace, stay = false): void {
     const again = queryTokens.value.findIndex((token) => token.text === word);
     query.value = again >= 0 ? again : Math.min(shown.focus.query, queryTokens.value.length - 1);
     compared.value = [];
+    candidate.value = 0;
     key.value = null;
     locked.value = false;
     undoChanges();

@@ -152,6 +152,26 @@ const english = {
   probability: "probability",
   alternatives: "it might have written",
 
+  alignment: "Which word comes from which",
+  alignmentHint: "hover or tap a word of either text to see its weights on the other",
+  alignmentEmpty: "The text has no words to translate.",
+  alignmentUnit: "What is aligned",
+  unitWords: "words",
+  unitPieces: "pieces",
+  lines: "lines",
+  matrix: "matrix",
+  writes: "writes",
+  sourceText: "source",
+  translation: "translation",
+  alternativesFound: (n: number) => `the ${n} best translations that beam search found`,
+  score: "score",
+  logProbability: "log probability",
+  alignedWith: (word: string, other: string, weight: string) => `“${word}” is aligned most with “${other}” (${weight})`,
+  alignedBy: (layer: number, head: number | null, reads: boolean, agreement: number | null) =>
+    `The weights are those of cross-attention in layer ${layer}, ${head === null ? "the mean over heads" : `head ${head}`}, at the decoder step that ` +
+    `${reads ? "reads" : "predicts"} the piece${agreement === null ? "" : `; for ${agreement} % of the pieces measured they name the word that the model needs`}.`,
+  showHead: "show them in the other views",
+
   medium: "What the model saw",
   mediumPicture: "the query’s weight on each patch of the picture",
   mediumSound: "the query’s weight on each frame of the recording",
@@ -329,6 +349,26 @@ const korean: Words = {
   generationNote: "앞의 모든 토큰이 주어졌을 때 각 토큰의 확률입니다. 고르면 무엇을 보았는지 나타납니다.",
   probability: "확률",
   alternatives: "다른 후보",
+
+  alignment: "어느 낱말이 어느 낱말에서 왔는가",
+  alignmentHint: "어느 쪽이든 낱말에 마우스를 올리거나 두드리면 다른 쪽 낱말의 가중치가 보입니다",
+  alignmentEmpty: "번역할 낱말이 없습니다.",
+  alignmentUnit: "맞대는 단위",
+  unitWords: "낱말",
+  unitPieces: "조각",
+  lines: "선",
+  matrix: "행렬",
+  writes: "쓰는 것",
+  sourceText: "원문",
+  translation: "번역",
+  alternativesFound: (n) => `빔 탐색이 찾은 가장 좋은 번역 ${n}개`,
+  score: "점수",
+  logProbability: "로그 확률",
+  alignedWith: (word, other, weight) => `“${word}”에 가장 잘 맞는 것은 “${other}”입니다 (${weight})`,
+  alignedBy: (layer, head, reads, agreement) =>
+    `교차 어텐션 ${layer}층, ${head === null ? "헤드 평균" : `헤드 ${head}`}, 조각을 ${reads ? "읽는" : "예측하는"} 디코더 단계의 가중치입니다.` +
+    (agreement === null ? "" : ` 재어 본 조각의 ${agreement} %에서 모델에 필요한 낱말을 가리킵니다.`),
+  showHead: "다른 보기에서 보기",
 
   medium: "모델이 본 것",
   mediumPicture: "그림의 조각마다 쿼리가 주는 가중치",

@@ -1,13 +1,18 @@
 """The explorer in a real browser: a text is typed, a head is silenced, and the numbers are Python's."""
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 from running_explorer import Running
 
 import regard
+from regard.explore.session import Session
 from regard.tracing.model_loading import LoadedModel
+from regard.translation.search.beam import Beam
+from regard.translation.translator import Translator
 
 
 @pytest.fixture
@@ -73,3 +78,18 @@ def test_markup_that_is_typed_stays_text(page: Page) -> None:
     expect(page.locator(".word")).not_to_have_count(13)
     assert page.locator("img").count() == 0
     assert json.loads(page.evaluate("() => JSON.stringify(document.querySelector('textarea').value)")) == text
+
+
+def test_a_typed_sentence_is_translated_and_aligned(
+    tab: Page, serving: Callable[..., Running], translator_folder: Path, translator: Translator
+) -> None:
+    tab.goto(f"http://{serving(Session(str(translator_folder), text='a dog sat')).host}/")
+    tab.get_by_label("Text").fill("the cat ran")
+    alignment = tab.locator("[data-view=alignment]")
+    expect(alignment.locator(".word[data-side=source] bdi").last).to_have_text("ran")
+    wanted = translator.translate(["the cat ran"], search=Beam(n_best=5))[0]
+    texts = alignment.locator("table.candidates tbody button").all_inner_texts()
+    assert texts == [one.text or "∅" for one in wanted.candidates]
+    alignment.locator(".numbers summary").click()
+    seen = [float(cell) for cell in alignment.locator(".numbers td").all_inner_texts()]
+    assert seen == pytest.approx(wanted.alignment.weights.flatten().tolist(), abs=1e-5)

@@ -30,6 +30,13 @@ def test_the_step_that_reads_a_piece_comes_after_the_step_that_predicts_it(cross
     assert_close(found[:, 4], rows[:, 4])  # EOS is read by no step
 
 
+def test_the_end_of_a_shorter_sentence_in_a_batch_has_the_row_that_predicts_it(cross):
+    rows = cross[1].dense()[:, 2]
+    found = AlignmentRule(layer=1, head=2, step="reads").weights(cross, lengths=[3, 5])
+    assert_close(found[0, :3], rows[0, [1, 2, 2]])
+    assert_close(found[1], rows[1, [1, 2, 3, 4, 4]])
+
+
 def test_what_the_model_does_not_have(cross):
     with pytest.raises(ValueError) as error:
         AlignmentRule(layer=4).weights(cross)

@@ -2,6 +2,7 @@
 
 import { useLayoutEffect, useState } from "preact/hooks";
 import { shade, strength, textColour } from "../colours";
+import { measured, type Box } from "../boxes";
 import { shownGrid } from "../grid";
 import { directionOf, type Item } from "../items";
 import { weightText } from "../numbers";
@@ -13,13 +14,6 @@ import { FAINTEST_LINE, strongestOf, type Drawn } from "../drawn";
 const WRITTEN = 5; // the most weights that are written under their tokens
 const LABEL = 18; // the height of a weight under its token, in pixels
 const MOST_ARCS = 400; // with every token shown
-
-/** The place of a token within the text, in pixels. */
-interface Box {
-  middle: number;
-  top: number;
-  bottom: number;
-}
 
 interface Boxes {
   queries: Map<Item, Box>;
@@ -101,14 +95,9 @@ function Word({ item, side, strength = 0, hue = 0, masked = false, written = "" 
 }
 
 function measure(text: HTMLElement, queries: Item[], keys: Item[]): Boxes {
-  const from = text.getBoundingClientRect();
-  const box = (element: Element): Box => {
-    const { left, right, top, bottom } = element.getBoundingClientRect();
-    return { middle: (left + right) / 2 - from.left, top: top - from.top, bottom: bottom - from.top };
-  };
   const find = (sides: string, items: Item[]) => {
-    const elements = text.querySelectorAll(sides);
-    return new Map(items.slice(0, elements.length).map((item, i) => [item, box(elements[i])]));
+    const found = measured(text, sides);
+    return new Map(items.slice(0, found.length).map((item, i) => [item, found[i]]));
   };
   const both = find("[data-side=both]", keys);
   const [looking, seen] = both.size ? [both, both] : [find("[data-side=query]", queries), find("[data-side=key]", keys)];

@@ -1,7 +1,5 @@
 """One head of a translator as numbers to work out by hand, while it reads a translation."""
 
-from functools import partial
-
 from torch import nn
 
 from regard.by_hand.linear_calls import linear_calls
@@ -10,23 +8,28 @@ from regard.by_hand.numbers import Numbers
 from regard.tracing.encoding import check_text
 from regard.tracing.focus import focus_on
 from regard.tracing.token_reference import TokenReference
+from regard.translation.search.beam import Beam
 from regard.translation.translation import Translation
 from regard.translation.translator import Translator
 
 
-def translate_or_score(translator: Translator, text: str, target: str | None, truncate: bool) -> Translation:
+def translate_or_score(
+    translator: Translator, text: str, target: str | None, truncate: bool, n_best: int = 1
+) -> Translation:
     """Return the translation of a text, or `target` as its translation, which the translator then only scores.
 
     Args:
         target: None = the translator translates.
         truncate: whether to cut off a text that is too long, instead of raising InputError.
+        n_best: the largest number of candidates, if the translator translates.
 
     Raises:
         InputError: the text has no word, or is too long and `truncate` is False.
     """
     check_text(text)
-    translate = translator.translate if target is None else partial(translator.score, targets=[target])
-    return translate([text], truncate=truncate)[0]
+    if target is not None:
+        return translator.score([text], targets=[target], truncate=truncate)[0]
+    return translator.translate([text], search=Beam(n_best=n_best), truncate=truncate)[0]
 
 
 def translator_numbers(

@@ -106,7 +106,7 @@ def look(
         show(seen, token=query, head=name)
     with spinner("drawing"):
         if html:
-            seen.html(html, token=query, head=name)
+            (translation or seen).html(html, token=query, head=name)
         for picture in pictures.values():
             if picture:
                 seen.figure(picture, token=query, head=name)
@@ -156,11 +156,12 @@ def translate_text(
     if model is None or not holds_translator(Path(model)):
         return None
     from regard.by_hand.translator_head import translate_or_score
+    from regard.translation.search.beam import Beam
     from regard.translation.translator import Translator
 
     if new_tokens is not None:
         raise InputError(f"{model} is a translator, which writes its whole translation; leave --new-tokens out.")
-    return translate_or_score(Translator.load(model), text, target, truncate)
+    return translate_or_score(Translator.load(model), text, target, truncate, n_best=Beam().size)
 
 
 def show_alignment(translation: "Translation") -> None:

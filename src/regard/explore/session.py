@@ -14,6 +14,8 @@ from regard.tracing.focus import focus_on
 from regard.tracing.model_loading import LoadedModel, load
 from regard.tracing.run import trace
 from regard.tracing.trace import Trace
+from regard.translation.search.beam import Beam
+from regard.translation.translation import Translation
 from regard.translation.translator import Translator
 from regard.translation.translator_folder import holds_translator
 from regard.views.page.data import page_data
@@ -59,8 +61,13 @@ class Session:
         Raises:
             InputError: the model cannot be loaded, or cannot read the text.
         """
-        found = self.trace(question)
-        return page_data(found, focus_on(found)) | {"live": True, "next": self.next_tokens(found)}
+        model = self.load(question.model, writes=question.new_tokens is not None)
+        if isinstance(model, Translator):
+            translation = self.translation(model, question)
+            found, alignment = translation.trace, translation.page_record()
+        else:
+            found, alignment = self.trace(question), None
+        return page_data(found, focus_on(found), alignment) | {"live": True, "next": self.next_tokens(found)}
 
     def effect(self, question: Question) -> dict[str, Any]:
         """Return how the changes in a question affect the model's output and the attention of its heads.
@@ -98,10 +105,7 @@ class Session:
         writes = question.new_tokens is not None
         model = self.load(question.model, writes)
         if isinstance(model, Translator):
-            if question.changes or writes:
-                raise InputError("a translator's heads cannot be changed here, and it writes its whole translation.")
-            is_first = question.text == self.text
-            return translate_or_score(model, question.text, question.target, truncate=is_first).trace
+            return self.translation(model, question).trace
         return trace(
             model.model,
             question.text,
@@ -110,6 +114,13 @@ class Session:
             new_tokens=question.new_tokens,
             changes=question.heads_changed(),
         )
+
+    def translation(self, translator: Translator, question: Question) -> Translation:
+        """Translate a question's text, or score its target as the translation."""
+        if question.changes or question.new_tokens is not None:
+            raise InputError("a translator's heads cannot be changed here, and it writes its whole translation.")
+        is_first = question.text == self.text
+        return translate_or_score(translator, question.text, question.target, is_first, n_best=Beam().size)
 
     def load(self, name: str | None, writes: bool) -> LoadedModel | Translator:
         """Return the model with this name; load it unless it is in memory.

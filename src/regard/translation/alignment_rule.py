@@ -1,5 +1,6 @@
 """The choice of the attention weights that align words: a decoder layer, its head or heads, and a decoder step."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,7 +28,9 @@ class AlignmentRule:
     step: Literal["predicts", "reads"] = "predicts"
     agreement: float | None = None
 
-    def weights(self, cross: tuple[Pattern, ...]) -> Float[Tensor, "batch target source"]:
+    def weights(
+        self, cross: tuple[Pattern, ...], lengths: Sequence[int] | None = None
+    ) -> Float[Tensor, "batch target source"]:
         """Return the attention weights of each target piece on the source pieces, as this rule chooses them.
 
         No decoder step reads EOS, the last target token. With step="reads", its weights are those of the step that
@@ -35,18 +38,34 @@ class AlignmentRule:
 
         Args:
             cross: the cross-attention pattern of each decoder layer.
+            lengths: the number of target pieces of each sentence, EOS included; None = all rows of the patterns.
 
         Raises:
             ValueError: the layer or the head does not exist.
         """
-        if self.layer is not None and not -len(cross) <= self.layer < len(cross):
-            raise ValueError(f"layer={self.layer} does not exist; the model has {len(cross)} layers, counted from 0.")
-        pattern = cross[max(len(cross) - 2, 0) if self.layer is None else self.layer]
+        pattern = cross[self.layer_among(len(cross))]
         if self.head is not None and not 0 <= self.head < pattern.n_heads:
             raise ValueError(f"head={self.head} does not exist; the layer has {pattern.n_heads} heads, counted from 0.")
         heads = pattern.dense()
         rows = heads.mean(dim=1) if self.head is None else heads[:, self.head]
-        return rows if self.step == "predicts" else torch.cat([rows[:, 1:], rows[:, -1:]], dim=1)
+        if self.step == "predicts":
+            return rows
+        n_batch, n_rows, n_columns = rows.shape
+        last = torch.tensor(lengths or [n_rows] * n_batch, device=rows.device) - 1
+        reading = torch.minimum(torch.arange(1, n_rows + 1, device=rows.device), last[:, None])
+        return rows.gather(1, reading[:, :, None].expand(-1, -1, n_columns))
+
+    def layer_among(self, n_layers: int) -> int:
+        """Return the number of the layer in a model with this many decoder layers.
+
+        Raises:
+            ValueError: the layer does not exist.
+        """
+        if self.layer is None:
+            return max(n_layers - 2, 0)
+        if not -n_layers <= self.layer < n_layers:
+            raise ValueError(f"layer={self.layer} does not exist; the model has {n_layers} layers, counted from 0.")
+        return self.layer % n_layers
 
     def __str__(self) -> str:
         """Return the rule as a phrase for messages.

@@ -67,7 +67,7 @@ def token_log_probabilities(
 def piece_weights(
     model: TranslatingModel,
     translations: Sequence[Translation],
-    weights_of: Callable[[tuple[Pattern, ...]], Float[Tensor, "batch target source"]],
+    weights_of: Callable[[tuple[Pattern, ...], Sequence[int]], Float[Tensor, "batch target source"]],
     device: torch.device,
     batch_tokens: int,
 ) -> list[Float[Tensor, "target_pieces source_pieces"]]:
@@ -76,15 +76,15 @@ def piece_weights(
     Each matrix has a row for the target's EOS and a column for the source's EOS.
 
     Args:
-        weights_of: a function from the cross-attention patterns of all decoder layers to the weights of target pieces
-            on
-            source pieces, such as `AlignmentRule.weights`.
+        weights_of: a function from the cross-attention patterns of all decoder layers, and the number of target pieces
+            of each sentence, to the weights of target pieces on source pieces, such as `AlignmentRule.weights`.
         batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
     """
     weights = [torch.empty(0, 0)] * len(translations)
     with evaluation_mode(model), torch.no_grad():
         for indices, decoding in decoded_batches(model, translations, device, batch_tokens):
-            for index, rows in zip(indices, weights_of(decoding.cross).cpu(), strict=True):
+            lengths = [len(translations[index].target_ids) + 1 for index in indices]
+            for index, rows in zip(indices, weights_of(decoding.cross, lengths).cpu(), strict=True):
                 translation = translations[index]
                 weights[index] = rows[: len(translation.target_ids) + 1, : len(translation.source_ids)]
     return weights

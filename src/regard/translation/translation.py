@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from regard.tracing.token_reference import TokenReference
 from regard.tracing.trace import Trace
 from regard.translation.alignment import Alignment
 from regard.translation.alignment_rule import AlignmentRule
@@ -93,9 +94,36 @@ class Translation:
         """
         return self.alignment.figure(path, title=self.text)
 
-    def html(self, path: str | Path) -> Path:
-        """Write the trace as one web page that needs no network; see `Trace.html`."""
-        return self.trace.html(path)
+    def html(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
+        """Write the trace and the alignments of all `candidates` as one web page that needs no network.
+
+        Args:
+            token, head: what the page shows first; see `Trace.html`.
+        """
+        from regard.views.page import write_page
+
+        return write_page(self.trace, Path(path), token=token, head=head, alignment=self.page_record())
+
+    def page_record(self) -> dict[str, Any]:
+        """Return what a page shows of the alignment: the rule, and each candidate with its scores and its weights."""
+        rule, candidates = self.translator.alignment_rule, self.candidates or (self,)
+        return {
+            "rule": {
+                "layer": rule.layer_among(len(self.trace.cross)),
+                "head": rule.head,
+                "step": rule.step,
+                "agreement": rule.agreement,
+            },
+            "candidates": [
+                candidate_record(candidate)
+                | alignment_record(alignment)
+                | {
+                    "source_word_of": list(alignment.source_word_of),
+                    "target_word_of": list(alignment.target_word_of),
+                }
+                for candidate, alignment in zip(candidates, self.translator.align(candidates), strict=True)
+            ],
+        }
 
     def record(self, alignment: Alignment | None = None) -> dict[str, Any]:
         """Return the translation as a dict of values that `json.dumps` accepts.

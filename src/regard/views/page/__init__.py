@@ -33,24 +33,31 @@ TITLE_LENGTH = 60
 """The most characters of the text in the page's title."""
 
 
-def write_page(trace: Trace, path: Path, token: TokenReference | None = None, head: str | None = None) -> Path:
+def write_page(
+    trace: Trace,
+    path: Path,
+    token: TokenReference | None = None,
+    head: str | None = None,
+    alignment: dict[str, Any] | None = None,
+) -> Path:
     """Write a trace as one web page and return the path.
 
     Args:
         token: the query token that the page shows first, by position or text; None = chosen by `focus_on`.
         head: the name of the head that the page shows first, such as "L3H1"; None = chosen by `focus_on`.
+        alignment: the alignments of a translation; see `page_data`.
 
     Raises:
         InputError: the token or head does not exist, the trace has more weights than a page takes, or the file cannot
             be written.
     """
     check_writable(path)
-    return write_output(path, page(trace, focus_on(trace, token=token, head=head)))
+    return write_output(path, page(trace, focus_on(trace, token=token, head=head), alignment))
 
 
-def page(trace: Trace, focus: Focus) -> str:
-    """Return a trace as one self-contained HTML document. It first shows the query token and the head in `focus`."""
-    return document(page_data(trace, focus), trace.text)
+def page(trace: Trace, focus: Focus, alignment: dict[str, Any] | None = None) -> str:
+    """Return a trace as one self-contained HTML document; the arguments are those of `page_data`."""
+    return document(page_data(trace, focus, alignment), trace.text)
 
 
 def live_page(data: dict[str, Any]) -> str:

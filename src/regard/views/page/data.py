@@ -33,8 +33,12 @@ Blocks = dict[str, str]
 
 
 @torch.no_grad()
-def page_data(trace: Trace, focus: Focus) -> dict[str, Any]:
+def page_data(trace: Trace, focus: Focus, alignment: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return a trace as the JSON data of a page. The page first shows the query token and the head in `focus`.
+
+    Args:
+        alignment: the alignments of a translation's candidates, as `Translation.page_record` returns them; None = the
+            trace is not of a translation.
 
     Raises:
         InputError: the trace has more weights than a page takes, or a NaN among them.
@@ -69,6 +73,7 @@ def page_data(trace: Trace, focus: Focus) -> dict[str, Any]:
         ],
         "image": medium_record("image", trace.image, ("height", "width"), blocks),
         "spectrogram": medium_record("spectrogram", trace.spectrogram, ("bands", "frames"), blocks),
+        "alignment": visible(alignment),
         "blocks": blocks,
     }
 
@@ -156,6 +161,15 @@ def token_record(token: Token, word: bool) -> dict[str, Any]:
     elif place is not None:
         fields["place"] = {"start": place.start_seconds, "end": place.end_seconds}
     return fields | {name: True for name, value in flags.items() if value}
+
+
+def visible(content: Any) -> Any:
+    """Return plain values with the control characters of their texts escaped."""
+    if isinstance(content, str):
+        return escape_controls(content)
+    if isinstance(content, dict):
+        return {name: visible(value) for name, value in content.items()}
+    return [visible(value) for value in content] if isinstance(content, list) else content
 
 
 def medium_record(name: str, medium: Tensor | None, axes: tuple[str, str], blocks: Blocks) -> dict[str, Any] | None:
