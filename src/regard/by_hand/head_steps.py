@@ -21,7 +21,7 @@ Matrix = Float[np.ndarray, "_ _"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HeadSteps:
-    """Every matrix of one head, from its queries, keys and values to its context."""
+    """The matrices of one head of attention, one for each step of the computation."""
 
     query: Float[np.ndarray, "queries d_key"]
     key: Float[np.ndarray, "keys d_key"]
@@ -111,6 +111,9 @@ def equal_shares_of_the_largest(scores: Matrix, sink: float | None = None) -> Ma
 
 
 def largest_of_each_row(scores: Matrix, sink: float | None) -> Float[np.ndarray, "rows 1"]:
-    """Return the larger of the sink and each row's largest score; 0 in place of -∞, so that it can be subtracted."""
+    """Return the largest score of each row, the sink included, which a softmax subtracts before the exponential.
+
+    0 replaces -∞, the result for a row without any finite score.
+    """
     largest = scores.max(axis=1, keepdims=True, initial=-np.inf if sink is None else sink)
     return np.where(np.isneginf(largest), 0.0, largest)

@@ -1,4 +1,4 @@
-"""Calls of a model's linear layers, and the columns of a layer that give the queries, keys or values of one head."""
+"""Record the calls of a model's linear layers, and find those that computed the queries, keys or values of a head."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ class LinearCall:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Projection:
-    """Some columns of a linear layer, which give a head's queries, keys or values: source @ parameters + bias.
+    """The part of a linear layer that computed a head's queries, keys or values: source @ parameters + bias.
 
     Attributes:
         source: the input of the layer.
@@ -41,7 +41,7 @@ class Projection:
 
 @contextmanager
 def linear_calls(modules: Iterable[nn.Module]) -> Iterator[list[LinearCall]]:
-    """Within this context, append every call of a linear layer among `modules` to the list that is yielded."""
+    """Record all calls of the linear layers among `modules` in the with-block; yield the list of the recorded calls."""
     calls: list[LinearCall] = []
 
     def record(layer: nn.Module, inputs: Any, output: Any) -> None:
@@ -57,11 +57,14 @@ def linear_calls(modules: Iterable[nn.Module]) -> Iterator[list[LinearCall]]:
 
 
 def find_projection(part: Float[Tensor, "tokens d_head"], calls: Sequence[LinearCall]) -> Projection | None:
-    """Return the columns of a linear layer whose output is `part`, or None if no recorded call has such columns.
+    """Find the linear layer of which some output columns are equal to `part`; return these columns of the layer.
 
     Args:
         part: a head's queries, keys or values.
         calls: the recorded calls of a model's linear layers.
+
+    Returns:
+        The parameters of the columns; None if no recorded call has such columns.
     """
     n_tokens, d_head = part.shape
     for candidate in calls:
@@ -79,13 +82,13 @@ def find_projection(part: Float[Tensor, "tokens d_head"], calls: Sequence[Linear
 
 
 def projection_of(layer: nn.Module, source: Tensor, columns: slice) -> Projection | None:
-    """Return some columns of a linear layer in float64.
+    """Return the parameters of some output columns of a linear layer, in float64.
 
     None if the layer's weight is not a floating-point matrix with a row for each number of the input.
 
     Args:
         source: the input of the layer.
-        columns: the columns to return.
+        columns: the output columns.
     """
     weight, bias = layer.weight, layer.bias
     if not isinstance(weight, Tensor) or not weight.is_floating_point() or weight.ndim != 2:
@@ -101,10 +104,11 @@ def projection_of(layer: nn.Module, source: Tensor, columns: slice) -> Projectio
 
 
 def reproduces(found: Projection, part: Float[Tensor, "tokens d_head"], dtype: torch.dtype) -> bool:
-    """Return whether a projection gives `part`, except for rounding errors.
+    """Return whether source @ parameters + bias of a projection equals `part`, except for rounding errors.
 
     Args:
-        dtype: the data type that the model computed in.
+        part: a head's queries, keys or values, as the model computed them.
+        dtype: the data type in which the model computed.
     """
     bias = torch.zeros(()) if found.bias is None else found.bias
     largest = found.source.abs() @ found.parameters.abs() + bias.abs()

@@ -68,13 +68,13 @@ def model_numbers(
 
 
 def head_title(model_trace: Trace, focus: Focus) -> str:
-    """Return a title that names the model, the head, and the kind of its attention if the model has several kinds."""
+    """Return a title for the worked example: model and head, and the kind of attention if the model has several."""
     kind = f"{focus.head.kind} " if len(model_trace.kinds) > 1 else ""
     return f"{model_trace.model} · {kind}{focus.head.name}"
 
 
 def head_numbers(focus: Focus, calls: Sequence[LinearCall], title: str) -> Numbers:
-    """Return the inputs and parameters of the head that `focus` names, from which a worked example is computed.
+    """Return the inputs and parameters of the head in `focus`, from which a worked example is computed.
 
     They are x and the parameters W_q, W_k and W_v if linear layers among the calls produced the head's queries, keys
     and values; otherwise Q, K and V.
@@ -107,12 +107,12 @@ def head_numbers(focus: Focus, calls: Sequence[LinearCall], title: str) -> Numbe
 
 
 def projected_matrices(projections: dict[str, Projection | None]) -> dict[str, Matrix] | None:
-    """Return the matrices x, memory, W_q, W_k, W_v and the biases, by name.
+    """Return the matrices x, memory, W_q, W_k, W_v and the biases by name, or None if they cannot be used.
 
-    None unless all three projections were found, and K and V were projected from the same input.
+    They can be used if all three projections were found, and K and V were computed from the same input.
 
     Args:
-        projections: for "Q", "K" and "V", the columns that give them; None = not found.
+        projections: for "Q", "K" and "V", the part of a linear layer that computed it; None = not found.
     """
     query, key, value = (projections[name] for name in "QKV")
     if query is None or key is None or value is None or not torch.equal(key.source, value.source):
@@ -128,10 +128,10 @@ def projected_matrices(projections: dict[str, Projection | None]) -> dict[str, M
 
 
 def direct_note(projections: dict[str, Projection | None]) -> str:
-    """Return a remark on why the worked example starts from Q, K and V and not from x.
+    """Return a note that explains why the worked example starts from Q, K and V and not from x.
 
     Args:
-        projections: for "Q", "K" and "V", the columns that give them; None = not found.
+        projections: for "Q", "K" and "V", the part of a linear layer that computed it; None = not found.
     """
     unknown = [name for name, projection in projections.items() if projection is None]
     reason = "K and V come from different inputs here"
@@ -187,7 +187,7 @@ def head_softmax(head: Head) -> dict[str, Any]:
 
 
 def head_part(head: Head, tensor: Tensor) -> Float[Tensor, "queries keys"] | Bool[Tensor, "queries keys"]:
-    """Return the queries × keys matrix of one head from a tensor that broadcasts to [batch heads queries keys]."""
+    """Return the matrix of one head from a tensor that can be broadcast to [batch heads queries keys]."""
     grid = head.pattern.grid
     return tensor.detach().expand(grid.shape)[0, head.head].cpu()
 

@@ -85,7 +85,7 @@ class Numbers:
 
     @property
     def keys_from(self) -> str:
-        """The name of the matrix that has a row for each key: memory, x or K."""
+        """The name of the matrix from which the keys are computed: memory or x, or K itself."""
         return next(name for name in ("memory", "x", "K") if name in self.matrices)
 
     @property
@@ -161,7 +161,7 @@ def checked_temperature(temperature: float) -> float:
 
 
 def check_names(given: Collection[str]) -> None:
-    """Raise InputError unless the names are x, W_q, W_k and W_v (and optional ones), or Q, K and V."""
+    """Raise InputError unless the names are those of x, W_q, W_k and W_v (and optional matrices), or of Q, K and V."""
     direct = [name for name in DIRECT if name in given]
     projected = [name for name in (*PROJECTED, *OPTIONAL) if name in given]
     if direct and projected:
@@ -206,12 +206,14 @@ def check_size(
     columns: int | None = None,
     why: str,
 ) -> None:
-    """Raise InputError, with the size that would fit, unless a matrix has these numbers of rows and columns.
+    """Raise InputError unless a matrix has the given numbers of rows and columns.
 
     Args:
         size: the rows and columns of each matrix, by name.
-        name, against: the matrix to check, and the matrix that it must fit, for the message.
-        rows, columns: the numbers that the matrix must have; None = any.
+        name: the matrix to check.
+        against: the matrix that it must fit, for the message.
+        rows: the number of rows that the matrix must have; None = any.
+        columns: the number of columns that the matrix must have; None = any.
         why: the reason, for the message.
     """
     have = size[name]
@@ -238,7 +240,7 @@ def check_heads(matrices: Mapping[str, np.ndarray], n_heads: int) -> None:
 
 
 def check_tokens(numbers: Numbers) -> None:
-    """Raise InputError unless there are as many names of tokens as rows of the matrix that they name."""
+    """Raise InputError unless there is a token name for each row of the matrix whose rows the tokens name."""
     if numbers.memory_tokens is not None and numbers.keys_from == "x":
         raise InputError("memory_tokens names the rows of memory, but there is no memory; give it, or leave them out.")
     x = "x" if "x" in numbers.matrices else "Q"

@@ -62,7 +62,10 @@ def example_numbers(name: str) -> Numbers:
 
 
 def missing_file_message(path: Path) -> str:
-    """Return the text of the error for a TOML file that does not exist; it mentions an example of that name."""
+    """Return the error message for a TOML file that does not exist.
+
+    If a built-in example has this name, the message says how to show it.
+    """
     if path.name in examples.names():
         return f"no file {path}; the built-in example of that name is shown with --example {path.name}."
     return f"no file {path}; name a TOML file of numbers, or take a built-in example (--list names them)."
@@ -99,17 +102,20 @@ def parse_numbers(text: str, file: str, title: str) -> Numbers:
 
 
 def nearest_key(key: str) -> str:
-    """Return the valid key most similar to an unknown key; a key that differs only in case is preferred."""
+    """Return the valid key most similar to `key`, an unknown one; a key that differs only in case is preferred."""
     same = [valid for valid in KEYS if valid.casefold() == key.casefold()]
     return (same or nearest(key, list(KEYS), n=1))[0]
 
 
 def read_matrix(name: str, rows: Any) -> Float[np.ndarray, "rows columns"]:
-    """Return a matrix of a TOML file; raise InputError unless `rows` is a list of rows, or of numbers for a bias.
+    """Check a value of a TOML file, and return it as a matrix.
 
     Args:
         name: the name of the matrix.
-        rows: the value in the file.
+        rows: the value in the file: a list of rows, or of numbers for a bias.
+
+    Raises:
+        InputError: the value is something else.
     """
     if name in BIASES:
         if not isinstance(rows, list) or not rows or any(isinstance(entry, list) for entry in rows):
@@ -132,7 +138,7 @@ def read_mask(given: dict[str, Any]) -> Literal["causal"] | Bool[np.ndarray, "qu
 
 
 def named_mask(name: str) -> Literal["causal"]:
-    """Return "causal" if the name is "causal", the only mask that has a name.
+    """Check the name of a mask, and return it; "causal" is the only mask that has a name.
 
     Raises:
         InputError: it is another name.
@@ -145,12 +151,12 @@ def named_mask(name: str) -> Literal["causal"]:
 
 
 def read_cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[list[Any]]:
-    """Return the cells of a matrix, each converted by `read`.
+    """Check that a value of a TOML file is a matrix, and return its rows, with each number or flag converted by `read`.
 
     Args:
         name: the name of the matrix, for messages.
         rows: the value in the TOML file.
-        read: takes a cell and its place, such as "x, row 1, column 2", for messages.
+        read: converts one entry; its second argument says where the entry is, such as "x, row 1, column 2".
 
     Raises:
         InputError: `rows` is not a list of lists of the same length.
@@ -248,6 +254,6 @@ def read_tokens(name: str, given: dict[str, Any]) -> tuple[Token, ...] | None:
 
 
 def shortened(value: Any) -> str:
-    """Return a value for a message, true and false as in TOML, cut off after 40 characters."""
+    """Return a value as text for a message: true and false as in TOML, at most 40 characters."""
     text = {True: "true", False: "false"}.get(value, repr(value)) if isinstance(value, bool) else repr(value)
     return text if len(text) <= 40 else text[:39] + "…"

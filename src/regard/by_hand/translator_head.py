@@ -16,7 +16,7 @@ from regard.translation.translator import Translator
 def translate_or_score(
     translator: Translator, text: str, target: str | None, truncate: bool, n_best: int = 1
 ) -> Translation:
-    """Return the translation of a text, or `target` as its translation, which the translator then only scores.
+    """Translate a text, or score the given translation `target` of it; return the translation.
 
     Args:
         target: None = the translator translates.

@@ -59,7 +59,7 @@ def worked_example(name: str, token: TokenReference | None = None) -> WorkedAtte
 
 
 def projections(numbers: Numbers) -> dict[str, Matrix]:
-    """Return the matrices Q, K and V: those given, or those computed from x (or memory) and the parameters."""
+    """Return the matrices Q, K and V: the given ones, or x (or memory) times W_q, W_k and W_v, plus the biases."""
     matrices = numbers.matrices
     if "Q" in matrices:
         return {name: matrices[name] for name in ("Q", "K", "V")}
@@ -103,7 +103,7 @@ def steps_of_heads(numbers: Numbers, projected: dict[str, Matrix]) -> list[HeadS
 
 
 def given_stages(numbers: Numbers, query: int | None) -> list[Stage]:
-    """Return the given matrices to show, in the order of their use; W_o is left to `output_stages`.
+    """Return the matrices that are given, in the order of their use; `output_stages` returns W_o.
 
     Args:
         query: the row of the marked query; None = no query is marked.
@@ -132,7 +132,7 @@ def given_stages(numbers: Numbers, query: int | None) -> list[Stage]:
 
 
 def projected_stages(numbers: Numbers, projected: dict[str, Matrix], query: int | None) -> list[Stage]:
-    """Return Q, K and V as matrices to show, with their formulas; none if they are given.
+    """Return Q, K and V with their formulas; an empty list if they are given and not computed.
 
     Args:
         projected: Q, K and V.
@@ -159,10 +159,10 @@ def projected_stages(numbers: Numbers, projected: dict[str, Matrix], query: int 
 
 
 def token_rows(numbers: Numbers, name: str, query: int | None) -> dict[str, Any]:
-    """Return the arguments of `Stage` that name the rows of Q (the queries), or of K or V (the keys).
+    """Return the arguments of `Stage` that describe the rows of Q, K or V: their names, and which row is marked.
 
     Args:
-        name: the name of the matrix.
+        name: the name of the matrix; the rows of Q are the queries, those of K and V the keys.
         query: the row of the marked query; None = no query is marked.
     """
     if name == "Q":
@@ -172,7 +172,7 @@ def token_rows(numbers: Numbers, name: str, query: int | None) -> dict[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeadStages:
-    """The matrices of one head to show, from its columns of Q, K and V to its context.
+    """The matrices of one head in a worked example, from its columns of Q, K and V to its context.
 
     Attributes:
         head: the head's number, counted from 1; None if there is only one head.
@@ -185,7 +185,7 @@ class HeadStages:
     query: int | None
 
     def stages(self) -> list[Stage]:
-        """Return the matrices to show, in the order of the computation."""
+        """Return the matrices of the head in the order of the computation."""
         queries, keys = self.numbers.query_texts, self.numbers.key_texts
         axes: dict[str, Any] = {"rows": queries, "columns": keys, "keys": "columns", "marked": self.query}
         stages = self.head_columns()
@@ -209,7 +209,7 @@ class HeadStages:
         return [*stages, context]
 
     def head_columns(self) -> list[Stage]:
-        """Return the head's columns of Q, K and V as matrices to show; none if there is only one head."""
+        """Return the head's columns of Q, K and V; an empty list if there is only one head, which has all columns."""
         if self.head is None:
             return []
         parts = {"Q": self.steps.query, "K": self.steps.key, "V": self.steps.value}
@@ -265,7 +265,7 @@ class HeadStages:
 
 
 def output_stages(numbers: Numbers, contexts: Sequence[Matrix], query: int | None) -> list[Stage]:
-    """Return the matrices to show after the heads: the concatenated contexts, W_o and the output.
+    """Return the matrices that follow the heads: the concatenated contexts, W_o and the output.
 
     Args:
         contexts: the context of each head.

@@ -24,9 +24,9 @@ class Stage:
         name: the matrix's name in the formulas of later matrices; it ends in the head's number if there are several.
         formula: how the matrix is computed from earlier matrices; empty for a given matrix.
         rows, columns: the names of the rows and of the columns; empty if they have none.
-        keys: whether the rows or the columns are the keys; None = neither.
+        keys: which of the two stand for the keys, "rows" or "columns"; None = neither.
         marked: the row of the marked query; None = no row is marked.
-        summed: whether the sum of the rows is shown below them.
+        summed: whether a row with the sums of the columns is shown below the matrix.
         head: the head's number, counted from 1; None if there is only one head, or for all heads together.
     """
 
@@ -55,7 +55,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class WorkedAttention:
-    """A worked example of attention; worked["weights"] is one of its matrices, as a `Stage`.
+    """A worked example of attention: its matrices in order. worked["weights"] is the matrix of this name, as a `Stage`.
 
     Attributes:
         numbers: the inputs and parameters from which it was computed.
@@ -83,7 +83,7 @@ class WorkedAttention:
 
     @property
     def sink(self) -> list[str]:
-        """A remark on the sink of the softmax, as a list of one line; empty without a sink."""
+        """A note on the sink of the softmax, as a list of one line; an empty list without a sink."""
         sinks, temperature = self.numbers.sinks, self.numbers.temperature
         if sinks is None:
             return []
@@ -94,14 +94,14 @@ class WorkedAttention:
 
     @property
     def weights(self) -> Float[np.ndarray, "heads queries keys"]:
-        """The weights of every head."""
+        """The attention weights of every head."""
         return np.stack([stage.matrix for stage in self.stages if stage.name.split("_")[0] == "weights"])
 
     @property
     def strongest(self) -> tuple[int, ...]:
-        """The keys in the order of the weight that the marked query gives them, summed over heads, largest first.
+        """The positions of the keys, ordered by the marked query's weight on them, largest first.
 
-        Empty if no query is marked.
+        The weights are summed over the heads. Empty if no query is marked.
         """
         if self.query is None:
             return ()

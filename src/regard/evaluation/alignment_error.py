@@ -1,8 +1,9 @@
-"""Alignment error rate: how far word alignments are from alignments that are known to be right.
+"""Alignment error rate: how far word alignments are from reference alignments made by people.
 
     AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|)
 
-A are the pairs found; S the sure pairs and P the possible pairs of the reference, S among them. 0 is best, 1 worst.
+A is the set of aligned word pairs that were found, S the sure pairs of the reference, and P its possible pairs, which
+include the sure ones. 0 is best, 1 is worst.
 
 Source: Och & Ney 2003, section 5.
 """
@@ -11,7 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 Pairs = Collection[tuple[int, int]]
-"""Pairs (index of a source word, index of a target word)."""
+"""Aligned word pairs: (index of the source word, index of the target word)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,10 +29,10 @@ class ReferenceAlignment:
 
 
 def alignment_error_rate(found: Iterable[tuple[Pairs, ReferenceAlignment]]) -> float:
-    """Return the alignment error rate over sentence pairs, from 0 to 1.
+    """Return the alignment error rate over all sentence pairs, from 0 to 1.
 
     Args:
-        found: for each sentence pair, the pairs that were found and the reference.
+        found: for each sentence pair, the word pairs that were found, and the reference alignment.
 
     >>> reference = ReferenceAlignment(sure=frozenset({(0, 0), (1, 1)}), possible=frozenset({(2, 1)}))
     >>> alignment_error_rate([({(0, 0), (2, 1)}, reference)])

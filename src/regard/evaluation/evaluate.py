@@ -14,7 +14,7 @@ from regard.errors import InputError, counted, import_extra, nearest
 from regard.evaluation.records import Comparison, Evaluation, LengthGroup, MetricScore, SentenceScore
 
 LENGTHS = (1, 6, 11, 21, 41, 81)
-"""Lines are grouped by the number of words in their reference; these are the fewest words of each group."""
+"""The fewest words of each group of lines. Lines are grouped by the number of words in their reference."""
 
 UNSPACED = {"zh", "ja-mecab"}
 """BLEU's tokenizers for languages written without spaces. With them, TER counts characters instead of words."""
@@ -134,7 +134,7 @@ def metric_scores(
     references: Sequence[Sequence[str]],
     against: Sequence[str] | None,
 ) -> tuple[MetricScore, ...]:
-    """Compute every metric over all lines, and compare it with the second system's if `against` is not None."""
+    """Compute every metric over all lines; if `against` is given, also compare the score with the second system's."""
     if against is not None:
         return paired_bootstrap(metrics, hypotheses, references, against)
     found = []
@@ -149,7 +149,7 @@ def metric_scores(
 def paired_bootstrap(
     metrics: dict[str, Any], hypotheses: Sequence[str], references: Sequence[Sequence[str]], against: Sequence[str]
 ) -> tuple[MetricScore, ...]:
-    """Compute every metric for both systems and test their difference; `against` is the baseline."""
+    """Compute every metric for both systems and test whether they differ; `against` is the baseline."""
     significance = import_extra("sacrebleu.significance", "translation")
     systems = [("against", against), ("hypotheses", hypotheses)]
     test = significance.PairedTest(systems, metrics, references, test_type="bs", n_samples=N_SAMPLES)
@@ -233,12 +233,12 @@ def worst_first(
     source: Sequence[str] | None,
     against: Sequence[str] | None,
 ) -> tuple[SentenceScore, ...]:
-    """Return the score of every line by itself, sorted by chrF, the lowest first.
+    """Return the score of every line by itself, lowest chrF first.
 
     Args:
-        references: the lines of each set of references.
+        references: one or more sets of references; each has one line for each hypothesis.
         matches: for each line, whether the hypothesis equals a reference.
-        against: the lines of another system, which are shown beside; None = there is none.
+        against: the translations of the second system, which are copied into the result; None = there is none.
     """
     sentences = []
     for i, (hypothesis, *its_references) in enumerate(zip(hypotheses, *references, strict=True)):

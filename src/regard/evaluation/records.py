@@ -42,9 +42,10 @@ class LengthGroup:
 
     Attributes:
         least: the fewest words.
-        most: the most words; None = no bound.
+        most: the most words; None = no upper bound.
         n_lines: the number of lines in the group.
-        bleu: BLEU in percent; None if every translation has fewer than four words, as BLEU counts 4-grams.
+        bleu: BLEU in percent; None if every translation has fewer than four words, because BLEU counts sequences of
+            four.
         chrf: chrF in percent.
         exact: the percentage of lines whose translation equals a reference.
     """

@@ -23,7 +23,7 @@ from regard.translation.translator_folder import TranslatorContents, read_transl
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Format:
-    """A format that translators can be exported to.
+    """An export format.
 
     Attributes:
         name: the format's name in messages.
@@ -42,7 +42,7 @@ class Format:
 
     @property
     def open(self) -> Callable[[Path], Any]:
-        """Return the class that loads an export from its folder to translate with it; see `Exported`."""
+        """Return the class that loads an exported translator from its folder and translates with it; see `Exported`."""
         return import_module(self.module).Opened
 
 

@@ -25,8 +25,11 @@ from regard.transformer.model import Transformer
 from regard.translation.translator_folder import TranslatorContents
 
 LEAST_POSITIONS = 1024
-"""The fewest sinusoidal positions to export, since they can be computed for any length: CTranslate2 translates to up to
-256 pieces by default, which may be more than max_tokens."""
+"""The fewest sinusoidal position vectors to export.
+
+CTranslate2 writes up to 256 pieces by default, which may be more than max_tokens. Sinusoidal vectors exist for any
+position, so more of them can be exported.
+"""
 
 
 def write(contents: TranslatorContents, folder: Path) -> None:
@@ -53,7 +56,7 @@ def write(contents: TranslatorContents, folder: Path) -> None:
 
 
 def supported(model: object) -> Transformer:
-    """Return the model itself if CTranslate2 supports it.
+    """Check that CTranslate2 supports a model, and return the model.
 
     Raises:
         InputError: the model is not a Transformer, or has an activation that CTranslate2 lacks.
@@ -100,11 +103,11 @@ def build(specs: Any, model: Transformer) -> Any:
 
 
 def set_embedding(side: Any, spec: Any, module: Any, config: TransformerConfig) -> None:
-    """Copy the token embedding and the positions of an encoder or a decoder.
+    """Copy the token embedding and the position vectors of an encoder or a decoder into the export.
 
     Args:
-        side: the spec of the encoder or the decoder.
-        spec: the spec of its token embedding.
+        side: CTranslate2's description of the encoder or the decoder, which is filled in.
+        spec: CTranslate2's description of its token embedding, which is filled in.
         module: the encoder or the decoder to copy from.
     """
     spec.weight = array(module.embedding.by_token.weight)
@@ -118,7 +121,7 @@ def set_embedding(side: Any, spec: Any, module: Any, config: TransformerConfig) 
 
 
 def set_block(layer: Any, block: Any) -> None:
-    """Copy the parameters of a block to its spec `layer`.
+    """Copy the parameters of a block into `layer`, CTranslate2's description of the block.
 
     CTranslate2 stores the projections to query, key and value of self-attention as one concatenated matrix, and those
     to key and value of cross-attention as another.
@@ -138,7 +141,10 @@ def set_block(layer: Any, block: Any) -> None:
 
 
 def set_feed_forward(spec: Any, network: Any) -> None:
-    """Copy a feed-forward network; in a gated one, CTranslate2 applies the activation to the output of `linear_0`."""
+    """Copy the parameters of a feed-forward network into `spec`, CTranslate2's description of it.
+
+    In a gated network, CTranslate2 applies the activation to the output of the layer `linear_0`.
+    """
     set_linear(spec.linear_1, [network.narrow])
     if not network.gated:
         set_linear(spec.linear_0, [network.widen])
@@ -149,7 +155,7 @@ def set_feed_forward(spec: Any, network: Any) -> None:
 
 
 def set_linear(spec: Any, layers: Iterable[nn.Linear]) -> None:
-    """Copy linear layers that have the same input to one layer, which concatenates their outputs."""
+    """Copy linear layers that have the same input into one layer of the export, which concatenates their outputs."""
     layers = list(layers)
     spec.weight = np.concatenate([array(layer.weight) for layer in layers])
     spec.bias = np.concatenate([array(layer.bias) for layer in layers])
@@ -170,7 +176,7 @@ def pieces(vocabulary: Vocabulary) -> list[str]:
 
 
 class Opened:
-    """An exported translator, loaded with CTranslate2 and SentencePiece."""
+    """An exported translator, loaded with CTranslate2 and SentencePiece, to compare it with the original."""
 
     def __init__(self, folder: Path) -> None:
         threads = torch.get_num_threads()  # CTranslate2 sets the number of OpenMP threads, which torch uses too
@@ -183,7 +189,7 @@ class Opened:
         )
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
-        """Translate greedily to at most `limit` pieces; return their ids, without EOS, and the text."""
+        """Translate greedily to at most `limit` pieces; return the pieces' ids, without EOS, and the translation."""
         forbidden = [[self.target.id_to_piece(token)] for token in (PAD, BOS)]
         found = self.translator.translate_batch(
             [self.source.encode(text, out_type=str)],

@@ -60,7 +60,7 @@ def write(contents: TranslatorContents, folder: Path) -> None:
 
 
 def supported(model: object) -> Transformer:
-    """Return the model itself if it can become a Marian or a Pegasus model.
+    """Check that a model can become a Marian or a Pegasus model, and return the model.
 
     Raises:
         InputError: transformers has no architecture for it.
@@ -136,9 +136,10 @@ def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
 
 
 def final_norms() -> Iterator[tuple[str, str, int | None]]:
-    """Yield, as `pairs` does for all other parameters, those of the norms after the last block; Marian has none.
+    """Yield the parameters of the norms after the last encoder block and the last decoder block, which Marian lacks.
 
-    Each item has the parameter's name in regard, its name in Pegasus, and its axis of size d_model.
+    Each item has the parameter's name in regard, its name in Pegasus, and the number of its axis of size d_model, as
+    `parameter_names` in transformer/marian.py yields them for all other parameters.
     """
     for side in ("encoder", "decoder"):
         for end in ("weight", "bias"):
@@ -146,7 +147,7 @@ def final_norms() -> Iterator[tuple[str, str, int | None]]:
 
 
 def padded(parameter: Float[Tensor, "*shape"], size: int, axis: int, value: float) -> Float[Tensor, "*longer"]:
-    """Pad a parameter with `value` at the end of an axis, to `size`."""
+    """Pad a parameter at the end of an axis with `value`, so that the axis has length `size`."""
     missing = [0, 0] * (parameter.ndim - 1 - axis) + [0, size - parameter.shape[axis]]
     return F.pad(parameter, missing, value=value)
 
@@ -176,7 +177,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 class Opened:
-    """An exported translator, loaded with transformers."""
+    """An exported translator, loaded with transformers, to compare it with the original."""
 
     def __init__(self, folder: Path) -> None:
         transformers = import_extra("transformers", "huggingface,translation")
@@ -185,7 +186,7 @@ class Opened:
             self.model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True).eval()
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
-        """Translate greedily to at most `limit` pieces; return their ids, without EOS, and the text."""
+        """Translate greedily to at most `limit` pieces; return the pieces' ids, without EOS, and the translation."""
         with quiet_transformers(progress=False), warnings.catch_warnings(action="ignore"):
             given = self.tokenizer(text, return_tensors="pt")
             tokens = self.model.generate(**given, num_beams=1, do_sample=False, max_length=limit + 1)[0, 1:].tolist()

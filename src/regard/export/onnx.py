@@ -125,7 +125,7 @@ def write_graph(
 
 
 def cells_of_graph(x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tuple[Any, Any, Any]:
-    """Translate the operator `regard::read_cells` to nodes of the ONNX graph; torch.onnx.export calls this."""
+    """Return ONNX nodes that compute the custom operator `regard::read_cells`; torch.onnx.export calls this."""
     return onnx_cells(import_extra("onnxscript", "export,translation").opset18, x, lengths, weights, lstm)
 
 
@@ -144,7 +144,7 @@ def quiet() -> Iterator[None]:
 
 
 class Opened:
-    """An exported translator, loaded with ONNX Runtime and SentencePiece."""
+    """An exported translator, loaded with ONNX Runtime and SentencePiece, to compare it with the original."""
 
     def __init__(self, folder: Path) -> None:
         runtime, sentencepiece = (
@@ -161,7 +161,7 @@ class Opened:
         )
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
-        """Translate greedily to at most `limit` pieces; return their ids, without EOS, and the text."""
+        """Translate greedily to at most `limit` pieces; return the pieces' ids, without EOS, and the translation."""
         tokens: list[int] = []
         steps = self.steps(text)
         logits = next(steps)
@@ -180,7 +180,7 @@ class Opened:
         return logits.log_softmax(dim=1).gather(1, torch.tensor([[*tokens, EOS]]).T).sum().item()
 
     def steps(self, text: str) -> Generator[Float[np.ndarray, " vocabulary"], int, None]:
-        """Yield the logits of the first target token; then, for each token sent to the generator, those of the next."""
+        """Yield the logits of the first target token; after each token that is sent in, yield those of the next."""
         source = np.array([[*self.source.encode(text), EOS]])
         lengths = np.array([source.shape[1]])
         encoded = self.encoder.run(None, {"source": source, "lengths": lengths})
@@ -197,6 +197,6 @@ class Opened:
 
 
 def empty(axes: Sequence[str | int]) -> Float[np.ndarray, "*axes"]:
-    """Return a tensor of the decoder state before the first token of one text: its axis "past" has length 0."""
+    """Return the empty part of the decoder state before the first token of one text: its axis "past" has length 0."""
     sizes = {"batch": 1, "past": 0}
     return np.zeros([axis if isinstance(axis, int) else sizes[axis] for axis in axes], dtype=np.float32)

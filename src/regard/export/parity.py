@@ -30,10 +30,10 @@ TOLERANCE = 1e-3
 """The largest difference and the largest gap, in nats, that rounding may explain."""
 
 N_LINES = 20
-"""The number of lines to check with if the user gives none."""
+"""The number of random lines for the check if the user gives no lines."""
 
 LONGEST = 12
-"""The number of pieces of the longest such line."""
+"""The largest number of pieces in a random line for the check."""
 
 
 @runtime_checkable
@@ -44,7 +44,7 @@ class Exported(Protocol):
         """Return the ids of a greedy translation of at most `limit` pieces, and its text."""
 
     def log_probability(self, text: str, tokens: list[int]) -> float:
-        """Return log P(tokens, EOS | text): that the translation of `text` is these pieces, in nats."""
+        """Return log P(tokens, EOS | text) in nats: how probable this translation of the text is."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,8 +54,9 @@ class Parity:
     Attributes:
         n_lines: the number of lines that both translated.
         n_same: the number of lines with exactly the same translation.
-        difference: the largest difference of all lines, in nats per token; see the module.
-        gap: the largest gap of all lines, in nats; see the module. 0 = all translations are the same.
+        difference: the largest difference of all lines, in nats per token; the module's docstring defines it.
+        gap: the largest gap of all lines, in nats; the module's docstring defines it. 0 = all translations are the
+            same.
         worst: the source line with the largest gap; among lines of equal gap, with the largest difference.
     """
 
@@ -101,7 +102,7 @@ def compare(contents: TranslatorContents, exported: Exported, lines: Sequence[st
 
 
 def compare_line(contents: TranslatorContents, exported: Exported, line: str) -> tuple[bool, float, float]:
-    """Return whether the two translations of a line are the same, their difference and their gap."""
+    """Compare the two translations of one line: return whether they are the same, their difference and their gap."""
     ids = [*contents.source_vocabulary.encode(line), EOS]
     if len(ids) > contents.model.config.max_tokens:
         raise InputError(
@@ -123,9 +124,11 @@ def compare_line(contents: TranslatorContents, exported: Exported, line: str) ->
 
 @torch.inference_mode()
 def logit_gap(model: TranslatingModel, sources: SourceBatch, original: Hypothesis, tokens: Sequence[int]) -> float:
-    """Return the gap of two translations, at the first piece that differs: the difference of the original's logits.
+    """Return the gap of two translations of one source: how much the original model prefers its own piece.
 
-    The gap is infinite if the pieces are the same: then the export joined them to another text.
+    The gap is the difference of the original model's logits for the two pieces at the first position that differs. It
+    is
+    infinite if the pieces are the same: then the export joined the same pieces to another text.
 
     Args:
         sources: a batch of one source.
@@ -142,9 +145,9 @@ def logit_gap(model: TranslatingModel, sources: SourceBatch, original: Hypothesi
 
 
 def random_lines(vocabulary: Vocabulary, n_lines: int = N_LINES, seed: int = 0) -> list[str]:
-    """Return lines of 1 to `LONGEST` random pieces of a vocabulary: a harder check than sentences.
+    """Return lines of 1 to `LONGEST` random pieces of a vocabulary, for the check.
 
-    On such lines the model is less certain, so that small errors change the translation.
+    They are a harder check than sentences: the model is less certain of them, so small errors change the translation.
     """
     generator, ids = random.Random(seed), range(EOS + 1, len(vocabulary))
     return [vocabulary.decode(generator.choices(ids, k=1 + i % LONGEST)) for i in range(n_lines)]

@@ -22,7 +22,7 @@ from regard.recurrent.encoder import Encoded
 from regard.recurrent.model import Recurrent
 
 PARTS = "weight_ih", "weight_hh", "bias_ih", "bias_hh"
-"""The name prefixes of the parameters of one direction of one layer in nn.LSTM and nn.GRU."""
+"""The prefixes of the names of an nn.LSTM's or nn.GRU's parameters."""
 
 INT32 = 6
 """The number of the data type int32 in ONNX."""
@@ -72,7 +72,7 @@ def onnx_cells(op: Any, x: Any, lengths: Any, weights: Sequence[Any], lstm: bool
 
 
 def onnx_weights(cells: Cells) -> Iterator[Tensor]:
-    """Yield the weights of an LSTM or GRU as ONNX takes them: input weights, hidden weights and biases of each layer.
+    """Yield the parameters of an LSTM or GRU in ONNX's layout: for each layer input weights, hidden weights and biases.
 
     Each tensor is stacked over both directions; biases are concatenated. The gates are reordered: for an LSTM from
     PyTorch's order i f g o to ONNX's i o f c, for a GRU from r z n to z r h.
@@ -96,12 +96,15 @@ class EncoderGraph(nn.Module):
         self.weights = nn.ParameterList(onnx_weights(model.encoder.cells))
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> tuple[Tensor, ...]:
-        """Return the encoded sources and the decoder's first state as a flat tuple, in the order of `tensors_of`."""
+        """Return the encoded sources and the decoder state before the first target token, as a tuple of tensors.
+
+        The order is that of `tensors_of`.
+        """
         encoded = self.exported(source, lengths) if torch.compiler.is_exporting() else self.encoder(source, lengths)
         return tuple(tensors_of(self.decoder.start(encoded, lengths), self.decoder).values())
 
     def exported(self, source: Tensor, lengths: Tensor) -> Encoded:
-        """Return the encoded sources, computed by `regard::read_cells` in place of nn.LSTM or nn.GRU."""
+        """Return the encoded sources, with nn.LSTM or nn.GRU replaced by the custom operator `regard::read_cells`."""
         lstm = self.encoder.cells.kind == "lstm"
         states, *last = torch.ops.regard.read_cells(self.encoder.embedding(source), lengths, list(self.weights), lstm)
         return Encoded(states=states, last=tuple(last if lstm else last[:1]))
@@ -117,13 +120,14 @@ class DecoderGraph(nn.Module):
     def forward(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], tensors: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Return the logits of the next token; then the tensors of the new decoder state, those that begin with past_.
+        """Return the logits of the next token, followed by the tensors of the new decoder state.
 
         Args:
             token: the ids of the present target tokens.
             lengths: the lengths of the sources.
-            tensors: the outputs of the encoder graph; after the first step, those that begin with past_ are replaced by
-                the state that the previous step returned.
+            tensors: the outputs of the encoder graph, in the order of `tensors_of`. After the first step, the tensors
+                whose
+                names begin with past_ are those that the previous step returned.
         """
         states, *rest = tensors
         keys = rest.pop(0) if isinstance(self.decoder.reader.score, Preparable) else states
@@ -142,7 +146,7 @@ class DecoderGraph(nn.Module):
 
 
 def tensors_of(state: State, decoder: Decoder) -> dict[str, Tensor]:
-    """Return the tensors that a decoding step needs, by name.
+    """Return the tensors of a decoder state by name.
 
     Names that begin with source_ are computed from the source once; those that begin with past_ change at each step.
     """

@@ -21,7 +21,7 @@ Axes = Sequence[str | int]
 
 
 PAST, PRESENT = "past_", "present_"
-"""Prefixes of the names of the tensors in the decoder state: as input of a step, and as its output."""
+"""The prefixes of the names of state tensors: past_ as input of a step, present_ as its output."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +63,7 @@ class EncoderGraph(nn.Module):
     def forward(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch heads source d_head"], ...]:
-        """Return key and value of the cross-attention in the first decoder block, then in the second, and so on."""
+        """Return, for each decoder block, the key and the value of its cross-attention, as one flat tuple."""
         state = self.decoder.start(self.encoder(source, lengths).output, lengths)
         return tensors_of(state.sources)
 
@@ -78,7 +78,9 @@ class DecoderGraph(nn.Module):
     def forward(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Return the next token's logits; then for each block the self-attention's key and value of all tokens so far.
+        """Return the next token's logits; then for each block its self-attention's key and value of all tokens.
+
+        The tokens are the present one and those before it.
 
         Args:
             token: the ids of the present target tokens.
@@ -136,6 +138,6 @@ def tensors_of(blocks: Sequence[KeyValue]) -> tuple[Tensor, ...]:
 
 
 def blocks_of(tensors: Sequence[Tensor]) -> tuple[KeyValue, ...]:
-    """Undo `tensors_of`: return the key and value of each block from a flat sequence."""
+    """Return the key and value of each block from a flat sequence of tensors; the inverse of `tensors_of`."""
     pairs = zip(tensors[::2], tensors[1::2], strict=True)
     return tuple(KeyValue(key=key, value=value) for key, value in pairs)

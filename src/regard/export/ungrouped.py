@@ -10,7 +10,10 @@ from regard.transformer.model import Transformer
 
 
 def ungrouped(model: Transformer) -> Transformer:
-    """Return a model with n_key_heads = n_heads that returns the same logits; `model` itself if it already has that."""
+    """Return a copy of a model in which every query head has its own key and value head, with the same logits.
+
+    `model` itself is returned if n_key_heads = n_heads already.
+    """
     config = model.config
     if config.n_key_heads in (None, config.n_heads):
         return model
@@ -25,5 +28,11 @@ def ungrouped(model: Transformer) -> Transformer:
 
 
 def repeated_heads(parameter: Float[Tensor, "*shape"], d_head: int, group: int) -> Float[Tensor, "*longer"]:
-    """Return the weight or bias of a projection to keys or values, with each head repeated `group` times in a row."""
+    """Return the parameter of a projection to keys or values with each head repeated.
+
+    Args:
+        parameter: the weight or the bias of the projection.
+        d_head: the width of a head.
+        group: the number of copies of each head, which follow one another.
+    """
     return repeat(parameter, "(heads d_head) ... -> (heads group d_head) ...", d_head=d_head, group=group)

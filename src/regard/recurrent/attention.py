@@ -1,11 +1,11 @@
-"""Attention of a decoder's states over an encoder's states; the config names the score and the kind of attention.
+"""Attention of a decoder's states to an encoder's states; the config names the score and the kind of attention.
 
     e_i = score(s, h_i)          α = softmax(e)          a = Σ_i α_i h_i
 
     soft       weights on all positions of the source
     hard       all weight on the position with the largest score; the gradient of soft attention (straight through)
-    local_m    soft, for target token t in the window of `reach` positions on each side of source position t
-    local_p    soft, in the window around a predicted position, times a Gaussian centred there
+    local_m    soft, but only on the source positions from t - reach to t + reach, for target token t
+    local_p    soft, but only around a predicted source position, times a Gaussian with its centre there
 
 Source: Luong, Pham & Manning 2015, section 3; hard: Xu et al. 2015, section 4.1.
 """
@@ -50,12 +50,12 @@ SCORES: Mapping[ScoreName, Callable[[int, int], Score]] = {
     "location": lambda width, max_tokens: Location(width, max_tokens),
     "location_aware": lambda width, max_tokens: LocationAware(width, width, width),
 }
-"""For each `config.score`, a function that builds the score from d_model and max_tokens."""
+"""The attention scores by their names in the config: functions from d_model and max_tokens to the score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Memory:
-    """The encoded source that a decoder attends to.
+    """The encoded sources that a decoder attends to.
 
     Attributes:
         states: h, the encoder's states, one for each token; attention uses them as values.
@@ -68,7 +68,11 @@ class Memory:
     lengths: Int[Tensor, " batch"]
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Memory":
-        """Return the memory for the batch rows with these indices, in this order; an index may be repeated."""
+        """Return the memory of some rows of the batch.
+
+        Args:
+            rows: the indices of the rows, in the order of the new memory; an index may be repeated.
+        """
         states = self.states.index_select(0, rows)
         keys = states if self.keys is self.states else self.keys.index_select(0, rows)
         return Memory(states=states, keys=keys, lengths=self.lengths.index_select(0, rows))
@@ -89,7 +93,12 @@ class SourceAttention(nn.Module):
         return isinstance(self.score, LocationAware)
 
     def prepare(self, states: Float[Tensor, "batch source d_model"], lengths: Int[Tensor, " batch"]) -> Memory:
-        """Return encoder states as a memory, with the attention keys projected once for all decoder steps."""
+        """Return the memory of a batch of sources. The attention keys are computed here, once for all decoder steps.
+
+        Args:
+            states: the encoder's states.
+            lengths: the number of tokens of each source before its padding.
+        """
         keys = self.score.prepare(states[:, None])[:, 0] if isinstance(self.score, Preparable) else states
         return Memory(states=states, keys=keys.to(states), lengths=lengths)  # autocast may have rounded the keys
 
@@ -139,7 +148,7 @@ class SourceAttention(nn.Module):
         """Return the score for keys that `prepare` has already projected.
 
         Args:
-            previous: the attention weights of the previous step, for a location-aware score.
+            previous: the attention weights of the previous decoder step, for a location-aware score.
         """
         score = self.score
         if isinstance(score, LocationAware) and previous is not None:
@@ -147,7 +156,7 @@ class SourceAttention(nn.Module):
         return Prepared(score) if isinstance(score, Preparable) else score
 
     def normaliser(self, query: Float[Tensor, "batch 1 target d_model"], memory: Memory) -> Normaliser:
-        """Return the normaliser for the kind of attention in the config."""
+        """Return the normaliser that turns scores into weights, for the kind of attention in the config."""
         if self.centre is not None:
             return Local(self.centre(query, memory.lengths), float(self.reach))
         return Hard(StraightThrough()) if self.attention == "hard" else Softmax()

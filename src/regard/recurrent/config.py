@@ -1,4 +1,4 @@
-"""The config of a recurrent translator: its sizes, and the names of the variants that it uses."""
+"""The config of a recurrent translator: its sizes, and the names of its cell, form, score and kind of attention."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ Cell = Literal["lstm", "gru"]
 """The recurrent cell."""
 
 Form = Literal["luong", "luong_feeding", "bahdanau"]
-"""When the decoder attends: after its recurrent step ("luong", "luong_feeding") or before it ("bahdanau")."""
+"""When the decoder attends to the source: after its cell's step ("luong", "luong_feeding") or before ("bahdanau")."""
 
 ScoreName = Literal["dot", "scaled_dot", "general", "additive", "concat", "cosine", "location", "location_aware"]
 """The attention score between a decoder's state (the query) and an encoder's state (the key)."""
 
 Attention = Literal["soft", "hard", "local_m", "local_p"]
-"""The keys that get weight: all, the best one, or those near a centre."""
+"""The keys that get weight: all ("soft"), the best one ("hard"), or those near a centre ("local_m", "local_p")."""
 
 Share = Literal["none", "target"]
-"""Whether the target's embedding and the output projection share one matrix."""
+"""Which matrices are shared: "none", or "target" = the target embedding and the output projection."""
 
 Value = str | int | float
-"""The types of fields, which TOML and JSON can store."""
+"""The types of the config's fields; values of these types can be stored as TOML and JSON."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,17 +49,19 @@ class RecurrentConfig:
     cell: Cell = "lstm"
     """The cell: "lstm" (Hochreiter & Schmidhuber 1997) or "gru" (Cho et al. 2014)."""
     form: Form = "luong"
-    """When the decoder attends: after its recurrent step ("luong", and "luong_feeding", where the next step also reads
-    the attentional vector s̃), or before it ("bahdanau"). The equations are in decoder.py."""
+    """When the decoder attends to the source: after its cell's step ("luong", "luong_feeding") or before ("bahdanau").
+
+    With "luong_feeding" the next step also reads the attentional vector s̃. The equations are in decoder.py.
+    """
     score: ScoreName = "general"
     """The attention score between a decoder's state (the query) and an encoder's state (the key)."""
     attention: Attention = "soft"
     """The keys that get weight: "soft" all, "hard" the best one, "local_m" those near the token's own position,
     "local_p" those near a predicted position."""
     reach: int = 10
-    """The number of source positions on each side of the centre that local attention reads."""
+    """The number of source positions on each side of the centre to which local attention may attend."""
     share: Share = "target"
-    """Which matrices are shared: "none", or "target" (target embedding and output projection)."""
+    """Which matrices are shared: "none", or "target" = the target embedding and the output projection."""
     dropout: float = 0.2
     """Dropout probability, for embeddings, between layers and before the output projection."""
     max_tokens: int = 1024
@@ -104,6 +106,8 @@ PRESETS: Mapping[str, Mapping[str, Value]] = MappingProxyType(
         "big": {"d_model": 1000, "n_layers": 4, "form": "luong_feeding", "dropout": 0.2, "share": "none"},
     }
 )
-"""Sizes by name. tiny and small suit small corpora and a CPU. base has the architecture and the size of
-pytorch-seq2seq's model for Multi30k (GRU, Bahdanau's attention, 20.5 million parameters); big is Luong et al.
-2015, section 4.1."""
+"""Presets by name. tiny and small suit small corpora and a CPU.
+
+base has the architecture and the size of pytorch-seq2seq's model for Multi30k (GRU, Bahdanau's attention, 20.5 million
+parameters); big is the model of Luong et al. 2015, section 4.1.
+"""

@@ -37,10 +37,10 @@ from regard.recurrent.encoder import Encoded
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class State:
-    """The state of a decoder between two steps. A step returns a new state and leaves the old one as it is.
+    """The state of a decoder between two steps. A step returns a new state and leaves the old one unchanged.
 
     Attributes:
-        memory: the encoded source.
+        memory: the encoded sources.
         hidden: the states of the cells.
         output: s̃ of the last step, for input feeding; 0 before the first step.
         weights: the attention weights of the last step, for a location-aware score; 0 before the first step, and always
@@ -55,7 +55,11 @@ class State:
     n_tokens: int
 
     def select(self, rows: Int[Tensor, " rows"]) -> "State":
-        """Return the state for the batch rows with these indices, in this order; an index may be repeated."""
+        """Return the state of some rows of the batch.
+
+        Args:
+            rows: the indices of the rows, in the order of the new state; an index may be repeated.
+        """
         return replace(
             self,
             memory=self.memory.select(rows),
@@ -71,12 +75,12 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Decoded:
-    """The result of reading target tokens.
+    """The output of a decoder that has read target tokens.
 
     Attributes:
         logits: for each token, the logits of the token after it.
         state: the state after these tokens, for the next call.
-        pattern: attention of these tokens over the source.
+        pattern: the attention of these tokens to the source.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
@@ -86,7 +90,7 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DecoderStep:
-    """The result of one recurrent step, which reads one token of each row.
+    """The output of one decoder step, which reads one token of each row of the batch.
 
     Attributes:
         query: the decoder state that is the attention query: s_t, or s_{t-1} in Bahdanau's form.
@@ -100,7 +104,7 @@ class DecoderStep:
 
 
 class Decoder(nn.Module):
-    """Embedding, cells, attention over the source and the output projection.
+    """A decoder: embedding, LSTM or GRU cells, attention to the source, and output projection.
 
     >>> from regard.recurrent.encoder import Encoder
     >>> config = RecurrentConfig.preset("tiny", n_source_tokens=97, n_target_tokens=89)
@@ -129,7 +133,7 @@ class Decoder(nn.Module):
         self.reset_parameters()
 
     def forward(self, tokens: Int[Tensor, "batch target"], state: State) -> Decoded:
-        """Read the next tokens of each row and predict the token after each.
+        """Read the next target tokens of each row of the batch, and predict the token after each.
 
         Args:
             tokens: token ids, padded on the right; the very first token of a target is BOS. The logits of a token do
@@ -142,9 +146,10 @@ class Decoder(nn.Module):
     def outputs(
         self, tokens: Int[Tensor, "batch target"], state: State
     ) -> tuple[Float[Tensor, "batch target d_model"], State, Pattern]:
-        """Return s̃ of each token (with dropout), the state after all tokens, and the attention pattern.
+        """Return the attentional vector s̃ of each token, the state after all tokens, and the attention pattern.
 
-        The arguments are those of `forward`, whose logits are the output projection of s̃.
+        Dropout has been applied to s̃. The arguments are those of `forward`, whose logits are the output projection of
+        s̃.
         """
         embedded = self.dropout(self.embedding(tokens))
         if self.form == "luong" and not self.reader.is_location_aware:
@@ -159,7 +164,11 @@ class Decoder(nn.Module):
         return self.dropout(outputs), state, self.reader.pattern(queries, state.memory, first=first, previous=previous)
 
     def step(self, embedded: Float[Tensor, "batch 1 d_model"], state: State) -> DecoderStep:
-        """Read one token of each row, given as its embedding; the module's docstring has the equations."""
+        """Read one token of each row of the batch; the module's docstring has the equations.
+
+        Args:
+            embedded: the embeddings of the tokens.
+        """
         if self.form == "bahdanau":
             query = state.hidden[0][-1][:, None]  # s_{t-1} of the last layer
             context, weights = self.attend(query, state)
@@ -176,9 +185,10 @@ class Decoder(nn.Module):
     def attend(
         self, query: Float[Tensor, "batch 1 d_model"], state: State
     ) -> tuple[Float[Tensor, "batch 1 d_model"], Float[Tensor, "batch source"]]:
-        """Return the context vector a_t, and the attention weights that the next state stores.
+        """Return the context vector a_t, and the attention weights to store in the next state.
 
-        These are α^t with a location-aware score, which needs them in the next step; otherwise `state.weights`.
+        With a location-aware score they are α^t, which the next step needs; with other scores they are `state.weights`,
+        unchanged.
         """
         if not self.reader.is_location_aware:
             return self.reader(query, state.memory, first=state.n_tokens).context[:, 0], state.weights
@@ -187,7 +197,10 @@ class Decoder(nn.Module):
         return weights @ state.memory.states, weights[:, 0]
 
     def combined(self, context: Tensor, s: Tensor, embedded: Tensor) -> Float[Tensor, "batch target d_model"]:
-        """Return s̃ = tanh(W_c v + b_c), where v is [a ; s], or [a ; s ; e(y)] in Bahdanau's form."""
+        """Return the attentional vector s̃ = tanh(W_c v + b_c).
+
+        v is [a ; s] in Luong's form and [a ; s ; e(y)] in Bahdanau's form.
+        """
         v = [context, s, embedded] if self.form == "bahdanau" else [context, s]
         return torch.tanh(self.combine(torch.cat(v, dim=2)))
 
@@ -196,8 +209,9 @@ class Decoder(nn.Module):
     ) -> tuple[Float[Tensor, "batch target d_model"], State, Pattern]:
         """Return what `outputs` returns, computed for all tokens in one call instead of token by token.
 
-        This needs Luong's form without input feeding and a score that is not location-aware: no step then reads the
-        context vector or the attention weights of another.
+        It can be used with Luong's form without input feeding and a score that is not location-aware: then no step
+        needs the
+        context vector or the attention weights of an earlier step.
         """
         s, hidden = self.cells(embedded, state.hidden)
         attended = self.reader(s, state.memory, first=state.n_tokens)

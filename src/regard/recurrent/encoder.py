@@ -16,7 +16,7 @@ from regard.recurrent.config import RecurrentConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Encoded:
-    """The states of the encoder for a batch of sources.
+    """The output of the encoder for a batch of sources.
 
     Attributes:
         states: h, one vector for each token; 0 for padding.
@@ -29,7 +29,7 @@ class Encoded:
 
 
 class Encoder(nn.Module):
-    """An embedding, and layers of cells that read a text forwards and backwards.
+    """An encoder: embedding, and layers of cells that read a text forwards and backwards.
 
     >>> import torch
     >>> encoder = Encoder(RecurrentConfig.preset("tiny", n_source_tokens=97, n_target_tokens=97))

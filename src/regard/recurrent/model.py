@@ -25,7 +25,7 @@ class Predicted:
     Attributes:
         logits: for each target token, the logits of the token after it.
         encoder, decoder: empty tuples, as a recurrent model has no self-attention.
-        cross: one pattern with one head: attention of the target tokens over the source.
+        cross: a tuple of one pattern with one head: the attention of the target tokens to the source.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
@@ -41,7 +41,7 @@ class Step:
     Attributes:
         logits: for each new token, the logits of the token after it.
         state: the state for the next step.
-        cross: one pattern with one head: attention of the new tokens over the source.
+        cross: a tuple of one pattern with one head: the attention of the new tokens to the source.
     """
 
     logits: Float[Tensor, "batch new vocabulary"]
@@ -98,9 +98,9 @@ class Recurrent(nn.Module):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """Return the hidden states that the output projection takes, so that a loss can compute the logits in chunks.
+        """Return the hidden states to which the output projection is applied.
 
-        The arguments are those of `forward`.
+        With them a loss can compute the logits in chunks. The arguments are those of `forward`.
         """
         return self.decoder.outputs(target, self.start(source, lengths))[0]
 

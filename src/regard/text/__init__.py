@@ -1,1 +1,1 @@
-"""Text for training a translator: parallel text files, the vocabulary, a corpus of token ids, and its batches."""
+"""Text for training a translator: parallel text files, vocabularies, a corpus of token ids, and its batches."""

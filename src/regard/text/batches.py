@@ -22,12 +22,12 @@ POOL = 10_000
 """The number of pairs that are sorted by length and divided into batches together."""
 
 COUNTED_POOLS = 20
-"""The number of pools whose batches are counted to estimate the number of batches in an epoch."""
+"""In a large corpus, the number of pools from which the number of batches in an epoch is estimated."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """The sentence pairs of one training step, as ids padded on the right.
+    """The sentence pairs of one batch, as token ids padded on the right.
 
     Attributes:
         source: the sources, each with EOS.
@@ -88,7 +88,11 @@ class Batches:
         return round(sum(counts) * n_pools / len(counts)) if counts else 0
 
     def batch(self, pairs: Numbers, epoch: int) -> Batch:
-        """Return the pairs with these indices in the corpus as one batch; BPE-dropout depends on the epoch."""
+        """Return some pairs of the corpus as one batch; BPE-dropout, if any, depends on the epoch.
+
+        Args:
+            pairs: the indices of the pairs in the corpus.
+        """
         rows = [side.rows(pairs) for side in (self.corpus.source, self.corpus.target)]
         if self.dropouts is not None:
             keys = ((self.seed, epoch, int(pairs[0]), side) for side in SIDES)
@@ -103,7 +107,7 @@ class Batches:
         )
 
     def _pools(self, epoch: int) -> Iterator[list[Numbers]]:
-        """Yield for each pool a list of batches; each batch is an array with the indices of its pairs."""
+        """Yield the batches of each pool as a list of arrays; each array has the indices of the pairs of one batch."""
         order = permutation(len(self.corpus), self.seed, epoch)
         for first in range(0, len(order), POOL):
             batches = list(self._cut(order[first : first + POOL]))
@@ -130,7 +134,7 @@ def padded(
     first: int | None = None,
     last: int | None = None,
 ) -> Int[Tensor, "batch tokens"]:
-    """Return texts as rows padded on the right, each with one special token before or after it.
+    """Return texts as the rows of a tensor, padded on the right, with one special token before or after each text.
 
     Args:
         ids: the ids of all texts, concatenated.

@@ -4,7 +4,7 @@ BPE merges letters to pieces, the most frequent pairs first; BPE-dropout skips e
 then sees a word sometimes whole and sometimes in parts, learns what the parts mean, and overfits a small corpus more
 slowly.
 
-The algorithm is SentencePiece's, whose random numbers differ from process to process. Here the random numbers are
+The algorithm is that of SentencePiece, whose random numbers differ from process to process. Here the random numbers are
 derived from a key, so that a resumed training run divides texts exactly as a run without interruption.
 
 Source: Provilkov, Emelianenko & Voita 2020, "BPE-Dropout", section 3.
@@ -21,7 +21,7 @@ from regard.text.keyed_random import Numbers, philox, uniform
 from regard.text.vocabulary import EOS, Vocabulary
 
 NEVER = 2**31
-"""The rank of a pair of symbols that is not merged: the joined symbols are not a piece, or the merge was skipped."""
+"""The rank of a merge that is never performed: the joined symbols are not a piece, or BPE-dropout skips the merge."""
 
 
 class BPEDropout:
@@ -69,9 +69,11 @@ class BPEDropout:
         return new_ids[np.argsort(text_of_id, kind="stable")], np.bincount(text_of_id, minlength=len(lengths))
 
     def merged(self, symbols: Numbers, word: Numbers, generator: np.random.Philox) -> tuple[Numbers, Numbers]:
-        """Merge the letters of words to pieces.
+        """Merge the letters of words to pieces, skipping merges at random.
 
-        In every round each word performs its merge of lowest rank, the leftmost of several, or skips it for good.
+        In every round each word performs its merge of lowest rank (the leftmost, if several have this rank) or skips it
+        for
+        good.
 
         Args:
             symbols: the ids of the letters of all words, concatenated.
@@ -102,7 +104,13 @@ class BPEDropout:
         return symbols, first_letter
 
     def ranks(self, symbols: Numbers, word: Numbers, positions: Numbers) -> Numbers:
-        """Return the rank of merging the symbol at each position with the next one; `NEVER` at the end of a word."""
+        """Return, for each position, the rank of merging its symbol with the next one; `NEVER` at the end of a word.
+
+        Args:
+            symbols: the ids of the symbols of all words, concatenated.
+            word: for each symbol, the index of its word.
+            positions: the indices of symbols.
+        """
         following = np.minimum(positions + 1, len(symbols) - 1)
         same_word = (word[positions] == word[following]) & (following > positions)
         return np.where(same_word, self.merges.ranks(symbols[positions], symbols[following]), NEVER)
@@ -131,14 +139,17 @@ class Merges:
         self.pairs, self.rank = np.array([(-1, NEVER), *merges], dtype=np.int64).T
 
     def ranks(self, left: Numbers, right: Numbers) -> Numbers:
-        """Return the rank of merging each left symbol with its right one; `NEVER` if the joined symbol is no piece."""
+        """Return the rank of merging each `left` symbol with the `right` one; `NEVER` if they cannot be merged."""
         pair = left * self.n_pieces + right
         index = np.searchsorted(self.pairs, pair, side="right") - 1
         return np.where(self.pairs[index] == pair, self.rank[index], NEVER)
 
 
 def spellings(pieces: Sequence[str]) -> Side:
-    """Return for every piece the ids of its letters, or its own id if it is special or a letter has no id."""
+    """Return the ids of the letters of every piece.
+
+    A special piece, or a piece with a letter that has no id, has only its own id.
+    """
     id_of = ids_of(pieces)
     spelt = [
         [id_of[letter] for letter in piece] if piece in id_of and id_of.keys() >= set(piece) else [number]
@@ -149,5 +160,5 @@ def spellings(pieces: Sequence[str]) -> Side:
 
 
 def ids_of(pieces: Sequence[str]) -> dict[str, int]:
-    """Return the id of every piece that is not special; the special pieces have the ids up to EOS."""
+    """Return the id of every piece that is not special. The special pieces are PAD, UNK, BOS and EOS."""
     return {piece: number for number, piece in enumerate(pieces) if number > EOS}

@@ -9,7 +9,7 @@ from unicodedata import normalize
 from regard.errors import InputError
 
 SPACE = "▁"
-"""SentencePiece's sign for a space, which it puts before every word. In a text this character counts as a space."""
+"""SentencePiece's sign for a space, which it puts before every word. If a text contains ▁, it counts as a space."""
 
 CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f\x80-\x84\x86-\x9f\ufeff]")
 """Control characters, except those that `str.split` treats as spaces, such as tabs."""
@@ -25,7 +25,9 @@ def tidied(text: str) -> str:
 
 
 def composed(text: str) -> str:
-    """Return the text in Unicode's normalisation form C, in which a letter is one character where there is one for it.
+    """Compose the letters of a text: return it in Unicode's normalisation form C.
+
+    A letter written as several characters, such as e and an accent, becomes one character if Unicode has it.
 
     >>> len("뱀"), len(composed("\\u1107\\u1162\\u11b7")), composed("e\\u0301")
     (1, 1, 'é')

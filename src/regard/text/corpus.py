@@ -50,11 +50,19 @@ class Side:
         return self.ids[self.ends[pair] : self.ends[pair + 1]]
 
     def lengths(self, pairs: NDArray[np.int64]) -> Lengths:
-        """Return the number of ids in the texts of these pairs, without reading the ids."""
+        """Return the number of ids in each of some texts, without reading the ids.
+
+        Args:
+            pairs: the indices of the texts.
+        """
         return self.ends[pairs + 1] - self.ends[pairs]
 
     def rows(self, pairs: NDArray[np.int64]) -> tuple[Ids, Lengths]:
-        """Return the ids of the texts of these pairs, concatenated, and the number of ids in each text."""
+        """Return the ids of some texts, concatenated, and the number of ids in each text.
+
+        Args:
+            pairs: the indices of the texts.
+        """
         lengths = self.lengths(pairs)
         before = np.cumsum(lengths) - lengths
         indices = np.repeat(self.ends[pairs] - before, lengths) + np.arange(lengths.sum())
@@ -90,7 +98,11 @@ class Corpus:
         return self._n_pairs
 
     def __getitem__(self, pair: int) -> tuple[Ids, Ids]:
-        """Return the ids of the source and of the target with this index."""
+        """Return the ids of the source and the target of a pair.
+
+        Args:
+            pair: the index of the pair.
+        """
         return self.source[pair], self.target[pair]
 
     def __repr__(self) -> str:
@@ -157,7 +169,7 @@ def write_corpus(
 def encoded_chunks(
     pairs: Iterable[tuple[str, str]], source: Vocabulary, target: Vocabulary
 ) -> Iterator[list[tuple[list[int], list[int]]]]:
-    """Encode pairs of texts; yield lists with the ids of up to `PAIRS_PER_CHUNK` pairs."""
+    """Encode pairs of texts in chunks; yield lists of up to `PAIRS_PER_CHUNK` pairs (source ids, target ids)."""
     pairs = iter(pairs)
     while chunk := list(islice(pairs, PAIRS_PER_CHUNK)):
         sources, targets = zip(*chunk, strict=True)
@@ -165,9 +177,13 @@ def encoded_chunks(
 
 
 def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float, report: Report) -> bool:
-    """Return whether a pair is kept; if it is not, count it in the report under the reason.
+    """Return whether a pair is kept; if it is left out, increase the count of the reason in the report.
 
-    A kept pair with an unknown piece is counted as unknown.
+    If it is kept and has an unknown piece, the count `unknown` is increased.
+
+    Args:
+        source: the ids of the source.
+        target: the ids of the target.
     """
     shorter, longer = sorted((len(source), len(target)))
     if shorter == 0:
@@ -183,7 +199,7 @@ def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float
 
 
 def append(ids: IO[bytes], ends: IO[bytes], texts: list[list[int]], end: int, dtype: type[np.unsignedinteger]) -> int:
-    """Append the ids of texts, and the index at which each text ends, to the two files of one side.
+    """Append texts to the two files of one language: their ids, and the index at which each text ends.
 
     Args:
         ids, ends: the files.

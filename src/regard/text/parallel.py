@@ -63,29 +63,32 @@ class Report:
     """Lines of both files with control characters, which are removed."""
 
     empty: int = 0
-    """Pairs with an empty side, left out."""
+    """Pairs left out because one of the two lines is empty."""
 
     over_long: int = 0
-    """Pairs with a side of more than data.max_tokens pieces, left out."""
+    """Pairs left out because one of the two texts has more than data.max_tokens pieces."""
 
     mismatched: int = 0
-    """Pairs with sides of too different lengths, left out."""
+    """Pairs left out because the lengths of the two texts differ too much."""
 
     held_out: int = 0
-    """Pairs held out for evaluation."""
+    """Pairs that are not trained on, but used for evaluation."""
 
     kept: int = 0
-    """Pairs to learn from."""
+    """Pairs that are trained on."""
 
     unknown: int = 0
-    """Pairs to learn from that have a character without a piece in the vocabulary."""
+    """Pairs that are trained on although they have a character that is in no piece of the vocabulary."""
 
     def as_dict(self) -> dict[str, int]:
-        """Return the counts by the names of the fields."""
+        """Return the counts as a dict; the keys are the names of the fields."""
         return asdict(self)
 
     def table(self) -> str:
-        """Return a text with a line for each count that is not 0, and always for the pairs read and kept."""
+        """Return the counts as a table for the user, a line for each.
+
+        Counts of 0 are left out, except those of the pairs read and kept.
+        """
         rows = {
             "pairs read": self.read,
             "files with a byte order mark, removed": self.byte_order_marks,
@@ -121,7 +124,7 @@ class Parallel:
     target: Path
 
     def pairs(self, report: Report | None = None) -> Iterator[tuple[str, str]]:
-        """Yield the pairs of cleaned lines, without pairs that have an empty side.
+        """Yield the pairs of cleaned lines; a pair with an empty line is left out.
 
         Args:
             report: counts the pairs that are read, cleaned and left out.
@@ -154,7 +157,7 @@ class Parallel:
 
 
 def same_file(source: Path, target: Path) -> bool:
-    """Return whether two paths lead to the same file, which exists."""
+    """Return whether two paths lead to the same existing file."""
     return source.exists() and target.exists() and source.samefile(target)
 
 
@@ -188,10 +191,11 @@ def tidy_lines(path: Path, report: Report | None = None) -> Iterator[str]:
 
 
 def decoded(line: bytes, path: Path | str, number: int) -> str:
-    """Decode a line of a file.
+    """Decode a line of a file from UTF-8.
 
     Args:
-        path, number: the file and the line's number, for the message.
+        path: the file, for the message.
+        number: the number of the line, for the message.
 
     Raises:
         InputError: the line is not UTF-8.
@@ -220,7 +224,12 @@ def raw_lines(path: Path) -> Iterator[bytes]:
 
 
 def refuse_longer(line: bytes, path: Path | str, number: int) -> None:
-    """Raise InputError if a line of a file is longer than `LONGEST_LINE`; `number` is the line's number."""
+    """Raise InputError if a line is longer than `LONGEST_LINE`.
+
+    Args:
+        path: the file, for the message.
+        number: the number of the line, for the message.
+    """
     if len(line) > LONGEST_LINE:
         raise InputError(
             f"{path}, line {number}: longer than {LONGEST_LINE:,} bytes; give a file with a sentence on each line."
@@ -247,7 +256,10 @@ def reading(path: Path) -> Iterator[IO[bytes]]:
 
 
 def refuse_other_than_files(path: Path) -> None:
-    """Raise InputError unless the path is an existing regular file: a pipe could not be read a second time."""
+    """Raise InputError unless the path is an existing regular file.
+
+    Other kinds, such as a pipe, cannot be read a second time.
+    """
     if path.is_dir():
         raise InputError(f"cannot read {path}: it is a folder; name a file in it.")
     if not path.exists():

@@ -53,10 +53,10 @@ def sample(
 
 
 def namer(language: str) -> Callable[[int], str]:
-    """Return the function that names a number in a language.
+    """Return a function that returns the name of a number in a language.
 
     Raises:
-        InputError: num2words has no such language; the function raises it for a number that num2words cannot write.
+        InputError: num2words has no such language; the function raises it for a number that num2words cannot name.
     """
     num2words = import_extra("num2words", "translation")
     languages = sorted(num2words.CONVERTER_CLASSES)

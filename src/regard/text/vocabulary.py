@@ -35,7 +35,7 @@ FEWEST = 16
 """The smallest number of pieces in a vocabulary: the special pieces, ▁ and a few letters."""
 
 WORTH_THREADS = 64
-"""The number of texts from which encoding with several threads is faster than with one."""
+"""Fewer texts than this are encoded with one thread, because starting several threads would take longer."""
 
 
 class Vocabulary:
@@ -133,17 +133,17 @@ class Vocabulary:
         return [self.processor.IdToPiece(int(token)) for token in ids]
 
     def scores(self) -> NDArray[np.float64]:
-        """Return the score of every piece: BPE first performs the merge whose result has the highest score."""
+        """Return the score of every piece: a merge of BPE comes earlier if the score of its result is higher."""
         return np.array([self.processor.GetScore(token) for token in range(len(self))])
 
     def unknown(self, text: str) -> list[str]:
-        """Return the characters of a text that have no piece, each once, in the text's order."""
+        """Return the characters of a text that are in no piece of the vocabulary, each once, in their order."""
         surfaces = self.surfaces(text)
         letters = "".join(piece for token, piece in zip(self.encode(text), surfaces, strict=True) if token == UNK)
         return list(dict.fromkeys(letters))
 
     def surfaces(self, text: str) -> list[str]:
-        """Return the pieces of a text as strings; an unknown piece is its characters, where `pieces` gives <unk>."""
+        """Return the pieces of a text as strings; an unknown piece is shown as its characters, not as <unk>."""
         return self.processor.Encode(cleaned(text), out_type=str)
 
     def __len__(self) -> int:
@@ -170,7 +170,7 @@ def cleaned(text: str) -> str:
 
 
 def sampled_lines(lines: Iterable[str], n: int) -> list[str]:
-    """Return n of the lines, sampled uniformly and always the same ones, or all lines if there are fewer.
+    """Return a uniform random sample of n of the lines, always the same sample; all lines if there are at most n.
 
     Source: Vitter 1985, algorithm R.
     """

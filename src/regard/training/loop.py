@@ -75,7 +75,7 @@ class Run:
 
     @property
     def vocabularies(self) -> list[Path]:
-        """The vocabulary files, which a checkpoint needs unchanged: its parameters are indexed by their token ids."""
+        """The vocabulary files. A checkpoint needs them unchanged: its parameters are indexed by their token ids."""
         return sorted((self.folder / "data").glob("*.spm"))
 
 

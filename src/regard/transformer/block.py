@@ -22,7 +22,7 @@ from regard.transformer.feed_forward import FeedForward
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockOutput:
-    """The output of a block, with the outputs of its attention layers.
+    """The output of a block, and of its attention layers.
 
     Attributes:
         output: the hidden states after this block, the input of the next block.
@@ -103,7 +103,8 @@ class DecoderBlock(nn.Module):
         Args:
             x: the hidden states before this block, one row for each target.
             memory: the keys and values of the source, from this block's `prepare`; None if the block has no
-                cross-attention. With k times as many targets as sources, k consecutive rows of x read each source.
+                cross-attention. If there are k times as many targets as sources, each source is read by k consecutive
+                targets.
             mask: the target tokens that each query may attend to, cached tokens included; None = all.
             memory_mask: the source tokens that each query may attend to; None = all.
             cache: the self-attention keys and values of the tokens before x: `self_attention.cache` of the
@@ -153,9 +154,9 @@ class DecoderBlock(nn.Module):
 def rows_by_source(
     x: Float[Tensor, "batch tokens d_model"], memory: KeyValue | None
 ) -> Float[Tensor, "sources queries d_model"]:
-    """Return x with the rows that read the same source joined into one row, whose tokens follow one another.
+    """Join the rows of x that read the same source into one row, so that the keys of a source need no copies.
 
-    So the keys of a source need no copies.
+    The tokens of the joined rows follow one another.
 
     Args:
         memory: the keys and values of the sources; None = there is no source, and x is returned.
@@ -172,10 +173,10 @@ def new_self_attention(config: TransformerConfig) -> MultiHeadAttention:
 
 
 def new_attention(config: TransformerConfig, positions: Rotary | None) -> MultiHeadAttention:
-    """Return an attention layer with the config's sizes, whose projections are initialised with smaller weights.
+    """Return an attention layer with the sizes in the config, and with smaller initial weights than usual.
 
-    The weights of the query, key and value projections are Glorot's divided by √2 (gain 1/√2), as fairseq draws them.
-    Post-norm models train markedly faster with this gain than with gain 1, the default of `MultiHeadAttention`.
+    The weights of the query, key and value projections are Glorot's divided by √2 (gain 1/√2), as in fairseq. Post-norm
+    models train markedly faster with this gain than with gain 1, the default of `MultiHeadAttention`.
     """
     attention = MultiHeadAttention(
         config.d_model,

@@ -10,7 +10,7 @@ from regard.checks import check_choice, check_count
 from regard.transformer.feed_forward import Activation
 
 Norm = Literal["post", "pre"]
-"""The place of LayerNorm in a block: after each residual sum ("post", the paper) or before each sublayer ("pre")."""
+"""Where a block has its LayerNorm: after each residual sum ("post", the paper) or before each sublayer ("pre")."""
 
 Position = Literal["sinusoidal", "learned", "rotary"]
 """Position encodings: "sinusoidal" and "learned" vectors are added to the token embeddings; "rotary" rotates the
@@ -53,8 +53,10 @@ class TransformerConfig:
     n_decoder_layers: int | None = None
     """Number of decoder blocks; None = n_layers."""
     norm: Norm = "pre"
-    """The place of LayerNorm in a block: "post", after each residual sum (the paper), or "pre", before each sublayer
-    (easier to train)."""
+    """Where a block has its LayerNorm: after each residual sum ("post", the paper) or before each sublayer ("pre").
+
+    Models with "pre" are easier to train.
+    """
     positions: Position = "sinusoidal"
     """Position encodings: "sinusoidal" or "learned" vectors added to the token embeddings, or "rotary", which rotates
     the queries and keys of self-attention."""
@@ -137,7 +139,7 @@ class TransformerConfig:
 
 
 PAPER: Mapping[str, Value] = {"norm": "post", "share": "all"}
-"""The fields that the paper's models have in common and that differ from the defaults."""
+"""The fields of the paper's models base and big that differ from the defaults, with the same value in both."""
 
 PRESETS: Mapping[str, Mapping[str, Value]] = MappingProxyType(
     {

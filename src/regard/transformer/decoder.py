@@ -29,8 +29,8 @@ class Decoded:
         logits: for each input token, the logits of the token that follows it.
         state: the state after the input tokens, an argument of the next call.
         patterns: the self-attention pattern of each block.
-        cross: the cross-attention pattern of each block; empty for a language model. If several rows read one source,
-            its batch item has the queries of all these rows, one row after another.
+        cross: the cross-attention pattern of each block; empty for a language model. If several rows read the same
+            source, they share one batch item of the pattern: the queries of these rows, one row after another.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
@@ -123,11 +123,14 @@ class Decoder(nn.Module):
     def read(
         self, tokens: Int[Tensor, "batch tokens"], state: DecodingState
     ) -> tuple[Float[Tensor, "batch tokens d_model"], list[BlockOutput]]:
-        """Return the hidden states of input tokens, which the output projection takes, and the output of each block.
+        """Compute all blocks for some input tokens.
 
         Args:
             tokens: the next token ids of each target.
             state: the decoding state before these tokens.
+
+        Returns:
+            The hidden states to which the output projection is applied, and the output of each block.
         """
         # A single new token may attend to itself and all earlier tokens: it needs no mask.
         mask = Causal() if tokens.shape[1] > 1 else None

@@ -22,7 +22,7 @@ LEVELS = 2**16
 
 
 class Dropout(nn.Dropout):
-    """torch.nn.Dropout, faster on a CPU; with the same seed it drops other elements than torch.nn.Dropout."""
+    """A replacement for torch.nn.Dropout that is faster on a CPU; with the same seed it drops other elements."""
 
     def forward(self, x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
         if self.training and fast_dropout_applies(x, self.p):
@@ -42,9 +42,10 @@ class Residual(Dropout):
 
 
 def fast_dropout_applies(x: Tensor, p: float) -> bool:
-    """Return whether to drop elements of x with `draw_kept`, which is faster than torch's dropout on a CPU.
+    """Return whether the dropout of x is computed with `draw_kept`, which is faster than torch's dropout on a CPU.
 
-    False on GPUs and in compiled programs, where torch's dropout is fast, for types other than float32 and float64, and
+    It is not on GPUs and in compiled programs, where torch's dropout is fast, for types other than float32 and float64,
+    and
     unless p is between 1/2^16 and 1 - 1/2^16.
     """
     is_float32_or_64 = x.dtype in (torch.float32, torch.float64)
@@ -64,5 +65,8 @@ def draw_kept(like: Float[Tensor, "*axes"], p: float) -> Float[Tensor, "*axes"]:
 
 
 def draw_threshold(p: float) -> int:
-    """Return an integer for comparison with 16 random bits: 2^16 p, rounded up or down at random, with mean 2^16 p."""
+    """Return 2^16 p, rounded up or down at random so that the mean is 2^16 p.
+
+    An element is dropped if its 16 random bits are below this threshold.
+    """
     return math.floor(p * LEVELS + torch.rand((), dtype=torch.float64, device="cpu").item())

@@ -20,7 +20,7 @@ class Encoded:
     """The output of `Encoder.forward`.
 
     Attributes:
-        output: a vector for each token; vectors at padded positions are arbitrary and must be masked.
+        output: a vector for each token; vectors at padded positions have no meaning and must be masked.
         patterns: the self-attention pattern of each block.
     """
 

@@ -30,7 +30,10 @@ HUGGING_FACE_ACTIVATIONS: Mapping[str, Activation] = {
 """regard's activations by their names in a Hugging Face config."""
 
 READS = {".weight": 1, ".bias": None}
-"""For each parameter of a linear layer that maps from d_model, the number of its d_model axis; its bias has none."""
+"""The number of the d_model axis of each parameter of a linear layer whose input has width d_model.
+
+The bias has no such axis.
+"""
 
 WRITES = {".weight": 0, ".bias": 0}
 """For each parameter of a LayerNorm or of a linear layer that maps to d_model, the number of its d_model axis."""
@@ -48,7 +51,7 @@ BLOCK: Mapping[str, tuple[str, Axes]] = {
     "feed_forward.narrow": ("fc2", WRITES),
     "feed_forward_norm": ("final_layer_norm", WRITES),
 }
-"""For each layer of an encoder or decoder block: its name in Marian, and the d_model axes of its parameters."""
+"""For each layer of a block: its name in Marian, and the number of the d_model axis of each of its parameters."""
 
 CROSS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_query": ("encoder_attn.q_proj", READS),
@@ -57,7 +60,7 @@ CROSS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_output": ("encoder_attn.out_proj", WRITES),
     "cross_attention_norm": ("encoder_attn_layer_norm", WRITES),
 }
-"""For each layer of a decoder block's cross-attention: its name in Marian, and the d_model axes of its parameters."""
+"""For each layer of cross-attention in a decoder block: its name in Marian, and the numbers of its d_model axes."""
 
 
 def from_marian(model: "MarianMTModel | str | Path") -> Transformer:
@@ -177,9 +180,10 @@ def config_from_marian(theirs: "MarianConfig", share: Share) -> TransformerConfi
 
 
 def shared_matrices(model: "MarianMTModel") -> Share:
-    """Return which vocabulary matrices the Transformer made from a Marian model shares: `TransformerConfig.share`.
+    """Return which vocabulary matrices the converted Transformer shares, as a value of `TransformerConfig.share`.
 
-    "none" if the Marian model does not scale its embeddings: the copied embeddings are then divided by √d_model, but
+    It is "none" if the Marian model does not scale its embeddings: the copied embeddings are then divided by √d_model,
+    but
     the output projection is not.
     """
     source, target = (side.embed_tokens.weight for side in (model.model.encoder, model.model.decoder))
@@ -201,7 +205,10 @@ def unsupported_reasons(config: TransformerConfig) -> Iterator[str]:
 
 
 def parameter_names(config: TransformerConfig) -> Iterator[tuple[str, str, int | None]]:
-    """Yield each parameter's name in `Transformer`, its name in Marian, and the number of its d_model axis or None."""
+    """Yield for each parameter its name in `Transformer`, its name in Marian, and the number of its d_model axis.
+
+    The number is None if the parameter has no such axis.
+    """
     yield "encoder.embedding.by_token.weight", "model.encoder.embed_tokens.weight", 1
     yield "decoder.embedding.by_token.weight", "model.decoder.embed_tokens.weight", 1
     yield "decoder.to_logits.weight", "lm_head.weight", 1
@@ -215,7 +222,9 @@ def parameter_names(config: TransformerConfig) -> Iterator[tuple[str, str, int |
 
 
 def marian_order(d_model: int) -> Int[Tensor, " d_model"]:
-    """Return, for each index of a `Transformer` vector (alternating sines and cosines), the index in Marian's vector.
+    """Return for each index of a vector in `Transformer` the index of the same number in Marian's vector.
+
+    `Transformer` alternates sines and cosines; Marian has all sines before all cosines.
 
     >>> marian_order(6)
     tensor([0, 3, 1, 4, 2, 5])
@@ -229,5 +238,5 @@ def marian_order(d_model: int) -> Int[Tensor, " d_model"]:
 def reorder(
     parameter: Float[Tensor, "*shape"], axis: int | None, order: Int[Tensor, " d_model"]
 ) -> Float[Tensor, "*shape"]:
-    """Return a parameter whose entries along an axis are permuted by `order`; unchanged if axis is None."""
+    """Return a parameter with the entries along one axis permuted by `order`; unchanged if the axis is None."""
     return parameter if axis is None else parameter.index_select(axis, order.to(parameter.device))

@@ -133,9 +133,9 @@ class Transformer(nn.Module):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """Return the hidden states that the output projection takes, so that a loss can compute the logits in chunks.
+        """Return the hidden states to which the output projection is applied.
 
-        The arguments are those of `forward`.
+        With them a loss can compute the logits in chunks. The arguments are those of `forward`.
         """
         check_source_lengths(lengths, source.shape[1])
         return self.decoder.read(target, self.decoder.start(self.encoder(source, lengths).output, lengths))[0]

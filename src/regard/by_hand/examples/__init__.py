@@ -14,7 +14,7 @@ def names() -> list[str]:
 
 
 def text(name: str) -> str:
-    """Return the content of an example's TOML file.
+    """Return the text of an example's TOML file.
 
     Raises:
         InputError: there is no example of this name; the message names the nearest.

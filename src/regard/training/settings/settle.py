@@ -56,7 +56,7 @@ class ModelDefaults:
     """The peak learning rate for a model of this preset; `peak_rate` has the rule for other sizes."""
 
     epochs: int
-    """The passes over the corpus that max_steps is computed from, before the bounds least_steps and most_steps."""
+    """The number of passes over the corpus from which max_steps is computed, within least_steps and most_steps."""
 
     changes: Mapping[str, Any] = field(default_factory=dict)
     """The values that differ from the preset, by field name of the model's config."""

@@ -37,12 +37,16 @@ class BlockCache:
         return self.blocks[number]
 
     def with_next_token(self) -> "BufferCache":
-        """Return a `BufferCache` with a copy of the cached tokens, and one more token that is still uninitialised."""
+        """Return a `BufferCache` with a copy of the cached tokens and one more token, whose vectors are not set yet."""
         tokens = torch.stack([torch.stack([block.key, block.value], dim=1) for block in self.blocks], dim=1)
         return BufferCache(TokenBuffer(copy_with_room(tokens, MIN_BUFFER_TOKENS), self.n_tokens + 1), self.n_tokens + 1)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "BlockCache":
-        """Return the cache of only the rows with these indices, in this order."""
+        """Return a cache with some of the rows.
+
+        Args:
+            rows: the indices of the rows, in the order of the new cache.
+        """
         return BlockCache(tuple(block.select(rows) for block in self.blocks))
 
 
@@ -51,9 +55,9 @@ class TokenBuffer:
     """A tensor for the keys and values of all blocks, which several `BufferCache`s may share.
 
     Attributes:
-        vectors: axis 2 has the keys, then the values; tokens from n_written on are uninitialised.
+        vectors: the keys and values; on axis 2 first the keys, then the values. Tokens from n_written on are not set.
         n_written: the number of tokens written so far. A `BufferCache` with fewer tokens must copy the buffer to append
-            a token, since another cache owns the next position.
+            a token, since another cache uses the next position.
     """
 
     vectors: Float[Tensor, "rows blocks 2 key_heads room d_head"]
@@ -82,7 +86,7 @@ class BufferCache:
 
     @property
     def row_table(self) -> Int[Tensor, "rows tokens"]:
-        """For each row and token, the row of the buffer that contains the token's keys and values."""
+        """A table with the row of the buffer in which the keys and values of each row and token are."""
         if self.buffer_rows is not None:
             return self.buffer_rows
         return row_numbers(self.rows, self.n_tokens, self.buffer.vectors.device)
@@ -92,9 +96,9 @@ class BufferCache:
         return KeyValue(key=key, value=value)
 
     def tokens(self, blocks: slice = slice(None)) -> Float[Tensor, "rows blocks 2 key_heads tokens d_head"]:
-        """Return the keys and values of some blocks, copied so that the tokens of row r are in row r.
+        """Return the keys and values of some blocks, with the tokens of row r in row r of the result.
 
-        They are not copied if the buffer has them in this order already.
+        They are copied unless the buffer has them in this order already.
         """
         vectors = self.buffer.vectors[:, blocks, :, :, : self.n_tokens]
         if self.buffer_rows is None:
@@ -103,7 +107,7 @@ class BufferCache:
         return vectors.movedim(4, 1)[self.buffer_rows, token_numbers].movedim(1, 4)
 
     def with_next_token(self) -> "BufferCache":
-        """Return the cache with one more token, whose keys and values are uninitialised.
+        """Return a cache with one more token, whose keys and values are not set yet.
 
         The tokens are copied to a new buffer only if this one is full, has too few rows, cannot be written, or if a
         step from the same cache has already written the next token.
@@ -119,7 +123,11 @@ class BufferCache:
         return BufferCache(buffer, n + 1, buffer_rows)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "BufferCache":
-        """Return the cache of only the rows with these indices, in this order, without copying keys or values."""
+        """Return a cache with some of the rows, without copying keys or values.
+
+        Args:
+            rows: the indices of the rows, in the order of the new cache.
+        """
         if self.buffer_rows is None:
             return BufferCache(self.buffer, self.n_tokens, rows[:, None].expand(-1, self.n_tokens))
         return BufferCache(self.buffer, self.n_tokens, self.buffer_rows.index_select(0, rows))
@@ -128,9 +136,11 @@ class BufferCache:
 def copy_with_room(
     tokens: Float[Tensor, "rows blocks 2 key_heads tokens d_head"], room: int
 ) -> Float[Tensor, "rows blocks 2 key_heads room d_head"]:
-    """Return a copy of the tokens with unused places for further tokens: `room` places in all.
+    """Return a copy of the cached tokens with room for further tokens.
 
-    If `room` would leave no place unused, there are twice as many places as tokens.
+    Args:
+        room: the number of tokens for which the copy has room; if it is not more than there are, room for twice as many
+            tokens as there are is made.
     """
     n_tokens = tokens.shape[4]
     copy = tokens.new_empty(*tokens.shape[:4], room if n_tokens < room else 2 * n_tokens, tokens.shape[5])
@@ -139,5 +149,5 @@ def copy_with_room(
 
 
 def row_numbers(rows: int, tokens: int, device: torch.device) -> Int[Tensor, "rows tokens"]:
-    """Return a table in which the entry of each row and token is the number of the row."""
+    """Return a table [rows tokens] in which every entry is the number of its row."""
     return torch.arange(rows, device=device)[:, None].expand(-1, tokens)

@@ -30,7 +30,7 @@ MOST_ROWS_AT_ONCE = 32
 """The most rows that a thread computes together, so that their vectors fit its cache; 16 to 160 are as fast."""
 
 Vectors = Float[Tensor, "rows d_model"]
-"""The vector of the newest token of each row."""
+"""The vectors of the newest tokens, one for each row of the batch."""
 
 Queries = tuple[Float[Tensor, "sources heads queries d_head"], ...]
 """The cross-attention queries of each block."""
@@ -138,10 +138,10 @@ class StepArguments(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceRows:
-    """The sources of a batch, and the source that each target row reads.
+    """The sources of a batch, and which source each target row reads.
 
     Attributes:
-        memory: the sources' cross-attention keys and values, for each block.
+        memory: for each block, the cross-attention keys and values of the sources.
         source_of_row: for each target row, the number of its source.
         lengths: for each target row, the number of tokens of its source before the padding; None = no padding.
     """
@@ -154,7 +154,7 @@ class SourceRows:
     def of(
         cls, memory: tuple[KeyValue, ...], lengths: Int[Tensor, " sources"] | None, rows_per_source: int = 1
     ) -> "SourceRows":
-        """Return the sources of a batch in which `rows_per_source` consecutive target rows read each source.
+        """Return a `SourceRows` in which each source is read by `rows_per_source` consecutive target rows.
 
         Args:
             memory: for each block, the cross-attention keys and values of the sources.
@@ -177,11 +177,11 @@ class CompiledDecoder:
     """A decoder and the sources of a batch, converted to the C structs that the kernel reads.
 
     Attributes:
-        arguments: the kernel's arguments, of which those that are the same in every step are set.
+        arguments: the kernel's arguments; only those that are the same in every step are set.
         blocks: the addresses of the blocks' parameters.
         tensors: the parameters at these addresses, kept so that they are not freed if a module replaces them.
         rotary: the rotary positions of self-attention, or None.
-        sources: the sources, and the source of each target row.
+        sources: the sources, and which source each target row reads.
         source_keys: for each block, the address and strides of the sources' keys.
         source_values: for each block, the address and strides of the sources' values.
     """
@@ -196,7 +196,7 @@ class CompiledDecoder:
 
     @classmethod
     def of(cls, decoder: nn.Module, sources: SourceRows) -> "CompiledDecoder | None":
-        """Return a decoder and the sources of a batch as C structs, or None if the kernel does not support them."""
+        """Convert a decoder and the sources of a batch to C structs; None if the kernel does not support them."""
         if unsupported_reason(decoder, sources) is not None:
             return None
         blocks = list(cast("Iterable[DecoderBlock]", decoder.blocks))
@@ -217,7 +217,7 @@ class CompiledDecoder:
         return cls(arguments, parameters, tensors, attention.positions, sources, *layouts(sources))
 
     def with_sources(self, sources: SourceRows) -> "CompiledDecoder":
-        """Return a copy for the same decoder, which reads other sources."""
+        """Return a copy with the same decoder and other sources."""
         return CompiledDecoder(self.arguments, self.blocks, self.tensors, self.rotary, sources, *layouts(sources))
 
     def step(self, x: Vectors, cache: BlockCache | BufferCache | None) -> tuple[Vectors, BufferCache, Queries]:
@@ -257,12 +257,12 @@ class CompiledDecoder:
         return BufferCache(TokenBuffer(vectors, n_written=1), n_tokens=1)
 
     def run(self, x: Vectors, cache: BufferCache, queries: Float[Tensor, "blocks rows d_model"]) -> None:
-        """Call the kernel, which computes the newest token of each row.
+        """Call the kernel, which computes the newest token of each row in all blocks.
 
         Args:
             x: the embeddings of the newest tokens; the kernel overwrites them with the decoder's output.
-            cache: the kernel writes the keys and values of the newest tokens to its last token.
-            queries: gets the queries of cross-attention.
+            cache: the cache, in which the newest tokens are the last ones; the kernel writes their keys and values.
+            queries: the kernel writes the cross-attention queries of the newest tokens into it.
         """
         row_table, sources, threads = cache.row_table, self.sources, min(torch.get_num_threads(), len(x))
         rows_at_once = ceil(len(x) / (threads * ceil(len(x) / (threads * MOST_ROWS_AT_ONCE))))
@@ -289,10 +289,10 @@ class CompiledDecoder:
         run_on_threads(regard_decoding_step(), arguments, threads)
 
     def scratch_numbers(self, rows: int, tokens: int) -> int:
-        """Return how many floats of scratch memory a thread needs to compute some rows together.
+        """Return the number of floats of scratch memory that a thread needs.
 
         Args:
-            rows: the number of rows.
+            rows: the number of rows that the thread computes together.
             tokens: the number of tokens in each row.
         """
         d_key, d_hidden = self.arguments.key_heads * self.arguments.d_head, self.blocks[0].widen.n_out
@@ -312,7 +312,7 @@ def struct_array(struct: Any, objects: Sequence[Any]) -> Any:
 
 
 def unsupported_reason(decoder: nn.Module, sources: SourceRows) -> str | None:
-    """Return why the CPU kernel cannot compute the steps of a decoder with these sources, or None if it can."""
+    """Return the reason why the CPU kernel cannot compute the steps of a decoder with these sources; None if it can."""
     if (reason := structure_reason(decoder)) is not None:
         return reason
     tensors = [tensor for block in sources.memory for tensor in (block.key, block.value)]

@@ -1,4 +1,4 @@
-"""The state of a decoder between two steps: keys and values of the source and of the target tokens so far."""
+"""The state of a decoder between two steps: the keys and values of the source and of the target tokens so far."""
 
 from dataclasses import dataclass, replace
 
@@ -13,9 +13,11 @@ from regard.transformer.decoding.kernel import CompiledDecoder, SourceRows
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class DecodingState:
-    """The state of a batch of target texts, one row each; a step returns a new state and does not change this one.
+    """The state of a decoder for a batch of target texts, one row each.
 
-    Consecutive rows that read the same source (the hypotheses of a beam) share its keys and values.
+    A step returns a new state and does not change this one. Consecutive rows that read the same source (the hypotheses
+    of a
+    beam) share its keys and values.
 
     Attributes:
         lengths: the number of tokens of each source before its padding; None = no padding.
@@ -38,10 +40,12 @@ class DecodingState:
         return 0 if self.cache is None else self.cache.n_tokens
 
     def select(self, rows: Int[Tensor, " rows"]) -> "DecodingState":
-        """Return the state of only the rows (target texts) with these indices, in this order.
+        """Return the state of some of the rows (target texts).
 
         Args:
-            rows: an index may occur several times, as when a beam search continues a text in two ways.
+            rows: the indices of the rows, in the order of the new state. An index may occur several times, as when a
+                beam
+                search continues a text in two ways.
         """
         state = replace(self, cache=None if self.cache is None else self.cache.select(rows))
         if self.memory[0] is None:
@@ -52,9 +56,11 @@ class DecodingState:
         return state.with_sources(*group_by_source(sources))
 
     def with_sources(self, sources: Int[Tensor, " sources"], rows_per_source: int) -> "DecodingState":
-        """Return the state with only the sources of these indices, each read by `rows_per_source` consecutive rows.
+        """Return the state with some of the sources; the cached keys and values of target tokens stay the same.
 
-        The cached keys and values of target tokens are not changed.
+        Args:
+            sources: the indices of the sources.
+            rows_per_source: the number of consecutive rows that read each source.
         """
         lengths, memory = self.lengths, self.memory
         if not torch.equal(sources, torch.arange(self.n_sources, device=sources.device)):
@@ -85,14 +91,13 @@ class DecodingState:
 
 
 def group_by_source(sources: Int[Tensor, " rows"]) -> tuple[Int[Tensor, " sources"], int]:
-    """Return each source once instead of once per row, if every source has the same number of consecutive rows.
+    """Group consecutive rows that read the same source, if all groups have the same number of rows.
 
     Args:
         sources: for each row, the index of the source that it reads.
 
     Returns:
-        The source of each group of consecutive rows, and the number of rows in a group; the argument and 1 if the
-        groups differ in size.
+        The source of each group, and the number of rows in a group; if the groups differ in size, `sources` and 1.
 
     >>> group_by_source(torch.tensor([4, 4, 7, 7])), group_by_source(torch.tensor([4, 4, 7]))
     ((tensor([4, 7]), 2), (tensor([4, 4, 7]), 1))

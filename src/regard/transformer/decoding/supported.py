@@ -1,4 +1,4 @@
-"""The decoders that the CPU kernel supports: those of `Decoder`, with cross-attention and unchanged modules.
+"""Which decoders the CPU kernel supports: a `Decoder` with cross-attention whose modules are unchanged.
 
 A step uses `Decoder.forward` instead if a module was replaced or has a hook, if the score is not a scaled dot product
 or the weights are not a softmax, if parameters are sharded over processes, or if a width is not a multiple of
@@ -34,16 +34,18 @@ MODULES = (
 
 
 def kernel_allowed(device: torch.device) -> bool:
-    """Return whether the CPU kernel may compute a decoding step now.
+    """Return whether the CPU kernel may compute a decoding step at present.
 
-    It may not while autograd, autocast or torch.compile is active, or while `use_backend` names a backend but "fused".
+    It may not be used while autograd, autocast or torch.compile is active, or while `use_backend` names another backend
+    than
+    "fused".
     """
     needs_modules = torch.is_grad_enabled() or torch.is_autocast_enabled(device.type) or torch.compiler.is_compiling()
     return not needs_modules and PREFERRED.name in (None, "fused")
 
 
 def structure_reason(decoder: nn.Module) -> str | None:
-    """Return why the CPU kernel cannot compute the steps of a decoder with these modules and parameters, else None."""
+    """Return the reason why the CPU kernel cannot compute a decoder with these modules; None if it can."""
     if decoder.training:
         return "the decoder is in training mode"
     if hooked(decoder) or not all(map(is_standard, list(decoder.modules())[1:])):
@@ -68,7 +70,7 @@ def hooked(module: nn.Module) -> bool:
 
 
 def is_standard(module: nn.Module) -> bool:
-    """Return whether the CPU kernel computes what a module computes: a known class and settings, and no hooks."""
+    """Return whether the CPU kernel can compute a module: its class and settings are supported, and it has no hooks."""
     if type(module) not in MODULES or hooked(module):
         return False
     if any(type(parameter) is not nn.Parameter for parameter in module._parameters.values()):
@@ -91,9 +93,9 @@ def is_plain_softmax(normalise: Normaliser) -> bool:
 
 
 def has_config_widths(block: DecoderBlock) -> bool:
-    """Return whether the layers of a block have the widths that follow from its d_model, d_ff and numbers of heads.
+    """Return whether the layers of a block have the widths that its d_model, d_ff and numbers of heads require.
 
-    They do not if a layer was replaced.
+    Other widths mean that a layer was replaced.
     """
     attention, feed_forward = block.self_attention, block.feed_forward
     d_model, d_key = attention.n_heads * attention.d_head, attention.n_key_heads * attention.d_head
@@ -109,14 +111,14 @@ def has_config_widths(block: DecoderBlock) -> bool:
 
 
 def structure(block: DecoderBlock) -> tuple[Any, ...]:
-    """Return the settings and layer widths of a block; the kernel needs them to be equal in all blocks of a decoder."""
+    """Return the settings and layer widths of a block, which must be equal in all blocks for the CPU kernel."""
     heads = [(attention.n_heads, attention.n_key_heads, attention.d_head) for attention in attentions(block)]
     widths = [layer.weight.shape for layer in linear_layers(block)] + [norm.weight.shape for norm in norms(block)]
     return block.norm_first, block.feed_forward.activation, block.self_attention.positions, heads, widths
 
 
 def normalized_shape(block: DecoderBlock) -> tuple[int, ...]:
-    """Return (d_model,), the `normalized_shape` of the block's norms."""
+    """Return the `normalized_shape` of the norms of a block: (d_model,)."""
     return (block.self_attention.n_heads * block.self_attention.d_head,)
 
 
