@@ -30,13 +30,10 @@ HUGGING_FACE_ACTIVATIONS: Mapping[str, Activation] = {
 """regard's activations by their names in a Hugging Face config."""
 
 READS = {".weight": 1, ".bias": None}
-"""The number of the d_model axis of each parameter of a linear layer whose input has width d_model.
-
-The bias has no such axis.
-"""
+"""For a linear layer whose input has width d_model: the number of each parameter's d_model axis; None = it has none."""
 
 WRITES = {".weight": 0, ".bias": 0}
-"""For each parameter of a LayerNorm or of a linear layer that maps to d_model, the number of its d_model axis."""
+"""For a LayerNorm or a linear layer whose output has width d_model: the number of each parameter's d_model axis."""
 
 Axes = Mapping[str, int | None]
 """For each parameter of a layer (".weight", ".bias"), the number of its d_model axis; None = it has no such axis."""
