@@ -8,6 +8,7 @@ AER           the alignment error rate against the right alignments; 0 is best
 one a word    the AER if each target word has only the source word of its largest weight
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -29,7 +30,19 @@ from regard.translation.translator import Translator
 
 DIRECTIONS = ("en", "ko"), ("ko", "en")
 BELOW, SEED = 1_000_000, 7
-N_TRAIN, N_DEV, N_TEST, STEPS = 8_000, 300, 300, 700
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many numbers are for training, for the choice of a rule and for the test, and the steps of a training."""
+
+    train: int
+    dev: int
+    test: int
+    steps: int
+
+
+SIZES, QUICK = Sizes(train=8_000, dev=300, test=300, steps=700), Sizes(train=200, dev=9, test=9, steps=2)
 
 
 def main(threads: Threads = None, quick: Quick = False, out: Out = None) -> None:
@@ -41,11 +54,11 @@ def main(threads: Threads = None, quick: Quick = False, out: Out = None) -> None
     """
     torch.set_num_threads(threads or torch.get_num_threads())
     found = {
-        f"{source}-{target}": measured(source, target, 5 if quick else STEPS)
+        f"{source}-{target}": measured(source, target, QUICK if quick else SIZES)
         for source, target in with_progress(DIRECTIONS, "alignment")
     }
     first = next(iter(found.values()))
-    rows = [
+    rows: list[Row] = [
         {"rule": rule} | {f"{name} {d}": value for d in found for name, value in found[d][rule].items()}
         for rule in first
     ]
@@ -53,8 +66,8 @@ def main(threads: Threads = None, quick: Quick = False, out: Out = None) -> None
         name="alignment",
         title="Word alignments against right ones",
         about=(
-            f"Translators of number names below {BELOW:,}, trained for {STEPS} steps as `regard train` does; "
-            f"{N_TEST} test numbers, given with their right translations. agreement: how often a target piece is "
+            f"Translators of number names below {BELOW:,}, trained for {SIZES.steps} steps as `regard train` does; "
+            f"{SIZES.test} test numbers, given with their right translations. agreement: how often a target piece is "
             "aligned with the source word that the model needs most (regard.translation.alignment_choice), by which "
             "`regard train` chooses. AER: alignment error rate against the alignment that follows from the digits. "
             "one a word: the AER if a target word has only the source word of its largest weight. A rule is a layer, "
@@ -70,18 +83,19 @@ def main(threads: Threads = None, quick: Quick = False, out: Out = None) -> None
     publish(table, out, quick)
 
 
-def measured(source: str, target: str, steps: int) -> dict[str, Row]:
-    """Return the measures of every alignment rule of a translator that is trained for this many steps."""
+def measured(source: str, target: str, sizes: Sizes) -> dict[str, Row]:
+    """Return the measures of every alignment rule of a translator of number names."""
     names = {language: namer(language) for language in (source, target)}
-    numbers = random_numbers(N_TRAIN + N_DEV + N_TEST, BELOW, SEED)
-    dev, test = numbers[N_TRAIN : N_TRAIN + N_DEV], numbers[N_TRAIN + N_DEV :]
+    numbers = random_numbers(sizes.train + sizes.dev + sizes.test, BELOW, SEED)
+    dev, test = numbers[sizes.train : sizes.train + sizes.dev], numbers[sizes.train + sizes.dev :]
     with TemporaryDirectory() as folder:
         texts = {language: Path(folder) / language for language in names}
         for language, path in texts.items():
-            path.write_text("".join(f"{names[language](number)}\n" for number in numbers[:N_TRAIN]), encoding="utf-8")
+            lines = [names[language](number) for number in numbers[: sizes.train]]
+            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         config = TrainConfig(
-            training=Training(max_steps=steps, precision="float32"),
-            evaluation=Evaluation(every_steps=min(steps, 175), pairs=100),
+            training=Training(max_steps=sizes.steps, precision="float32"),
+            evaluation=Evaluation(every_steps=min(sizes.steps, 175), pairs=min(sizes.dev, 100)),
         )
         train(texts[source], texts[target], Path(folder) / "translator", config, device="cpu")
         translator = Translator.load(Path(folder) / "translator", "cpu")
@@ -89,7 +103,7 @@ def measured(source: str, target: str, steps: int) -> dict[str, Row]:
     rules = measured_rules(translator.model, pairs, translator.device)
     scored = translator.score([names[source](number) for number in test], [names[target](number) for number in test])
     right = [right_alignment(number, source, names["en"](number), names["ko"](number)) for number in test]
-    measures = {}
+    measures = dict[str, Row]()
     for rule in rules:
         found = translator.align(scored, rule)
         error = alignment_error_rate((one.pairs, true) for one, true in zip(found, right, strict=True))

@@ -2,7 +2,7 @@
 
 import os
 import platform
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
@@ -28,7 +28,15 @@ def machine(*libraries: str) -> dict[str, str]:
     }
     if torch.cuda.is_available():
         facts["GPU"] = torch.cuda.get_device_name()
-    return facts | {name: version(name) for name in ("torch", "regard", *libraries)}
+    return facts | {name: version_of(name) for name in ("torch", "regard", *libraries)}
+
+
+def version_of(library: str) -> str:
+    """Return the version of a distribution, or words that say that it is not there."""
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def processor() -> str:

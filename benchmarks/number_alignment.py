@@ -43,7 +43,7 @@ def english_digits(number: int, english: str) -> list[tuple[set[int], set[int] |
     [({3}, set()), (set(), {3}), (set(), None), ({0, 1}, set())]
     """
     words = [word.strip(",") for word in english.split()]
-    held, found = places(number), []
+    held, found = places(number), list[tuple[set[int], set[int] | None]]()
     for index, word in enumerate(words):
         base = ENGLISH_GROUP * next((SCALES.index(later) + 1 for later in words[index:] if later in SCALES), 0)
         group = held & {base, base + 1, base + 2}

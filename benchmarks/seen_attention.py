@@ -212,15 +212,15 @@ class SoftmaxCounter(torch.overrides.TorchFunctionMode):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.stack, self.found = [""], set()
+        self.stack, self.found = [""], set[str]()
         self.model = model
 
     def __enter__(self) -> "SoftmaxCounter":
-        self.hooks = []
+        self.hooks = list[Any]()
         for path, module in self.model.named_modules():
             self.hooks.append(module.register_forward_pre_hook(lambda *_, path=path: self.stack.append(path)))
             self.hooks.append(module.register_forward_hook(lambda *_: self.leave(), always_call=True))
-        return super().__enter__()
+        return super().__enter__()  # type: ignore[no-untyped-call]
 
     def leave(self) -> None:
         self.stack.pop()
@@ -228,7 +228,7 @@ class SoftmaxCounter(torch.overrides.TorchFunctionMode):
     def __exit__(self, *error: Any) -> None:
         for hook in self.hooks:
             hook.remove()
-        super().__exit__(*error)
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))

@@ -76,7 +76,7 @@ def choices(model: nn.Module, side: str) -> Iterator[Inputs]:
         for name, parameter in parameters.items()
         if parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
     }
-    text = {name: made[name] for name in ("input_ids", "attention_mask", "bbox") if name in made}
+    text: Inputs = {name: made[name] for name in ("input_ids", "attention_mask", "bbox") if name in made}
     target = {name: made[name] for name in ("decoder_input_ids",) if name in made}
     masks = {"grid_thw", "input_features_mask", "visual_feats", "visual_pos", "flattened_patches", *time_series(config)}
     wanted = {name: made[name] for name in required | masks if name in made}
@@ -84,8 +84,8 @@ def choices(model: nn.Module, side: str) -> Iterator[Inputs]:
     if "input_ids" not in text:
         text = {}
     image = {name: made[name] for name in ("pixel_values",) if name in made}
-    sound = {name: made[name] for name in ("input_features", "input_values") if name in made}
-    offers = [
+    sound: Inputs = {name: made[name] for name in ("input_features", "input_values") if name in made}
+    offers: list[Inputs] = [
         {**text, **target, **wanted},
         {**first, **target, **wanted},
         {**text, **image, **wanted},
@@ -127,11 +127,11 @@ def variants(inputs: Inputs, config: Any) -> Iterator[Inputs]:
         ):
             for mask in ("input_features_mask", "attention_mask"):
                 n_frames = next((size for size in shape if size != bins), 80)
-                with_mask = {mask: torch.ones(BATCH, n_frames, dtype=torch.long)} if mask in inputs else {}
+                with_mask: Inputs = {mask: torch.ones(BATCH, n_frames, dtype=torch.long)} if mask in inputs else {}
                 yield {**inputs, "input_features": random(BATCH, *shape), **with_mask}
     if "input_values" in inputs:
-        for shape in ((1, 4000), (find(config, "max_length", default=256), bins), (256, bins), (16000,)):
-            yield {**inputs, "input_values": random(BATCH, *shape)}
+        for size in ((1, 4000), (find(config, "max_length", default=256), bins), (256, bins), (16000,)):
+            yield {**inputs, "input_values": random(BATCH, *size)}
     for name in ("hidden_states", "pixel_values"):
         if name in inputs and "grid_thw" in inputs:
             patch, frames = find(config, "patch_size", default=14), find(config, "temporal_patch_size", default=1)

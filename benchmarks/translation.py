@@ -160,13 +160,14 @@ def by_regard(translator: Translator) -> Way:
 
 def by_transformers(folder: Path) -> Way:
     """Translate with `generate` of the model exported to transformers."""
-    from regard.export.huggingface import Opened, quiet
+    from regard.export.huggingface import Opened
+    from regard.tracing.model_loading import quiet_transformers
 
     opened = Opened(folder)
 
     @torch.inference_mode()
     def translate(lines: Lines, beam: int) -> list[str]:
-        with quiet():
+        with quiet_transformers(progress=False):
             given = opened.tokenizer(list(lines), return_tensors="pt", padding=True)
             found = opened.model.generate(**given, num_beams=beam, do_sample=False, max_length=MOST_PIECES)
             return list(opened.tokenizer.batch_decode(found, skip_special_tokens=True))

@@ -144,11 +144,11 @@ def words_of(how: str, language: str) -> Words:
     if how == "space":
         return str.split
     if how == "spaCy":
-        import spacy
+        import spacy  # type: ignore[import-not-found]
 
         rules = spacy.blank(language)
         return lambda text: [word.text for word in rules(text)]
-    from sacremoses import MosesTokenizer  # type: ignore[import-untyped]
+    from sacremoses import MosesTokenizer  # type: ignore[import-not-found]
 
     tokenizer = MosesTokenizer(language)
     return lambda text: tokenizer.tokenize(text, escape=False)

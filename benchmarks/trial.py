@@ -107,7 +107,7 @@ def model_classes(config_class: type) -> list[type]:
     return [*first, *(cls for cls in others if cls not in first)]
 
 
-def configs(config_class: type, name: str) -> Iterator[Any]:
+def configs(config_class: Any, name: str) -> Iterator[Any]:
     """Yield small configurations, the smallest first; in place of one that cannot be made, its error."""
     for sizes, derive in ((True, False), (False, False), (True, True), (False, True)):
         try:

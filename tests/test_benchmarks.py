@@ -4,18 +4,29 @@ import doctest
 import json
 import sys
 
+import alignment
 import attend
+import gpu
 import inspection
 import machine
 import measure
+import memory
+import models
 import number_alignment
 import picture
 import pytest
 import results
 import sentences
 import table
+import torch
+import training
+import translation
+import translators
 import unfused
 from measure import Elapsed, Spread, groups, ratio, take_turns
+
+from regard.training.settings.train_config import Evaluation, Model, TrainConfig, Training
+from regard.training.train import train as train_translator
 
 
 @pytest.mark.parametrize("module", [measure, number_alignment, table, sentences], ids=lambda module: module.__name__)
@@ -149,6 +160,57 @@ def test_a_quick_run_writes_its_table_where_it_is_told_to(script, options, name,
     script.main(**options, seconds=0, quick=True, out=tmp_path)
     assert capsys.readouterr().out.count("\n| ") >= 4
     assert json.loads((tmp_path / f"{name}.json").read_text())["rows"]
+
+
+def test_a_benchmark_of_a_gpu_says_that_there_is_none(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit) as refusal:
+        gpu.main(quick=True)
+    assert refusal.value.code == (
+        "benchmarks/gpu.py measures a GPU, and PyTorch sees none here; run it where there is one."
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # of other programs
+@pytest.mark.parametrize("script", [alignment, memory, models, training], ids=lambda script: script.__name__)
+def test_a_quick_run_of_a_long_benchmark_writes_its_table(script, busy, tmp_path, capsys):
+    script.main(quick=True, threads=1, out=tmp_path)
+    assert capsys.readouterr().out.count("\n| ") >= 3
+    assert json.loads((tmp_path / f"{script.__name__}.json").read_text())["rows"]
+
+
+@pytest.fixture(scope="module")
+def trained_folder(tmp_path_factory):
+    """A corpus of number names with its translator, trained for two steps, in a folder named en-de."""
+    folder = tmp_path_factory.mktemp("numbers")
+    train, test = sentences.sentences("en", "de", train=200, test=3)
+    for name, pairs in (("train", train), ("test", test)):
+        for language, lines in zip(("en", "de"), zip(*pairs, strict=True), strict=True):
+            (folder / f"{name}.{language}").write_text("\n".join(lines) + "\n")
+    config = TrainConfig(
+        model=Model(changes={"d_model": 32, "n_heads": 2, "d_ff": 64, "n_layers": 1, "max_tokens": 257}),
+        training=Training(max_steps=2),
+        evaluation=Evaluation(every_steps=2, pairs=2),
+    )
+    train_translator(folder / "train.en", folder / "train.de", folder / "en-de", config, device="cpu")
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # of other programs
+def test_translating_is_compared_with_other_programs(trained_folder, busy, tmp_path, capsys):
+    translation.main(trained_folder / "en-de", trained_folder / "test.en", quick=True, threads=1, out=tmp_path)
+    beam, greedy = json.loads((tmp_path / "translation-en-de.json").read_text())["rows"]
+    assert (beam["search"], greedy["search"]) == ("beam 5", "greedy")
+    assert min(beam["CTranslate2 int8"], beam["regard"], greedy["generate"]) > 0
+
+
+@pytest.mark.slow
+def test_translators_of_a_corpus_are_measured(trained_folder, busy, tmp_path, capsys):
+    translators.main(trained_folder, [trained_folder / "en-de"], out=tmp_path)
+    (row,) = json.loads((tmp_path / "translators.json").read_text())["rows"]
+    assert (row["translator"], row["steps"], row["published"]) == ("en-de Transformer", "2 of 2", None)
 
 
 def test_the_machine_says_how_busy_it_was(busy):
