@@ -1,8 +1,8 @@
 """regard: attention you can see.
 
-    from regard import attend, Causal       the mechanism, and its pattern
-    regard.install(model)                   any Hugging Face model: fused speed, patterns in outputs.attentions
-    regard.trace(model, text)               who looks at whom, in every layer and head
+    from regard import attend, Causal       attention as a function; its result has the weights of every query
+    regard.install(model)                   for a Hugging Face model: fused attention, and weights in outputs.attentions
+    regard.trace(model, text)               which token attends to which, in every layer and head
 
 `__init__.pyi` lists every public name with its module. A name is imported when it is first used, so `import regard`
 imports neither torch nor transformers.

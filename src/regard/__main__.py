@@ -1,4 +1,4 @@
-"""The command `regard`, also `python -m regard` where it is not on the PATH."""
+"""The command `regard`. If it is not on the PATH, `python -m regard` runs it."""
 
 import atexit
 import gc
@@ -13,7 +13,10 @@ STOPPED = 130
 
 
 def main() -> NoReturn:
-    """Run the command line; Ctrl-C ends it with one line and status 130, also while packages are being imported."""
+    """Run the command line and end the process.
+
+    Ctrl-C ends it with one line of text and status 130, also while packages are being imported.
+    """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not if Ctrl-C is ignored, as in the background
         signal.signal(signal.SIGINT, interrupt)
     gc.set_threshold(50_000)  # 700 by default: imports make many objects and no garbage; a fifth of `regard look`
@@ -30,9 +33,11 @@ def main() -> NoReturn:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt; during an import end the process, since a package that is imported may catch it.
+    """Raise KeyboardInterrupt, as the handler of the signal SIGINT (Ctrl-C).
 
-    Temporary files are deleted at exit; see `atomic_replace`.
+    During an import the process is ended instead, because an imported package may catch KeyboardInterrupt. Temporary
+    files
+    are deleted at exit; see `atomic_replace`.
     """
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
@@ -43,7 +48,7 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def end(status: int | str | None) -> NoReturn:
-    """End the process without taking all modules apart first, which takes PyTorch almost a second."""
+    """End the process with an exit status, without Python's usual clean-up, which takes PyTorch almost a second."""
     atexit._run_exitfuncs()
     for stream in filter(None, (sys.stdout, sys.stderr)):
         stream.flush()

@@ -1,4 +1,4 @@
-"""Replace files atomically: after a crash or power cut, a reader finds the complete old or the complete new file."""
+"""Replace files atomically: after a crash or power cut, a file has its complete old or its complete new content."""
 
 import atexit
 import os

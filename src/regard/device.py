@@ -1,4 +1,4 @@
-"""Find the torch device that the user names."""
+"""Find the torch device with a given name."""
 
 import torch
 

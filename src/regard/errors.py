@@ -1,18 +1,20 @@
-"""The exception for unusable input, and functions that word error messages."""
+"""The exception for unusable input, and functions that format error messages."""
 
 from importlib import import_module
 from typing import Any
 
 
 class InputError(ValueError):
-    """A text, name, number or file cannot be used; the message has the input, what must hold, and what to do.
+    """A text, name, number or file that the user gave cannot be used.
 
-    The command line prints the message as one line and exits with status 2.
+    The message says what was given, what is allowed, and what to do. The command line prints it as one line and exits
+    with
+    status 2.
     """
 
 
 def nearest(name: str, valid: list[str], n: int = 3) -> list[str]:
-    """Return up to `n` valid names, the most similar to `name` first; the first `n` valid names if none is similar.
+    """Return `n` valid names, the most similar to `name` first; the first `n` valid names if none is similar.
 
     >>> nearest("L3H12", ["L3H0", "L3H1", "L4H9"], n=1)
     ['L3H1']
@@ -57,7 +59,7 @@ def first_paragraph(error: Exception) -> str:
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Import and return a module that pip installs only with an extra of regard, such as regard[translation].
+    """Import and return a module that is installed only with an extra of regard, such as regard[translation].
 
     Raises:
         InputError: the module is not installed.

@@ -1,4 +1,4 @@
-"""The encoding that bytes which are not UTF-8 are likely in, to name it in a message."""
+"""Guess the encoding of bytes that are not UTF-8, to name it in an error message."""
 
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 def is_common_hangul(letter: str) -> bool:
-    """Return whether a letter is one of the 2,350 syllables of KS X 1001, which Korean texts mostly consist of."""
+    """Return whether a letter is one of the 2,350 frequent Korean syllables of KS X 1001."""
     return "가" <= letter <= "힣" and len(letter.encode("euc_kr")) == 2  # EUC-KR spells other syllables in 8 bytes
 
 
@@ -24,14 +24,14 @@ EAST_ASIAN: dict[str, tuple[str, Callable[[str], bool]]] = {
     "EUC-JP": ("euc_jp", is_kana),
     "GB18030": ("gb18030", is_han),
 }
-"""By iconv's name: Python's name, and whether a letter is frequent in a text in this encoding."""
+"""The East Asian encodings by iconv's names: Python's name, and a function that recognises the frequent letters."""
 
 FEWEST_SHARE = 0.3
-"""The least share of the frequent letters among the letters that are not ASCII."""
+"""An encoding is accepted only if at least this share of the letters that are not ASCII are frequent ones."""
 
 
 def likely_encoding(data: bytes) -> str:
-    """Return iconv's name of the encoding that a line which is not UTF-8 is likely in.
+    """Return the name, in iconv, of the most likely encoding of a line that is not UTF-8.
 
     In the East Asian encodings nearly every letter takes two bytes from 0x80 on; in LATIN1 such bytes stand alone
     among letters of ASCII.
@@ -50,11 +50,11 @@ def likely_encoding(data: bytes) -> str:
 
 
 def share_of(data: bytes, codec: str, is_frequent: Callable[[str], bool]) -> float:
-    """Return the share of frequent letters among those that are not ASCII, or 0 if the bytes are not in the encoding.
+    """Decode bytes, and return the share of frequent letters among the letters that are not ASCII; 0 if decoding fails.
 
     Args:
         codec: Python's name of the encoding.
-        is_frequent: tells whether a letter is frequent.
+        is_frequent: returns whether a letter is frequent.
     """
     try:
         text = data.decode(codec)

@@ -44,7 +44,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors and the metadata of a file that `write_tensors` wrote, both by name and without the checksum.
+    """Read a file that `write_tensors` wrote; return its tensors and its metadata by name, without the checksum.
 
     Raises:
         InputError: the file cannot be read, is damaged, or was not written by `write_tensors`.

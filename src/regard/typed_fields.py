@@ -1,4 +1,4 @@
-"""Check that values from a file have the types that the fields of a dataclass are annotated with."""
+"""Check that values read from a file have the types of the fields of a dataclass."""
 
 from collections.abc import Collection, Mapping
 from types import NoneType, UnionType
@@ -9,7 +9,10 @@ LARGEST_INTEGER = 2**53
 
 
 def check_fields(dataclass: Any, values: Mapping[str, object]) -> None:
-    """Raise TypeError unless each value, given by field name, has the type annotated for that field of a dataclass.
+    """Raise TypeError unless every value has the type of the field of this name in a dataclass.
+
+    Args:
+        values: the values by field name.
 
     >>> from regard import Window
     >>> check_fields(Window, {"before": 2, "after": True})
@@ -27,10 +30,11 @@ def check_fields(dataclass: Any, values: Mapping[str, object]) -> None:
 
 
 def has_type(value: object, hint: Any) -> bool:
-    """Return whether a value has the type of an annotation.
+    """Return whether a value has the type of a type hint.
 
-    An int has the type float too, and a list the type of a tuple; True does not have the type int. An integer beyond
-    LARGEST_INTEGER has neither type of number.
+    An int also counts as a float, and a list as a tuple; True does not count as an int. An integer beyond
+    LARGEST_INTEGER is
+    neither an int nor a float.
 
     >>> has_type(2, float), has_type(True, int), has_type("left", Literal["left", "right"])
     (True, False, True)

@@ -1,12 +1,13 @@
-r"""Make characters visible that a terminal or a page would execute: control codes, line ends, reversals of direction.
+r"""Make characters visible on which a terminal or a page would act: control codes, line ends, reversals of direction.
 
-A user's text, a file's name and a model's name can have any character. Whatever prints one calls `escape_controls`.
+A user's text, a file's name and a model's name can contain any character. They are printed only after a call of
+`escape_controls`.
 """
 
 import re
 
 EXECUTED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
-"""Control characters, separators of lines, changes of direction, byte order marks and lone surrogates."""
+"""Control characters, line separators, changes of the direction of writing, byte order marks and lone surrogates."""
 
 SYMBOLS = {"\t": "⇥", "\n": "⏎"}
 
