@@ -8,8 +8,7 @@ class InputError(ValueError):
     """A text, name, number or file that the user gave cannot be used.
 
     The message says what was given, what is allowed, and what to do. The command line prints it as one line and exits
-    with
-    status 2.
+    with status 2.
     """
 
 

@@ -33,8 +33,8 @@ FEWEST_SHARE = 0.3
 def likely_encoding(data: bytes) -> str:
     """Return the name, in iconv, of the most likely encoding of a line that is not UTF-8.
 
-    In the East Asian encodings nearly every letter takes two bytes from 0x80 on; in LATIN1 such bytes stand alone
-    among letters of ASCII.
+    In the East Asian encodings nearly every letter takes two bytes from 0x80 on; in LATIN1 such bytes stand alone among
+    letters of ASCII.
 
     >>> [likely_encoding("뱀은 위험하다".encode("euc-kr")), likely_encoding("a café".encode("latin-1"))]
     ['CP949', 'LATIN1']

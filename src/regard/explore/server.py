@@ -70,8 +70,7 @@ class Explorer:
         """Call `answer` as soon as no other request uses the model, and return its result as a response.
 
         The result is a JSON error if too many requests wait or `answer` raises InputError. `answer` is not called if
-        the client
-        has disconnected in the meantime.
+        the client has disconnected in the meantime.
 
         Args:
             answer: runs the model and returns the data of the response.

@@ -73,10 +73,8 @@ class Session:
         """Return how the changes in a question affect the model's output and the attention of its heads.
 
         "output" is the largest difference of a number of the output. "heads" lists the heads whose attention changes
-        most; for
-        each, "moved" is the share of its attention that the query "token" moves to other keys. "before" and "after" are
-        the
-        most probable next tokens.
+        most; for each, "moved" is the share of its attention that the query "token" moves to other keys. "before" and
+        "after" are the most probable next tokens.
 
         Raises:
             InputError: there is no change, or a change does not fit the model.

@@ -127,8 +127,7 @@ def logit_gap(model: TranslatingModel, sources: SourceBatch, original: Hypothesi
     """Return the gap of two translations of one source: how much the original model prefers its own piece.
 
     The gap is the difference of the original model's logits for the two pieces at the first position that differs. It
-    is
-    infinite if the pieces are the same: then the export joined the same pieces to another text.
+    is infinite if the pieces are the same: then the export joined the same pieces to another text.
 
     Args:
         sources: a batch of one source.

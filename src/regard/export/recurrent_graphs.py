@@ -126,8 +126,7 @@ class DecoderGraph(nn.Module):
             token: the ids of the present target tokens.
             lengths: the lengths of the sources.
             tensors: the outputs of the encoder graph, in the order of `tensors_of`. After the first step, the tensors
-                whose
-                names begin with past_ are those that the previous step returned.
+                whose names begin with past_ are those that the previous step returned.
         """
         states, *rest = tensors
         keys = rest.pop(0) if isinstance(self.decoder.reader.score, Preparable) else states

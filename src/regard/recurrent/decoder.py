@@ -210,8 +210,7 @@ class Decoder(nn.Module):
         """Return what `outputs` returns, computed for all tokens in one call instead of token by token.
 
         It can be used with Luong's form without input feeding and a score that is not location-aware: then no step
-        needs the
-        context vector or the attention weights of an earlier step.
+        needs the context vector or the attention weights of an earlier step.
         """
         s, hidden = self.cells(embedded, state.hidden)
         attended = self.reader(s, state.memory, first=state.n_tokens)

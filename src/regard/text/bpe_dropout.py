@@ -72,8 +72,7 @@ class BPEDropout:
         """Merge the letters of words to pieces, skipping merges at random.
 
         In every round each word performs its merge of lowest rank (the leftmost, if several have this rank) or skips it
-        for
-        good.
+        for good.
 
         Args:
             symbols: the ids of the letters of all words, concatenated.

@@ -88,8 +88,7 @@ class Evaluator:
         """Compare the newest snapshot with the mean of all `names` by dev loss; evaluate the better one.
 
         Early in training, parameters change fast and their mean is worse than the newest snapshot; later the mean is
-        better.
-        Computing both losses takes little time compared with translating.
+        better. Computing both losses takes little time compared with translating.
 
         Args:
             folder: the folder of the snapshots.

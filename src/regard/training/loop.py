@@ -106,9 +106,8 @@ def own_rows(batch: Batch, rank: int, n: int, device: torch.device) -> tuple[lis
     """Return the rows of a batch on which one of n processes trains, and whether the process has any rows.
 
     The process takes the rows rank, rank + n, rank + 2n, and so on. Batches are sorted by length, so that all processes
-    get
-    sentences of similar lengths. If the batch has fewer rows than there are processes, a process without rows gets the
-    first row and False: it must compute some loss, multiplied by 0, to take part in the exchange of gradients.
+    get sentences of similar lengths. If the batch has fewer rows than there are processes, a process without rows gets
+    the first row and False: it must compute some loss, multiplied by 0, to take part in the exchange of gradients.
 
     Args:
         rank: the rank of the process.
@@ -123,10 +122,8 @@ def train_step(run: Run, batches: list[Batch], step: int) -> Tensor:
     """Take one optimiser step on the gradients of all `batches`; return the loss summed over this process's tokens.
 
     Each process computes its rows of each batch. Every summed loss is divided by the number of target tokens of the
-    whole
-    step, so that the accumulated gradient is that of the mean loss over one large batch. It is also multiplied by the
-    number
-    of processes, because the processes exchange the mean of their gradients, not the sum.
+    whole step, so that the accumulated gradient is that of the mean loss over one large batch. It is also multiplied by
+    the number of processes, because the processes exchange the mean of their gradients, not the sum.
     """
     n, rank, training = run.processes.n, run.processes.rank, run.config.training
     n_tokens = sum(batch.n_tokens for batch in batches)
@@ -219,8 +216,7 @@ def any_process(run: Run, step: int, *conditions: bool) -> list[bool]:
     """Return for each condition whether it is true in at least one process.
 
     With one process the result is `conditions`. Several processes exchange their conditions only every `ASK_STEPS`
-    steps, to
-    save time; at the steps between, all results are False.
+    steps, to save time; at the steps between, all results are False.
     """
     if run.processes.n == 1:
         return list(conditions)
@@ -304,8 +300,7 @@ def evaluate(run: Run, state: TrainingState) -> TrainingState:
     """Evaluate the current parameters, and the mean of the latest snapshots; return the state after the evaluation.
 
     The parameters with the lower dev loss count. They are written as the translator if the setting evaluation.keep is
-    last,
-    or if they are the best so far. So the first evaluation always writes a translator.
+    last, or if they are the best so far. So the first evaluation always writes a translator.
     """
     parameters = run.processes.parameters(run.module)
     if run.evaluator is not None and run.log is not None:

@@ -133,8 +133,7 @@ def divergence(
 
     Returns:
         KL(p ‖ p′) of every token, then KL(p′ ‖ p) of every token; and in the same order the gradients of their mean D
-        with
-        respect to the logits of p and of p′.
+        with respect to the logits of p and of p′.
     """
     first, second = logs.chunk(2)
     ratio, probabilities = torch.cat([first - second, second - first]), logs.exp()

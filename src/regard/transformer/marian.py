@@ -180,8 +180,7 @@ def shared_matrices(model: "MarianMTModel") -> Share:
     """Return which vocabulary matrices the converted Transformer shares, as a value of `TransformerConfig.share`.
 
     It is "none" if the Marian model does not scale its embeddings: the copied embeddings are then divided by √d_model,
-    but
-    the output projection is not.
+    but the output projection is not.
     """
     source, target = (side.embed_tokens.weight for side in (model.model.encoder, model.model.decoder))
     if target is not model.lm_head.weight or not model.config.scale_embedding:

@@ -115,8 +115,7 @@ def pieces_that_count(pieces: Sequence[str], word_of: Sequence[int]) -> list[int
     """Return the positions of the pieces that represent their words in an alignment.
 
     In a word with letters or other signs, these are its pieces with such characters. In a word of punctuation alone,
-    they
-    are its pieces of punctuation; in a word of white space alone, all its pieces.
+    they are its pieces of punctuation; in a word of white space alone, all its pieces.
 
     Args:
         word_of: for each piece except EOS, the index of the word that it belongs to.

@@ -54,8 +54,7 @@ def joined_translation(source: str, parts: Sequence[Translation]) -> Translation
     """Join the translations of the parts of a text into one translation of the whole text.
 
     The score and the log-probability are the sums over the parts. The k-th candidate is joined from the k-th candidate
-    of
-    each part.
+    of each part.
     """
     return replace(
         parts[0],

@@ -63,8 +63,7 @@ class DecoderStep(Protocol):
         """The cross-attention of the new target tokens on the source tokens: a pattern for each layer.
 
         If k adjacent rows of the batch have the same source, a model may merge them into one batch item of the pattern.
-        Its
-        queries are then the new tokens of the first row, of the second row, and so on.
+        Its queries are then the new tokens of the first row, of the second row, and so on.
         """
 
 

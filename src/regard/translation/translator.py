@@ -52,8 +52,7 @@ class Translator:
         device: the device of the model.
         extra: values that `save` stores with the translator, such as the settings of its training.
         alignment_rule: the cross-attention weights from which word alignments are read. `regard train` chooses them
-            with
-            the dev pairs.
+            with the dev pairs.
     """
 
     model: TranslatingModel

@@ -303,8 +303,7 @@ def read_model(kind: Any, config: Any, path: Path) -> Any:
     """Build a model and load its parameters from a file.
 
     The shapes in the file are first compared with those of the model on PyTorch's meta device, which allocates no
-    memory.
-    Otherwise a damaged config could make a model of any size.
+    memory. Otherwise a damaged config could make a model of any size.
 
     Args:
         kind: the class of the model.

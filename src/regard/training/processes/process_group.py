@@ -232,8 +232,7 @@ class Processes:
 
         Args:
             parameters: what the method `parameters` returned when the checkpoint was written; an empty dict will do in
-                all
-                processes but the main one.
+                all processes but the main one.
             optimiser_tensors: likewise what the method `optimiser_tensors` returned.
 
         Raises:

@@ -106,10 +106,8 @@ def model_from_table(table: Mapping[str, Any]) -> Model:
     """Check the table [model], and return its settings.
 
     The table may also contain fields of TransformerConfig or RecurrentConfig. If it has no kind, the kind is that of
-    the
-    translator in `start_from`, if there is one. The type and range of each value are checked here; whether the values
-    fit
-    together is checked when the model's config is created.
+    the translator in `start_from`, if there is one. The type and range of each value are checked here; whether the
+    values fit together is checked when the model's config is created.
     """
     settings = {key: value for key, value in table.items() if key in names_of("model")}
     model = Model(**settings)

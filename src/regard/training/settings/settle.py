@@ -262,8 +262,7 @@ def settled_model(model: Model, recipe: Recipe, joint: bool) -> Model:
     """Return the settings of [model], with the recipe's preset and values where the user gave none.
 
     A Transformer shares all embeddings if the vocabulary is joint; otherwise it shares those of the target with the
-    output
-    layer.
+    output layer.
     """
     defaults = recipe.defaults[model.kind]
     changes = {} if model.preset else dict(defaults.changes)
@@ -314,8 +313,7 @@ def peak_rate(model: Model, defaults: ModelDefaults) -> float:
     """Return the default peak learning rate.
 
     It is the recipe's rate if the model has the recipe's size, and at most `SAFE_RATE` for another preset or d_model.
-    If
-    training starts from a translator, it is a fifth of that.
+    If training starts from a translator, it is a fifth of that.
     """
     as_usual = model.preset == defaults.preset and "d_model" not in model.changes
     rate = defaults.learning_rate if as_usual else min(defaults.learning_rate, SAFE_RATE)

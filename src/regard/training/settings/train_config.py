@@ -109,8 +109,7 @@ class VocabularySettings(Section):
     """BPE-dropout: the probability that a merge of pieces is skipped, drawn anew in every epoch.
 
     0.05 makes about a fifth more pieces. Batches are formed from the lengths without dropout, so they may get longer
-    than
-    batch_tokens.
+    than batch_tokens.
     """
 
 
@@ -202,8 +201,7 @@ class Evaluation(Section):
     """Which parameters become the translator: those of the best evaluation, or those of the last.
 
     The best of many evaluations is partly so by chance. If the learning rate ends near 0, as with cosine, the last is a
-    good
-    choice.
+    good choice.
     """
 
     patience: Count | None = None

@@ -55,8 +55,7 @@ def save_checkpoint(
         tensors: the tensors of each file, by the file's name without its suffix.
         state: the content of state.json: values that JSON can represent.
         needed_files: files elsewhere in `folder.parent` without which the checkpoint is useless; `read_checkpoint`
-            raises
-            DamagedError if one of them has changed.
+            raises DamagedError if one of them has changed.
 
     Returns:
         The folder of the checkpoint.

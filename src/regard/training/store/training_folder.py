@@ -182,8 +182,7 @@ def resumed_config(folder: Path, stored: SettledConfig, requested: TrainConfig) 
     """Return the settings with which a training is resumed: `stored`, with some settings replaced by `requested`.
 
     The settings in `MAY_CHANGE` may be replaced. A setting of `requested` that equals its default counts as not given,
-    so
-    the stored value stays.
+    so the stored value stays.
 
     Raises:
         InputError: a requested setting differs from the stored one and is not in `MAY_CHANGE`, or max_steps changes

@@ -16,8 +16,7 @@ class DecodingState:
     """The state of a decoder for a batch of target texts, one row each.
 
     A step returns a new state and does not change this one. Consecutive rows that read the same source (the hypotheses
-    of a
-    beam) share its keys and values.
+    of a beam) share its keys and values.
 
     Attributes:
         lengths: the number of tokens of each source before its padding; None = no padding.
@@ -44,8 +43,7 @@ class DecodingState:
 
         Args:
             rows: the indices of the rows, in the order of the new state. An index may occur several times, as when a
-                beam
-                search continues a text in two ways.
+                beam search continues a text in two ways.
         """
         state = replace(self, cache=None if self.cache is None else self.cache.select(rows))
         if self.memory[0] is None:

@@ -37,8 +37,7 @@ def kernel_allowed(device: torch.device) -> bool:
     """Return whether the CPU kernel may compute a decoding step at present.
 
     It may not be used while autograd, autocast or torch.compile is active, or while `use_backend` names another backend
-    than
-    "fused".
+    than "fused".
     """
     needs_modules = torch.is_grad_enabled() or torch.is_autocast_enabled(device.type) or torch.compiler.is_compiling()
     return not needs_modules and PREFERRED.name in (None, "fused")

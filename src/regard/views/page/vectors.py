@@ -2,8 +2,8 @@
 
 The page computes softmax(scale · query · key), with softcap, bias, mask and sinks. Each number of a query or a key is
 stored as an integer, to be multiplied by a rounding step, which is a power of two. The step is as large as possible
-while no weight of the layer, computed from the rounded numbers, differs by more than `PRECISION` from the weight in
-the pattern.
+while no weight of the layer, computed from the rounded numbers, differs by more than `PRECISION` from the weight in the
+pattern.
 """
 
 import math

@@ -1,8 +1,7 @@
 """A comparison of two traces in the terminal.
 
 It names the head and the token where the traces first differ, lists the heads that differ most, and shows all heads as
-a
-grid.
+a grid.
 """
 
 import math
