@@ -61,13 +61,13 @@ def explain(
       x   = [[1, 0], [0, 2], [1, 1]]    a row for each token
       W_q = [[1, 0], [0, 1]]            Q = x W_q; W_k and W_v are needed too
       b_q = [0, 1]                      added to Q; also b_k and b_v; none needed
-      Q = …  K = …  V = …               themselves, instead of x and the W
+      Q = …  K = …  V = …               in place of x and the W
       memory = …  memory_tokens = …     where K and V come from, if not from x
       n_heads = 2  W_o = …              heads to split into; output parameters
-      scale = 1.0                       of the products; else 1 / √d_k
-      mask = "causal"                   or rows of true (may look) and false
+      scale = 1.0                       factor of the products; else 1 / √d_k
+      mask = "causal"                   or rows of true (may attend) and false
       temperature = 0.5                 what the scores are divided by
-      title = "…"  source = "…"         what it is; where the numbers come from
+      title = "…"  source = "…"         its title; where the numbers come from
     """
     from regard.cli.progress import spinner
 

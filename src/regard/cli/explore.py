@@ -1,4 +1,4 @@
-"""`regard explore`: look at a model's attention in the browser, on this machine, and type."""
+"""`regard explore`: a page in the browser that shows a model's attention to the text that one types."""
 
 import sys
 from pathlib import Path
@@ -28,8 +28,8 @@ def explore(
 ) -> None:
     """Type a text and see a model's attention, in the browser, on this machine.
 
-    The page is the one that `regard look --html` writes, and live: type, and the model reads; cut an edge or silence a
-    head, and see what that does to its output. Ctrl-C ends it.
+    The page is the one that `regard look --html` writes, but live: type a text, and the model reads it; cut an edge or
+    silence a head, and see how the model's output changes. Ctrl-C ends it.
 
     [bold]Examples[/bold]
 

@@ -50,9 +50,9 @@ def look(
 ) -> None:
     """Run a model on a text and show who looks at whom.
 
-    Without --token and --head regard chooses a telling query and head: a large weight on a distant word that few other
-    tokens attend to. The model may be a translator that regard train made: then look shows its translation, or --target
-    in place of it.
+    Without --token and --head, regard chooses the query and the head: it looks for a large weight on a distant word to
+    which few other tokens attend. The model may be a translator that regard train made: then look also shows its
+    translation, or the text of --target in its place.
 
     [bold]Examples[/bold]
 

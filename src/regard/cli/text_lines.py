@@ -34,7 +34,7 @@ def decompressed(stream: BufferedIOBase) -> BufferedIOBase:
 
 
 def available_lines(stream: BufferedIOBase) -> Iterator[list[bytes]]:
-    """Yield the lines of a stream without their ends, at each read all lines that have arrived.
+    """Yield the lines of a stream, without line ends: for each read, a list of all lines that have arrived.
 
     A line that is already longer than `LONGEST_LINE` is yielded before its end has arrived. The last line may have no
     end.

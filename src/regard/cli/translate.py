@@ -80,7 +80,7 @@ def translate(
     ] = None,
     device: Device = None,
 ) -> None:
-    """Translate lines: one in, one out, in the same order; an empty line stays one.
+    """Translate lines of text: one translation a line, in the same order; an empty line stays empty.
 
     Remarks go to the error stream with the number of their line: characters that the translator does not know, a text
     or a translation that is too long. A line that is too long for the model is translated sentence by sentence; if a

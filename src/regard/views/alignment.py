@@ -26,7 +26,7 @@ GAP = 0.1
 """The space between the words and the grid, in inches."""
 
 ROTATED = 0.72
-"""The height of a word that is rotated by 45 degrees, as a share of its width."""
+"""The height of a word that is rotated by 45 degrees, as a share of its width before it is rotated."""
 
 LARGEST_WORD = 0.8
 """The largest font size of a word, as a share of the height of a grid cell."""
@@ -78,5 +78,5 @@ def write_alignment(path: Path, source: Words, target: Words, weights: Weights, 
 
 
 def largest_width(fonts: Fonts, words: Words) -> float:
-    """Return the width of the widest word in inches, in the font size SIZE."""
+    """Return the width of the widest word in inches, for the font size SIZE."""
     return max(fonts.width(word, SIZE) for word in words)

@@ -27,7 +27,7 @@ CONNECT_SECONDS = 60
 """The seconds after which connecting fails, if the main process or another process does not answer."""
 
 GRACE_SECONDS = 10
-"""The seconds after a loss at which this process is ended by force, in case it waits for the lost process."""
+"""The seconds after which this process exits if another one is lost, in case it waits for the lost process."""
 
 LAST_BYTE = b"."
 """The byte that a process sends when it has finished; afterwards its connection may close without being a loss."""

@@ -231,8 +231,8 @@ class Processes:
         If the module is sharded, each process gets its shards.
 
         Args:
-            parameters: what the method `parameters` returned when the checkpoint was written; an empty dict will do in
-                all processes but the main one.
+            parameters: what the method `parameters` returned when the checkpoint was written; only the main process
+                needs it, the others may pass an empty dict.
             optimiser_tensors: likewise what the method `optimiser_tensors` returned.
 
         Raises:

@@ -22,9 +22,9 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 def shard(module: nn.Module, device: torch.device, n: int) -> nn.Module:
     """Shard the parameters of a module over n processes, in place; return the module.
 
-    Each linear layer of a block (a member of an nn.ModuleList) is sharded for itself, not the whole block. A whole
-    block will not do: FSDP gathers parameters only when `forward` is called, and needs `forward` to return tensors, but
-    decoder blocks also have a method `prepare`, and blocks return dataclasses.
+    Each linear layer of a block (a member of an nn.ModuleList) is sharded separately. A whole block cannot be sharded
+    as one: FSDP gathers parameters only when `forward` is called, and needs `forward` to return tensors, but decoder
+    blocks also have a method `prepare`, and blocks return dataclasses.
     """
     warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")  # views are never modified
     mesh = init_device_mesh(device.type, (n,))

@@ -128,7 +128,7 @@ def names_of(section: str) -> list[str]:
 
 
 def refuse_unknown(section: str, key: str, valid: list[str]) -> None:
-    """Raise InputError if a section has no setting `key`: if `key` is not in `valid`.
+    """Raise InputError if `key` is not in `valid`, the names of the settings in a section.
 
     The message suggests the section that has a setting of this name, or else the most similar valid name.
     """

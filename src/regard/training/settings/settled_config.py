@@ -29,7 +29,7 @@ SettledSection = TypeVar("SettledSection", bound=Section)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledData(Data):
-    """The settings of [data] after all derived values are filled in."""
+    """The section [data] of the settings, with all derived values filled in."""
 
     dev_pairs: Count
     max_tokens: Length
@@ -37,14 +37,14 @@ class SettledData(Data):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledVocabulary(VocabularySettings):
-    """The settings of [vocabulary] after all derived values are filled in."""
+    """The section [vocabulary] of the settings, with all derived values filled in."""
 
     joint: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledTraining(Training):
-    """The settings of [training] after all derived values are filled in."""
+    """The section [training] of the settings, with all derived values filled in."""
 
     batch_tokens: BatchTokens
     learning_rate: Positive
@@ -56,7 +56,7 @@ class SettledTraining(Training):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledEvaluation(Evaluation):
-    """The settings of [evaluation] after all derived values are filled in."""
+    """The section [evaluation] of the settings, with all derived values filled in."""
 
     every_steps: Count
     patience: Count

@@ -200,20 +200,20 @@ class Evaluation(Section):
     keep: Kept = "best"
     """Which parameters become the translator: those of the best evaluation, or those of the last.
 
-    The best of many evaluations is partly so by chance. If the learning rate ends near 0, as with cosine, the last is a
-    good choice.
+    Of many evaluations, the best one is partly due to chance. If the learning rate ends near 0, as with cosine, the
+    last one is a good choice.
     """
 
     patience: Count | None = None
     """The number of evaluations in a row without improvement after which training ends; None = derived from the corpus.
 
-    An improvement is a better best metric or a lower lowest loss.
+    An evaluation is an improvement if its metric is better, or its loss lower, than in all evaluations before it.
     """
 
     average: Count = 5
     """The number of snapshots to average: the parameters at this evaluation and at earlier ones.
 
-    An evaluation measures the mean and the current parameters; those with the lower dev loss count.
+    Each evaluation compares their mean with the current parameters, and uses the parameters with the lower dev loss.
     """
 
     log_steps: Count = 50

@@ -1,4 +1,4 @@
-"""An evaluation in the terminal: the scores, the table by length, the worst lines, the signatures."""
+"""An evaluation in the terminal: the scores, a table of scores by length, the worst lines, the metrics' signatures."""
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding as Indent

@@ -23,10 +23,13 @@ from regard.views.shared_text import decoder_note
 from regard.visible_text import escape_controls
 
 MAX_WEIGHTS = 300_000_000
-"""The most weights of a trace in one page: all of them are compared with those that the page will compute."""
+"""The most weights that a trace may have to be written as a page.
+
+Writing takes time for each of them: every weight is compared with the one that the page will compute.
+"""
 
 MAX_VALUES = 400_000
-"""The most numbers of values in one page, about a megabyte of text; a longer text comes without its values."""
+"""The most numbers in the value vectors of a trace (about a megabyte of text); above it, a page has no values."""
 
 Blocks = dict[str, str]
 """The encoded arrays of a page by name: `blocks[name]` is the text of one array (see `blocks.py`)."""
@@ -163,7 +166,7 @@ def token_record(token: Token, word: bool) -> dict[str, Any]:
 
 
 def visible(content: Any) -> Any:
-    """Return plain values with the control characters of their texts escaped."""
+    """Return plain values for JSON in which the control characters of all texts are escaped."""
     if isinstance(content, str):
         return escape_controls(content)
     if isinstance(content, dict):
@@ -175,7 +178,7 @@ def medium_record(name: str, medium: Tensor | None, axes: tuple[str, str], block
     """Encode the picture or the spectrogram that the model read into `blocks`, one byte for each number.
 
     Returns:
-        The name of the array in `blocks`, and its height and width under the names in `axes`; None without a medium.
+        The name of the array in `blocks`, and its height and width under the names in `axes`; None if `medium` is None.
     """
     if medium is None:
         return None

@@ -1,4 +1,4 @@
-"""The page of a picture, with areas placed in inches from its top left; the colours of all pictures; the file."""
+"""The page on which a picture is drawn, in areas placed in inches; the colours of all pictures; writing the file."""
 
 import io
 from collections.abc import Sequence
@@ -54,7 +54,10 @@ class Page:
     fonts: Fonts
 
     def area(self, left: float, top: float, width: float, height: float) -> Axes:
-        """Add an area without frame or ticks; its coordinates are inches from the area's top left."""
+        """Add an area without frame or ticks to the page, and return its axes.
+
+        The position and size of the area, and the coordinates inside it, are inches from the top left.
+        """
         page_width, page_height = self.figure.get_size_inches()
         box = (left / page_width, 1 - (top + height) / page_height, width / page_width, height / page_height)
         axes = self.figure.add_axes(box, facecolor="none")

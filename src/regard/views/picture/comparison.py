@@ -31,7 +31,7 @@ TALLEST = 9.0
 
 
 def write_figure(comparison: Comparison, path: Path) -> Path:
-    """Write the picture into a file whose ending is .png, .svg or .pdf, and return the path."""
+    """Write a comparison as a picture into a file whose ending is .png, .svg or .pdf, and return the path."""
     check_picture_path(path)
     return save_figure(comparison_figure(comparison), path)
 

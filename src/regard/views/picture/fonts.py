@@ -80,7 +80,7 @@ class Fonts:
         return f"{MISSING} stands for letters that no installed font has ({codes}); install {names} to see them."
 
     def properties(self, size: float, bold: bool = False) -> FontProperties:
-        """Return the fonts in matplotlib's form, with a size in points."""
+        """Return the fonts as matplotlib's FontProperties, with a size in points."""
         return FontProperties(family=list(self.family), size=size, weight="bold" if bold else "normal")
 
     def width(self, text: str, size: float, bold: bool = False) -> float:

@@ -1,4 +1,4 @@
-"""Pictures of attention to an image or a recording: the weights of one query on image patches, or over time."""
+"""Pictures of attention to an image or a recording: one query's weights on image patches, or on moments of sound."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -44,7 +44,7 @@ def frame_weights(focus: Focus) -> list[tuple[Frame, float]]:
 
 
 def weight_grid(weights: list[tuple[Patch, float]]) -> np.ndarray:
-    """Return the weights of patches as [rows columns]."""
+    """Return the weights of image patches as a matrix [rows columns], in which the patches lie as in the image."""
     rows, columns = (1 + max(getattr(patch, axis) for patch, _ in weights) for axis in ("row", "column"))
     grid = np.zeros((rows, columns))
     for patch, weight in weights:

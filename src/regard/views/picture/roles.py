@@ -24,17 +24,20 @@ TITLES = {
     "duplicate": "same text elsewhere",
     "induction": "after an earlier copy",
 }
-"""The titles of the grids: what the heads look at."""
+"""The titles of the grids: the keys to which heads of each role attend."""
 
 
 def write_figure(roles: Roles, path: Path, title: str = "") -> Path:
-    """Write the picture into a file whose ending is .png, .svg or .pdf, and return the path."""
+    """Write the roles as a picture into a file whose ending is .png, .svg or .pdf, and return the path."""
     check_picture_path(path)
     return save_figure(draw(roles, title), path)
 
 
 def draw(roles: Roles, title: str) -> Figure:
-    """Return a picture with a grid of layers × heads for each role, darker for more attention on keys of this role."""
+    """Return a figure with a grid of layers × heads for each role.
+
+    A cell is darker if the head has more attention on keys of this role.
+    """
     layers = list(dict.fromkeys(int(head[1:].partition("H")[0]) for head in roles.heads))
     grids = {role: as_grid(roles, role, layers) for role in KEY_ROLES}
     n_heads = grids["first"].shape[1]

@@ -87,13 +87,16 @@ class Layout:
 def choose_layout(
     numbers: Sequence[Sequence[float]], names: Sequence[str], room: int, digits: int | None
 ) -> tuple[Layout, bool]:
-    """Return the first layout whose columns all fit, else the most compact; and whether it is the best layout.
+    """Choose the best layout whose columns all fit; if none fits, the most compact layout.
 
     Args:
         numbers: the numbers of each row.
         names: the names of the columns; empty if they have none.
         room: the width in terminal cells that the columns may take.
         digits: the decimals of rounded numbers; None = DIGITS, or fewer if the columns do not fit otherwise.
+
+    Returns:
+        The layout, and whether it is the best of all, with which nothing is shortened.
     """
     most = DIGITS if digits is None else digits
     fewest = min(most, fewest_digits(numbers)) if digits is None else most
@@ -108,9 +111,9 @@ def choose_layout(
 
 
 def fewest_digits(numbers: Sequence[Sequence[float]]) -> int:
-    """Return the fewest decimals with which the numbers of a matrix are shown.
+    """Return the fewest decimals with which the numbers of a matrix may be shown.
 
-    They are FEWEST_DIGITS, less one for each digit before the point of the largest number after the first.
+    They are FEWEST_DIGITS if all numbers are below 10, one fewer if they are below 100, and so on; at least 0.
     """
     largest = max((abs(number) for row in numbers for number in row if math.isfinite(number)), default=0.0)
     return max(0, FEWEST_DIGITS - max(0, math.floor(math.log10(largest)))) if largest else FEWEST_DIGITS

@@ -21,7 +21,7 @@ LOOKS_AT = {
     "distance": "mean distance, in tokens",
     "entropy": "entropy, in nats",
 }
-"""The keys that heads of each role look at, in words."""
+"""For each role, the keys to which its heads attend, as a phrase; for distance and entropy, what the number is."""
 
 LETTERS = {role: role[0].upper() for role in KEY_ROLES} | {"separator": "|", "same": "="}
 """The character by which the map of heads shows each role."""
