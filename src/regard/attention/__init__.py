@@ -1,4 +1,4 @@
 """The attention mechanism: scores, masks, normalisers, the context, and the pattern of attention weights.
 
-Start with `attend.py`. Of regard's other packages, this one imports only `kernels`.
+Start with `attend.py`. This package imports `regard.kernels`, and no other package of regard.
 """

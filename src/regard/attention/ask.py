@@ -1,16 +1,17 @@
 """Statistics of all attention weights: `Ask` says which statistics to compute, `Summary` stores the results.
 
     received    Σ over queries of the weights: how much attention each key gets
-    entropy     -Σ weights · log(weights): 0 for a query that looks at one key, log(keys) for one that looks at all
+    entropy     -Σ weights · log(weights): 0 if all weight is on one key, log(keys) if it is equal on all keys
     distance    Σ weights · |position of the query - position of the key|, in tokens
     first       the weight on the first key, which is an attention sink in many models (Xiao et al. 2024, section 3.1)
     own         the weight on the key at the query's own position: the diagonal of the weights
     previous    the weight on the key just before the query's own position
     groups      the sum of the weights on each of several sets of keys
     top         the keys with the largest weights, for each query
-    pooled      the weights as a small map: mean, maximum or sum over blocks of queries × keys
+    pooled      a smaller matrix: the mean, maximum or sum of the weights in each block of queries × keys
 
-One pass over the weights computes all requested statistics, in memory that grows linearly with the number of tokens.
+All requested statistics are computed together while the weights are computed once, block by block, so that memory grows
+linearly with the number of tokens.
 """
 
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ PER_QUERY = "entropy", "distance", "first", "own", "previous"
 class Ask:
     """Which statistics of the attention weights to compute: an argument of `attend` and of `Pattern.answer`.
 
-    The queries are taken to be the last tokens: query i is at key position i + keys - queries.
+    The queries are taken to be the last tokens of the sequence: query i is at the position of key i + keys - queries.
 
     Attributes:
         received: compute, for each key, the sum of its weights over all queries.
@@ -42,11 +43,12 @@ class Ask:
         first: compute each query's weight on key 0.
         own: compute each query's weight on the key at its own position, the diagonal.
         previous: compute each query's weight on the key just before its own position.
-        groups: sets of keys, True = in the set; each query's weights are summed over each set. None = no sets.
+        groups: a boolean tensor [groups keys], True where the key belongs to the group; for each query and group,
+            compute the sum of the query's weights on the keys of the group. None = no groups.
         top: how many keys with the largest weights to find for each query; None = none.
-        pooled: (rows, columns) of a downsampled map of the weights; each cell covers a block of queries × keys. None =
-            no map.
-        reduce: how the weights in one cell of the map become one number: "mean", "max" or "sum".
+        pooled: (rows, columns), the shape of a downsampled matrix of weights; each of its entries covers a block of
+            queries × keys. None = do not compute it.
+        reduce: how the weights in a block become one entry of the downsampled matrix: "mean", "max" or "sum".
 
     Raises:
         ValueError: an unknown `reduce`.
@@ -96,15 +98,15 @@ class Ask:
 
 
 NOTHING = Ask(received=False, entropy=False, distance=False, first=False)
-"""An `Ask` for no statistics; dataclasses.replace(NOTHING, entropy=True) asks for the entropy alone."""
+"""An `Ask` that requests no statistic; dataclasses.replace(NOTHING, entropy=True) requests the entropy alone."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Top:
-    """For each query, the n keys with the largest weights, and these weights, largest first.
+    """For each query, the indices of the n keys with the largest weights, and these weights, largest first.
 
-    Of equal weights, the lowest key comes first. Where the mask lets a query attend to fewer than n keys, its last
-    entries are key -1 with weight 0.
+    Of equal weights, the one on the lowest key index comes first. If the mask lets a query attend to fewer than n keys,
+    the entries left over have key index -1 and weight 0.
     """
 
     weights: Float[Tensor, "batch heads queries n"]
@@ -113,9 +115,10 @@ class Top:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Summary:
-    """The statistics that `ask` requests, one field each; None = not requested.
+    """The computed statistics of the attention weights, one field for each statistic.
 
-    `Ask` describes each statistic under the same name.
+    The fields have the names and meanings of the fields of `Ask`. A field is None if the `Ask` did not request the
+    statistic.
     """
 
     ask: Ask

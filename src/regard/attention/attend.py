@@ -2,9 +2,9 @@
 
     context = normalise(mask(score(query, key))) value          softmax(Q Kᵀ / √d_key) V by default
 
-Score, mask and normaliser are objects, so another mechanism is another object and never another flag. A fused kernel
-computes the context wherever one supports the arguments; the `Pattern` returned with the context computes the weights
-when they are read.
+Score, mask and normaliser are objects, chosen independently of each other. A fused kernel, which never stores the
+weights, computes the context if one supports the arguments. The `Pattern` returned with the context computes the
+weights when they are read.
 
 Source: Vaswani et al. 2017, equation 1.
 """
@@ -137,7 +137,7 @@ def explain_backend(
 
 
 def checked_choice(call: Call, dropout: float, ask: Ask | None) -> Choice:
-    """Check `dropout` and `ask`, then choose the backend for a call of `attend`.
+    """Check the arguments `dropout` and `ask` of `attend`, and return the backend chosen for the call.
 
     Raises:
         ValueError: dropout is not at least 0 and below 1, `ask` does not fit the numbers of queries and keys, or

@@ -1,7 +1,7 @@
 """The arguments of one call of `attend`, checked: query, key, value, score, mask and normaliser.
 
-`attend` makes one `Call` of its arguments. A backend computes the context from the `Call`. A `Pattern` stores the
-`Call`, and computes weights and statistics from it when they are read.
+`attend` checks its arguments and stores them in a `Call`. A backend computes the context from the `Call`. A `Pattern`
+keeps the `Call`, and computes weights and statistics from it when they are read.
 """
 
 from dataclasses import dataclass, field, fields
@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.attention.formula import Formula
+from regard.attention.formula import SoftmaxFormula
 from regard.attention.gradients import need_gradients
 from regard.attention.grid.grid import Grid, Tile, divisors
 from regard.attention.masks import Mask, as_mask
@@ -28,11 +28,11 @@ class Call:
 
     Attributes:
         grid: the numbers of batch items, heads, queries and keys.
-        eager_formula: the property `formula`, computed when the call is made; None under torch.compile, and if the
-            normaliser is not softmax.
+        eager_formula: the stored result of the property `formula`; None under torch.compile, where `formula` computes
+            it each time, and if the normaliser is not softmax.
         tensors: every tensor that the weights or the context depend on: query, key, value, and the tensors in score,
             mask and normaliser.
-        versions: the in-place version counter of each of these tensors when the call was made; None under
+        versions: for each tensor in `tensors`, its in-place version counter at the time of the call; None under
             torch.compile.
     """
 
@@ -43,7 +43,7 @@ class Call:
     score: Score
     mask: Mask | None
     normalise: Normaliser
-    eager_formula: Formula | None = field(init=False)
+    eager_formula: SoftmaxFormula | None = field(init=False)
     tensors: tuple[Tensor, ...] = field(init=False)
     versions: tuple[int, ...] | None = field(init=False)
 
@@ -53,7 +53,7 @@ class Call:
         if self.mask is not None:
             held += tensors_in(self.mask)
         # torch.compile cannot return an object that stores an object created after it.
-        formula = None if compiling else Formula.of(self.score, self.normalise, self.key.shape[-1])
+        formula = None if compiling else SoftmaxFormula.of(self.score, self.normalise, self.key.shape[-1])
         object.__setattr__(self, "eager_formula", formula)
         object.__setattr__(self, "tensors", (self.query, self.key, self.value, *held))
         # Under torch.compile there are no version counters: in-place changes in the compiled program go unnoticed.
@@ -95,12 +95,12 @@ class Call:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The data type of the weights: float64 if the input is float64, else float32."""
+        """The data type of the attention weights: float64 if the input is float64, else float32."""
         return torch.promote_types(self.query.dtype, torch.float32)
 
     @property
     def device(self) -> torch.device:
-        """The device on which the weights are computed."""
+        """The device on which the attention weights are computed: the device of the query."""
         return self.query.device
 
     @property
@@ -109,23 +109,26 @@ class Call:
         return need_gradients(self.tensors)
 
     @property
-    def formula(self) -> Formula | None:
-        """The scale, softcap, bias, temperature and sinks of softmax attention; None for other normalisers."""
+    def formula(self) -> SoftmaxFormula | None:
+        """The scale, softcap, bias, temperature and sinks of the softmax attention of this call.
+
+        None if the normaliser is not softmax.
+        """
         if self.eager_formula is not None:
             return self.eager_formula
-        return Formula.of(self.score, self.normalise, self.key.shape[-1])
+        return SoftmaxFormula.of(self.score, self.normalise, self.key.shape[-1])
 
     @property
-    def softmax(self) -> Formula:
-        """The property `formula`, for callers that know that the normaliser is softmax, so that it is never None."""
+    def softmax(self) -> SoftmaxFormula:
+        """The same as `formula`, but of a type without None; the normaliser of the call must be softmax."""
         formula = self.formula
         assert formula is not None
         return formula
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return a boolean mask over a tile: True where mask and score both let the query attend to the key.
+        """Return a boolean mask for a tile (block of the weights): True where both mask and score allow query and key.
 
-        None = True everywhere.
+        Return None if it would be True everywhere. A score forbids a key if its bias is -∞.
         """
         by_mask = None if self.mask is None else self.mask.keep(tile, self.device)
         by_score = self.score.keep(tile)
@@ -134,15 +137,18 @@ class Call:
         return by_mask if by_score is None else by_mask & by_score
 
     def empty(self) -> Float[Tensor, ""]:
-        """Return an uninitialised scalar with the data type and device of the weights, to call `new_zeros` on."""
+        """Return an uninitialised scalar with the data type and device of the weights, to create tensors from."""
         return torch.empty((), dtype=self.dtype, device=self.device)
 
     def current_versions(self) -> tuple[int, ...]:
-        """Return the in-place version counter of each tensor; 0 for inference-mode tensors, which have no counter."""
+        """Return the present in-place version counter of each tensor; 0 for inference-mode tensors, which have none."""
         return tuple([0 if tensor.is_inference() else tensor._version for tensor in self.tensors])
 
     def check_unchanged(self) -> None:
-        """Raise ValueError if a tensor was changed in place after the call: weights computed now would be wrong."""
+        """Raise ValueError if a tensor was changed in place since the call of `attend`.
+
+        Weights computed from the changed tensor would not be the weights of the call.
+        """
         if self.versions is not None and not torch.compiler.is_compiling() and self.current_versions() != self.versions:
             raise ValueError(
                 "a tensor that was given to attend() has been changed in place since, so this pattern would not be the "
@@ -189,7 +195,7 @@ def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
 
     Raises:
         TypeError: one of them is not a tensor.
-        ValueError: the axes, data types or devices are others.
+        ValueError: one of them has another number of axes, or another data type or device than the query.
     """
     try:
         one_device = query.device == key.device == value.device
@@ -218,5 +224,11 @@ def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
 
 
 def stage_error(name: str, stage: object, example: Score | Normaliser) -> TypeError:
-    """Return a TypeError that says: the argument `name` got `stage`, and takes an object such as `example`."""
+    """Return a TypeError for an argument of the wrong type, which names the argument and an object of the right type.
+
+    Args:
+        name: the name of the argument.
+        stage: the value that was given.
+        example: an object of the right type.
+    """
     return TypeError(f"{name} is {stage!r}; it takes an object such as {example!r}.")

@@ -1,8 +1,8 @@
 """Tests for NaN and infinity, so that neither masked keys nor overflow of float32 put NaN into the results.
 
 A kernel multiplies the value of a masked key by weight 0, and 0 · NaN = NaN. Scores that overflow float32 give NaN too.
-A context that contains NaN is therefore computed again by the backend `tiled`, which leaves masked values out. If all
-input is finite, so that only overflow can be the cause, it is computed in float64.
+A context that contains NaN is therefore computed again by the backend `tiled`, which ignores masked values. If all
+inputs are finite, only overflow can be the cause, and the context is computed again in float64.
 """
 
 import math
@@ -18,9 +18,9 @@ from regard.attention.stages import tensors_in
 
 
 def total(tensor: Float[Tensor, "*shape"]) -> float:
-    """Return the sum of all elements of a tensor, which is NaN or infinite if an element is.
+    """Return the sum of all elements of a tensor; the sum is NaN or infinite if one of the elements is.
 
-    Return 0 for tensors that are not on a CPU, where reading the sum would wait for all queued kernels, and under
+    Return 0 for tensors that are not on a CPU, because reading the sum would wait for the device, and under
     torch.compile and torch.func.
     """
     return float(tensor.detach().sum()) if tensor.is_cpu and are_plain((tensor,)) else 0.0
@@ -37,21 +37,21 @@ def may_hold_nan(tensor: Float[Tensor, "*shape"]) -> bool:
 def may_be_infinite(tensor: Float[Tensor, "*shape"]) -> bool:
     """Return whether the sum of a tensor on a CPU is NaN or infinite.
 
-    It is if the tensor contains NaN or infinity, or if the sum overflows. Always False on other devices, and under
+    This is so if the tensor contains NaN or infinity, or if the sum overflows. Always False on other devices, and under
     torch.compile and torch.func.
     """
     return not math.isfinite(total(tensor))
 
 
 def may_hold_nan_statistics(summary: Summary) -> bool:
-    """Return whether a statistic in a summary contains NaN; always False for statistics that are not on a CPU."""
+    """Return whether a statistic in `summary` contains NaN; always False for statistics that are not on a CPU."""
     return any(may_hold_nan(numbers) for numbers in tensors_in(summary) if numbers.is_floating_point())
 
 
 def without_overflow(call: Call) -> Call:
-    """Return the call with query, key and value converted to float64, in which scores do not overflow.
+    """Return a copy of the call with query, key and value in float64, so that the scores do not overflow.
 
-    Return the call itself if it is in float64 already, or if query, key or value contains NaN or infinity.
+    Return the call itself if its tensors are float64 already, or if query, key or value contains NaN or infinity.
     """
     vectors = call.query, call.key, call.value
     if call.dtype == torch.float64 or not all(bool(tensor.isfinite().all()) for tensor in vectors):

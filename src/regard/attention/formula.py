@@ -1,4 +1,4 @@
-"""Softmax attention as kernels compute it: the numbers and tensors of one formula, read from score and normaliser.
+"""The parameters of softmax attention (scale, softcap, bias, temperature, sinks), read from score and normaliser.
 
 scores  = softcap · tanh(scale · query · key / softcap) + bias
 weights = softmax(scores / temperature)          with the head's sink as one more score, if there are sinks
@@ -19,19 +19,19 @@ from regard.attention.scores.score import DotScore, Score
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Formula:
-    """The numbers and tensors that define softmax attention.
+class SoftmaxFormula:
+    """The parameters of softmax attention, in the form that the kernels need.
 
     Attributes:
-        scale: multiplies the dot products of queries and keys.
-        softcap: bounds the scaled dot products to ±softcap; None = no bound.
-        bias: is added to the scores, before they are divided by the temperature; None = no bias.
-        temperature: divides the scores; 0 = all weight on the largest score.
+        scale: the factor of the dot products of queries and keys.
+        softcap: the scaled dot products are bounded to ±softcap by tanh; None = no bound.
+        bias: numbers added to the scores before the division by the temperature; None = no bias.
+        temperature: the divisor of the scores; 0 = all weight on the largest score.
         sinks: one extra score for each head; None = no sinks.
-        projection: maps queries and keys to vectors whose dot products are the scores; None = queries and keys are
-            used as they are.
-        other_score: computes scores that are not dot products; of the other attributes, only temperature and sinks
-            then have an effect. None = the scores are dot products.
+        projection: a score that maps queries and keys to vectors whose dot products are the scores; None = queries and
+            keys are used unchanged.
+        other_score: a score that is not a dot product; of the other attributes, only temperature and sinks then have an
+            effect. None = the scores are dot products.
     """
 
     scale: float
@@ -43,10 +43,10 @@ class Formula:
     other_score: Score | None = None
 
     @classmethod
-    def of(cls, score: Score, normalise: Normaliser, d_key: int) -> "Formula | None":
-        """Return the formula of a score and a normaliser for keys of width `d_key`.
+    def of(cls, score: Score, normalise: Normaliser, d_key: int) -> "SoftmaxFormula | None":
+        """Return the parameters of softmax attention for a score, a normaliser and keys of width `d_key`.
 
-        None if the normaliser is not softmax.
+        Return None if the normaliser is not softmax.
         """
         if not isinstance(normalise, Softmax):
             return None
@@ -60,9 +60,10 @@ class Formula:
     def bias_numbers(
         self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32
     ) -> Float[Tensor, "#batch #heads #queries #keys"]:
-        """Return the numbers that the bias adds to the scores of a tile; the bias must not be None.
+        """Return the numbers that the bias, which must not be None, adds to the scores of a tile (block of weights).
 
-        A `Bias` rule computes them on `device` in `dtype`; a bias tensor is indexed and keeps its own device and type.
+        A bias rule such as `Alibi` computes the numbers on `device` in `dtype`. A bias tensor is indexed, and keeps its
+        own device and type.
         """
         assert self.bias is not None
         return self.bias(tile, device, dtype) if isinstance(self.bias, Bias) else tile.select(self.bias)
@@ -72,8 +73,8 @@ class Formula:
         query: Float[Tensor, "query_batch heads queries d_query"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "_ heads queries width"], Float[Tensor, "_ key_heads keys width"]]:
-        """Return the projected queries and keys, whose dot products give the scores.
+        """Return the projected queries and keys, whose dot products are the scores.
 
-        Without a projection, they are the arguments.
+        Without a projection, `query` and `key` are returned unchanged.
         """
         return (query, key) if self.projection is None else self.projection.as_dot(query, key)

@@ -1,4 +1,4 @@
-"""Tests of whether autograd or torch.func is active, and gradient checkpointing of functions, to save memory."""
+"""Tests of whether autograd or torch.func is active, and gradient checkpointing (recomputing in the backward pass)."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar, cast
@@ -26,13 +26,13 @@ def need_gradients(tensors: Iterable[Tensor]) -> bool:
 def checkpointed(
     function: Callable[..., Result], *arguments: object, reads: Iterable[Tensor] = (), draws: bool = False
 ) -> Result:
-    """Return function(*arguments), with gradient checkpointing: the backward pass recomputes its intermediate tensors.
+    """Return function(*arguments); the backward pass recomputes intermediate tensors (gradient checkpointing).
 
-    Where checkpointing is not supported (torch.func, exported programs, tensors of inference mode), and where nothing
-    requires gradients, the function is called without it.
+    The function is called without checkpointing if nothing requires gradients, or if checkpointing is not supported
+    (torch.func, exported programs, inference-mode tensors).
 
     Args:
-        reads: tensors that the function reads besides its arguments.
+        reads: tensors that the function uses besides its arguments.
         draws: whether the function draws random numbers. The backward pass then restores the states of the random
             generators of the CPU and of the arguments' devices, so that it draws the same numbers.
     """
@@ -43,9 +43,10 @@ def checkpointed(
 
 
 def can_checkpoint(tensors: Iterable[Tensor]) -> bool:
-    """Return whether gradient checkpointing supports a function of these tensors.
+    """Return whether a function of these tensors can be run with gradient checkpointing.
 
-    It does not in exported programs, within torch.func, in forward-mode differentiation, or for inference-mode tensors.
+    Checkpointing is not supported in exported programs, within torch.func, in forward-mode differentiation, and for
+    inference-mode tensors.
     """
     if torch.compiler.is_compiling():
         return not torch.compiler.is_exporting()

@@ -1,1 +1,1 @@
-"""Backends: ways to compute the same context, each in its own file; `choose.py` chooses one for a call."""
+"""Backends: implementations that compute the context of `attend`, one per file; `choose.py` chooses one of them."""

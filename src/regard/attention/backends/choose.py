@@ -1,14 +1,15 @@
-"""The choice of a backend: the fastest backend that is exact for a call, or the backend named in `use_backend`.
+"""The choice of a backend: the fastest backend that is exact for a call of `attend`, or the one set by `use_backend`.
 
-    fused       PyTorch's scaled_dot_product_attention, which never builds the whole matrix of weights
-    math        PyTorch's kernel that builds the weights; chosen only for calls with few weights
-    tiled       builds the weights of one block of queries at a time; supports every call, and is the fastest for some
-    flex        FlexAttention, compiled for the call; only by name, since compiling takes seconds
-    reference   Python loops over queries and keys, in float64; only by name, since it is slow
+    fused       PyTorch's scaled_dot_product_attention, which never stores the whole matrix of weights
+    math        PyTorch's kernel that stores the matrix of weights; chosen only if the matrix is small
+    tiled       stores the weights of one block of queries at a time; supports every call, and is the fastest for some
+    flex        FlexAttention, compiled for the call; used only if `use_backend` names it, since compiling takes seconds
+    reference   Python loops over queries and keys in float64; used only if `use_backend` names it, since it is slow
 
-Nothing falls back silently: `Attended.backend` names the backend that ran, and `explain_backend` says why. If the
-backend named in `use_backend` does not support a call, `attend` raises ValueError with the reason. One fallback is
-known only afterwards: on a CPU, a context that contains NaN is computed again by `tiled` (see `finite.py`), and
+`Attended.backend` names the backend that ran, and `explain_backend` gives the reason. If `use_backend` names a backend
+that does not support a call, `attend` raises ValueError with the reason.
+
+One exception: on a CPU, a context that contains NaN is computed again by `tiled` (see `finite.py`), and
 `Attended.backend` is then "tiled".
 """
 
@@ -35,17 +36,21 @@ Name = Literal["fused", "math", "tiled", "flex", "reference"]
 Context = Float[Tensor, "batch heads queries d_value"]
 
 MIN_WEIGHTS, MIN_QUERIES = 2**19, 64
-"""The numbers of weights in a call and of queries in a head from which regard's CPU kernel is faster than PyTorch's."""
+"""regard's CPU kernel is used only for calls with at least this many weights, and this many queries per head.
+
+For smaller calls PyTorch's kernel is faster.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A way to compute a context.
+    """An implementation of attention: it computes the context from the arguments of `attend`.
 
     Attributes:
-        run: computes the context from a `Call` (the checked arguments of `attend`) and the dropout probability.
-        unsupported_reason: takes the same arguments, and returns why the backend does not support them, or None if it
-            does.
+        run: the function that computes the context from a `Call` (the checked arguments of `attend`) and the dropout
+            probability.
+        unsupported_reason: a function of the same arguments; returns the reason why the backend does not support them,
+            or None if it does.
     """
 
     run: Callable[[Call, float], Context]
@@ -63,11 +68,12 @@ BACKENDS: Mapping[Name, Backend] = {
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The backend for a call, and why it was chosen.
+    """The backend chosen for a call of `attend`, and the reason.
 
     Attributes:
-        run: computes the context from the call and the dropout probability, if `engine` is None.
-        engine: computes the context and the statistics in one pass; None = the context comes from `run`.
+        run: the function that computes the context from the call and the dropout probability; used if `engine` is None.
+        engine: the object that computes the context and the statistics together; None = only the context is computed,
+            by `run`.
     """
 
     name: Name
@@ -76,9 +82,9 @@ class Choice:
     engine: Engine | None = None
 
     def compute(self, call: Call, dropout: float, ask: Ask | None) -> tuple[Context, Summary | None]:
-        """Return the context of a call, and the statistics that `ask` names.
+        """Return the context of a call of `attend`, and the statistics that `ask` requests.
 
-        Without an engine, the statistics are None: they are computed later, from the call.
+        If `engine` is None, no statistics are computed, and None is returned in their place.
         """
         if self.engine is None:
             return self.run(call, dropout), None
@@ -96,9 +102,9 @@ FASTEST = Choice("fused", "the fastest, and exact for this call", fused.fused)
 
 @dataclass(slots=True)
 class Preferred:
-    """The backend that `use_backend` names, or None if no `use_backend` is active.
+    """A global variable: the name of the backend set by `use_backend`, or None outside of `use_backend`.
 
-    Not a ContextVar, because torch.compile does not recompile when a ContextVar changes.
+    It is a plain object instead of a ContextVar, because torch.compile does not recompile when a ContextVar changes.
     """
 
     name: Name | None = None
@@ -109,13 +115,13 @@ PREFERRED = Preferred()
 
 @contextmanager
 def use_backend(name: Name) -> Iterator[None]:
-    """Within this context, every call of `attend` uses the backend `name`, in models and in other threads too.
+    """Make every call of `attend` inside the `with` block use the backend `name`, in all models and all threads.
 
-    On a CPU, a context that contains NaN is computed again by "tiled", which keeps NaN of masked keys out of it.
-    Dropout then drops other weights.
+    One exception: on a CPU, a context tensor that contains NaN is computed again by the backend "tiled", which ignores
+    NaN in masked keys and values. The two computations draw different dropout masks.
 
     Raises:
-        ValueError: there is no such backend; and, from attend, a call that the backend does not support.
+        ValueError: no backend has this name; or, raised by `attend`, the backend does not support the call.
 
     >>> import torch
     >>> from regard import attend, use_backend
@@ -134,7 +140,7 @@ def use_backend(name: Name) -> Iterator[None]:
 
 
 def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
-    """Return the backend for a call of `attend`, with the reason for the choice.
+    """Choose the backend for a call of `attend`; return it with the reason for the choice.
 
     Raises:
         ValueError: the backend that `use_backend` names does not support the call.
@@ -159,7 +165,7 @@ def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
 
 
 def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> Choice:
-    """Return the backend of this name for a call of `attend`; raise ValueError if it does not support the call."""
+    """Return the backend `name` for a call of `attend`; raise ValueError if the backend does not support the call."""
     reason = BACKENDS[name].unsupported_reason(call, dropout)
     if reason is not None:
         raise ValueError(
@@ -173,17 +179,17 @@ def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> C
 
 
 def engine_with_context(call: Call, dropout: float) -> Engine | None:
-    """Return the engine that computes the context and the statistics of a call in one pass, or None if none can.
+    """Return an engine that computes the context and the statistics of a call together, or None if there is none.
 
-    No engine supports dropout or gradients.
+    The engines are the modules in `attention/statistics`. No engine supports dropout or gradients.
     """
     return None if dropout > 0 or call.needs_gradients else fused_engine(call, contexts=True)
 
 
 def engine_without_ask(call: Call, dropout: float) -> Engine | None:
-    """Return the CPU engine if it can compute the context of a call, without statistics, else None.
+    """Return the CPU engine that computes the context of a call of `attend` without statistics, or None.
 
-    None within torch.compile, and for calls that are not on a CPU.
+    None if the engine does not support the call, if its tensors are not on a CPU, and within torch.compile.
     """
     if not call.query.is_cpu or torch.compiler.is_compiling():
         return None
@@ -191,10 +197,10 @@ def engine_without_ask(call: Call, dropout: float) -> Engine | None:
 
 
 def favours_cpu_kernel(call: Call) -> bool:
-    """Return whether regard's C kernel computes a call faster than the fused backend, which supports the call too.
+    """Return whether regard's C kernel computes this call of `attend` faster than PyTorch's fused kernel.
 
-    The C kernel is faster for many weights if the mask or the bias depends on the query: PyTorch's kernel takes every
-    mask but a causal one as a matrix, and spends time on masked keys.
+    It does for large calls whose mask or bias differs between queries: PyTorch's kernel takes such a mask as a whole
+    matrix, unless it is causal, and also computes the scores of masked keys. The fused backend must support the call.
     """
     if not call.query.is_cpu or torch.compiler.is_compiling() or call.softmax.projection is not None:
         return False

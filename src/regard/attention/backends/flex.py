@@ -1,9 +1,11 @@
 """The flex backend: FlexAttention, PyTorch's compiler of attention, which skips blocks that are masked entirely.
 
-FlexAttention takes a mask twice: as a rule for one query and one key, and as a list of the blocks of 128 × 128 that are
-not masked entirely. The list is made from one row of blocks at a time, so that no queries × keys matrix is built. Each
-combination of options and sizes of a call is compiled separately. Compiling takes seconds, so this backend is used only
-if `use_backend` names it.
+FlexAttention needs a mask in two forms: a function of one query index and one key index, and a list of the 128 × 128
+blocks that are not masked entirely. The list is made for 128 queries at a time, so that no queries × keys matrix is
+stored.
+
+FlexAttention is compiled again for each combination of options and sizes. Compiling takes seconds, so this backend is
+used only if `use_backend` names it.
 
 Source: Dong et al. 2024, "Flex Attention: a programming model for generating optimized attention kernels", section 3.
 """
@@ -23,14 +25,14 @@ from regard.attention.masks import Mask
 from regard.attention.masks.flex import mask_mod
 
 BLOCK = 128
-"""Queries and keys in a block that is computed or skipped as a whole; FlexAttention's default."""
+"""The number of queries, and of keys, in a block that FlexAttention computes or skips as a whole; its default."""
 
 MAX_PROGRAMS = 256
-"""The largest number of combinations of options and sizes that are compiled; PyTorch's default is 8."""
+"""How many combinations of options and sizes FlexAttention may be compiled for; PyTorch's default is 8."""
 
 
 def unsupported_reason(call: Call, dropout: float) -> str | None:
-    """Return why the flex backend does not support a call of `attend`, or None if it does."""
+    """Return the reason why FlexAttention does not support a call of `attend`, or None if it supports the call."""
     formula = call.formula
     if formula is None:
         return f"FlexAttention normalises by softmax, not {type(call.normalise).__name__}"
@@ -52,7 +54,10 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
 
 
 def flex(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context of a call of `attend`, which FlexAttention must support (see `unsupported_reason`)."""
+    """Return the context of a call of `attend`, computed by FlexAttention.
+
+    FlexAttention must support the call (see `unsupported_reason`).
+    """
     formula, grid = call.softmax, call.grid
     query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (call.query, call.key, call.value))
     if grid.shape.numel() == 0:
@@ -73,7 +78,7 @@ def flex(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_val
 
 @cache
 def compiled_flex_attention() -> Callable[..., Any]:
-    """Return PyTorch's flex_attention as a compiled function; uncompiled, it would build the weights."""
+    """Return PyTorch's flex_attention, compiled; without compiling, it would store the whole matrix of weights."""
     from torch.nn.attention.flex_attention import flex_attention
 
     return torch.compile(flex_attention, fullgraph=True, dynamic=False)
@@ -85,10 +90,10 @@ def softcap_of_score(softcap: float) -> Callable[..., Tensor]:
 
 
 def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
-    """Return a mask as FlexAttention's `BlockMask`.
+    """Convert a mask to the `BlockMask` that FlexAttention takes.
 
-    It lists the blocks of 128 × 128 in which some keys are masked and those in which none is, and has the rule for one
-    query and one key.
+    A `BlockMask` lists the 128 × 128 blocks that are masked in part and those that are not masked at all. It also
+    contains the mask as a function of one query index and one key index.
     """
     from torch.nn.attention.flex_attention import BlockMask
 
@@ -113,10 +118,10 @@ def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
 def kept_first(
     kept: Bool[Tensor, "batch heads query_blocks key_blocks"],
 ) -> tuple[Int[Tensor, "batch heads query_blocks"], Int[Tensor, "batch heads query_blocks key_blocks"]]:
-    """Return how many key blocks each query block keeps, and the indices of all key blocks, kept blocks first.
+    """Return, for each query block, the number of key blocks to compute, and all key block indices, these first.
 
     Args:
-        kept: True for each query block and key block that is to be computed.
+        kept: True for each pair of a query block and a key block that is to be computed.
     """
     order = kept.int().argsort(dim=-1, descending=True, stable=True)
     return kept.sum(dim=-1, dtype=torch.int32), order.int()

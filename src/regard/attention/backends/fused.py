@@ -1,15 +1,16 @@
 """The fused backend: PyTorch's scaled_dot_product_attention, called so that it never needs a queries × keys matrix.
 
-PyTorch takes a mask that depends on the query, and a bias, as a matrix. So mask rules and bias rules are built for one
-block of queries at a time, and only for the keys that these queries may attend to: the cost of a window over a long
-sequence grows with the window times the length, not with the length squared. A mask tensor and a bias tensor are added
-block by block too, if their sum would be far larger than each. No mask is built for a block whose queries may attend to
-all keys in their range, as for the newest token of a text or in a batch of equal lengths. A program exported for any
-length cannot loop over blocks, and builds masks and biases as a whole.
+PyTorch takes a mask or bias that depends on the query as a matrix. To keep this matrix small, the fused backend calls
+PyTorch once for each block of queries, with only the keys that these queries may attend to. The cost of a window over a
+long sequence is then proportional to window × length.
 
-Some calls are not supported. On a CPU, PyTorch computes calls with dropout, and calls whose bias needs gradients, by a
-kernel that builds the weights; and no fused kernel has forward-mode derivatives. The `math` backend computes such calls
-if they have few weights, and `Attended.backend` says so.
+A mask tensor and a bias tensor are added block by block too, if their sum would be far larger than each of them. No
+mask is built for a block whose queries may attend to all keys in their range, as for the newest token in decoding. A
+program exported for any length cannot loop over blocks, so there masks and biases are built as a whole.
+
+On a CPU, PyTorch computes calls with dropout, and calls whose bias needs gradients, by a kernel that stores the
+weights; and no fused kernel supports forward-mode derivatives. The fused backend does not support such calls. If they
+have few weights, the `math` backend computes them.
 """
 
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.call import Call
-from regard.attention.formula import Formula
+from regard.attention.formula import SoftmaxFormula
 from regard.attention.gradients import checkpointed, in_forward_mode, need_gradients
 from regard.attention.grid.grid import Grid, Tile, contiguous_rows, is_symbolic, spans
 from regard.attention.grid.grid import varies_by_query as tensor_varies_by_query
@@ -36,20 +37,26 @@ from regard.attention.stages import tensors_in
 from regard.attention.weights import BLOCK_WEIGHTS
 
 BLOCK_QUERIES = 256
-"""Queries in one block; measured best among 128, 256, 512 for a causal mask of 2,048 tokens on two cores."""
+"""The number of queries in one block; on two cores and 2,048 causal tokens, 256 is faster than 128 and 512."""
 
 WIDEST_GROUPED = 256
 """The largest width of a float16 or bfloat16 query for which CUDA's fused kernels take grouped heads."""
 
 REGISTER_NUMBERS = 16
-"""The number of float32 numbers in the widest vector register of a CPU (AVX-512)."""
+"""How many float32 numbers fit into the widest vector register of a CPU (AVX-512).
+
+For fewer keys than this, PyTorch's CPU kernel returns 0 where NaN is correct.
+"""
 
 Run = Callable[[Call, float], Float[Tensor, "batch heads queries d_value"]]
 """The type of a backend's function, which computes the context from a call and the dropout probability."""
 
 
 def unsupported_reason(call: Call, dropout: float) -> str | None:
-    """Return why PyTorch's fused kernels cannot compute a call of `attend` without building its weights, else None."""
+    """Return why PyTorch's fused kernels do not support a call of `attend`, or None if they do.
+
+    PyTorch may compute such a call too, but by a kernel that stores the whole matrix of weights.
+    """
     reason = math_unsupported_reason(call, dropout)
     if reason is not None:
         return reason
@@ -83,7 +90,10 @@ def math_unsupported_reason(call: Call, dropout: float) -> str | None:
 
 
 def fused(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context of a call of `attend` that PyTorch's fused kernels support (see `unsupported_reason`)."""
+    """Return the context of a call of `attend`, computed by PyTorch's fused kernels.
+
+    They must support the call (see `unsupported_reason`).
+    """
     if rounds_in_half_type(call):
         return in_float32(fused, call, dropout)
     formula, mask, grid = call.softmax, call.mask, call.grid
@@ -108,7 +118,7 @@ def fused(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_va
 
 
 def math(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context of a call from PyTorch's kernel that builds the weights: the `math` backend."""
+    """Return the context of a call of `attend`, computed by PyTorch's kernel that stores the matrix of weights."""
     if rounds_in_half_type(call):
         return in_float32(math, call, dropout)
     formula, whole = call.softmax, call.grid.whole()
@@ -118,17 +128,19 @@ def math(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_val
 
 
 def is_kernel_causal(mask: Mask | None, grid: Grid, scale: float) -> bool:
-    """Return whether the kernel's option is_causal=True computes this mask: query i may attend to keys 0 … i.
+    """Return whether `is_causal=True` of PyTorch's kernel is the same as this mask: query i may attend to keys 0 … i.
 
-    The scale must be above 0: the kernel sets masked products to -∞ before it scales them, and -∞ · 0 is NaN.
+    The scale must be above 0: the kernel sets masked dot products to -∞ before it multiplies by the scale, and -∞ · 0
+    is NaN.
     """
     return isinstance(mask, Causal) and mask.is_lower_triangle(grid) and scale > 0
 
 
 def rounds_in_half_type(call: Call) -> bool:
-    """Return whether numbers that are computed before the kernel runs would be rounded to float16 or bfloat16.
+    """Return whether preparing the inputs of PyTorch's kernel would round them to float16 or bfloat16 once more.
 
-    These numbers are queries and keys that a score projects, and a bias divided by the temperature.
+    It would if the score projects queries and keys, or if the bias must be divided by the temperature. The call is then
+    computed in float32.
     """
     formula = call.softmax
     if formula.projection is not None:
@@ -137,7 +149,7 @@ def rounds_in_half_type(call: Call) -> bool:
 
 
 def in_float32(backend: Run, call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context that a backend computes from query, key and value converted to float32.
+    """Return the context that `backend` computes after query, key and value are converted to float32.
 
     float64 inputs stay float64. The context is returned in the data type of the value.
     """
@@ -151,11 +163,13 @@ def in_float32(backend: Run, call: Call, dropout: float) -> Float[Tensor, "batch
     return context.to(call.value.dtype)
 
 
-def bias_of(formula: Formula, query: Tensor) -> Callable[[Tile], Biased] | None:
-    """Return a function that takes a tile and returns the bias on it, divided by the temperature; None without a bias.
+def bias_of(formula: SoftmaxFormula, query: Tensor) -> Callable[[Tile], Biased] | None:
+    """Return a function that computes the bias of any tile (block of queries × keys), divided by the temperature.
+
+    Return None if there is no bias.
 
     Args:
-        query: a bias rule is computed on the device of this tensor.
+        query: a bias rule such as `Alibi` is computed on the device of this tensor.
     """
     bias, temperature = formula.bias, formula.temperature
     if bias is None:
@@ -172,9 +186,10 @@ def divided(bias: Float[Tensor, "*shape"], temperature: float) -> Float[Tensor, 
 
 
 def fits_one_tensor(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
-    """Return whether mask and bias are tensors or None, and their sum is small enough to be built as a whole.
+    """Return whether mask and bias are tensors (or None) whose sum is small enough to be stored as a whole.
 
-    It is small enough if it has at most as many numbers as the larger of the two, or as `BLOCK_WEIGHTS`.
+    The sum is small enough if it has at most `BLOCK_WEIGHTS` numbers, or at most as many as the larger of mask and
+    bias.
     """
     if not (isinstance(mask, Keep | None) and isinstance(bias, Tensor | None)):
         return False
@@ -185,7 +200,7 @@ def fits_one_tensor(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
 
 
 def varies_by_query(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
-    """Return whether the mask or the bias differs between queries; a bias rule always counts as doing so."""
+    """Return whether the mask or the bias differs between queries; always True for a bias rule such as `Alibi`."""
     if mask is not None and mask.per_query:
         return True
     return tensor_varies_by_query(bias) if isinstance(bias, Tensor) else bias is not None
@@ -194,13 +209,13 @@ def varies_by_query(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
 def rebuilds_in_backward(
     mask: Mask | None, bias: Callable[[Tile], Biased] | None, grid: Grid, parts: list[range]
 ) -> bool:
-    """Return whether the backward pass computes the masks and biases of all blocks again, instead of storing them.
+    """Return whether the backward pass recomputes the masks and biases of all blocks, instead of storing them.
 
-    Stored, they may be as large as a queries × keys matrix. Masks without a bias are stored if they have at most
-    `BLOCK_WEIGHTS` numbers, because computing them again means to run the kernel again.
+    Storing them could take as much memory as a queries × keys matrix. Masks of at most `BLOCK_WEIGHTS` numbers are
+    stored if there is no bias, because recomputing them would also run the attention kernel again.
 
     Args:
-        parts: the queries of each block.
+        parts: the range of queries of each block.
     """
     if mask is None or bias is not None:
         return True
@@ -219,12 +234,13 @@ def kernel_of_block(
     scale: float,
     dropout: float,
 ) -> Float[Tensor, "batch heads block width"]:
-    """Return the context of the block `queries`, computed from only those keys that these queries may attend to.
+    """Return the context of a block of queries, computed from only those keys that these queries may attend to.
 
     Args:
-        query, key, value: the tensors of the whole call.
-        bias: gives the bias on a tile; None = no bias.
-        scale: multiplies the dot products.
+        query, key, value: the tensors of the whole call of `attend`.
+        bias: a function that returns the bias of a tile (block of queries × keys); None = no bias.
+        queries: the indices of the queries in the block.
+        scale: the factor of the dot products.
     """
     keys = range(grid.keys) if mask is None else mask.reach(grid, queries)
     block, rows = slice(queries.start, queries.stop), slice(keys.start, keys.stop)
@@ -238,13 +254,14 @@ def kernel_of_block(
 def added_to_scores(
     mask: Mask | None, bias: Callable[[Tile], Biased] | None, tile: Tile, query: Tensor
 ) -> Float[Tensor, "#batch #heads #queries #keys"] | None:
-    """Return mask and bias of a tile as one tensor to be added to the scores: the bias, and -∞ for masked keys.
+    """Return the mask and the bias of a tile (block of queries × keys) as one tensor to be added to the scores.
 
-    None if there is neither a mask nor a bias. The tensor is never boolean: cuDNN adds -65504 where a boolean mask is
-    False, so that a query whose keys are all masked would attend to every key.
+    The tensor has the bias where a query may attend to a key, and -∞ where it may not. Return None if there is neither
+    a mask nor a bias. The tensor is never boolean, because for a boolean mask cuDNN adds -65504 in place of -∞, so that
+    a query whose keys are all masked would attend to every key.
 
     Args:
-        bias: gives the bias on a tile; None = no bias.
+        bias: a function that returns the bias of a tile; None = no bias.
         query: the result has the data type and device of this tensor.
     """
     part = None if bias is None else bias(tile).to(query)
@@ -262,13 +279,13 @@ def kernel(
     dropout: float,
     causal: bool = False,
 ) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context from F.scaled_dot_product_attention.
+    """Return the context, computed by F.scaled_dot_product_attention.
 
-    Vectors that are not contiguous are copied first, since PyTorch would build the weights for them. On a CPU, calls
-    with fewer than `REGISTER_NUMBERS` keys are computed by the kernel that builds the weights.
+    Vectors that are not contiguous are copied first, since PyTorch would store the whole matrix of weights for them. On
+    a CPU, calls with fewer than `REGISTER_NUMBERS` keys are computed by `math_kernel`.
 
     Args:
-        attn_mask: numbers added to the scores; None = none.
+        attn_mask: a tensor of numbers to be added to the scores; None = nothing is added.
         scale: the factor of the dot products.
         dropout: the probability with which a weight is set to 0.
         causal: whether query i may attend to keys 0 … i only.
@@ -296,12 +313,16 @@ def cuda_kernel(
     dropout: float,
     causal: bool,
 ) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context from F.scaled_dot_product_attention on CUDA, with arguments that its fused kernels take.
+    """Return the context from F.scaled_dot_product_attention on CUDA, with arguments that its fused kernels support.
 
-    Grouped query heads that share a key head: without a mask, they become more queries of fewer heads. With
-    is_causal=True they are passed on as they are, in float16 or bfloat16 and up to a width of `WIDEST_GROUPED`. In all
-    other cases keys and values are repeated for each query head. A mask is expanded to one number for each key,
-    adjacent in memory.
+    The number of key heads may be smaller than the number of query heads, so that a group of query heads shares a key
+    head. Then:
+
+        no mask           the queries of a group are concatenated into one longer query head
+        is_causal=True    enable_gqa=True, for float16 or bfloat16 up to a width of `WIDEST_GROUPED`
+        all other cases   keys and values are repeated for each query head
+
+    A mask that is broadcast over the keys is copied to full width, as the fused kernels require.
     """
     group, grouped = query.shape[1] // key.shape[1], key.shape[1] != query.shape[1]
     if grouped and attn_mask is None and not causal:
@@ -327,9 +348,10 @@ def math_kernel(
     dropout: float,
     causal: bool = False,
 ) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context from PyTorch's kernel that builds the weights; the arguments are those of `kernel`.
+    """Return the context, computed by PyTorch's kernel that stores the matrix of weights.
 
-    The kernel is called directly, because `torch.nn.attention.sdpa_kernel` would choose it for other threads too.
+    The arguments are those of `kernel`. The kernel is called directly, because the context manager
+    `torch.nn.attention.sdpa_kernel` would change the kernel of other threads too.
     """
     grouped = key.shape[1] != query.shape[1]
     run = torch.ops.aten._scaled_dot_product_attention_math
@@ -338,9 +360,9 @@ def math_kernel(
 
 
 def same_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return query, key and value padded with zeros to one width, rounded up as `kernel_width` says.
+    """Return query, key and value, all padded with zeros to the same width, which `kernel_width` rounds up.
 
-    If the widths of key and value differed, PyTorch would build the weights.
+    If the widths of key and value differed, PyTorch would store the whole matrix of weights.
     """
     d_key, d_value = key.shape[-1], value.shape[-1]
     if d_key == d_value and not query.is_cuda:
@@ -354,7 +376,7 @@ def same_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tenso
 
 
 def kernel_width(width: int, device: torch.device) -> int:
-    """Return the smallest width of vectors, at least `width`, that the fused kernels take: on CUDA, a multiple of 8.
+    """Return the smallest width, at least `width`, that PyTorch's fused kernels support: on CUDA, a multiple of 8.
 
     >>> kernel_width(66, torch.device("cuda")), kernel_width(66, torch.device("cpu"))
     (72, 66)
@@ -363,5 +385,5 @@ def kernel_width(width: int, device: torch.device) -> int:
 
 
 def same_batch(grid: Grid, *tensors: Tensor) -> tuple[Tensor, ...]:
-    """Return the tensors, with a batch of 1 expanded to the batch size of the grid."""
+    """Return the tensors, each expanded along the batch axis to the batch size in `grid` if its batch size is 1."""
     return tuple([t if t.shape[0] == grid.batch else t.expand(grid.batch, -1, -1, -1) for t in tensors])

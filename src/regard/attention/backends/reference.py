@@ -6,8 +6,8 @@ For each batch item, head and query:
     weights_j = exp(scores_j) / Σ exp(scores)
     context   = Σ weights_j · value_j
 
-The tests compare the fast backends with `reference`, which shares no code with them: it has no tiles, no mask rules, no
-broadcasting and no torch.softmax. `looped` calls it with the arguments of a call of `attend`.
+The tests compare the fast backends with `reference`, which shares no code with them. `looped` converts the arguments of
+`attend` and calls `reference`.
 """
 
 import math
@@ -31,7 +31,7 @@ def reference(
     temperature: float = 1.0,
     sinks: Float[Tensor, " heads"] | None = None,
 ) -> tuple[Float[Tensor, "batch heads queries d_value"], Float[Tensor, "batch heads queries keys"]]:
-    """Return context and weights in float64, computed by Python loops.
+    """Return the context and the attention weights in float64, computed by Python loops.
 
     Args:
         keep: the mask, True = may attend; None = every query may attend to every key.
@@ -66,11 +66,12 @@ def reference(
 
 
 def softmax(scores: list[float], temperature: float, sink: float | None) -> list[float]:
-    """Return the weights of one query, given its scores on the keys that it may attend to.
+    """Return the attention weights of one query, given its scores for the keys that it may attend to.
 
     Args:
         temperature: the divisor of the scores; 0 divides the weight equally among the largest scores.
-        sink: one more score, which takes weight but belongs to no key; None = no sink.
+        sink: an extra score in the softmax that belongs to no key, so that the weights sum to less than 1; None = no
+            sink.
     """
     every = scores if sink is None else [*scores, sink]
     if not every:

@@ -1,4 +1,4 @@
-"""The tiled backend: builds the weights of one block of queries after the other, over all keys. It supports every call.
+"""The tiled backend: computes the weights of one block of queries at a time, over all keys; it supports every call.
 
 On a CPU, softmax attention without gradients is computed by the C kernel of `statistics/cpu` instead (see `choose.py`).
 """
@@ -14,6 +14,6 @@ def tiled(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_va
     """Return the context of a call of `attend`, computed for one block of queries at a time.
 
     Args:
-        dropout: the probability with which a weight is set to 0; the others are divided by 1 - dropout.
+        dropout: the probability with which a weight is set to 0; the other weights are divided by 1 - dropout.
     """
     return context_of(call, call.value, dropout)

@@ -1,1 +1,1 @@
-"""The grid batch × heads × queries × keys of the attention weights, its tiles, and indexing by ints and slices."""
+"""The grid batch × heads × queries × keys: the shape of the attention weights, its blocks (tiles), and its indexing."""

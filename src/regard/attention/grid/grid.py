@@ -1,6 +1,7 @@
 """The grid batch × heads × queries × keys of the attention weights, and its tiles.
 
-Scores, masks and biases are computed for one `Tile` at a time, so that the whole matrix never has to be stored.
+A `Tile` is a block of the attention weights: some batch items, heads, queries and keys. Scores, masks and biases are
+computed for one tile at a time, so that the whole matrix of weights is never stored.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 Positions = range | Int[Tensor, " _"]
-"""Indices along one axis: a range, whose selection copies nothing, or a tensor of any indices."""
+"""Indices along one axis: a range, which selects a view of a tensor, or an index tensor, which selects a copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +32,16 @@ class Grid:
 
     @property
     def offset(self) -> int:
-        """The key position of query 0: keys - queries, since the queries are the last tokens."""
+        """The position of query 0 among the keys: keys - queries, since the queries are the last tokens."""
         return self.keys - self.queries
 
     def admits(self, tensor: Tensor) -> bool:
-        """Return whether a tensor broadcasts to [batch heads queries keys] without enlarging that shape."""
+        """Return whether a tensor can be broadcast to [batch heads queries keys]."""
         sizes = zip(reversed(tensor.shape), reversed(self.shape), strict=False)
         return tensor.ndim <= 4 and all(have in (1, want) for have, want in sizes)
 
     def whole(self) -> "Tile":
-        """Return a tile with all batch items, heads, queries and keys of the grid."""
+        """Return the tile that contains all batch items, heads, queries and keys of the grid."""
         return Tile(self, *map(all_positions, (self.batch, self.heads, self.queries, self.keys)))
 
     def __str__(self) -> str:
@@ -49,7 +50,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tile:
-    """A part of the attention weights: the indices of its batch items, heads, queries and keys in the whole grid.
+    """A block of the attention weights: the indices of some batch items, heads, queries and keys of the grid.
 
     >>> import torch
     >>> Grid(2, 3, 5, 7).whole().part(queries=range(1, 3)).shape
@@ -79,12 +80,12 @@ class Tile:
         queries: Positions | None = None,
         keys: Positions | None = None,
     ) -> "Tile":
-        """Return a tile of the same grid with the given indices; an axis given as None keeps this tile's indices."""
+        """Return the tile of the same grid with the given indices; an axis given as None keeps this tile's indices."""
         given = (batch, heads, queries, keys)
         return Tile(self.grid, *(old if new is None else new for old, new in zip(self.axes, given, strict=True)))
 
     def along(self, axis: int, device: torch.device) -> Int[Tensor, "#batch #heads #queries #keys"]:
-        """Return the indices of this tile along one axis, shaped so that they broadcast over the tile.
+        """Return the indices of this tile along one axis, shaped so that they broadcast to the shape of the tile.
 
         Args:
             axis: 0 batch, 1 heads, 2 queries, 3 keys.
@@ -95,10 +96,10 @@ class Tile:
         return positions.reshape(shape)
 
     def select(self, tensor: Tensor) -> Tensor:
-        """Return the part of a tensor that lies in this tile.
+        """Return the part of a tensor that belongs to this tile.
 
         Args:
-            tensor: broadcasts over the whole grid; axes of size 1 stay as they are.
+            tensor: broadcasts to [batch heads queries keys]; axes of size 1 keep size 1.
         """
         tensor = tensor[(None,) * (4 - tensor.ndim)]
         for axis, positions in enumerate(self.axes):
@@ -109,7 +110,8 @@ class Tile:
     def at_queries(self, tensor: Float[Tensor, "_ _ keys"]) -> Float[Tensor, "#batch #heads queries 1"]:
         """Return, for each query of this tile, the entry of a [batch heads keys] tensor at the query's own position.
 
-        The queries are the last tokens: query i is at position i + keys - queries. Below position 0, the entry is 0.
+        The queries are the last tokens: query i is at position i + keys - queries. For a negative position, the entry
+        is 0.
 
         >>> import torch
         >>> Grid(1, 1, 2, 3).whole().at_queries(torch.tensor([[[5.0, 6.0, 7.0]]])).flatten()
@@ -135,7 +137,7 @@ def is_whole(number: object) -> bool:
 
 
 def is_symbolic(length: int) -> bool:
-    """Return whether a length is symbolic, as in a program that torch.export makes for any length.
+    """Return whether a length is symbolic: an unknown integer, as in a program that torch.export makes for any length.
 
     No Python loop can run over such a length.
     """

@@ -1,4 +1,4 @@
-"""Indexing of patterns: an index such as `pattern[0, :, -1]` is converted to a tile of the grid."""
+"""Indexing of patterns: an index such as `pattern[0, :, -1]` is converted to the tile (block of weights) it selects."""
 
 import operator
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ AXES = ("batch", "head", "query", "key")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:
-    """The tile that an index selects from the grid.
+    """The tile (block of the attention weights) that an index such as `pattern[0, :, -1]` selects.
 
     Attributes:
-        dropped: the axes that are indexed by an int, which the result does not have.
+        dropped: the axes that are indexed by an int, which are removed from the result, as in PyTorch.
     """
 
     tile: Tile
@@ -29,10 +29,10 @@ class Selection:
 
     @classmethod
     def of(cls, index: Index, grid: Grid) -> "Selection":
-        """Convert an index of a pattern to the tile that it selects.
+        """Return the selection for an index of a pattern, such as the tuple (0, slice(None), -1).
 
         Raises:
-            IndexError: a position outside the grid, or more than four entries.
+            IndexError: a position out of bounds, or more than four entries.
             TypeError: booleans, a slice with a negative step, more than one list, or an object that is not an index.
         """
         entries = [as_int(entry) for entry in one_entry_per_axis(index if isinstance(index, tuple) else (index,))]
@@ -47,7 +47,11 @@ class Selection:
         return cls(Tile(grid, *positions), dropped)
 
     def squeezed(self, part: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return `part`, a tensor with the four axes of the tile, without the axes that were indexed by an int."""
+        """Return the selected weights without the axes that were indexed by an int.
+
+        Args:
+            part: the weights of the tile, with all four axes.
+        """
         return part.squeeze(self.dropped) if self.dropped else part
 
 
@@ -70,11 +74,11 @@ def as_int(entry: Any) -> Any:
 
 
 def selected_positions(entry: Any, axis: str, size: int) -> Positions:
-    """Return the indices along one axis, counted from 0, that an int, slice or list selects.
+    """Return the indices, counted from 0, that an entry of an index selects along one axis.
 
     Args:
         entry: an int, slice, list or tensor.
-        axis: the name of the axis, for messages.
+        axis: the name of the axis, for error messages.
         size: the length of the axis.
     """
     entries = torch.as_tensor(entry, device="cpu") if isinstance(entry, list | Tensor) else None
@@ -97,7 +101,12 @@ def selected_positions(entry: Any, axis: str, size: int) -> Positions:
 
 
 def counted_from_start(position: int, axis: str, size: int) -> int:
-    """Return an index counted from 0: -1 becomes size - 1; raise IndexError, with the axis, if it is out of bounds."""
+    """Return a possibly negative index counted from 0: -1 becomes size - 1; raise IndexError if it is out of bounds.
+
+    Args:
+        axis: the name of the axis, for the error message.
+        size: the length of the axis.
+    """
     if not -size <= position < size:
         raise IndexError(f"{axis} {position} is not one of {size}; they are counted from 0 to {size - 1}.")
     return position % size

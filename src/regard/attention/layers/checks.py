@@ -9,11 +9,11 @@ from regard.attention.representation import type_name
 
 
 def check_tokens(layer: nn.Module, name: str, tokens: Tensor | KeyValue | None, d_model: int) -> None:
-    """Raise ValueError if an argument of a layer is a tensor of another shape than [batch tokens d_model].
+    """Raise ValueError if `tokens` is a tensor of another shape than [batch tokens d_model].
 
     Args:
-        layer: names its class in the message.
-        name: the name of the argument.
+        layer: the layer that was called; the message contains the name of its class.
+        name: the name of the argument, for the message.
     """
     if isinstance(tokens, Tensor) and (tokens.ndim != 3 or tokens.shape[2] != d_model):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Copying the parameters of torch.nn.MultiheadAttention into layers with separate projections."""
+"""Conversion of torch.nn.MultiheadAttention: its parameters are copied into layers with separate projections."""
 
 import torch
 from torch import nn

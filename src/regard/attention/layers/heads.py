@@ -1,4 +1,4 @@
-"""Functions shared by attention layers: splitting vectors into heads, joining them, and the positions of tokens."""
+"""Functions shared by attention layers: splitting vectors into heads, joining heads, and the positions of tokens."""
 
 import torch
 from jaxtyping import Float, Int
@@ -18,5 +18,5 @@ def join_heads(contexts: Float[Tensor, "batch heads tokens d_head"]) -> Float[Te
 
 
 def token_positions(first: int, n_tokens: int, device: torch.device) -> Int[Tensor, " tokens"]:
-    """Return the positions of consecutive tokens, counted up from `first`, which may be negative."""
+    """Return the positions of `n_tokens` consecutive tokens: first, first + 1, …; `first` may be negative."""
     return torch.arange(first, first + n_tokens, device=device)

@@ -9,21 +9,21 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeyValue:
-    """The keys and values of some tokens in every head, which later calls attend to without projecting them again."""
+    """The keys and values of some tokens in every head, cached so that later calls need not project them again."""
 
     key: Float[Tensor, "batch key_heads keys d_head"]
     value: Float[Tensor, "batch key_heads keys d_head"]
 
     @property
     def n_tokens(self) -> int:
-        """The number of tokens that have a key and a value here."""
+        """The number of cached tokens."""
         return self.key.shape[2]
 
     def append(self, tokens: "KeyValue") -> "KeyValue":
-        """Return these keys and values followed, along the token axis, by those in `tokens`."""
+        """Return the keys and values of this object, followed along the token axis by those of the object `tokens`."""
         key, value = torch.cat([self.key, tokens.key], dim=2), torch.cat([self.value, tokens.value], dim=2)
         return KeyValue(key=key, value=value)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "KeyValue":
-        """Return the keys and values of the batch items with these indices, in this order."""
+        """Return the keys and values of the batch items with the indices `rows`, in the order of `rows`."""
         return KeyValue(key=self.key.index_select(0, rows), value=self.value.index_select(0, rows))

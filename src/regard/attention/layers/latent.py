@@ -42,7 +42,7 @@ QueryKeyValue = tuple[
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Latents:
-    """The cache of latent attention.
+    """The cache of multi-head latent attention: two vectors for each token.
 
     Attributes:
         latent: for each token, the vector from which its keys and values are computed.
@@ -68,8 +68,9 @@ class Norm(nn.RMSNorm):
 class LatentAttention(nn.Module):
     """Multi-head self-attention that caches only d_latent + d_rotary numbers for each token, for any number of heads.
 
-    With a cache, the queries attend to the latents themselves. Output and pattern are the same as without a cache, but
-    `attended.context` then has the weighted sums of latents, [batch heads queries d_latent].
+    With a cache, keys and values are not computed: the queries are projected to the width of the latents and attend to
+    the latents. Output and pattern are the same as without a cache, but `attended.context` then contains weighted sums
+    of latents, [batch heads queries d_latent].
 
     Args:
         d_latent: width of the vector from which the keys and values of a token are computed.
@@ -139,7 +140,7 @@ class LatentAttention(nn.Module):
         score: ScaledDot | None = None,
         normalise: Normaliser | None = None,
     ) -> "LatentRead":
-        """Return the output of self-attention over the cached tokens followed by the tokens of x; x gives the queries.
+        """Return the output of self-attention: queries come from x, keys and values from the cached tokens and x.
 
         Args:
             mask: as for `attend`; broadcasts to [batch heads queries keys], where keys include the cached tokens.
@@ -163,7 +164,11 @@ class LatentAttention(nn.Module):
         return LatentRead(output=self.to_output(join_heads(contexts)), attended=attended, cache=latents)
 
     def prepare(self, x: Float[Tensor, "batch tokens d_model"], cache: Latents | None = None) -> Latents:
-        """Return the latents of the tokens x, after those of the cache if one is given."""
+        """Return the latents of the cached tokens, followed by the latents of the tokens x.
+
+        Args:
+            cache: the latents of the tokens before x; None = there are no cached tokens.
+        """
         first = 0 if cache is None else cache.n_tokens
         turned = self.positions(self.to_turned(x)[:, None], token_positions(first, x.shape[1], x.device))[:, 0]
         latent = self.norm(self.to_latent(x))
@@ -172,16 +177,16 @@ class LatentAttention(nn.Module):
         return Latents(latent=torch.cat([cache.latent, latent], 1), turned=torch.cat([cache.turned, turned], 1))
 
     def from_tokens(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
-        """Return the queries of x in every head, and the keys and values of every head, computed from the latents."""
+        """Return the queries of x in every head, and the keys and values of every head, computed from `latents`."""
         plain, turned = self.query_parts(x, latents.n_tokens)
         key, value = (split_heads(to(latents.latent), self.n_heads) for to in (self.to_key, self.to_value))
         turned_key = latents.turned[:, None].expand(-1, self.n_heads, -1, -1)
         return torch.cat([plain, turned], dim=-1), torch.cat([key, turned_key], dim=-1), value
 
     def from_latents(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
-        """Return queries multiplied by W_keyᵀ, and the latents as keys and values of one head that all queries share.
+        """Return queries projected to the width of the latents, and the latents as keys and values of one shared head.
 
-        So no keys and values are computed from the cached latents.
+        Each query is multiplied by W_keyᵀ of its head, so that no keys and values need to be computed from the latents.
         """
         plain, turned = self.query_parts(x, latents.n_tokens)
         plain = einsum(plain, self.by_head(self.to_key), "b h q d, h d latent -> b h q latent")
@@ -189,16 +194,16 @@ class LatentAttention(nn.Module):
         return torch.cat([plain, turned], dim=-1), key[:, None], latents.latent[:, None]
 
     def query_parts(self, x: Float[Tensor, "batch queries d_model"], n_keys: int) -> tuple[Tensor, Tensor]:
-        """Return the queries of x in every head, as two parts: without position, and with rotary position.
+        """Return the queries of x in every head as two tensors: the part without and the part with rotary position.
 
         Args:
-            n_keys: the number of all tokens, the last of which are those of x.
+            n_keys: the number of all tokens, cached ones included; the tokens of x are the last.
         """
         plain, turned = torch.split(split_heads(self.to_query(x), self.n_heads), [self.d_key, self.d_rotary], dim=-1)
         return plain, self.positions(turned, token_positions(n_keys - x.shape[1], x.shape[1], x.device))
 
     def by_head(self, projection: nn.Linear) -> Float[Tensor, "heads d d_latent"]:
-        """Return the weight of a projection from d_latent to all heads, as one matrix for each head."""
+        """Return the weight matrix of a projection from d_latent to all heads, split into one matrix for each head."""
         return rearrange(projection.weight, "(heads d) latent -> heads d latent", heads=self.n_heads)
 
     def reset_parameters(self) -> None:
@@ -218,12 +223,12 @@ class LatentAttention(nn.Module):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LatentRead:
-    """The result of latent attention.
+    """The result of multi-head latent attention.
 
     Attributes:
         output: the contexts of all heads, joined and projected.
         attended: the result of `attend`: the contexts of the heads and their pattern.
-        cache: the latents of the cached tokens and of x, to be given to the call with the tokens after x.
+        cache: the latents of the cached tokens and of x; pass it as `cache` in the call for the next tokens.
     """
 
     output: Float[Tensor, "batch queries d_model"]

@@ -1,10 +1,10 @@
-"""Multi-head attention: several heads attend to the same tokens, each with its own projections to a smaller width.
+"""Multi-head attention: several heads attend to the same tokens, each through its own projections to a smaller width.
 
     query, key, value = x W_q, memory W_k, memory W_v          each split into heads of width d_head
     context_h = attend(query_h, key_h, value_h)
     output    = [context_1 ; … ; context_n] W_o
 
-In self-attention, memory is x itself; in cross-attention, the tokens of another sequence.
+In self-attention, memory is x; in cross-attention, memory is the tokens of another sequence.
 
 Source: Vaswani et al. 2017, section 3.2.2.
 """
@@ -39,9 +39,9 @@ class MultiHeadAttention(nn.Module):
         d_model: width of the input and output tokens.
         n_heads: number of heads; must divide d_model, and d_head = d_model / n_heads.
         n_key_heads: number of heads of keys and values, each shared by a group of query heads; None = n_heads.
-        score, normalise: how queries and keys become scores, and scores become weights.
-        positions: rotates queries and keys by their positions; None = no positions.
-        dropout: probability that a weight is dropped in training.
+        score, normalise: the score and the normaliser, as for `attend`.
+        positions: the rotary embedding applied to queries and keys; None = no rotary embedding.
+        dropout: the probability with which an attention weight is set to 0 in training.
 
     Raises:
         ValueError: n_heads does not divide d_model, or n_key_heads does not divide n_heads; the message lists numbers
@@ -91,10 +91,10 @@ class MultiHeadAttention(nn.Module):
         score: Score | None = None,
         normalise: Normaliser | None = None,
     ) -> "MultiHeadRead":
-        """Return the output of attention from the tokens of x to memory, or of self-attention if memory is None.
+        """Return the output of attention: the tokens of x attend to memory, or to x itself if memory is None.
 
         Args:
-            memory: the tokens to attend to, or their keys and values from `prepare`.
+            memory: the tokens to attend to, or their keys and values as returned by `prepare`.
             mask: as for `attend`; broadcasts to [batch heads queries keys], where keys include the cached tokens.
             cache: keys and values of the tokens before x, from an earlier call of self-attention.
             score, normalise: used for this call instead of the layer's score and normaliser.
@@ -124,10 +124,10 @@ class MultiHeadAttention(nn.Module):
         return MultiHeadRead(output=output, attended=attended, cache=key_value)
 
     def prepare(self, memory: Float[Tensor, "batch tokens d_model"], cache: KeyValue | None = None) -> KeyValue:
-        """Return the keys and values of the tokens of memory in every head, after those of the cache if one is given.
+        """Return the keys and values of the tokens of `memory` in every head, preceded by those in the cache.
 
         Args:
-            cache: keys and values of the tokens before those of memory; None = memory begins at position 0.
+            cache: keys and values of the tokens before `memory`; None = `memory` begins at position 0.
         """
         key = split_heads(self.to_key(memory), self.n_key_heads)
         value = split_heads(self.to_value(memory), self.n_key_heads)
@@ -176,8 +176,8 @@ class MultiHeadRead:
     Attributes:
         output: the contexts of all heads, joined and projected.
         attended: the result of `attend`: the contexts of the heads and their pattern.
-        cache: the keys and values of all tokens attended to, the cached tokens included; in self-attention, to be given
-            to the call with the tokens after x.
+        cache: the keys and values of all tokens attended to, cached ones included; in self-attention, pass it as
+            `cache` in the call for the next tokens.
     """
 
     output: Float[Tensor, "batch queries d_model"]

@@ -1,8 +1,9 @@
-"""Registering the parameters of a score and a normaliser with the layer that uses them, which trains and saves them.
+"""Registration of the parameters inside a score and a normaliser with the attention layer that contains them.
 
-Scores and normalisers are frozen dataclasses with the parameters that they were built with. `load_state_dict` with
-assign=True, `to_empty` and `torch.func.functional_call` replace the parameters of the layer by others. So the layer
-calls `current_parts` before each use, which puts its present parameters into score and normaliser.
+A registered parameter is trained, moved and saved with the layer. Scores and normalisers are frozen dataclasses that
+refer to the parameters they were built with, but load_state_dict with assign=True, `to_empty` and
+`torch.func.functional_call` replace the registered parameters by new ones. Before each use the layer therefore calls
+`current_parts`, which returns copies of score and normaliser with the layer's present parameters.
 """
 
 from torch import nn
@@ -13,9 +14,10 @@ from regard.attention.stages import modules_in, parameters_in, replace_parameter
 
 
 def held_modules(*parts: Score | Normaliser) -> nn.ModuleList | None:
-    """Return the modules inside a score and a normaliser, such as the RelativeBias of a ScaledDot; None if none.
+    """Return the modules in fields of a score and a normaliser, such as the RelativeBias of a ScaledDot, or None.
 
-    A score or normaliser that is a module itself is left out: the layer registers it when it becomes an attribute.
+    A score or normaliser that is itself a module is left out: the layer registers it when it is assigned to an
+    attribute.
     """
     modules = [module for part in parts if not isinstance(part, nn.Module) for module in modules_in(part)]
     return nn.ModuleList(modules) if modules else None
@@ -24,17 +26,17 @@ def held_modules(*parts: Score | Normaliser) -> nn.ModuleList | None:
 def held_parameters(*parts: Score | Normaliser) -> nn.ParameterList | None:
     """Return the parameters in fields of a score and a normaliser, such as the sinks of a Softmax; None if none.
 
-    The parameters of modules are left out.
+    Parameters inside modules are left out.
     """
     parameters = [parameter for part in parts for parameter in parameters_in(part)]
     return nn.ParameterList(parameters) if parameters else None
 
 
 def current_parts(score: Score, normalise: Normaliser, parameters: nn.ParameterList | None) -> tuple[Score, Normaliser]:
-    """Return the score and the normaliser with the layer's present parameters in place of those they were built with.
+    """Return the score and the normaliser with their parameters replaced by the present parameters of the layer.
 
     Args:
-        parameters: the layer's present parameters, in the order of `held_parameters`; None = there are none to replace.
+        parameters: the parameters of the layer, in the order of `held_parameters`; None = nothing is replaced.
     """
     if parameters is None:
         return score, normalise

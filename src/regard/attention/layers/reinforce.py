@@ -1,9 +1,9 @@
-"""REINFORCE: an estimate of the gradient of scores from which a key was drawn at random.
+"""REINFORCE: an estimate of the gradient of the expected reward when each query draws one key at random.
 
     ∇ E[reward] = E[(reward - baseline) · ∇ log weight of the drawn key]
 
-Backpropagation does not pass through a random draw; this estimate takes its place. Parameters on which the reward
-depends without the draw get their gradient by backpropagation, as usual.
+Backpropagation does not pass through a random draw, so the scores get their gradient from this estimate. Parameters
+that change the reward in other ways get their gradient by backpropagation, as usual.
 
 Source: Williams 1992, theorem 1; Xu et al. 2015, equations 11 and 12.
 """
@@ -35,8 +35,8 @@ def reinforce(
 
     Args:
         log_weights: the log-probabilities of the keys that were drawn, from `log_weights_of_choice`.
-        reward: the reward of each draw, e.g. the log-likelihood of the target. It is detached; other parameters that
-            it depends on need a loss of their own.
+        reward: the reward of each draw, e.g. the log-likelihood of the target. It is detached from the graph, so
+            parameters that the reward depends on need another loss to be trained.
         baseline: a number near the mean reward, not computed from these draws; it lowers the variance of the gradient
             without changing its mean. E.g. 0.9 · previous baseline + 0.1 · mean reward of the previous step.
 
@@ -47,9 +47,9 @@ def reinforce(
 
 
 def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads queries"]:
-    """Return the logarithm of the probability with which each query drew its key; 0 for a query that sees no key.
+    """Return the log-probability of the key that each query drew; 0 for a query that may attend to no key.
 
-    Gradients flow back to query and key; the backward pass computes the weights again, instead of storing them.
+    Gradients flow back to query and key; the backward pass recomputes the weights instead of storing them.
 
     Raises:
         TypeError: the pattern does not come from `attend` with `normalise=Hard(Sampled(…))`.
@@ -85,5 +85,5 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
 
 
 def queries_at_once(grid: Grid) -> int:
-    """Return how many queries to compute at one time: as many as have `BLOCK_WEIGHTS` weights, but at least 1."""
+    """Return how many queries to compute in one block: as many as have `BLOCK_WEIGHTS` weights, but at least 1."""
     return max(1, BLOCK_WEIGHTS // max(1, grid.batch * grid.heads * grid.keys))

@@ -1,4 +1,4 @@
-"""Causal masks, and causal masks with a prefix that all queries see."""
+"""Causal masks, and causal masks with a prefix to which all queries may attend."""
 
 from dataclasses import dataclass
 
@@ -48,8 +48,8 @@ class Causal(RangeMask):
 class Prefix(RangeMask):
     """Every query attends to the first `length` keys, and causally to the keys after them.
 
-    A prompt is read in both directions and its continuation in one: query i attends to key j if j < length or
-    j <= i + offset.
+    Attention is bidirectional within the prefix and causal after it: query i attends to key j if j < length or j <= i +
+    offset.
 
     Args:
         length: the number of keys in the prefix: an int for all batch items, or a tensor with one for each.

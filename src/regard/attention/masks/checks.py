@@ -10,7 +10,7 @@ def check_whole(mask: str, **numbers: object) -> None:
     """Raise TypeError unless the arguments `numbers` of a mask are integers; one named "offset" may also be None.
 
     Args:
-        mask: the name of the mask's class, for the message.
+        mask: the name of the mask's class, for the error message.
 
     >>> check_whole("Window", before=1.5, after=0, offset=None)
     Traceback (most recent call last):
@@ -46,7 +46,11 @@ def check_whole_tensor(mask: str, name: str, argument: object) -> None:
 
 
 def check_not_negative(mask: str, **counts: int) -> None:
-    """Raise ValueError, with the name of the mask, if one of the counts of tokens around a query is negative."""
+    """Raise ValueError if one of the arguments `counts` of a mask, such as before=-1, is negative.
+
+    Args:
+        mask: the name of the mask's class, for the error message.
+    """
     if min(counts.values()) < 0:
         given = ", ".join(f"{name}={count}" for name, count in counts.items())
         raise ValueError(

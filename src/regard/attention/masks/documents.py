@@ -18,8 +18,8 @@ class Documents(Mask):
     """Several documents packed into one sequence: a query attends to the keys of its own document.
 
     Args:
-        ids: for each key, the number of its document; any integers, equal for keys of one document. With a batch axis,
-            each batch item has its own.
+        ids: an integer tensor [keys] or [batch keys]: for each key, the number of its document. Keys of the same
+            document have the same number.
 
     Raises:
         TypeError: ids that are not a tensor of integers.

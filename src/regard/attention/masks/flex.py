@@ -3,8 +3,8 @@
     allows = mask_mod(Causal() & Documents(ids), Grid(batch=2, heads=8, queries=4096, keys=4096))
     block_mask = create_block_mask(allows, 2, 8, 4096, 4096, device="cpu")
 
-The rule of a mask is written once, in its method `keep`. `attend` calls `keep` with a whole tile of the grid;
-FlexAttention calls it with the indices of one batch item, head, query and key.
+Both `attend` and FlexAttention call the method `keep` of a mask: `attend` for a whole block of queries × keys (a
+`Tile`), FlexAttention for one query and one key (a `SinglePair`).
 
 Source: Dong et al. 2024, "Flex Attention: a programming model for generating optimized attention kernels", section 3.
 """
@@ -22,32 +22,35 @@ from regard.attention.masks.mask import Mask
 
 Index = Int[Tensor, ""]
 MaskMod = Callable[[Index, Index, Index, Index], Bool[Tensor, ""]]
-"""A function of the indices of a batch item, a head, a query and a key: True if the query may attend to the key."""
+"""A function (batch index, head index, query index, key index) -> True if the query may attend to the key."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Place(Tile):
-    """One batch item, head, query and key, as a `Tile` that FlexAttention can compile.
+class SinglePair(Tile):
+    """A `Tile` (block of the attention weights) of one query and one key, which FlexAttention can compile.
 
     Attributes:
-        at: the four indices, as the scalar tensors that FlexAttention passes.
+        at: the indices of the batch item, head, query and key, as scalar tensors from FlexAttention.
     """
 
     at: tuple[Index, Index, Index, Index]
 
     def along(self, axis: int, device: torch.device) -> Index:
-        """Return the index along one axis: 0 batch, 1 heads, 2 queries, 3 keys; the device is ignored."""
+        """Return the index along one axis as a scalar tensor: axis 0 is batch, 1 heads, 2 queries, 3 keys.
+
+        The argument `device` is ignored.
+        """
         return self.at[axis]
 
     def select(self, tensor: Tensor) -> Tensor:
-        """Return the entry for this batch item, head, query and key of a tensor that broadcasts over the grid."""
+        """Return the one entry that a tensor, broadcast to [batch heads queries keys], has for this query and key."""
         sized = zip(reversed(self.at), reversed(tensor.shape), strict=False)
         indices = [index for index, size in sized if size != 1][::-1]
         return tensor.squeeze()[indices] if indices else tensor.squeeze()
 
 
 def mask_mod(mask: Mask | Tensor, grid: Grid, device: torch.device | str = "cpu") -> MaskMod:
-    """Return a mask as the function (b, h, q_idx, kv_idx) -> bool that `create_block_mask` and `create_mask` take.
+    """Convert a mask to the function (b, h, q_idx, kv_idx) -> bool that `create_block_mask` and `create_mask` take.
 
     The function is valid for this grid only: the positions of the queries depend on the numbers of queries and keys.
 
@@ -67,11 +70,11 @@ def mask_mod(mask: Mask | Tensor, grid: Grid, device: torch.device | str = "cpu"
         raise TypeError("mask is None; without a mask, call flex_attention without its argument block_mask.")
     rule.check(grid)
     rule, whole = moved_to(rule, device), grid.whole().axes
-    return lambda batch, head, query, key: rule.keep(Place(grid, *whole, (batch, head, query, key)), device)
+    return lambda batch, head, query, key: rule.keep(SinglePair(grid, *whole, (batch, head, query, key)), device)
 
 
 def moved_to(mask: Mask, device: torch.device) -> Mask:
-    """Return a copy of a mask, and of the masks inside it, with all tensors on a device."""
+    """Return a copy of a mask, including the masks that it is joined from, with all tensors moved to `device`."""
     if not is_dataclass(mask):
         return mask
     moved: dict[str, Tensor | Mask] = {}

@@ -58,14 +58,21 @@ class Global(Mask):
         return self._are_global(position) | self._are_global(tile.along(3, device))
 
     def reach(self, grid: Grid, queries: range) -> range:
-        """Return all keys if one of these queries is a global token, else the range that spans the global tokens."""
+        """Return a range of keys that contains all keys to which these queries may attend.
+
+        It is all keys if one of the queries is a global token, else the range from the first to the last global token.
+        """
         first = first_position(self.offset, grid)
         if any(position - first in queries for position in self.positions):
             return range(grid.keys)
         return range(min(self.positions), max(self.positions) + 1)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
-        """Return all keys for a query that is a global token, else one range for each run of adjacent global tokens."""
+        """Return, for each query, the keys to which it may attend, as ranges of consecutive keys.
+
+        A query that is a global token has one range of all keys. Other queries have one range for each sequence of
+        adjacent global tokens.
+        """
         is_global = self._are_global(torch.arange(grid.queries, device=device) + first_position(self.offset, grid))
         ranges = Ranges.of(0, is_global * grid.keys, grid, device)
         for first, last in runs(self.positions):
@@ -85,7 +92,7 @@ class Global(Mask):
 
 
 def runs(positions: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last position of each run of consecutive positions.
+    """Yield the first and the last position of each sequence of consecutive positions.
 
     >>> list(runs([5, 0, 6, 1, 9]))
     [(0, 1), (5, 6), (9, 9)]

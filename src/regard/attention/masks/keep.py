@@ -39,7 +39,7 @@ class Keep(Mask):
         return varies_by_query(self.tensor)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return the part of the tensor that lies in the tile."""
+        """Return the part of the mask tensor that belongs to a tile (block of the attention weights)."""
         return tile.select(self.tensor.to(device))
 
     def check(self, grid: Grid) -> None:
@@ -54,9 +54,9 @@ class Keep(Mask):
 
 
 def as_mask(mask: Mask | Tensor | None) -> Mask | None:
-    """Convert the mask argument of `attend`: a boolean tensor becomes a `Keep`; a `Mask` or None is returned as it is.
+    """Convert the argument `mask` of `attend` to a `Mask`: a boolean tensor becomes a `Keep`; None stays None.
 
     Raises:
-        TypeError: an object that is not a mask, a boolean tensor or None.
+        TypeError: the argument is not a `Mask`, a boolean tensor or None.
     """
     return mask if mask is None or isinstance(mask, Mask) else Keep(mask)

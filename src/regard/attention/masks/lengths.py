@@ -8,15 +8,15 @@ from regard.attention.grid.grid import Grid, Tile
 
 
 def lengths_of_tile(lengths: Integer[Tensor, " batch"], tile: Tile, device: torch.device) -> Tensor:
-    """Return the lengths of the batch items in a tile, in int64 and shaped [batch 1 1 1].
+    """Return the lengths of the batch items in a tile (block of the attention weights), as int64 [batch 1 1 1].
 
-    int8 would overflow in a difference such as 300 keys - length.
+    int64 is needed because differences such as keys - length would overflow in int8.
     """
     return tile.select(lengths.to(device, torch.int64)[:, None, None, None])
 
 
 def shortest_and_longest(lengths: Integer[Tensor, " batch"], keys: int) -> set[int]:
-    """Return {smallest length, largest length}, or {0, keys} if the lengths may not be read (see `may_read`).
+    """Return {smallest length, largest length}, or {0, keys} if Python may not read the tensor (see `may_read`).
 
     >>> sorted(shortest_and_longest(torch.tensor([5, 3, 4]), keys=11))
     [3, 5]
@@ -28,10 +28,10 @@ def shortest_and_longest(lengths: Integer[Tensor, " batch"], keys: int) -> set[i
 
 
 def may_read(lengths: Integer[Tensor, " batch"]) -> bool:
-    """Return whether Python may read the numbers of a tensor: only on a CPU, and not under torch.compile.
+    """Return whether Python may read the numbers of a tensor: True on a CPU, unless torch.compile is active.
 
-    On an accelerator, reading would wait for all queued kernels. Under torch.compile, it would fix these numbers in the
-    compiled program.
+    On an accelerator, reading would wait for all queued kernels. Under torch.compile, the numbers would become
+    constants of the compiled program.
     """
     return lengths.is_cpu and not torch.compiler.is_compiling()
 

@@ -19,14 +19,14 @@ from regard.attention.masks.ranges import Ranges
 from regard.attention.representation import describe, type_name
 
 Kept = Bool[Tensor, "#batch #heads #queries #keys"] | Bool[Tensor, ""]
-"""Booleans that broadcast over a tile; FlexAttention, which asks for one query and one key, gets one boolean."""
+"""A boolean mask that broadcasts to the shape of a tile (block of weights); for FlexAttention, a boolean scalar."""
 
 
 class Mask(ABC):
     """The base class of masks: a rule that says for each query and key whether the query may attend to the key.
 
-    A new mask only has to define `keep`. A mask that allows each query one range of consecutive keys is better derived
-    from `RangeMask`, and only has to define `limits`.
+    A subclass must define `keep`. A mask that allows each query one range of consecutive keys should be a subclass of
+    `RangeMask` instead, and define `limits`.
     """
 
     per_query = True
@@ -34,36 +34,39 @@ class Mask(ABC):
 
     @abstractmethod
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return True where a query of the tile may attend to a key of the tile.
+        """Return the boolean mask of a tile (block of the attention weights): True where a query may attend to a key.
 
-        The result broadcasts over the tile. Implementations use only `tile.along` (indices along an axis),
-        `tile.select` (the tile's part of a tensor that broadcasts over the grid) and elementwise operations, so that
-        FlexAttention can compile them too.
+        The result broadcasts to the shape of the tile. Implementations use only `tile.along` (indices along an axis),
+        `tile.select` (the tile's part of a tensor that broadcasts to the whole weights) and elementwise operations, so
+        that FlexAttention can compile them too.
         """
 
     def reach(self, grid: Grid, queries: range) -> range:
-        """Return a range that contains every key to which at least one of these queries may attend.
+        """Return a range of keys that contains every key to which at least one of these queries may attend.
 
-        The range may contain other keys too.
+        The range may also contain keys to which none of the queries may attend.
         """
         return range(grid.keys)
 
     def fills_reach(self, grid: Grid, queries: range) -> bool:
-        """Return True only if each of these queries may attend to every key in `reach(grid, queries)`.
+        """Return True only if each of these queries may attend to every key in the range `reach(grid, queries)`.
 
-        False is always correct; True saves building the mask.
+        If the result is True, no mask is built for these queries. A subclass may always return False.
         """
         return False
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
-        """Return the keys that each query of the grid may attend to as ranges of consecutive keys.
+        """Return, for each query, the keys to which it may attend, as ranges of consecutive keys.
 
-        None = the mask cannot be written as a few ranges for each query.
+        Return None if the mask cannot be written as a small number of ranges for each query.
         """
         return None
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (most masks fit every grid)
-        """Raise ValueError, saying what would fit, if the mask does not fit the sizes in `grid`."""
+        """Raise ValueError if the mask does not fit the numbers of batch items, heads, queries and keys in `grid`.
+
+        The message says which sizes would fit.
+        """
 
     def __and__(self, other: "Mask") -> "Mask":
         return Both(self, require_mask(other))
@@ -85,7 +88,7 @@ class Mask(ABC):
 
 
 def require_mask(other: object) -> Mask:
-    """Return `other`, the other operand of `&` or `|`; raise TypeError unless it is a `Mask`."""
+    """Return `other`, the second operand of `&` or `|`, unchanged; raise TypeError unless it is a `Mask`."""
     if not isinstance(other, Mask):
         raise TypeError(
             f"a mask can be joined only with another mask, not with {type_name(other)}; "
@@ -96,7 +99,7 @@ def require_mask(other: object) -> Mask:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Joined(Mask):
-    """The base class of `left & right` and `left | right`."""
+    """The base class of the two masks that are joined from two others: `left & right` and `left | right`."""
 
     left: Mask
     right: Mask

@@ -1,4 +1,4 @@
-"""A mask of padding: of the keys that are not tokens but make all items of a batch equally long."""
+"""The padding mask: no query attends to padding, the keys that fill shorter batch items up to a common length."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -14,7 +14,7 @@ Side = Literal["right", "left"]
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Padding(RangeMask):
-    """No query attends to padding: batch item b has `lengths[b]` keys that are tokens, and its other keys are padding.
+    """No query attends to padding: in batch item b, `lengths[b]` keys are tokens, and all other keys are padding.
 
     Args:
         lengths: the number of tokens of each batch item.
@@ -43,8 +43,8 @@ class Padding(RangeMask):
         return self.lengths
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number | None, Number | None]:
-        """Return (None, length) if the first `length` keys are tokens, or (keys - length, None) if the last are.
+        """Return (start, stop), the range of keys that are tokens, for a batch item with `length` tokens.
 
-        A query may attend to the keys from the first number to the second, which is excluded; None = no limit.
+        (None, length) for padding on the right, (keys - length, None) for padding on the left; None = no limit.
         """
         return (None, length) if self.side == "right" else (keys - length, None)

@@ -2,8 +2,9 @@
 
     a query at position p may attend to key j    if    start(p) <= j < stop(p)
 
-Such a mask defines only the limits of the range, start and stop. The boolean mask of a tile (`keep`), the ranges for
-kernels (`ranges`) and the keys that a block of queries needs (`reach`, `fills_reach`) are computed from the limits.
+A subclass defines only the limits of the range, start and stop. This class computes from them the boolean mask of a
+tile (`keep`), the ranges for kernels (`ranges`) and the keys to which a block of queries may attend (`reach`,
+`fills_reach`).
 """
 
 from abc import abstractmethod
@@ -18,7 +19,10 @@ from regard.attention.masks.mask import Kept, Mask
 from regard.attention.masks.ranges import Ranges
 
 Number = int | Integer[Tensor, "..."]
-"""A position, length or limit: an int, or a tensor of one for each query or batch item that broadcasts over a tile."""
+"""A position, length or limit: an int, or a tensor with one number for each query or for each batch item.
+
+Such a tensor broadcasts to the shape of a tile (block of the attention weights).
+"""
 
 
 class RangeMask(Mask):
@@ -28,7 +32,10 @@ class RangeMask(Mask):
     """The key position of query 0; None = keys - queries (the queries are the last tokens)."""
 
     item_lengths: int | Integer[Tensor, " batch"] = 0
-    """The length of the batch items, for `limits`: an int for all, or a tensor; 0 if `limits` does not need it."""
+    """The lengths of the batch items, which are passed to `limits`: an int for all batch items, or a tensor [batch].
+
+    0 if `limits` does not depend on the length.
+    """
 
     @abstractmethod
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number | None, Number | None]:
@@ -44,7 +51,7 @@ class RangeMask(Mask):
         """
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return True where a key of the tile is within the limits of the query."""
+        """Return the boolean mask of a tile (block of the weights): True where a key is within the query's limits."""
         start, stop = self._limits_of_tile(tile, device)
         key = tile.along(3, device)
         if start is None:
@@ -92,7 +99,7 @@ class RangeMask(Mask):
     def _bounds(self, grid: Grid, queries: range) -> list[tuple[int, int]]:
         """Return (start, stop) of the first and the last of these queries, in the shortest and the longest batch item.
 
-        The limits of all other queries are between these, as limits are monotonic in position and length.
+        The limits of all other queries lie between these, since limits are monotonic in position and length.
         """
         offset, lengths, keys = first_position(self.offset, grid), self.item_lengths, grid.keys
         ends = (queries.start, queries.stop - 1) if self.per_query and len(queries) > 1 else (queries.start,)

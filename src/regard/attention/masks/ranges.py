@@ -1,10 +1,10 @@
-"""Masks as ranges of keys for kernels: instead of a boolean matrix, two numbers (start and stop) per query and range.
+"""Masks as ranges of keys, for kernels: in place of a boolean matrix, the start and stop of each query's key ranges.
 
 Causal masks, windows, chunks, padding and documents allow each query one range of keys. Joined masks allow several:
 
     (a & b)    the overlap of each range of a with each range of b
-    ~a         the keys before a range and the keys after it, for all ranges of a at once
-    (a | b)    the ranges of a, and the ranges of b outside them
+    ~a         the keys outside of all ranges of a
+    (a | b)    the ranges of a, and the parts of the ranges of b outside of them
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.attention.grid.grid import Grid
 
 Limits = Int[Tensor, "_ranges #batch #heads #queries"]
-"""The starts, or the stops, of all ranges."""
+"""The starts of all key ranges, or the stops of all key ranges: axis 0 counts the ranges of a query."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +26,7 @@ class Ranges:
     The ranges of one query do not overlap; some may be empty.
 
     Attributes:
-        n_keys: the number of keys of the call.
+        n_keys: the number of all keys.
     """
 
     starts: Limits
@@ -35,10 +35,10 @@ class Ranges:
 
     @classmethod
     def of(cls, start: int | Tensor, stop: int | Tensor, grid: Grid, device: torch.device) -> "Ranges":
-        """Return one range of keys for each query, given its first key and the key after its last.
+        """Return the mask that allows each query one range of keys, from `start` to `stop` - 1.
 
-        Both broadcast to [batch heads queries]. Limits below 0 or above the number of keys are clamped, and a stop
-        below its start gives an empty range.
+        Both `start` and `stop` broadcast to [batch heads queries]. Numbers below 0 or above the number of keys are
+        clamped. A stop below its start gives an empty range.
         """
         limits = (torch.as_tensor(limit, device=device).long().clamp(0, grid.keys) for limit in (start, stop))
         starts, stops = (limit[(None,) * (4 - limit.ndim)] for limit in limits)
@@ -60,11 +60,11 @@ class Ranges:
         return complement
 
     def with_disjoint(self, other: "Ranges") -> "Ranges":
-        """Return these ranges followed by the ranges in `other`, which must not overlap them."""
+        """Return these ranges followed by the ranges in `other`, which must not overlap these."""
         return Ranges(concatenated(self.starts, other.starts), concatenated(self.stops, other.stops), self.n_keys)
 
     def without_empty(self) -> "Ranges":
-        """Return the ranges without those that are empty for every query; at least one range stays."""
+        """Return the ranges without those that are empty for every query; at least one range is kept."""
         filled: Bool[Tensor, " ranges"] = (self.starts < self.stops).flatten(1).any(dim=1)
         numbers = filled.nonzero().flatten() if bool(filled.any()) else torch.zeros_like(filled[:1], dtype=torch.int64)
         return Ranges(self.starts[numbers], self.stops[numbers], self.n_keys)
@@ -75,13 +75,13 @@ class Ranges:
         return ((key >= self.starts[..., None]) & (key < self.stops[..., None])).any(dim=0)
 
     def _complement(self, n: int) -> "Ranges":
-        """Return two ranges for each query: the keys before its n-th range, and the keys after it."""
+        """Return, for each query, the two ranges of keys outside of its n-th range: the keys before it and after it."""
         start, stop = self.starts[n], self.stops[n]
         starts = torch.stack([torch.zeros_like(start), stop])
         return Ranges(starts, torch.stack([start, torch.full_like(stop, self.n_keys)]), self.n_keys)
 
 
 def concatenated(first: Limits, second: Limits) -> Limits:
-    """Return the limits in `first` followed by those in `second`, broadcast to one shape but for the ranges axis."""
+    """Return `first` and `second` concatenated along the ranges axis, after their other axes are broadcast."""
     shape = (first[0] + second[0]).shape
     return torch.cat([first.expand(-1, *shape), second.expand(-1, *shape)])

@@ -1,4 +1,4 @@
-"""Masks that allow the keys near the query: all of them (`Window`), or every n-th (`Dilated`)."""
+"""Masks of keys near the query's position: all of them (`Window`), or every n-th of them (`Dilated`)."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,8 @@ class Window(RangeMask):
     """A query attends to keys from `before` positions before its own to `after` positions after it.
 
     Args:
-        before, after: how many keys before and after the query's own position are allowed, besides the key at it.
+        before, after: the numbers of keys before and after the query's own position; the key at its own position is
+            always allowed.
         offset: the key position of query 0; None = keys - queries (the queries are the last tokens).
 
     Raises:
@@ -74,7 +75,7 @@ class Dilated(Mask):
         return Window(self.before - self.before % self.step, self.after - self.after % self.step, self.offset)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return True where a key is in the window and a multiple of `step` positions from the query."""
+        """Return True where a key is in the window and its distance from the query is a multiple of `step`."""
         position = tile.along(2, device) + first_position(self.offset, tile.grid)
         return self.window.keep(tile, device) & (tile.along(3, device) % self.step == position % self.step)
 

@@ -60,7 +60,7 @@ class Entmax(Normaliser):
 
 
 class _Entmax(torch.autograd.Function):
-    """Entmax with its analytic gradient, so that autograd need not differentiate the search for the threshold."""
+    """Entmax as an autograd function with an analytic gradient: the search for the threshold is not differentiated."""
 
     generate_vmap_rule = True
 
@@ -83,7 +83,7 @@ class _Entmax(torch.autograd.Function):
 
 
 def by_sorting(scores: Rows) -> Rows:
-    """Return entmax with alpha 3/2 of the scores of each row, with the threshold computed exactly, by sorting.
+    """Return the entmax weights with alpha 3/2 for each row of scores; the threshold is computed exactly, by sorting.
 
     The threshold solves a quadratic equation in the mean and spread of the k largest scores, where k is the number of
     keys with weight above 0.
@@ -102,7 +102,7 @@ def by_sorting(scores: Rows) -> Rows:
 
 
 def by_bisection(scores: Rows, alpha: float) -> Rows:
-    """Return entmax with any alpha above 1 of the scores of each row, with the threshold found by bisection.
+    """Return the entmax weights with any alpha above 1 for each row of scores; the threshold is found by bisection.
 
     For alpha above 2, the slope of the weights is infinite where they reach 0, so that a rounding error in the
     threshold is a large error in a small weight. The threshold is then computed in float64 if the device supports it.

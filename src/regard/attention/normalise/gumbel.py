@@ -1,4 +1,4 @@
-"""Gumbel-softmax: a random choice of nearly one key, with gradients.
+"""Gumbel-softmax: random weights that are nearly 1 on one key and nearly 0 on all others, with gradients.
 
 weights = softmax((scores + g) / temperature)         g: one sample of the standard Gumbel distribution for each weight
 """

@@ -2,7 +2,7 @@
 
     weights = 1 at argmax(preference), 0 elsewhere
 
-A `Choice` computes the preference, and so decides which key is chosen and whether query and key get a gradient:
+A `Choice` computes the preference, a number for each query and key. There are three:
 
     Largest()                the key with the largest score; no gradient
     Sampled(seed)            a key sampled with the probabilities of softmax; no gradient: train with `reinforce`
@@ -31,17 +31,21 @@ class Choice(ABC):
 
     @abstractmethod
     def preference(self, masked: Rows, tile: Tile) -> Rows:
-        """Return a number for each query and key; each query's key with the largest number is chosen.
+        """Return one number for each query and key; the key with the largest number is chosen.
 
-        In the backward pass, the gradient of the weights becomes the gradient of these numbers (straight-through).
+        In the backward pass, the gradient of the weights becomes the gradient of these numbers (straight-through
+        estimator).
 
         Args:
             masked: the scores, -∞ for keys that the query may not attend to.
-            tile: the batch items, heads and queries that the scores belong to, with all keys.
+            tile: the indices of the batch items, heads and queries of the scores; it contains all keys.
         """
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (most choices fit every grid)
-        """Raise ValueError, saying what would fit, if the choice does not fit the sizes in `grid`."""
+        """Raise ValueError if the choice does not fit the numbers of batch items, heads, queries and keys in `grid`.
+
+        The message says which sizes would fit.
+        """
 
     def __repr__(self) -> str:
         return describe(self)
@@ -86,7 +90,7 @@ class Sampled(Choice):
             )
 
     def preference(self, masked: Rows, tile: Tile) -> Rows:
-        """Return the masked scores / temperature plus Gumbel noise.
+        """Return scores / temperature + Gumbel noise, -∞ for masked keys.
 
         The argmax of each row is a sample with the probabilities softmax(scores / temperature).
         """
@@ -95,7 +99,7 @@ class Sampled(Choice):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StraightThrough(Choice):
-    """Choose the key with the largest weight of another normaliser, whose gradient the backward pass uses.
+    """Choose the key with the largest weight of another normaliser; the gradient is that of the other normaliser.
 
     Args:
         soft: the other normaliser. With `GumbelSoftmax(seed)`, the choice is a random sample.
@@ -119,13 +123,13 @@ class StraightThrough(Choice):
         return self.soft.weights(masked, tile)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if the normaliser `soft` does not fit the sizes in `grid`."""
+        """Raise ValueError if `soft` does not fit the numbers of batch items, heads, queries and keys in `grid`."""
         self.soft.check(grid)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Hard(Normaliser):
-    """All weight on one key for each query: by default the first of the keys with the largest score.
+    """Hard attention: each query has weight 1 on one key, by default the first of the keys with the largest score.
 
     If the two largest scores differ only by rounding, either key may be chosen.
 
@@ -158,14 +162,14 @@ class Hard(Normaliser):
         return _Chosen.apply(self.choose.preference(masked, tile))  # type: ignore[no-untyped-call]
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if the rule `choose` does not fit the sizes in `grid`."""
+        """Raise ValueError if `choose` does not fit the numbers of batch items, heads, queries and keys in `grid`."""
         self.choose.check(grid)
 
 
 class _Chosen(torch.autograd.Function):
-    """A tensor with 1 at the first largest number of each row and 0 elsewhere; the gradient passes unchanged.
+    """One-hot encoding of the first maximum of each row; the backward pass returns the gradient unchanged.
 
-    A row that contains NaN becomes NaN as a whole.
+    A row that contains NaN becomes NaN in all entries.
     """
 
     generate_vmap_rule = True
@@ -178,7 +182,7 @@ class _Chosen(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        """Save nothing: the backward pass needs no tensors, but vmap requires this method."""
+        """Do nothing: the backward pass needs no saved tensors, but vmap requires this method."""
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
