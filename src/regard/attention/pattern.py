@@ -46,13 +46,14 @@ DENSE_BYTES = 2**32
 class Pattern(ThroughDense):
     """The attention weights [batch heads queries keys] of one call of `attend`, computed when they are read.
 
-    Index it like a tensor, by ints, forward slices, `...` and at most one list of positions. The result is
-    differentiable if query or key require gradients. numpy.asarray(pattern), torch functions, operators and tensor
-    methods work too; they compute all weights, by `dense()`.
+    Index a pattern like a tensor, by ints, slices with a positive step, `...` and at most one list of positions. The
+    result is differentiable if query or key require gradients. numpy.asarray(pattern), torch functions, operators and
+    tensor methods work too; they compute all weights, by `dense()`.
 
     Attributes:
         call: the arguments of `attend`, from which the weights are computed.
-        known: statistics that were computed together with the context, which the methods return again; None = none.
+        known: statistics that were computed together with the context, so that the methods need not compute them; None
+            = there are none.
 
     >>> import torch
     >>> from regard import attend, Causal
@@ -105,7 +106,7 @@ class Pattern(ThroughDense):
 
     @property
     def shape(self) -> torch.Size:
-        """The shape of the weights: [batch heads queries keys]."""
+        """The shape of the attention weights: [batch heads queries keys]."""
         return self.grid.shape
 
     @property
@@ -115,12 +116,15 @@ class Pattern(ThroughDense):
 
     @property
     def ndim(self) -> int:
-        """4, the number of axes of the weights."""
+        """The number of axes of the weights, which is 4."""
         return 4
 
     @property
     def dtype(self) -> torch.dtype:
-        """The data type of the weights: float32, or float64 if the input is or its scores overflow float32."""
+        """The data type of the attention weights.
+
+        float64 if the input is float64 or the scores overflow float32; else float32.
+        """
         return self.call.dtype
 
     @property
@@ -169,10 +173,10 @@ class Pattern(ThroughDense):
         return selection.squeezed(scores_of(self.call, selection.tile))
 
     def steps(self, batch: int, head: int, query: int | slice = slice(None)) -> Steps:
-        """Return the products, scores, weights and context of one head of one batch item.
+        """Return every intermediate result of one head of one batch item: products, scores, weights and context.
 
         Args:
-            query: one query, or a slice of queries.
+            query: the index of one query, or a slice of queries.
         """
         selection = Selection.of((batch, head, query), self.grid)
         call, tile = self.call, selection.tile
@@ -198,9 +202,9 @@ class Pattern(ThroughDense):
         )
 
     def weights(self, tile: Tile) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the weights of the queries and keys in a tile of the grid, normalised over all keys.
+        """Return the attention weights of a tile (block of the weights), normalised over all keys of the sequence.
 
-        `pattern[index]` gives the same numbers for an index. A backward pass recomputes the weights, one block of
+        `pattern[index]` returns the same numbers for an index. A backward pass recomputes the weights, one block of
         queries at a time.
 
         Args:
@@ -209,9 +213,9 @@ class Pattern(ThroughDense):
         return weights_of(self.call, tile)
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return a boolean mask that broadcasts over a tile of the grid: True where the query may attend to the key.
+        """Return the boolean mask of a tile (block of the weights): True where the query may attend to the key.
 
-        None = every query of the tile may attend to every key.
+        The mask broadcasts to the shape of the tile. None = every query of the tile may attend to every key.
         """
         return self.call.keep(tile)
 
@@ -224,26 +228,26 @@ class Pattern(ThroughDense):
         return present(self.answer(replace(NOTHING, received=True)).received)
 
     def entropy(self) -> Float[Tensor, "batch heads queries"]:
-        """Return the entropy of each query's weights, in nats: 0 = all on one key, log(keys) = equal on all keys."""
+        """Return the entropy of each query's weights, in nats: 0 = all weight on one key, log(keys) = equal weights."""
         if self.known is not None and self.known.entropy is not None:
             return self.known.entropy
         return present(self.answer(replace(NOTHING, entropy=True)).entropy)
 
     def top(self, n: int) -> Top:
-        """Return the `n` keys with the largest weights of each query, largest first.
+        """Return, for each query, the `n` keys with the largest weights, and these weights, largest first.
 
-        Of equal weights, the lowest key comes first. Where the mask lets a query attend to fewer than `n` keys, its
-        last entries are key -1 with weight 0.
+        Of equal weights, the one on the lowest key index comes first. If the mask lets a query attend to fewer than `n`
+        keys, the entries left over have key index -1 and weight 0.
         """
         if self.known is not None and self.known.top is not None and n in range(1, self.known.top.keys.shape[-1] + 1):
             return Top(self.known.top.weights[..., :n], self.known.top.keys[..., :n])
         return present(self.answer(replace(NOTHING, top=n)).top)
 
     def pooled(self, rows: int, columns: int, reduce: Reduce = "mean") -> Float[Tensor, "batch heads rows columns"]:
-        """Return a downsampled map of the weights, of rows × columns cells.
+        """Return the weights downsampled to a matrix of `rows` × `columns` entries, for each head.
 
         Args:
-            reduce: a cell is the "mean", "max" or "sum" of the weights in its block of queries × keys.
+            reduce: each entry is the "mean", "max" or "sum" of the weights in one block of queries × keys.
         """
         if self.known is not None and (self.known.ask.pooled, self.known.ask.reduce) == ((rows, columns), reduce):
             return present(self.known.pooled)
@@ -263,7 +267,7 @@ class Pattern(ThroughDense):
         pooled: tuple[int, int] | None = None,
         reduce: Reduce = "mean",
     ) -> Summary:
-        """Return several statistics, computed in one pass; the arguments are the fields of `Ask`.
+        """Return several statistics, while the weights are computed only once; the arguments are the fields of `Ask`.
 
         Raises:
             ValueError: `top` or `pooled` is larger than the pattern, or weights that may be negative have no entropy.
@@ -293,11 +297,12 @@ class Pattern(ThroughDense):
         )
 
     def answer(self, ask: Ask, report: ProgressCallback | None = None) -> Summary:
-        """Return the statistics that `ask` requests, computed in one pass.
+        """Return the statistics that `ask` requests, while the weights are computed only once.
 
         Args:
-            report: is called as report(done, total) with the amount of work done and the total; None = the callback of
-                `report_to`, or else a progress bar on the terminal once the pass has taken two seconds.
+            report: called as report(done, total) with the amount of work done and the total amount. None = the callback
+                set by `report_to`, or else a progress bar on the terminal if the computation takes more than two
+                seconds.
 
         Raises:
             ValueError: `top` or `pooled` is larger than the pattern, or weights that may be negative have no entropy.
@@ -310,12 +315,13 @@ class Pattern(ThroughDense):
     def apply(
         self, value: Float[Tensor, "value_batch value_heads keys d"], dropout: float = 0.0
     ) -> Float[Tensor, "batch heads queries d"]:
-        """Return weights @ value: the context of each query, for any values of these keys.
+        """Return weights @ value: the context of each query, for other values than those given to `attend`.
 
         A backward pass recomputes the weights, one block of queries at a time, instead of storing them.
 
         Args:
-            value: a batch of 1 is broadcast; fewer heads than the pattern's are each shared by a group of query heads.
+            value: one vector for each key. A batch of 1 is broadcast; if it has fewer heads than the pattern, each is
+                shared by a group of query heads.
             dropout: the probability with which a weight is set to 0; the others are divided by 1 - dropout.
 
         Raises:
@@ -330,10 +336,10 @@ class Pattern(ThroughDense):
         return context_of(self.call, value, dropout)
 
     def back(self, vector: Float[Tensor, "#batch #heads queries"]) -> Float[Tensor, "batch heads keys"]:
-        """Return vector @ weights: for each key, the sum of its weights times each query's number in `vector`.
+        """Return vector @ weights: for each key j, the sum over the queries i of vector[i] · weights[i, j].
 
-        This is one step of attention rollout, which goes from the last layer to the first. A backward pass recomputes
-        the weights, one block of queries at a time.
+        This is the step of attention rollout for one layer, applied from the last layer to the first. A backward pass
+        recomputes the weights, one block of queries at a time.
 
         Raises:
             ValueError: a vector that does not broadcast to [batch heads queries].
@@ -349,6 +355,6 @@ class Pattern(ThroughDense):
 
 
 def present(answer: Answer | None) -> Answer:
-    """Return `answer`, which must not be None: tells the type checker that a requested statistic was computed."""
+    """Return `answer`, which must not be None; for the type checker, since a requested statistic is never None."""
     assert answer is not None
     return answer

@@ -1,7 +1,7 @@
-"""Data types of computations: the widest type of a device, and computations that autocast does not round.
+"""Data types of computations: the most precise type of a device, and computations that autocast does not round.
 
-Under `torch.autocast`, products of float32 matrices are computed in a half type, which has two or three digits. The
-scores and weights of a pattern are computed outside autocast, so that they are exact in float32.
+Under `torch.autocast`, products of float32 matrices are computed in half precision, with two or three decimal digits.
+The scores and weights of a pattern are computed outside autocast, so that they are exact in float32.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -22,7 +22,7 @@ def widest_type(device: torch.device) -> torch.dtype:
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
-    """Return a context in which operations keep the types of their inputs, even within torch.autocast.
+    """Return a context manager that turns off torch.autocast, so that operations keep the types of their inputs.
 
     >>> x = torch.ones(2, 2)
     >>> with torch.autocast("cpu", torch.bfloat16):
@@ -41,6 +41,7 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
 def may_autocast(kind: str) -> bool:
     """Return whether torch.autocast supports a device type such as "cuda".
 
-    Within torch.compile, True for every type but "meta": torch.compile of 2.11 cannot trace is_autocast_available.
+    Under torch.compile, the answer is True for every type but "meta", because torch.compile of PyTorch 2.11 cannot
+    trace is_autocast_available.
     """
     return kind != "meta" if torch.compiler.is_compiling() else torch.amp.is_autocast_available(kind)

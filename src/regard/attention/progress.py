@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 ProgressCallback = Callable[[int, int], None]
-"""A function called as callback(done, total) with the amount of work done and the total amount."""
+"""A function called as callback(done, total) with the amount of work done and the total amount of work."""
 
 PATIENCE_SECONDS = 2.0
-"""The duration of a computation after which its progress bar appears."""
+"""A progress bar appears when a computation has taken this many seconds."""
 
 CALLBACK: ContextVar[ProgressCallback | None] = ContextVar("CALLBACK", default=None)
 """The callback set by `report_to`; None = show a progress bar."""
 
 
 def ignore_progress(done: int, total: int) -> None:
-    """Do nothing: the callback that shows no progress."""
+    """A progress callback that does nothing, for computations whose progress is not shown."""
 
 
 @contextmanager
 def report_to(report: ProgressCallback | None) -> Iterator[None]:
-    """Within this context, computations of statistics call `report(done, total)` instead of showing a progress bar.
+    """Make computations of statistics inside the `with` block call `report(done, total)` instead of showing a bar.
 
     Args:
-        report: gets the amount of work done and the total amount; None = no callback and no bar.
+        report: called with the amount of work done and the total amount; None = no callback and no progress bar.
 
     >>> import torch
     >>> from regard import attend
@@ -83,7 +83,7 @@ class ProgressBar:
 
 
 def start_bar(done: int, total: int) -> "tuple[Progress, TaskID]":
-    """Start a progress bar on stderr at `done` of `total`; return it with the id of its task, as `update` needs them.
+    """Start a progress bar on stderr at `done` of `total`; return it and the id of its task, for updates.
 
     The bar stays hidden unless stderr is a terminal, or a notebook that has ipywidgets.
     """

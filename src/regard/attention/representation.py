@@ -1,4 +1,4 @@
-"""The reprs of masks, scores and normalisers, and how error messages name a value or its type."""
+"""The reprs of masks, scores and normalisers, and the names of values and types in error messages."""
 
 from dataclasses import MISSING, Field, fields
 from typing import Any
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def describe(part: Any) -> str:
-    """Return the repr of a dataclass, with only those fields that differ from their default.
+    """Return the repr of a dataclass instance, with only those fields that differ from their default.
 
     A tensor is shown by its dtype and shape.
 
@@ -20,12 +20,12 @@ def describe(part: Any) -> str:
 
 
 def is_default_value(field: Field[Any], value: object) -> bool:
-    """Return whether a value is the default of a dataclass field; a tensor never is."""
+    """Return whether `value` equals the default of a dataclass field; always False for a tensor."""
     return not isinstance(value, Tensor) and field.default is not MISSING and bool(value == field.default)
 
 
 def short_repr(value: object) -> str:
-    """Return the repr of a value; of a tensor, only its dtype and shape."""
+    """Return the repr of a value; for a tensor, only its dtype and shape."""
     if isinstance(value, Tensor):
         return f"<{str(value.dtype).removeprefix('torch.')} {list(value.shape)}>"
     return repr(value)

@@ -1,6 +1,7 @@
-"""The tensors, modules and parameters that scores, biases, masks and normalisers contain.
+"""The tensors, modules and parameters inside scores, biases, masks and normalisers.
 
-These are called parts here: each is a frozen dataclass or an `nn.Module`, and may contain other parts.
+Scores, biases, masks and normalisers are called parts here. Each part is a frozen dataclass or an `nn.Module`, and may
+contain other parts.
 """
 
 from collections.abc import Iterator
@@ -13,11 +14,11 @@ from torch import Tensor, nn
 Part = TypeVar("Part")
 
 NUMBER = (int, float, NoneType)
-"""Types of fields that are skipped in the search for tensors; most fields of a part have one of them."""
+"""Types of dataclass fields that cannot contain tensors, so that the search for tensors skips them."""
 
 
 def tensors_in(part: object) -> tuple[Tensor, ...]:
-    """Return every tensor that a mask, score or normaliser contains, directly or in parts and modules inside it."""
+    """Return every tensor inside a mask, score or normaliser, including those of the parts and modules inside it."""
     if isinstance(part, Tensor):
         return (part,)
     if isinstance(part, nn.Module):
@@ -35,9 +36,9 @@ def tensors_in(part: object) -> tuple[Tensor, ...]:
 
 
 def modules_in(part: object) -> tuple[nn.Module, ...]:
-    """Return the modules in a score, normaliser or other part, such as the `RelativeBias` in `ScaledDot(bias=…)`.
+    """Return the modules inside a score or normaliser, such as the `RelativeBias` in `ScaledDot(bias=…)`.
 
-    A part that is a module itself is returned alone.
+    If the score or normaliser is itself a module, return this module alone.
     """
     if isinstance(part, nn.Module):
         return (part,)
@@ -46,13 +47,13 @@ def modules_in(part: object) -> tuple[nn.Module, ...]:
 
 
 def parts_of_module(module: nn.Module) -> list[object]:
-    """Return the dataclass instances, such as a bias or a mask, among the attributes of a module and its submodules."""
+    """Return the dataclass instances, such as a bias or a mask, that a module or its submodules have as attributes."""
     values = [value for inner in module.modules() for value in vars(inner).values()]
     return [value for value in values if not isinstance(value, dict) and hasattr(value, "__dataclass_fields__")]
 
 
 def parameters_in(part: object) -> tuple[nn.Parameter, ...]:
-    """Return every parameter in the dataclass fields of a score or normaliser; parameters of modules are left out."""
+    """Return every parameter in the dataclass fields of a score or normaliser, except for the parameters of modules."""
     if isinstance(part, nn.Parameter):
         return (part,)
     if isinstance(part, nn.Module):
@@ -62,10 +63,10 @@ def parameters_in(part: object) -> tuple[nn.Parameter, ...]:
 
 
 def replace_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
-    """Return a copy of a score or normaliser with new parameters, in the order in which `parameters_in` returns them.
+    """Return a copy of a score or normaliser with new parameters, given in the order of `parameters_in`.
 
-    Scores and normalisers are frozen, but the layer that trains them may get new parameters: from load_state_dict with
-    assign=True, from to_empty or from torch.func.functional_call.
+    Scores and normalisers are frozen dataclasses, so a copy is needed when load_state_dict with assign=True, to_empty
+    or torch.func.functional_call replaces the parameters of the layer that contains them.
 
     >>> import torch
     >>> from regard import Softmax

@@ -1,10 +1,10 @@
-"""Local attention around a predicted position: each query predicts one position and attends to the keys near it.
+"""Local attention: a network predicts one key position from each query, and the query attends to the keys near it.
 
     centre  = length · sigmoid(v · tanh(W query))                                        PredictedCentre
     weights = softmax(scores) · exp(-(key's position - centre)² / (2 (reach / 2)²))      Local
 
-The softmax is over the keys at a distance of at most `reach` from the centre. Local attention around the query's own
-position (local-m in the paper) is the mask `Window`.
+The softmax is over the keys at a distance of at most `reach` from the centre. For local attention around the query's
+own position (local-m in the paper), use the mask `Window`.
 
 Source: Luong, Pham & Manning 2015, section 3.2, equations 9 and 10.
 """

@@ -1,7 +1,7 @@
-"""Reproducible noise: each weight's random number depends only on the seed and the weight's indices.
+"""Reproducible noise: the random number for each weight depends only on the seed and on the indices of the weight.
 
-Weights are computed again whenever a pattern is read, in blocks of any size, so their noise must not depend on earlier
-random numbers. Here each number is a hash of the seed and of (batch, head, query, key):
+The weights of a pattern are recomputed whenever they are read, in blocks of any size, and must be the same each time.
+So each random number is a hash of the seed and of the indices (batch, head, query, key):
 
     state = mix(mix(mix(mix(seed) + batch·γ) + head·γ) + query·γ)         one for each query
     bits  = mix(state + key·γ)                                            SplitMix64 with this state
@@ -25,11 +25,11 @@ from regard.attention.normalise.normaliser import Rows
 from regard.attention.precision import widest_type
 
 GOLDEN = 0x9E3779B97F4A7C15 - 2**64
-"""γ, the bits of the golden ratio, as a signed int64."""
+"""The constant γ of SplitMix64, 2⁶⁴ divided by the golden ratio, as a signed int64."""
 
 
 def gumbel(seed: int, tile: Tile, like: Rows) -> Rows:
-    """Return a sample of the standard Gumbel distribution for each query of a tile and each of its keys.
+    """Return a sample of the standard Gumbel distribution for each query and key of a tile (block of the weights).
 
     The same seed and the same indices of batch item, head, query and key always give the same number.
 
@@ -46,14 +46,17 @@ def gumbel(seed: int, tile: Tile, like: Rows) -> Rows:
 
 
 def mix(state: Int[Tensor, "*places"]) -> Int[Tensor, "*places"]:
-    """Return a hash of each number, by the last step of SplitMix64: changing one bit changes about half of all bits."""
+    """Return a hash of each number, computed by the last step of SplitMix64.
+
+    If one bit of a number changes, about half of the bits of its hash change.
+    """
     state = (state ^ shifted_right(state, 30)) * (0xBF58476D1CE4E5B9 - 2**64)
     state = (state ^ shifted_right(state, 27)) * (0x94D049BB133111EB - 2**64)
     return state ^ shifted_right(state, 31)
 
 
 def shifted_right(state: Int[Tensor, "*places"], by: int) -> Int[Tensor, "*places"]:
-    """Return int64 numbers shifted right by `by` bits as if they were unsigned: zeros come in from the left."""
+    """Return int64 numbers shifted right by `by` bits as unsigned numbers: the highest bits become 0."""
     return (state >> by) & (2 ** (64 - by) - 1)
 
 

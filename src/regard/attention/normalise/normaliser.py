@@ -1,7 +1,7 @@
 """The base class of normalisers, which turn the scores of each query over all keys into attention weights.
 
-A query that may attend to no key has weights 0. Its scores are replaced before they are normalised, instead of
-replacing NaN in the weights, so that a NaN in the input is never hidden.
+A query that may attend to no key has weights 0. All its scores are -∞, which softmax would turn into NaN, so they are
+replaced before they are normalised. NaN in the weights then always comes from NaN in the input, and is never hidden.
 """
 
 import math
@@ -14,28 +14,28 @@ from regard.attention.grid.grid import Grid, Tile
 from regard.attention.representation import describe
 
 Rows = Float[Tensor, "batch heads queries keys"]
-"""Scores or weights: one number for each query of a tile and each key of the call of `attend`."""
+"""Scores or weights: one number for each query of a tile (block of the weights) and for every key of the sequence."""
 
 
 class Normaliser(ABC):
     """The base class of normalisers: a rule that turns the scores of a query over all keys into its weights.
 
-    A new normaliser only has to define `weights`.
+    A subclass must define `weights`.
     """
 
     across_heads = False
-    """Whether the weights of one head depend on the scores of all heads; then all heads are computed together."""
+    """Whether the weights of one head depend on the scores of other heads: all heads must then be computed together."""
 
     signed = False
-    """Whether weights may be negative, so that a row is not a distribution and has no entropy."""
+    """Whether weights may be negative: the weights of a query are then not a distribution and have no entropy."""
 
     def __call__(self, scores: Rows, keep: Bool[Tensor, "#batch #heads #queries #keys"] | None, tile: Tile) -> Rows:
-        """Return the weight of each query of a tile on each key of the call; weights are 0 where keep is False.
+        """Return the attention weights of the queries in a tile (block of the weights) on all keys; 0 on masked keys.
 
         Args:
             scores: the scores before the mask.
             keep: the mask: True where a query may attend to a key; None = True everywhere.
-            tile: the batch items, heads and queries that the scores belong to, with all keys.
+            tile: the indices of the batch items, heads and queries of the scores; it contains all keys.
         """
         if scores.shape[-1] == 0:
             return scores
@@ -47,16 +47,19 @@ class Normaliser(ABC):
 
     @abstractmethod
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return the weight of each query of a tile on each key of the call.
+        """Return the attention weights of the queries in a tile (block of the weights) on all keys.
 
         Args:
             masked: the scores, -∞ for keys that the query may not attend to, whose weight must be 0. Every query has at
                 least one score above -∞.
-            tile: the batch items, heads and queries that the scores belong to, with all keys.
+            tile: the indices of the batch items, heads and queries of the scores; it contains all keys.
         """
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (most normalisers fit every grid)
-        """Raise ValueError, saying what would fit, if the normaliser does not fit the sizes in `grid`."""
+        """Raise ValueError if the normaliser does not fit the numbers of batch items, heads, queries and keys.
+
+        The message says which numbers would fit.
+        """
 
     def __repr__(self) -> str:
         return describe(self)

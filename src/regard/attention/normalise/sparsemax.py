@@ -35,8 +35,8 @@ class Sparsemax(Normaliser):
 def sparsemax(scores: Rows) -> Rows:
     """Return the Euclidean projection of the scores of each row onto the probability simplex.
 
-    Sorting finds the support, which is the set of keys with weight above 0. On the support the weights are linear in
-    the scores, so that autograd computes the exact gradient.
+    The support (the set of keys with weight above 0) is found by sorting. On the support the weights are linear in the
+    scores, so that autograd computes the exact gradient.
     """
     below = scores - scores.amax(dim=-1, keepdim=True).detach()
     support = support_of(below.detach())
@@ -45,7 +45,11 @@ def sparsemax(scores: Rows) -> Rows:
 
 
 def support_of(below: Rows) -> Bool[torch.Tensor, "batch heads queries keys"]:
-    """Return True for the keys with weight above 0, given `below`: the scores minus the largest score of their row."""
+    """Return a boolean tensor that is True for the keys with weight above 0.
+
+    Args:
+        below: the scores minus the largest score of their row.
+    """
     ordered = below.clamp_min(-2.0).sort(dim=-1, descending=True).values  # scores of -1 or less get weight 0
     count = torch.arange(1, below.shape[-1] + 1, device=below.device)
     size = (1 + count * ordered > ordered.cumsum(dim=-1)).sum(dim=-1, keepdim=True)

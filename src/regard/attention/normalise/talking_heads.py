@@ -19,12 +19,12 @@ from regard.attention.stages import parameters_in, replace_parameters
 class TalkingHeads(nn.Module, Normaliser):
     """Mix the scores of all heads by a learned matrix, normalise them, and mix the weights by another matrix.
 
-    Both matrices (`before` and `after`, [heads heads]) start as the identity, which mixes nothing. Where the mask
-    forbids a key in a head, the weight of that head is 0, and its score counts as 0 in the mixed scores of the other
-    heads.
+    Both matrices (`before` and `after`, [heads heads]) are initialised to the identity, which mixes nothing. If the
+    mask forbids a key in one head, the weight on this key is 0 in this head, and its score in this head counts as 0 in
+    the mixed scores of the other heads.
 
-    Mixed weights may be negative and need not sum to 1, so that their pattern has no entropy. The weights of one head
-    depend on the scores of all heads, so that computing one head costs as much as computing all.
+    Mixed weights may be negative and need not sum to 1, so they have no entropy. The weights of one head depend on the
+    scores of all heads, so computing one head costs as much as computing all heads.
 
     Args:
         normalise: the normaliser that turns the mixed scores into weights.
@@ -64,12 +64,12 @@ class TalkingHeads(nn.Module, Normaliser):
         nn.init.eye_(self.after)
 
     def forward(self, scores: Rows, keep: Bool[Tensor, "#batch #heads #queries #keys"] | None, tile: Tile) -> Rows:
-        """Return the mixed weight of each query of a tile on each key of the call, for all heads.
+        """Return the mixed weights of the queries in a tile (block of the weights) on all keys, for all heads.
 
         Args:
             scores: the scores before the mask, of all heads.
             keep: the mask: True where a query may attend to a key; None = True everywhere.
-            tile: the batch items and queries that the scores belong to, with all heads and keys.
+            tile: the indices of the batch items and queries of the scores; it contains all heads and keys.
         """
         assert scores.shape[1] == self.n_heads, "the weights of one head need the scores of all"
         visible = scores if keep is None else scores.masked_fill(~keep, 0.0)
@@ -78,11 +78,11 @@ class TalkingHeads(nn.Module, Normaliser):
         return weights if keep is None else weights.masked_fill(~keep, 0.0)
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return the weights by the inner normaliser for scores that are mixed already, without mixing the weights."""
+        """Normalise scores that are mixed over heads already; the resulting weights are not mixed."""
         return self.normalise.weights(masked, tile)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless the query has `n_heads` heads and the inner normaliser fits too."""
+        """Raise ValueError unless the query has `n_heads` heads and the normaliser `normalise` fits `grid` too."""
         if self.n_heads != grid.heads:
             raise ValueError(
                 f"TalkingHeads mixes {self.n_heads} heads and query has {grid.heads} heads; "
@@ -96,5 +96,5 @@ class TalkingHeads(nn.Module, Normaliser):
 
 
 def mixed(rows: Rows, matrix: Float[Tensor, "heads heads"]) -> Rows:
-    """Return scores or weights mixed over heads: head h of the result is Σ_g matrix[h, g] · rows of head g."""
+    """Return scores or weights mixed over heads: head h of the result is Σ_g matrix[h, g] · rows[:, g]."""
     return torch.einsum("bgqk,hg->bhqk", rows, matrix.to(rows))

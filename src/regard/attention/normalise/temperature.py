@@ -1,4 +1,7 @@
-"""The temperature by which scores are divided; this file needs no PyTorch, so `regard explain` starts at once."""
+"""Check of the temperature, the divisor of the scores.
+
+This file imports no PyTorch, so that `regard explain` starts at once.
+"""
 
 import math
 

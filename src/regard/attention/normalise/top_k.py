@@ -16,9 +16,9 @@ from regard.attention.normalise.normaliser import Normaliser, Rows
 class TopK(Normaliser):
     """Softmax over the `n` largest scores of each query, or over all scores if the query may attend to fewer keys.
 
-    All scores equal to the n-th largest are kept, so that the order of the keys never matters. The gradient is that of
-    a softmax over the kept keys. If two scores differ only by rounding, which of them is the n-th largest may depend on
-    the part of the pattern that is computed.
+    All scores equal to the n-th largest are kept, so that the order of the keys does not matter. The gradient is that
+    of a softmax over the kept keys. If two scores differ only by rounding error, different blocks of the pattern may
+    keep different ones of them.
 
     Args:
         n: the number of largest scores that get weight; at least 1.

@@ -1,4 +1,4 @@
-"""RoPE scaling: lowering the frequencies of rotary positions lets a model read longer texts than it was trained on.
+"""RoPE scaling: lower frequencies of rotary positions, so that a model can read longer texts than in training.
 
     Interpolate     divides all frequencies by the factor                               Chen et al. 2023, equation 4
     LargerBase      keeps the highest frequency, divides the lowest by the factor       Peng et al. 2024, section 3.1
@@ -29,7 +29,7 @@ class Stretch(ABC):
     """The base class of RoPE scalings: a rule that lowers the frequencies of rotary positions.
 
     Args:
-        factor: how many times longer than in training the texts may be; at least 1.
+        factor: the ratio of the longest text to the longest text in training; at least 1.
 
     Raises:
         ValueError: a factor below 1, infinite or NaN.
@@ -45,12 +45,12 @@ class Stretch(ABC):
 
     @abstractmethod
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return the scaled frequency of each pair of numbers, given its frequency without scaling.
+        """Return the scaled frequency of each pair of numbers in a query or key, given its frequency before scaling.
 
         A frequency is the angle, in radians, by which a pair is rotated from one position to the next.
 
         Args:
-            frequencies: base^(-2p / d_rotary) for each pair p.
+            frequencies: the frequencies before scaling, base^(-2p / d_rotary) for each pair p.
             base: the base of these frequencies.
         """
 
@@ -65,7 +65,7 @@ class Stretch(ABC):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Interpolate(Stretch):
-    """Linear interpolation: positions are divided by the factor, which gives a longer text the angles of a shorter one.
+    """Linear interpolation: all positions are divided by the factor, so that they stay in the range seen in training.
 
         angle of pair p at position m = m / factor · base^(-2p / d_rotary)
 
@@ -79,7 +79,7 @@ class Interpolate(Stretch):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LargerBase(Stretch):
-    """NTK-aware interpolation: a larger base, which keeps the highest frequency and divides the lowest by the factor.
+    """NTK-aware interpolation: a larger base; the highest frequency is unchanged, the lowest is divided by the factor.
 
         base' = base · factor^(d_rotary / (d_rotary - 2))
 
@@ -94,12 +94,12 @@ class LargerBase(Stretch):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Yarn(Stretch):
-    """YaRN: keep high frequencies, divide low frequencies by the factor, and mix both for the frequencies between.
+    """YaRN: keep high frequencies, divide low frequencies by the factor, and interpolate for those in between.
 
         frequency' = share · frequency + (1 - share) · frequency / factor
 
     A pair of numbers rotates max_tokens · frequency / 2π times within max_tokens. The share of a pair is 1 if it
-    rotates at least `fast` times and 0 if it rotates at most `slow` times; between, it is linear in the index of the
+    rotates at least `fast` times and 0 if it rotates at most `slow` times; in between, it is linear in the index of the
     pair. Queries and keys are multiplied by 0.1 · log(factor) + 1.
 
     Args:
@@ -141,12 +141,12 @@ class Yarn(Stretch):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LlamaStretch(Stretch):
-    """Llama 3.1's scaling: keep high frequencies, divide low frequencies, and mix both for the frequencies between.
+    """Llama 3.1's scaling: keep high frequencies, divide low frequencies, and interpolate for those in between.
 
         frequency' = share · frequency + (1 - share) · frequency / factor
 
     A pair of numbers rotates max_tokens · frequency / 2π times within max_tokens. The share of a pair is 1 if it
-    rotates at least `fast` times and 0 if it rotates at most `slow` times; between, it is linear in the number of
+    rotates at least `fast` times and 0 if it rotates at most `slow` times; in between, it is linear in the number of
     rotations.
 
     Args:
@@ -176,7 +176,11 @@ class LlamaStretch(Stretch):
 
 
 def check_ramp(scaling: Stretch, max_tokens: int, fast: float, slow: float) -> None:
-    """Raise ValueError, with the name of the scaling's class, unless max_tokens >= 1 and 0 < slow < fast."""
+    """Raise ValueError unless max_tokens >= 1 and 0 < slow < fast.
+
+    Args:
+        scaling: the RoPE scaling that has these arguments; the message contains the name of its class.
+    """
     if max_tokens < 1 or not 0 < slow < fast:
         raise ValueError(
             f"{type(scaling).__name__} was given max_tokens={max_tokens}, fast={fast}, slow={slow}; "

@@ -15,7 +15,7 @@ from regard.attention.positions.rope_scaling import Stretch
 from regard.attention.representation import describe
 
 Pairing = Literal["halves", "neighbours"]
-"""Which two numbers of a vector form pair p: numbers p and p + d_rotary / 2, or numbers 2p and 2p + 1."""
+"""The two numbers of a vector that form pair p: "halves" = p and p + d_rotary / 2; "neighbours" = 2p and 2p + 1."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -26,13 +26,13 @@ class Rotary:
 
         angle of pair p at position m = m · base^(-2p / d_rotary)
 
-    Rotations are computed in float32 or float64; a half type is rounded once, after the rotation.
+    Rotations are computed in float32 or float64; half-precision vectors are rounded once, after the rotation.
 
     Args:
         base: the larger the base, the more slowly the last pairs rotate.
         pairing: "halves" pairs number p with number p + d_rotary / 2, as in the checkpoints of Llama and GPT-NeoX;
             "neighbours" pairs number 2p with number 2p + 1, as in the paper and GPT-J.
-        d_rotary: how many numbers of each vector are rotated, from the first on; the others are unchanged. None = all.
+        d_rotary: how many numbers at the start of each vector are rotated; the others are unchanged. None = all.
         stretch: RoPE scaling for texts longer than in training, such as `Interpolate` or `Yarn`; None = no scaling.
 
     Raises:
@@ -64,7 +64,7 @@ class Rotary:
     def __call__(
         self, vectors: Float[Tensor, "batch heads tokens d_head"], positions: Int[Tensor, " tokens"]
     ) -> Float[Tensor, "batch heads tokens d_head"]:
-        """Return queries or keys in which each pair of numbers is rotated by the angle of the token's position.
+        """Return `vectors` (queries or keys) rotated: each pair of numbers by the pair's angle at the token's position.
 
         Args:
             positions: the position of each token.
@@ -90,7 +90,7 @@ class Rotary:
         Both are multiplied by the factor of the RoPE scaling, `stretch.size`.
 
         Args:
-            d_rotary: how many numbers of each vector are rotated; half as many pairs.
+            d_rotary: how many numbers of each vector are rotated; they form d_rotary / 2 pairs.
             like: a tensor with the data type and device of the result.
         """
         angles = positions[:, None].to(like) * self.frequencies(d_rotary).to(like)
@@ -98,10 +98,7 @@ class Rotary:
         return angles.cos() * size, angles.sin() * size
 
     def frequencies(self, d_rotary: int) -> Float[Tensor, " pairs"]:
-        """Return the angle in radians by which each of d_rotary / 2 pairs is rotated from one position to the next.
-
-        The angles are in float64.
-        """
+        """Return, for each of d_rotary / 2 pairs, the angle in radians from one position to the next, in float64."""
         frequencies = self.base ** -(torch.arange(0, d_rotary, 2, dtype=torch.float64) / d_rotary)
         return frequencies if self.stretch is None else self.stretch(frequencies, self.base)
 
@@ -115,11 +112,11 @@ def rotate(
     sin: Float[Tensor, "tokens pairs"],
     pairing: Pairing,
 ) -> Float[Tensor, "batch heads tokens d"]:
-    """Return vectors in which each pair of numbers (a, b) has become (a cos - b sin, b cos + a sin).
+    """Return vectors with each pair of numbers (a, b) replaced by (a cos - b sin, b cos + a sin).
 
     Args:
         cos, sin: cosine and sine of the angle of each pair at each position.
-        pairing: which two numbers of a vector form pair p.
+        pairing: which two numbers of a vector form pair p (see `Pairing`).
     """
     axes = "(pair p)" if pairing == "halves" else "(p pair)"
     first, second = rearrange(vectors, f"batch heads tokens {axes} -> pair batch heads tokens p", pair=2)

@@ -1,1 +1,1 @@
-"""Scores: how well each query matches each key, before the mask. Each kind of score has a file of its own."""
+"""Scores: how well each query matches each key, before the mask. Each kind of score has its own file."""

@@ -38,8 +38,9 @@ class Additive(nn.Module, Preparable):
 
         scores = v · tanh(W query + U key)
 
-    Suits queries and keys of different widths. Time grows with queries × keys × d_hidden. Memory grows linearly with
-    queries and keys, since the hidden layer is computed in tiles. All heads share one network.
+    Queries and keys may have different widths. All heads share one network. Time is proportional to queries × keys ×
+    d_hidden. Memory grows linearly with the numbers of queries and keys, since the hidden layer is computed block by
+    block.
 
     Args:
         d_query, d_key: widths of the queries and of the keys.
@@ -69,7 +70,7 @@ class Additive(nn.Module, Preparable):
     def reset_parameters(self) -> None:
         """Initialise W and U by the Xavier uniform distribution (Glorot & Bengio 2010), v uniformly in ±1 / √d_hidden.
 
-        Departure: Bahdanau et al. initialise v to 0 and the matrices near 0, which needs their optimiser.
+        Departure: Bahdanau et al. initialise v to 0 and the matrices near 0, and train with Adadelta.
         """
         nn.init.xavier_uniform_(self.query_weight)
         nn.init.xavier_uniform_(self.key_weight)
@@ -85,7 +86,7 @@ class Additive(nn.Module, Preparable):
         return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
-        """Return the projected keys, U key, which a decoder computes once for all steps."""
+        """Return the projected keys, U key; a decoder computes them once and uses them in all steps."""
         return key @ self.key_weight.to(key).mT
 
     def of_prepared(

@@ -1,4 +1,4 @@
-"""Concat scores: additive attention as Luong et al. write it, with query and key as one vector.
+"""Concat scores: additive attention of Luong et al., a network whose input is the concatenation of query and key.
 
 scores = v · tanh(W [query ; key])
 
@@ -19,11 +19,11 @@ from regard.attention.scores.tiling import in_tiles
 
 
 class Concat(nn.Module, Preparable):
-    """Additive attention whose network sees query and key as one vector.
+    """Additive attention: a small network whose input is the concatenation of query and key.
 
         scores = v · tanh(W [query ; key]) = v · tanh(W_query query + W_key key)
 
-    Computes the same function as `Additive`, with its two matrices side by side in one: W [d_hidden d_query+d_key].
+    This is the same function as `Additive`, whose two matrices are concatenated here: W is [d_hidden d_query+d_key].
 
     Args:
         d_query, d_key: widths of the queries and of the keys.
@@ -62,7 +62,7 @@ class Concat(nn.Module, Preparable):
         return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
-        """Return the projected keys, W_key key, which a decoder computes once for all steps."""
+        """Return the projected keys, W_key key; a decoder computes them once and uses them in all steps."""
         return key @ self.weight[:, self.d_query :].to(key).mT
 
     def of_prepared(

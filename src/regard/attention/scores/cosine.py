@@ -1,4 +1,4 @@
-"""Cosine scores: the cosine of the angle between query and key, times a scale; their lengths do not matter.
+"""Cosine scores: the cosine of the angle between query and key, times a scale.
 
 scores = scale · cos(query, key)
 """
@@ -12,7 +12,7 @@ from regard.attention.representation import short_repr
 from regard.attention.scores.score import DotScore
 
 SWIN_SCALE = 10.0
-"""The initial scale in the code of Swin Transformer v2."""
+"""The scale to which Swin Transformer v2 initialises its cosine attention."""
 
 
 class Cosine(nn.Module, DotScore):
@@ -20,14 +20,16 @@ class Cosine(nn.Module, DotScore):
 
         scores = scale · query · key / (‖query‖ ‖key‖)
 
-    The score of a vector of zeros is 0. The dot products of half-precision inputs are computed in float32.
+    If query or key is the zero vector, the score is 0. The dot products of half-precision inputs are computed in
+    float32.
 
     Args:
-        scale: a number; or a tensor of one number or of one number for each head, learned if it is an nn.Parameter.
+        scale: a number, a tensor with one number, or a tensor with one number for each head; learned if it is an
+            nn.Parameter.
 
     Raises:
-        ValueError: scale has more than one axis; or, raised by `attend`, it has neither one number nor one for each
-            head.
+        ValueError: scale has more than one axis; or, raised by `attend`, the number of scales is neither 1 nor the
+            number of heads.
 
     >>> import torch
     >>> from regard import Cosine, attend
@@ -37,7 +39,7 @@ class Cosine(nn.Module, DotScore):
     >>> Cosine(scale=torch.nn.Parameter(torch.full((8,), 10.0)))
     Cosine(scale=<float32 [8]>)
 
-    Source: Henry et al. 2020 (a learned scale); Swin v2, Liu et al. 2022, equation 2 (one for each head).
+    Source: Henry et al. 2020 (a learned scale); Swin v2, Liu et al. 2022, equation 2 (a scale for each head).
     """
 
     scale: float | Tensor
@@ -70,12 +72,12 @@ class Cosine(nn.Module, DotScore):
         """Return the score of every query with every key, before the mask.
 
         Args:
-            tile: gives the heads of these queries, since the scale may differ by head.
+            tile: the indices of the heads of these queries, since the scale may differ between heads.
         """
         return tile.select(self.scale_by_head(query)) * unit_vectors(query) @ unit_vectors(key).mT
 
     def scale_by_head(self, query: Tensor) -> Float[Tensor, "#heads 1 1"]:
-        """Return the scale in the data type and on the device of the query, for one head or for each head."""
+        """Return the scale as a tensor with the data type and device of the query: one number, or one for each head."""
         return torch.as_tensor(self.scale, dtype=query.dtype, device=query.device).reshape(-1, 1, 1)
 
     def check(self, grid: Grid) -> None:

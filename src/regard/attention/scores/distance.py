@@ -1,4 +1,4 @@
-"""Distance scores: the nearer a key lies to the query, the higher its score.
+"""Distance scores: the negative squared distance between query and key.
 
 scores = -scale · ‖query - key‖²
 """
@@ -17,7 +17,7 @@ from regard.attention.scores.score import Score
 from regard.attention.scores.tiling import in_tiles
 
 LONGEST = 1e9
-"""The largest scale · (length of a vector)² for which float64, with 16 digits, gives scores with errors below 10⁻⁶."""
+"""The largest scale · ‖vector‖² for which `squares_by_products`, in float64, gives scores with errors below 10⁻⁶."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -26,9 +26,9 @@ class Distance(Score):
 
         scores = -scale · ‖query - key‖²
 
-    Where float64 is precise enough, the squared distance is computed as ‖query‖² + ‖key‖² - 2 query · key in float64.
-    For vectors so long that this sum would lose too many digits, and for float64 input, it is computed from the
-    differences of all numbers, which takes five times as long.
+    The squared distance is computed as ‖query‖² + ‖key‖² - 2 query · key in float64. If this sum would lose too many
+    digits, because the vectors are too long or float64 themselves, it is computed as the sum of squared differences,
+    which takes five times as long.
 
     Args:
         scale: the factor of the squared distance.
@@ -62,10 +62,10 @@ class Distance(Score):
 def products_are_exact(
     query: Float[Tensor, "batch heads queries d_key"], key: Float[Tensor, "batch heads keys d_key"], scale: float
 ) -> bool:
-    """Return whether `squares_by_products` gives the scores of these vectors with an error below 10⁻⁶.
+    """Return whether `squares_by_products` computes the scores of these vectors with errors below 10⁻⁶.
 
-    False for float64 vectors, on devices without float64, and under torch.compile and torch.func, where no number can
-    be read.
+    False for float64 vectors, on devices without float64, and under torch.compile and torch.func, where the lengths of
+    the vectors cannot be read.
     """
     if query.dtype == torch.float64 or widest_type(query.device) != torch.float64 or not are_plain((query, key)):
         return False
@@ -87,9 +87,9 @@ def squares_by_products(
 def squares_by_differences(
     query: Float[Tensor, "batch heads queries d_key"], key: Float[Tensor, "batch heads keys d_key"]
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """Return the squared distance of every query to every key: the sum of (query - key)².
+    """Return the squared distance of every query to every key, as the sum of (query - key)².
 
-    A sum that overflows becomes NaN, because infinity would give the score -∞, which masks the key.
+    If the sum overflows, the result is NaN: infinity would become the score -∞, which would mask the key.
     """
     squares = (query[..., :, None, :] - key[..., None, :, :]).square().sum(dim=-1)
     return squares + 0 * squares

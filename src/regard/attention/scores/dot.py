@@ -1,7 +1,7 @@
 """Dot-product scores: the score of a query and a key is their dot product, which may be scaled.
 
     Dot         scores = query · key
-    ScaledDot   scores = scale · query · key          scale = 1 / sqrt(d_key); then a softcap and a bias, if given
+    ScaledDot   scores = scale · query · key          scale = 1 / sqrt(d_key) by default; optional softcap and bias
 
 Source: Luong, Pham & Manning 2015, section 3.1 (dot); Vaswani et al. 2017, equation 1 (scaled).
 """
@@ -27,7 +27,7 @@ def scaled_dot_scores(
     softcap: float | None = None,
     bias: Float[Tensor, "#batch #heads #queries #keys"] | None = None,
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """Return the score of every query with every key: their dot product times `scale`, then softcap, then bias."""
+    """Return the score of every query with every key: dot product times `scale`, with softcap and bias if given."""
     scores = query @ key.mT * scale
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
@@ -40,20 +40,20 @@ def scaled_dot_scores(
 class ScaledDot(Score):
     """The dot product of query and key, times a scale that keeps the scores of wide vectors from saturating softmax.
 
-        scores = scale · query · key            and, where they are given,
+        scores = scale · query · key            and, if softcap or bias is given,
         scores = softcap · tanh(scores / softcap) + bias
 
     Args:
         scale: None = 1 / sqrt(d_key).
         softcap: bounds the scores to ±softcap, smoothly; None = no bound.
         bias: numbers added to the scores: a tensor that broadcasts to [batch heads queries keys], which may require
-            gradients, or a rule such as `Alibi()`, which computes the numbers when they are needed. The numbers are
-            rounded to the data type of the query, as the fused kernel requires; -∞ masks a key.
+            gradients, or a rule such as `Alibi()`, which computes the numbers for one block of queries × keys at a
+            time. The numbers are rounded to the data type of the query, as the fused kernel requires; -∞ masks a key.
 
     Raises:
         ValueError: scale is not finite, or softcap is not above 0 and finite.
         TypeError: scale is not a number, or is a tensor that requires gradients; bias is neither a floating-point
-            tensor nor a rule.
+            tensor nor a `Bias`.
 
     Source: Vaswani et al. 2017, equation 1; softcap: Gemma 2, 2024, section 2; bias: Raffel et al. 2020, section 2.1.
     """
@@ -82,7 +82,7 @@ class ScaledDot(Score):
             )
 
     def factor(self, d_key: int) -> float:
-        """Return the number that multiplies the dot products: `scale`, or 1 / sqrt(d_key) if scale is None."""
+        """Return the factor of the dot products: `scale`, or 1 / sqrt(d_key) if scale is None."""
         return 1 / math.sqrt(d_key) if self.scale is None else self.scale
 
     def __call__(
@@ -94,7 +94,7 @@ class ScaledDot(Score):
         """Return the score of every query with every key, with softcap and bias.
 
         Args:
-            tile: the batch items, heads and positions of these queries and keys, on which the bias depends.
+            tile: the indices of the batch items, heads, queries and keys, on which the bias depends.
         """
         bias = None if self.bias is None else self.biases(tile, query.device, query.dtype).to(query)
         return scaled_dot_scores(query, key, self.factor(query.shape[-1]), self.softcap, bias)
@@ -102,7 +102,7 @@ class ScaledDot(Score):
     def biases(
         self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32
     ) -> Float[Tensor, "#batch #heads #queries #keys"]:
-        """Return the numbers that the bias adds to the scores of the queries and keys in a tile.
+        """Return the numbers that the bias adds to the scores of a tile (block of the attention weights).
 
         The bias must not be None. A rule such as `Alibi` computes the numbers on `device` in `dtype`; a bias tensor
         keeps its own device and type.
@@ -111,11 +111,11 @@ class ScaledDot(Score):
         return self.bias(tile, device, dtype) if isinstance(self.bias, Bias) else tile.select(self.bias)
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return a mask that is False where the bias is -∞, or None if there is no bias."""
+        """Return a boolean mask that is False where the bias is -∞; None if there is no bias."""
         return None if self.bias is None else self.biases(tile, torch.device("cpu")) != -torch.inf
 
     def of_type(self, query: Tensor) -> "ScaledDot":
-        """Return a copy of the score whose bias has the data type and the device of the query."""
+        """Return a copy of this score whose bias is converted to the data type and device of `query`."""
         if isinstance(self.bias, Bias):
             return replace(self, bias=Rounded(self.bias, query.dtype, query.device))
         return self if self.bias is None else replace(self, bias=self.bias.to(query))
@@ -135,7 +135,7 @@ class ScaledDot(Score):
 
 
 def fixed_scale(scale: object) -> float:
-    """Return a scale as a float; raise if it requires gradients, is not a number, or is not finite.
+    """Return `scale` as a float; raise an error if it requires gradients, is not a number, or is not finite.
 
     >>> fixed_scale(torch.tensor(0.5))
     0.5
@@ -154,7 +154,7 @@ def fixed_scale(scale: object) -> float:
 
 
 def Dot() -> ScaledDot:  # noqa: N802 (named like the classes of scores)
-    """Return the score query · key: `ScaledDot` with scale 1.
+    """Return a score that computes query · key: a `ScaledDot` with scale 1.
 
     Source: Luong, Pham & Manning 2015, section 3.1, dot.
     """

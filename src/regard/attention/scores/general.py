@@ -1,4 +1,4 @@
-"""General scores: a learned matrix between query and key, which may have different widths.
+"""General scores: a learned matrix W between query and key, which may have different widths.
 
 scores = queryᵀ W key
 """
@@ -12,7 +12,7 @@ from regard.attention.scores.score import DotScore, check_built_for, check_sizes
 
 
 class General(nn.Module, DotScore):
-    """The dot product of the key and the query, after a learned matrix projects the query to the key's width.
+    """The dot product of key and projected query: a learned matrix W projects the query to the width of the key.
 
         scores = queryᵀ W key
 

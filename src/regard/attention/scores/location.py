@@ -1,6 +1,6 @@
-"""Location scores: a score for the position of each key, computed from the query alone.
+"""Location scores: the score of each key is computed from the query and the position of the key, not from its vector.
 
-scores = W query            row j of W gives the score of key j
+scores = W query            row j of W gives the score of the key at position j
 """
 
 import torch
@@ -12,9 +12,9 @@ from regard.attention.scores.score import DotScore, check_sizes
 
 
 class Location(nn.Module, DotScore):
-    """A score for the position of each key, computed from the query alone; the keys' numbers are not used.
+    """The score of each key is computed from the query and the position of the key; the key vector is not used.
 
-        scores = W query            row j of W gives the score of key j
+        scores = W query            row j of W gives the score of the key at position j
 
     The products of half-precision inputs are computed in float32.
 
@@ -22,7 +22,7 @@ class Location(nn.Module, DotScore):
 
     Args:
         d_query: width of the queries.
-        max_keys: the number of rows of W; fewer keys use the first rows.
+        max_keys: the largest number of keys, which is the number of rows of W.
 
     Raises:
         ValueError: a size below 1.
@@ -52,7 +52,7 @@ class Location(nn.Module, DotScore):
         query: Float[Tensor, "query_batch heads queries d_query"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "query_batch heads queries d_query"], Float[Tensor, "1 key_heads keys d_query"]]:
-        """Return the queries, and as many rows of W as there are keys; their dot products are the scores."""
+        """Return the queries, and one row of W for each key; their dot products are the scores."""
         rows = self.weight[: key.shape[2]].to(query)
         return query, rows.expand(1, key.shape[1], -1, -1)
 
@@ -65,7 +65,7 @@ class Location(nn.Module, DotScore):
         """Return the score of every query with every key.
 
         Args:
-            tile: gives the positions of the keys, which are the rows of W to use.
+            tile: the positions of the keys, each of which selects a row of W.
         """
         return query @ select_positions(self.weight, 0, tile.keys).to(query).mT
 

@@ -1,9 +1,9 @@
-"""Location-aware scores: an additive network that also reads the previous step's weights around each key.
+"""Location-aware scores: an additive network whose input includes the attention weights of the previous decoding step.
 
     scores_ij = w · tanh(W query_i + V key_j + U f_ij + b)          f_i = F ∗ weights_{i-1}
 
-∗ is a convolution over the keys. From the previous weights, a decoder can tell which of several similar keys it has
-already read.
+∗ is a convolution over the keys. The previous weights tell a decoder which of several similar keys it has already
+attended to.
 
 Source: Chorowski et al. 2015, where attention by content is made location-aware.
 """
@@ -47,13 +47,12 @@ def location_aware_scores(
 def location_features(
     previous: Float[Tensor, "batch heads queries keys"], filters: Float[Tensor, "n_filters width"]
 ) -> Float[Tensor, "batch heads queries keys n_filters"]:
-    """Return, for each key and filter, the filter's weighted sum of the previous weights around the key.
+    """Return the convolution filters ∗ previous: for each key and filter, a weighted sum of the weights around the key.
 
-    This is the convolution F ∗ previous. Weights before the first key and after the last are taken as 0. As in
-    `F.conv1d`, filters are not reversed.
+    Weights before the first key and after the last key are taken as 0. As in `F.conv1d`, filters are not reversed.
 
     Args:
-        previous: the weights of the previous step.
+        previous: the attention weights of the previous decoding step.
     """
     rows = rearrange(previous, "batch heads queries keys -> (batch heads queries) 1 keys")
     features = F.conv1d(rows, filters[:, None], padding=filters.shape[1] // 2)
@@ -62,16 +61,16 @@ def location_features(
 
 
 class LocationAware(nn.Module, Preparable):
-    """Additive attention that also reads the weights of the previous step.
+    """Additive attention whose network also takes the attention weights of the previous decoding step as input.
 
         scores_ij = w · tanh(W query_i + V key_j + U f_ij + b)          f_i = F ∗ weights_{i-1}
 
-    ∗ is a convolution over the keys. The module itself is the score of the first step, where the previous weights are
-    taken as 0. For each later step, `score.after(weights)` is the score, with the weights of the step before; the
-    caller stores them. Gradients flow back through them.
+    ∗ is a convolution over the keys. For the first decoding step, use the module as the score; the previous weights are
+    taken as 0. For each later step, use `score.after(weights)`, where `weights` are the weights of the previous step,
+    stored by the caller. Gradients flow back through these weights.
 
-    Masking the last keys is the same as removing them. Masking a key between two others is not: its weight is 0, but
-    it still counts as a position for the filters.
+    Masking the last keys is the same as removing them. Masking a key between others is not the same as removing it: its
+    weight is 0, but the filters still count its position.
 
     Args:
         d_query, d_key: widths of the queries and of the keys.
@@ -116,7 +115,7 @@ class LocationAware(nn.Module, Preparable):
         nn.init.zeros_(self.bias)
 
     def after(self, weights: Float[Tensor, "batch heads queries keys"]) -> "LocationAwareAfter":
-        """Return the score for the next step, given the weights of the present step.
+        """Return the score for the next decoding step, given the attention weights of the present step.
 
         Args:
             weights: for each query, its weights on all keys; every axis but keys may have size 1.
@@ -129,11 +128,11 @@ class LocationAware(nn.Module, Preparable):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key in the first step, where the previous weights are 0."""
+        """Return the score of every query with every key for the first decoding step; the previous weights are 0."""
         return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
-        """Return the projected keys, V key, which a decoder computes once for all steps."""
+        """Return the projected keys, V key; a decoder computes them once and uses them in all steps."""
         return key @ self.key_weight.to(key).mT
 
     def of_prepared(
@@ -142,16 +141,19 @@ class LocationAware(nn.Module, Preparable):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the scores of the first step, where the previous weights are 0, given the keys from `prepare`."""
+        """Return the scores of the first decoding step, for keys that `prepare` has projected.
+
+        The weights of the previous step are taken as 0.
+        """
         return self.after(query.new_zeros(1, 1, 1, tile.grid.keys)).of_prepared(query, key, tile)
 
     def of_tile(self, query: Tensor, key: Tensor, previous: Tensor, tile: Tile) -> Tensor:
-        """Return the score of every query with every key of a tile.
+        """Return the score of every query with every key of a tile (block of the attention weights).
 
         Args:
             query: W query, the projected queries.
             key: V key, the projected keys.
-            previous: for each query, the weights of the previous step on all keys of the call, also outside the tile.
+            previous: for each query, the weights of the previous step on all keys, including keys outside of the tile.
         """
         features = select_positions(location_features(previous, self.filters.to(query)), 3, tile.keys)
         location = features @ self.place_weight.to(query).mT
@@ -168,10 +170,10 @@ class LocationAware(nn.Module, Preparable):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LocationAwareAfter(Preparable):
-    """The score of a step after the first: a `LocationAware` and the weights of the previous step.
+    """The score of a decoding step after the first: a `LocationAware` module and the weights of the previous step.
 
     Attributes:
-        network: the module that contains the parameters.
+        network: the `LocationAware` module, which contains the parameters.
         previous: for each query, the weights of the previous step; every axis but keys may have size 1.
     """
 
@@ -211,7 +213,7 @@ class LocationAwareAfter(Preparable):
         )
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless the previous weights have all keys of the call and broadcast to its shape."""
+        """Raise ValueError unless the previous weights broadcast to [batch heads queries keys] and have all keys."""
         if not grid.admits(self.previous) or self.previous.shape[-1] != grid.keys:
             raise ValueError(
                 f"the previous weights have shape {list(self.previous.shape)} for {grid}; give the weights of the "

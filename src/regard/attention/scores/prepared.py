@@ -1,9 +1,9 @@
-"""Prepared keys: a decoder that attends to the same keys at every step projects them once.
+"""Prepared keys: a decoder that attends to the same keys at every step projects the keys only once.
 
     scores = of_prepared(query, prepare(key))
 
-A score that projects the keys by a learned matrix is `Preparable`: `prepare` projects the keys, which needs no query.
-`Prepared` wraps such a score for keys that are projected already.
+`Preparable` is the base class of scores that project the keys by a learned matrix, in the method `prepare`. `Prepared`
+wraps such a score, so that `attend` can be called with projected keys.
 """
 
 from abc import abstractmethod
@@ -17,7 +17,7 @@ from regard.attention.scores.score import Score, check_built_for
 
 
 class Preparable(Score):
-    """The base class of scores that first project the keys, which needs no queries.
+    """The base class of scores that project the keys by a learned matrix before they use the queries.
 
     Attributes:
         d_query: width of the queries.
@@ -29,7 +29,7 @@ class Preparable(Score):
 
     @abstractmethod
     def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
-        """Return the projected keys, which can be used with any queries."""
+        """Return the projected keys, which can be used with the queries of many decoding steps."""
 
     @abstractmethod
     def of_prepared(
@@ -38,7 +38,7 @@ class Preparable(Score):
         key: Float[Tensor, "batch heads keys d_hidden"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key, given the keys that `prepare` has projected."""
+        """Return the score of every query with every key, given keys that `prepare` has projected."""
 
     def __call__(
         self,

@@ -1,4 +1,4 @@
-"""The base class of scores, which are called for one tile of the queries × keys matrix at a time."""
+"""The base class of scores, which are computed for one block of queries × keys at a time."""
 
 from abc import ABC, abstractmethod
 
@@ -9,7 +9,7 @@ from regard.attention.grid.grid import Grid, Tile
 
 
 class Score(ABC):
-    """The base class of scores: a function that says how well each query matches each key, before mask and softmax."""
+    """The base class of scores: functions that compute how well each query matches each key, before the mask."""
 
     @abstractmethod
     def __call__(
@@ -21,24 +21,30 @@ class Score(ABC):
         """Return the score of every query with every key, before the mask.
 
         Args:
-            tile: the batch items, heads and positions that these queries and keys have in the call of `attend`.
+            tile: the indices of the batch items, heads, queries and keys within the tensors given to `attend`.
         """
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return a boolean mask that is False where the score itself masks a key, as a bias of -∞ does.
+        """Return a boolean mask that is False where the score masks a key, as a bias of -∞ does.
 
-        None = the score masks no key.
+        Return None if the score masks no key.
 
         Args:
-            tile: the batch items, heads, queries and keys that the mask is for.
+            tile: the indices of the batch items, heads, queries and keys of the mask.
         """
         return None
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (most scores fit every grid)
-        """Raise ValueError, saying what would fit, if the score does not fit the numbers of heads, queries and keys."""
+        """Raise ValueError if the score does not fit the numbers of heads, queries and keys in `grid`.
+
+        The message says which sizes would fit.
+        """
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError, saying what would fit, if the score does not take queries and keys of these widths."""
+        """Raise ValueError if the score does not support queries of width `d_query` with keys of width `d_key`.
+
+        The message says which widths would fit.
+        """
         if d_query != d_key:
             raise ValueError(
                 f"query has width {d_query} and key has width {d_key}; "
@@ -46,7 +52,7 @@ class Score(ABC):
             )
 
     def of_type(self, query: Tensor) -> "Score":
-        """Return this score with its tensors converted to the data type and device of the query."""
+        """Return this score with its tensors converted to the data type and device of `query`."""
         return self
 
 
@@ -64,7 +70,7 @@ class DotScore(Score):
     ) -> tuple[Float[Tensor, "_ heads queries width"], Float[Tensor, "_ key_heads keys width"]]:
         """Return transformed queries and keys, whose dot products are the scores.
 
-        The arguments are all queries and keys of a call of `attend`, or those of one tile.
+        The arguments are all queries and keys of a call of `attend`, or those of one tile (block of the weights).
         """
 
     def __call__(
@@ -78,18 +84,18 @@ class DotScore(Score):
 
 
 def check_sizes(**sizes: int) -> None:
-    """Raise ValueError, with the name and the value, if one of the sizes is below 1."""
+    """Raise ValueError, with the name and the value of the size, if one of the sizes is below 1."""
     for name, size in sizes.items():
         if size < 1:
             raise ValueError(f"{name}={size} is too small; it must be at least 1.")
 
 
 def check_built_for(score: Score, built: tuple[int, int], widths: tuple[int, int]) -> None:
-    """Raise ValueError unless the widths of query and key are those that the parameters of a score have.
+    """Raise ValueError unless query and key have the widths that the parameters of `score` were built for.
 
     Args:
         built: the widths of queries and keys that the score was built for.
-        widths: the widths of the query and key that were given.
+        widths: the widths of the given query and key.
     """
     if built != widths:
         raise ValueError(

@@ -17,22 +17,23 @@ from regard.attention.scores.score import Score, check_built_for, check_sizes
 
 
 class Shaw(nn.Module, Score):
-    """Relative positions in the keys: each distance between query and key has a learned vector, added to the key.
+    """Relative positions in the keys: a learned vector for each distance between query and key is added to the key.
 
         scores = scale · query · (key + a[clip(j - i, -max_distance, max_distance)])
 
     i and j are the positions of query and key. The products of a query with all 2 · max_distance + 1 vectors are
-    computed once and then selected by distance, so memory grows with queries × max_distance and never with
-    queries × keys × d_key. All heads share the vectors.
+    computed once and then selected by distance, so that no tensor of queries × keys × d_key numbers is stored. All
+    heads share the vectors.
 
     Departure: the paper also adds vectors to the values (equation 3) and reports little gain from them (section 4.3);
     here values are not changed, so that the context is the weighted sum of the values.
 
     Args:
         d_key: width of queries and keys.
-        max_distance: keys at this distance or further share one vector before the query, and one after it.
+        max_distance: all keys at this distance or farther before the query share one vector; all keys at this distance
+            or farther after the query share another.
         scale: None = 1 / sqrt(d_key).
-        offset: position of the first query among the keys; None = keys - queries, as for `Causal`.
+        offset: the key position of query 0; None = keys - queries (the queries are the last tokens).
 
     Raises:
         ValueError: d_key or max_distance is below 1; or, raised by `attend`, queries or keys have another width.
@@ -60,7 +61,7 @@ class Shaw(nn.Module, Score):
         """Return the score of every query with every key.
 
         Args:
-            tile: gives the positions of these queries and keys, on whose distances the scores depend.
+            tile: the positions of these queries and keys; the scores depend on the distances between them.
         """
         products = query @ self.by_distance.to(query).T
         distance = distances(tile, query.device, self.offset).clamp(-self.max_distance, self.max_distance)

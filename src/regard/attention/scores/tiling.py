@@ -1,7 +1,7 @@
-"""Tiling: a hidden layer of queries × keys × d_hidden numbers is computed in tiles and never stored as a whole.
+"""A hidden layer of queries × keys × d_hidden numbers, computed block by block (in tiles) and never stored as a whole.
 
-The backward pass computes each tile again. For one query, as in a decoding step, the hidden layer is no larger than
-the projected keys, so it is computed at once.
+The backward pass recomputes each tile. For one query, as in a decoding step, the hidden layer is no larger than the
+projected keys, so it is computed as a whole.
 """
 
 import math
@@ -15,7 +15,7 @@ from regard.attention.gradients import checkpointed
 from regard.attention.grid.grid import is_symbolic
 
 TILE_NUMBERS = 2**18
-"""The largest tile of a hidden layer, in numbers: 1 MiB of float32."""
+"""The largest number of numbers in a tile (block) of the hidden layer: 1 MiB of float32."""
 
 
 def in_tiles(
@@ -24,10 +24,10 @@ def in_tiles(
     key: Float[Tensor, "batch heads keys d_hidden"],
     *parameters: Tensor,
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """Return scores_of(query, key, *parameters), computed for some queries and some keys at a time.
+    """Return scores_of(query, key, *parameters), computed for one block of queries × keys at a time.
 
     Args:
-        scores_of: a function whose score of a query and a key depends on this query and key alone.
+        scores_of: a function whose score for a query and a key does not depend on other queries or keys.
         parameters: further arguments of `scores_of`.
     """
     if is_symbolic(query.shape[2]) or query.shape[2] == 1:

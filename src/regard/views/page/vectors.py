@@ -15,7 +15,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention.call import Call
-from regard.attention.formula import Formula
+from regard.attention.formula import SoftmaxFormula
 from regard.attention.grid.grid import Grid
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
@@ -80,7 +80,7 @@ def values_of(pattern: Pattern) -> tuple[dict[str, Any], str]:
     return record, encode_integers(integers_of(values, step))
 
 
-def coarsest_steps(pattern: Pattern, formula: Formula, query: Tensor, key: Tensor) -> tuple[float, float] | None:
+def coarsest_steps(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key: Tensor) -> tuple[float, float] | None:
     """Return the largest rounding steps of queries and keys that change no weight by more than PRECISION.
 
     None if even MOST_BITS bits do not suffice.
@@ -110,7 +110,7 @@ def integers_of(vectors: Tensor, step: float) -> Int[np.ndarray, "*shape"]:
     return (vectors.detach().cpu() / step).round().to(torch.int32).numpy()
 
 
-def largest_error(pattern: Pattern, formula: Formula, query: Tensor, key: Tensor) -> float:
+def largest_error(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key: Tensor) -> float:
     """Return the largest difference between the pattern's weights and weights computed from rounded vectors.
 
     Args:
@@ -129,7 +129,7 @@ def largest_error(pattern: Pattern, formula: Formula, query: Tensor, key: Tensor
     return max(errors, default=0.0)
 
 
-def bias_by_distance(formula: Formula, grid: Grid) -> list[list[float]] | None:
+def bias_by_distance(formula: SoftmaxFormula, grid: Grid) -> list[list[float]] | None:
     """Return the numbers of a bias that depends only on the head and on the distance between query and key.
 
     For each head they run from the lowest distance (last query, first key) to the highest (first query, last key). None

@@ -1,1 +1,1 @@
-"""Biases: numbers that a rule adds to the scores. Each rule has a file of its own."""
+"""Biases: rules that compute numbers to be added to the scores. Each rule has its own file."""

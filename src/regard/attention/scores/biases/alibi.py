@@ -1,4 +1,4 @@
-"""ALiBi: a bias that falls linearly with the distance between query and key.
+"""ALiBi: a bias that decreases linearly with the distance between query and key.
 
     scores += -slope_h · |i - j|          for head h, the query at position i and the key at position j
 
@@ -27,7 +27,7 @@ class Alibi(Bias):
 
     Args:
         slopes: one slope for each head; None = the slopes above.
-        offset: position of the first query among the keys; None = keys - queries, as for `Causal`.
+        offset: the key position of query 0; None = keys - queries (the queries are the last tokens).
 
     Raises:
         TypeError: slopes is neither a tensor nor None.
@@ -52,7 +52,7 @@ class Alibi(Bias):
             )
 
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """Return -slope_h · |i - j| for every head h, query i and key j of the tile."""
+        """Return the bias -slope_h · |i - j| for every head h, query i and key j of a tile (block of the weights)."""
         slopes = alibi_slopes(tile.grid.heads) if self.slopes is None else self.slopes
         slopes = select_positions(slopes.to(device, dtype), 0, tile.heads)[:, None, None]
         return -slopes * distances(tile, device, self.offset).abs().to(dtype)
@@ -67,7 +67,7 @@ class Alibi(Bias):
 
 
 def alibi_slopes(n_heads: int) -> Float[Tensor, " heads"]:
-    """Return the slopes of ALiBi for a number of heads, one for each head, in float64.
+    """Return the slope of ALiBi for each of `n_heads` heads, in float64.
 
     >>> alibi_slopes(3)
     tensor([0.0625, 0.0039, 0.2500], dtype=torch.float64)

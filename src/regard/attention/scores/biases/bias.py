@@ -1,8 +1,8 @@
-"""The base class of biases: numbers added to the scores, given by a rule instead of a queries × keys tensor.
+"""The base class of biases: rules that compute numbers to be added to the scores.
 
-A rule is called for one tile of the attention matrix at a time, so that the matrix is never stored. As for masks, the
-queries are the *last* tokens: query i stands at position i + keys - queries, unless `offset` gives the position of the
-first query.
+A rule is called for one tile (block of the attention weights) at a time, so that no queries × keys matrix is stored. As
+for masks, the queries are the *last* tokens: query i is at position i + keys - queries, unless `offset` is given as the
+position of the first query.
 """
 
 from abc import ABC, abstractmethod
@@ -16,24 +16,27 @@ from regard.attention.grid.grid import Grid, Tile
 from regard.attention.representation import describe
 
 Biased = Float[Tensor, "#batch #heads #queries #keys"]
-"""The numbers to be added to the scores of a tile; they broadcast over the tile."""
+"""The numbers to be added to the scores of a tile (block of the weights); they broadcast to the shape of the tile."""
 
 
 class Bias(ABC):
-    """The base class of biases: a rule that gives, for every query and key, a number to be added to their score."""
+    """The base class of biases: a rule that returns, for every query and key, a number to be added to their score."""
 
     @abstractmethod
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """Return, in `dtype`, the number to be added to the score of each query and key of a tile.
+        """Return, in `dtype`, the numbers to be added to the scores of a tile (block of the attention weights).
 
         The result broadcasts to `tile.shape`.
 
         Args:
-            tile: the batch items, heads, queries and keys of the scores.
+            tile: the indices of the batch items, heads, queries and keys of the scores.
         """
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (a rule may fit every grid)
-        """Raise ValueError, saying what would fit, if the bias does not fit the numbers of heads, queries and keys."""
+        """Raise ValueError if the bias does not fit the numbers of heads, queries and keys in `grid`.
+
+        The message says which sizes would fit.
+        """
 
     def __repr__(self) -> str:
         return describe(self)
@@ -41,16 +44,16 @@ class Bias(ABC):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Rounded(Bias):
-    """Another bias, rounded to a data type (that of the query), so that kernels and patterns add the same numbers."""
+    """A bias rounded to the data type of the query, so that kernels and patterns add the same numbers to the scores."""
 
     bias: Bias
     dtype: torch.dtype
     device: torch.device
 
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """Return the bias on `self.device`, computed in float32 at least and then rounded to `self.dtype`.
+        """Return the numbers of the bias on the device `self.device`, rounded to the data type `self.dtype`.
 
-        The arguments `device` and `dtype` are ignored.
+        They are computed in float32 or float64. The arguments `device` and `dtype` are ignored.
         """
         wide = torch.promote_types(self.dtype, torch.float32)
         return self.bias(tile, self.device, wide).to(self.dtype)
@@ -63,12 +66,12 @@ class Rounded(Bias):
 
 
 def unrounded(bias: Tensor | Bias | None) -> Tensor | Bias | None:
-    """Return the bias inside a `Rounded`; return any other bias, or None, unchanged."""
+    """Return the bias before it was rounded, if `bias` is a `Rounded`; else return `bias` unchanged."""
     return bias.bias if isinstance(bias, Rounded) else bias
 
 
 def distances(tile: Tile, device: torch.device, offset: int | None = None) -> Int[Tensor, "1 1 queries keys"]:
-    """Return, for each query and key of a tile, the key's position minus the query's position.
+    """Return, for each query and key of a tile (block of the weights), the key's position minus the query's position.
 
     Args:
         offset: the key position of query 0; None = keys - queries, since the queries are the last tokens.

@@ -1,4 +1,4 @@
-"""The forgetting bias of FoX: each token's forget gate lowers the scores of all keys before it.
+"""The bias of the Forgetting Transformer: the forget gate of a token lowers the scores of all keys before it.
 
     scores += log(f_{j+1} · … · f_i)          f_k, the forget gate of token k, is from 0 to 1
 
@@ -31,12 +31,13 @@ class Forgetting(Bias):
 
     Args:
         log_gates: the logarithm of each key's forget gate, at most 0 and finite; batch and heads may have size 1 and
-            broadcast. Logarithms and not gates, because float32 rounds a gate near 1 to 1 and a tiny gate to 0.
+            broadcast. Logarithms keep digits that float32 would lose, since it rounds a gate near 1 to 1 and a tiny
+            gate to 0.
 
     Raises:
         TypeError: log_gates is not a floating-point tensor.
-        ValueError: a log gate is above 0 or -∞ (checked on the CPU alone); or, raised by `attend`, there is not one
-            log gate for each key.
+        ValueError: a log gate is above 0 or -∞ (checked only on the CPU); or, raised by `attend`, the number of log
+            gates is not the number of keys.
 
     >>> import torch
     >>> from regard import Causal, Forgetting, ScaledDot, attend
@@ -66,7 +67,10 @@ class Forgetting(Bias):
                 )
 
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """Return Σ_{k = j+1 … i} log f_k for every query i and key j of the tile, summed in float64 if possible."""
+        """Return the bias Σ_{k = j+1 … i} log f_k for every query i and key j of a tile (block of the weights).
+
+        It is summed in float64 if the device supports float64.
+        """
         cumulative = self.log_gates.to(device, widest_type(device)).cumsum(dim=2)
         sums = tile.at_queries(cumulative) - tile.select(cumulative[:, :, None])
         return sums.masked_fill(distances(tile, device) > 0, 0.0).to(dtype)

@@ -1,4 +1,4 @@
-"""T5's relative bias: a learned number for each head and each bucket of distances between query and key.
+"""T5's relative bias: a learned number for each head and each bucket (range) of distances between query and key.
 
     scores += b_h[bucket(j - i)]          for head h, the query at position i and the key at position j
 
@@ -16,7 +16,7 @@ from regard.attention.scores.biases.bias import Bias, Biased, distances
 
 
 class RelativeBias(nn.Module, Bias):
-    """T5's relative positions: one learned number for each head and each bucket of distances.
+    """T5's relative positions: a learned number, added to the score, for each head and bucket (range) of distances.
 
         scores += b_h[bucket(j - i)]
 
@@ -25,13 +25,14 @@ class RelativeBias(nn.Module, Bias):
     learned numbers are initialised to 0.
 
     Args:
-        n_buckets: the number of buckets, of both directions together.
-        bidirectional: half of the buckets are for keys after the query; if False, all such keys count as distance 0.
-        offset: position of the first query among the keys; None = keys - queries, as for `Causal`.
+        n_buckets: the number of buckets, for keys before and after the query together.
+        bidirectional: if True, half of the buckets are for keys after the query; if False, all such keys count as
+            distance 0.
+        offset: the key position of query 0; None = keys - queries (the queries are the last tokens).
 
     Raises:
-        ValueError: n_buckets is too small, or odd for two directions; max_distance is not larger than the number of
-            small distances, which have their own buckets.
+        ValueError: n_buckets is too small, or odd although bidirectional is True; max_distance is not larger than the
+            number of small distances, which have their own buckets.
 
     >>> from regard import RelativeBias, ScaledDot, attend
     >>> bias = RelativeBias(n_heads=2, n_buckets=4, max_distance=8)
@@ -75,7 +76,7 @@ class RelativeBias(nn.Module, Bias):
         nn.init.zeros_(self.by_bucket)
 
     def forward(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """Return b_h[bucket(j - i)] for every head h, query i and key j of the tile."""
+        """Return the bias b_h[bucket(j - i)] for every head h, query i and key j of a tile (block of the weights)."""
         far = self.max_distance
         buckets = relative_buckets(torch.arange(-far, far + 1), self.n_buckets, far, self.bidirectional)
         by_distance = self.by_bucket.to(device, dtype)[buckets.to(device)].T
@@ -84,7 +85,7 @@ class RelativeBias(nn.Module, Bias):
         return numbers.reshape(1, len(tile.heads), *index.shape)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless the bias was built for the number of heads of `grid`."""
+        """Raise ValueError unless `n_heads` is the number of heads in `grid`."""
         if self.n_heads != grid.heads:
             raise ValueError(
                 f"RelativeBias has numbers for {self.n_heads} heads and query has {grid.heads} heads; "
@@ -100,7 +101,7 @@ class RelativeBias(nn.Module, Bias):
 def relative_buckets(
     distance: Int[Tensor, "*places"], n_buckets: int, max_distance: int, bidirectional: bool
 ) -> Int[Tensor, "*places"]:
-    """Return the number of the bucket of each distance, where a distance is the key's position minus the query's.
+    """Return the index of the bucket of each distance (the key's position minus the query's).
 
     Args:
         n_buckets, max_distance, bidirectional: as in `RelativeBias`.
