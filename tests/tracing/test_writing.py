@@ -1,5 +1,7 @@
 """Texts that a model writes itself, traced as one, and the memory of watched generations."""
 
+import gc
+
 import pytest
 import torch
 from refusals import refusal
@@ -16,6 +18,7 @@ from transformers import (
 
 import regard
 from regard import InputError
+from regard.tracing.shared_cache import CACHE_OF
 
 TEXT = "The snake is very dangerous"
 
@@ -146,6 +149,76 @@ def test_a_watched_generation_holds_one_cache(writer, minilm, n):
     longest = watched.steps[-1].attended.pattern
     assert watched.steps[0].attended.pattern.key.data_ptr() == watched.steps[-2].attended.pattern.key.data_ptr()
     assert longest.shape[3] == ids.shape[1] - 1
+
+
+@pytest.fixture
+def installed_writer(writer):
+    yield regard.install(writer)
+    regard.uninstall(writer)
+
+
+def patterns_of(outputs):
+    return [pattern for step in outputs.attentions for pattern in step]
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_the_patterns_of_a_generation_hold_one_cache_after_install(writer, installed_writer, minilm, mode):
+    options = {"return_dict_in_generate": True, "output_attentions": True, "max_new_tokens": 120}
+    ids = minilm.tokenizer(TEXT, return_tensors="pt").input_ids
+    with mode():
+        outputs = installed_writer.generate(input_ids=ids, min_new_tokens=120, **options)
+        storages = {}
+        for pattern in patterns_of(outputs):
+            for tensor in pattern.call.tensors:
+                storages[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        n = outputs.sequences.shape[1]
+        assert sum(storages.values()) <= 1.25 * 2 * n * 48 * 4 * 3  # queries, keys and values of two layers
+        regard.uninstall(writer)
+        writer.set_attn_implementation("eager")
+        expected = writer.generate(input_ids=ids, min_new_tokens=120, **options)
+        writer.set_attn_implementation("sdpa")
+        assert torch.equal(outputs.sequences, expected.sequences)
+        for pattern, weights in zip(patterns_of(outputs), patterns_of(expected), strict=True):
+            assert_close(pattern.dense(), weights, atol=1e-5, rtol=1e-4)
+
+
+def n_shared():
+    """The number of patterns whose keys are in a shared cache."""
+    gc.collect()
+    return len(CACHE_OF)
+
+
+def test_patterns_that_nobody_keeps_cost_nothing(installed_writer, minilm):
+    before = n_shared()
+    with torch.no_grad():
+        ids = minilm.tokenizer(TEXT, return_tensors="pt").input_ids
+        installed_writer.generate(input_ids=ids, max_new_tokens=5, min_new_tokens=5)
+        assert n_shared() == before
+        options = {"return_dict_in_generate": True, "output_attentions": True}
+        outputs = installed_writer.generate(input_ids=ids, max_new_tokens=5, min_new_tokens=5, **options)
+    assert n_shared() == before + 2 * 5
+    last = outputs.attentions[3][1]
+    del outputs
+    assert n_shared() == before + 1
+    assert last.dense().sum(dim=-1) == pytest.approx(torch.ones(1, 4, 1), abs=1e-5)
+
+
+def test_steps_that_do_not_continue_the_last_share_nothing(installed_writer, minilm):
+    ids = minilm.tokenizer(TEXT, return_tensors="pt").input_ids
+    before = n_shared()
+    with torch.no_grad():
+        kept = [installed_writer(ids[:, first : first + n], output_attentions=True) for first, n in ((0, 3), (1, 5))]
+        assert n_shared() == before
+        again = [installed_writer(ids[:, first : first + n], output_attentions=True) for first, n in ((0, 3), (1, 5))]
+    for outputs, other in zip(kept, again, strict=True):
+        for pattern, same in zip(outputs.attentions, other.attentions, strict=True):
+            assert torch.equal(pattern.dense(), same.dense())
+    with torch.no_grad():
+        beams = installed_writer.generate(
+            input_ids=ids, max_new_tokens=6, num_beams=3, return_dict_in_generate=True, output_attentions=True
+        )
+    for pattern in patterns_of(beams):
+        assert_close(pattern.dense().sum(dim=-1), torch.ones(pattern.shape[:3]))
 
 
 def test_beams_and_gradients_share_nothing_wrongly(writer, minilm):

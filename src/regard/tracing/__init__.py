@@ -10,6 +10,7 @@ flex_call.py          the score and the mask of a FlexAttention call
 four_axes.py          give tensors of other models the axes [batch heads queries keys]
 running_modules.py    find out which module is running
 shared_cache.py       one copy of keys and values for all steps of a generation
+answered_pattern.py   statistics in place of a pattern: `ask=Ask(…)`; answered_file.py: in a trace file
 changing.py           change what heads attend to: `regard.changed`
 
 Run a Hugging Face model:

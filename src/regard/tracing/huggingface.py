@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
@@ -29,6 +30,7 @@ from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
 from regard.errors import InputError
 from regard.tracing.running_modules import ATTENTION_NAME
+from regard.tracing.shared_cache import Sharing
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -231,6 +233,10 @@ def models_in(model: nn.Module) -> list["PreTrainedModel"]:
     return [part for part in model.modules() if isinstance(part, PreTrainedModel)]
 
 
+SHARING: WeakKeyDictionary[nn.Module, Sharing] = WeakKeyDictionary()
+"""For each attention module, what lets the patterns of a generation share keys and values."""
+
+
 def attention_forward(
     module: nn.Module,
     query: Float[Tensor, "batch heads queries d_key"],
@@ -282,6 +288,7 @@ def attention_forward(
         normalise=Softmax(sinks=None if s_aux is None else s_aux[:]),  # a view keeps its device when the model is moved
         dropout=dropout,
     )
+    attended = SHARING.setdefault(module, Sharing()).shared(attended)
     return attended.context.transpose(1, 2).contiguous(), attended.pattern
 
 

@@ -17,7 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from regard.attention.ask import Ask
 from regard.attention.attend import Attended, attend
+from regard.attention.backends.choose import engine_with_context
 from regard.attention.call import Call
 from regard.attention.masks import Keep, Mask
 from regard.attention.normalise.softmax import Softmax
@@ -26,7 +28,7 @@ from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
 from regard.tracing.flex_call import FlexMask, FlexScore
 from regard.tracing.four_axes import four_axes
-from regard.tracing.sdpa_call import CHANGED, sdpa_call
+from regard.tracing.sdpa_call import CHANGED, output_shape, sdpa_call
 from regard.tracing.written_out import WeightedSum, WrittenOut
 
 multi_head_attention_forward = FunctionType(
@@ -41,6 +43,10 @@ SDPA, FLEX, WRITTEN_OUT = "sdpa", "flex", "written out"
 """The names of backends in recorded steps: how the code computed its context."""
 
 
+ATTENTION = attend, F.scaled_dot_product_attention
+"""The functions whose context can be computed in the same pass as statistics."""
+
+
 class AttentionInterceptor(TorchFunctionMode):
     """Within a `with` block, call `record` with every attention step that PyTorch code computes in this thread.
 
@@ -49,6 +55,8 @@ class AttentionInterceptor(TorchFunctionMode):
         record_unseen: called with the reason if a pattern for an attention call cannot be made.
         n_heads: returns the number of heads of the module that is running, or None if it is unknown. It is needed where
             batch and heads share an axis.
+        ask: returns the statistics to compute instead of keeping queries, keys and values, or None to keep them. The
+            context is then computed in the same pass as the statistics, if a kernel of regard can do that.
     """
 
     def __init__(
@@ -56,9 +64,10 @@ class AttentionInterceptor(TorchFunctionMode):
         record: Callable[[Attended], None],
         record_unseen: Callable[[str], None],
         n_heads: Callable[[], int | None],
+        ask: Callable[[], Ask | None] = lambda: None,
     ) -> None:
         super().__init__()
-        self.record, self.record_unseen, self.n_heads = record, record_unseen, n_heads
+        self.record, self.record_unseen, self.n_heads, self.ask = record, record_unseen, n_heads, ask
         self.written_out = WrittenOut()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -69,6 +78,11 @@ class AttentionInterceptor(TorchFunctionMode):
         if func is F.multi_head_attention_forward:
             with self:
                 return multi_head_attention_forward(*args, **kwargs)
+        if func in ATTENTION and (ask := self.ask()) is not None:
+            seen = self.with_statistics(func, ask, args, kwargs)
+            if seen is not None:
+                self.record(seen)
+                return seen if func is attend else seen.context.reshape(output_shape(*args, **kwargs))
         result, written_out = self.written_out.follow(func, args, kwargs)
         if written_out is not None:
             self.try_to_record(self.written_out_step, written_out)
@@ -82,6 +96,19 @@ class AttentionInterceptor(TorchFunctionMode):
         elif func is torch.ops.higher_order.flex_attention:
             self.try_to_record(self.flex_step, result[0], *args, **kwargs)
         return result
+
+    def with_statistics(self, func: Any, ask: Ask, args: Any, kwargs: Any) -> Attended | None:
+        """Make an attention call and compute its statistics in one pass; None if the call has to be made as it is."""
+        if func is attend:
+            return attend(*args, **{**kwargs, "ask": ask}) if kwargs.get("ask") is None else None
+        try:
+            call = sdpa_call(self.n_heads(), *args, **kwargs)
+        except (ValueError, TypeError, RuntimeError):  # recorded as unseen when the call is made as it is
+            return None
+        dropout = args[4] if len(args) > 4 else kwargs.get("dropout_p", 0.0)
+        if engine_with_context(call, dropout) is None:
+            return None
+        return attend(call.query, call.key, call.value, score=call.score, mask=call.mask, ask=ask)
 
     def try_to_record(self, step: Callable[..., Attended], *args: Any, **kwargs: Any) -> None:
         """Record the attention step that `step` makes of its arguments; if it fails, record why."""

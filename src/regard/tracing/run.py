@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from regard.attention.ask import Ask
 from regard.attention.representation import type_name
 from regard.effects.changes import Change
 from regard.errors import InputError, first_paragraph
+from regard.tracing.answered_pattern import ForgottenCall
 from regard.tracing.attention_kind import KindOfPath
 from regard.tracing.changing import changing
 from regard.tracing.encoding import check_reads_text
@@ -42,6 +44,7 @@ def trace(
     truncate: bool = False,
     changes: Sequence[Change] = (),
     keep: Collection[str] = (),
+    ask: Ask | None = None,
     new_tokens: int | None = None,
     generation: "GenerationConfig | None" = None,
     images: Any = None,
@@ -61,6 +64,9 @@ def trace(
             texts or positions.
         keep: ("hidden",) = also the vectors of the tokens before, inside and after each layer, for `contributions` and
             `movement`.
+        ask: keep these statistics of every layer instead of queries, keys and values, for long texts: the trace then
+            answers what `ask` names, and refuses single weights. The outputs may differ from those of the plain model
+            by rounding. None = keep queries, keys and values.
         new_tokens: let the model write up to this many tokens after the text (or the target of an encoder-decoder), and
             trace prompt and answer together; `trace.written` has their probabilities. None = write nothing.
         generation: how the model searches for them, a GenerationConfig of transformers; None = its own.
@@ -74,10 +80,14 @@ def trace(
         InputError: the text is blank, not UTF-8 or longer than the model reads; the tokenizer has another vocabulary; a
             layer, or a head or token of a change, does not exist; the model reads no text, or its attention cannot be
             recorded; or the parts of its layers that `keep` asks for are not found.
-        TypeError: the text is not a str, or the model or the tokenizer is an object of another kind.
+        TypeError: the text is not a str, or the model, the tokenizer or `ask` is an object of another kind.
     """
     if not set(keep) <= {"hidden"}:
         raise InputError(f"keep={keep!r}: all that can be kept besides the patterns is keep=('hidden',).")
+    if keep and ask is not None:
+        raise InputError(
+            "keep=('hidden',) needs the queries and keys, and ask=… keeps statistics in their place; give only one."
+        )
     if tokenizer is not None and not hasattr(tokenizer, "convert_ids_to_tokens"):
         raise TypeError(
             f"tokenizer is {type_name(tokenizer)}; it takes what AutoTokenizer.from_pretrained gives, or None for the "
@@ -108,7 +118,7 @@ def trace(
         else:
             reading = read_or_write(model, tokenizer, text or "", target, truncate, new_tokens, generation, changes)
         with (
-            watching(model) as watched,
+            watching(model, ask=ask) as watched,
             recording_states(model, watched) if keep else nullcontext() as recorder,
             changing(model, reading.changes),
         ):
@@ -269,8 +279,10 @@ def check_no_nan(name: str, steps: AttentionSteps) -> None:
     """Raise InputError if a query, key or value has a NaN; the message names the first such layer."""
     for kind, by_layer in steps.items():
         for layer, step in by_layer.items():
+            call = step.pattern.call
             for part in ("query", "key", "value"):
-                if bool(getattr(step.pattern, part).isnan().any()):
+                damaged = call.nan == part if isinstance(call, ForgottenCall) else getattr(call, part).isnan().any()
+                if bool(damaged):
                     raise InputError(
                         f"{name} gives NaN in the {part} of {kind} layer {layer}; its parameters are damaged, or too "
                         "small a number type overflows: load it in float32."

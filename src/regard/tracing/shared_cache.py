@@ -1,13 +1,16 @@
 """One copy of the keys and values for all steps in which a model generates a text token by token.
 
-A cache of transformers makes new tensors at each step, with the keys and values of all earlier steps. If each recorded
-step kept its own, n steps would need memory for n² / 2 keys. Here all steps share one growing tensor.
+A cache of transformers makes new tensors at each step, with the keys and values of all earlier steps. If the pattern of
+each step kept its own, n steps would need memory for n² / 2 keys. Here the patterns of all steps share one growing
+tensor, which exists as long as one of the patterns.
 """
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.weak import TensorWeakRef, WeakTensorKeyDictionary
 
 from regard.attention.attend import Attended
 from regard.attention.pattern import Pattern
@@ -23,30 +26,31 @@ class GrowingTensor:
     Attributes:
         buffer: the tokens so far, and room for more.
         n_tokens: the number of tokens so far.
-        parts: the tensors that earlier steps were given; each is a beginning of the buffer.
+        parts: weak references to the tensors whose memory is a beginning of the buffer.
     """
 
     buffer: Tensor
     n_tokens: int = 0
-    parts: list[Tensor] = field(default_factory=list)
+    parts: list[Any] = field(default_factory=list)
 
-    def append(self, tensor: Tensor) -> Tensor:
-        """Append those tokens of a tensor that come after the tokens so far; return a tensor of all tokens."""
+    def append(self, tensor: Tensor) -> None:
+        """Append those tokens of a tensor that come after the tokens so far; make the tensor a part of the buffer."""
         before, n_tokens = self.n_tokens, tensor.shape[2]
         if n_tokens > self.buffer.shape[2]:
             grown = tensor.new_empty(*tensor.shape[:2], int(n_tokens * GROWTH) + 1, tensor.shape[3])
             grown[:, :, :before] = self.buffer[:, :, :before]
-            for part in self.parts:
+            self.parts = [reference for reference in self.parts if reference() is not None]
+            for reference in self.parts:
+                part = reference()
                 part.data = grown.data[:, :, : part.shape[2]]
             self.buffer = grown
         self.buffer[:, :, before:n_tokens] = tensor[:, :, before:]
         self.n_tokens = n_tokens
-        part = self.buffer.data[:, :, :n_tokens]  # .data: appending to the buffer does not count as changing the part
-        self.parts.append(part)
-        return part
+        tensor.data = self.buffer.data[:, :, :n_tokens]  # .data: appending does not count as changing the part
+        self.parts.append(TensorWeakRef(tensor))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class SharedCache:
     """The keys and values of one attention module, shared by its steps in a generation."""
 
@@ -54,27 +58,60 @@ class SharedCache:
     value: GrowingTensor
 
     @classmethod
-    def of(cls, attended: Attended) -> "SharedCache":
-        """Return a cache that is still empty, for steps that start with this one."""
-        call = attended.pattern.call
-        return cls(GrowingTensor(call.key[:, :, :0].clone()), GrowingTensor(call.value[:, :, :0].clone()))
+    def like(cls, key: Tensor, value: Tensor) -> "SharedCache":
+        """Return a cache that is still empty, for keys and values with the shapes of these."""
+        return cls(GrowingTensor(key[:, :, :0].clone()), GrowingTensor(value[:, :, :0].clone()))
+
+    def append(self, query: Tensor, key: Tensor, value: Tensor) -> None:
+        """Append the new keys and values of a step, and let its tensors use the memory of the cache.
+
+        The query gets memory of its own, without the keys and values that a joint projection stores beside it.
+        """
+        query.data = query.data.clone()
+        self.key.append(key)
+        self.value.append(value)
+        CACHE_OF[key] = self
+
+
+CACHE_OF: Any = WeakTensorKeyDictionary()
+"""The shared cache of each tensor of keys that is a part of one; a cache exists as long as one of these tensors."""
+
+
+class Sharing:
+    """Lets the successive steps of one attention module share their keys and values, where each continues the last.
+
+    Attributes:
+        latest: weak references to the query, key and value of the latest step; None before the first.
+    """
+
+    def __init__(self) -> None:
+        self.latest: tuple[Any, ...] | None = None
 
     def shared(self, attended: Attended) -> Attended:
-        """Return an attention step with the shared keys and values instead of its own, which are equal."""
+        """Return an attention step, its keys and values shared with the latest step if they continue it.
+
+        Nothing is shared if no pattern of the latest step exists any more, or while autograd is enabled.
+        """
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
+            self.latest = None
+            return attended
         call = attended.pattern.call
-        key, value = self.key.append(call.key), self.value.append(call.value)
-        query = call.query.clone()  # without the keys and values that a joint projection stores beside it
-        shared = replace(call, query=query, key=key, value=value)
-        return replace(attended, pattern=Pattern(shared, attended.pattern.known))
+        own = tuple(tensor.detach() for tensor in (call.query, call.key, call.value))
+        query, key, value = own
+        latest = None if self.latest is None else [reference() for reference in self.latest]
+        attended = replace(
+            attended, pattern=Pattern(replace(call, query=query, key=key, value=value), attended.pattern.known)
+        )
+        exists = latest is not None and all(tensor is not None for tensor in latest)
+        if latest is not None and exists and continues(key, latest[1]) and continues(value, latest[2]):
+            if latest[1] not in CACHE_OF:
+                SharedCache.like(key, value).append(*latest)
+            CACHE_OF[latest[1]].append(*own)
+        self.latest = tuple(map(TensorWeakRef, own))
+        return attended
 
 
-def continues(attended: Attended, earlier: Attended) -> bool:
-    """Return whether the keys and values of a step begin with all those of an earlier step, without gradients."""
-    if torch.is_grad_enabled():
-        return False
-    for name in ("key", "value"):
-        now, before = (getattr(step.pattern.call, name) for step in (attended, earlier))
-        n_before = before.shape[2]
-        if now.shape[2] <= n_before or not torch.equal(now[:, :, :n_before], before):
-            return False
-    return True
+def continues(tensor: Tensor, earlier: Tensor) -> bool:
+    """Return whether a tensor of keys or values begins with all tokens of an earlier one, and has more."""
+    n_before = earlier.shape[2]
+    return tensor.shape[2] > n_before and torch.equal(tensor[:, :, :n_before], earlier)

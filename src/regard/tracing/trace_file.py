@@ -4,7 +4,8 @@
     metadata    as JSON: the tokens, and the rules of every attention call
 
 A rule is a score, mask, bias or normaliser, or a part of one. The file has no weights: they are computed from queries
-and keys when they are asked for. The file has no code: rules are named, and looked up among regard's own classes.
+and keys when they are asked for; where a trace keeps only statistics, the file has these (see `answered_file.py`). The
+file has no code: rules are named, and looked up among regard's own classes.
 """
 
 import json
@@ -35,6 +36,8 @@ from regard.effects.contributions import OutputProjection
 from regard.effects.movement import LayerStates
 from regard.errors import InputError, first_paragraph
 from regard.tensor_file import read_tensors, write_tensors
+from regard.tracing.answered_file import answered_from_json, answered_to_json
+from regard.tracing.answered_pattern import AnsweredPattern
 from regard.tracing.places import Frame, Patch
 from regard.tracing.readable_tokens import Token
 from regard.tracing.writing import WrittenToken
@@ -257,6 +260,8 @@ def layer_states(document: Json, tensors: Mapping[str, Tensor], step: Attended) 
 def step_to_json(step: Attended, table: TensorTable) -> Json:
     """Return an attention call as JSON, in which `table` names its tensors; add them to the table."""
     pattern = step.pattern
+    if isinstance(pattern, AnsweredPattern):
+        return answered_to_json(step, pattern, table.add)
     return {
         "backend": step.backend,
         **{name: table.add(getattr(pattern, name)) for name in ("query", "key", "value")},
@@ -267,6 +272,8 @@ def step_to_json(step: Attended, table: TensorTable) -> Json:
 
 def step_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
     """Return the attention call that `step_to_json` described; raise some exception unless its parts fit together."""
+    if "statistics" in document:
+        return answered_from_json(document, tensors)
     query, key, value, context = (tensors[document[name]] for name in ("query", "key", "value", "context"))
     rules = (from_json(document[name], tensors) for name in ("score", "mask", "normalise"))
     call = Call.of(query, key, value, *rules)

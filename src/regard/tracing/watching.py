@@ -7,18 +7,20 @@ functions (see `interception.py`), and at which of the module's submodules is ru
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import nn
 
+from regard.attention.ask import Ask
 from regard.attention.attend import Attended
 from regard.attention.representation import type_name
 from regard.errors import InputError
+from regard.tracing.answered_pattern import answered, asks_for_something
 from regard.tracing.check import Check, check_contexts
 from regard.tracing.interception import AttentionInterceptor
 from regard.tracing.running_modules import ATTENTION_NAME, RunningModules, layer_of, running_modules
-from regard.tracing.shared_cache import SharedCache, continues
+from regard.tracing.shared_cache import Sharing
 
 NO_ATTENTION = "it computes no softmax of scores whose result is multiplied with values"
 """Why a module that is named like attention is listed as unseen."""
@@ -71,7 +73,7 @@ class Watched:
 
 
 @contextmanager
-def watching(model: nn.Module, layers: Collection[int] | None = None) -> Iterator[Watched]:
+def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: Ask | None = None) -> Iterator[Watched]:
     """Within a `with` block, record every attention step that a PyTorch module computes; yield the record.
 
     Any module will do: of torch, diffusers, transformers or your own. Its outputs do not change, bit for bit, except by
@@ -86,9 +88,12 @@ def watching(model: nn.Module, layers: Collection[int] | None = None) -> Iterato
 
     Args:
         layers: keep only the steps of these layers; the layer of a module is the first number in its path.
+        ask: keep these statistics of each step instead of its queries, keys, values and context. Calls of
+            F.scaled_dot_product_attention are then computed by the kernel that computes the statistics in the same
+            pass, so the model's outputs may change by rounding.
 
     Raises:
-        TypeError: `model` is not a torch.nn.Module.
+        TypeError: `model` is not a torch.nn.Module, or `ask` is not an `Ask`.
         InputError: a part of the model is compiled or scripted, so that its calls cannot be seen.
 
     >>> import torch, regard
@@ -100,12 +105,18 @@ def watching(model: nn.Module, layers: Collection[int] | None = None) -> Iterato
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"watching takes a torch.nn.Module; got {type_name(model)}.")
+    if ask is not None and not isinstance(ask, Ask):
+        raise TypeError(f"ask is {type_name(ask)}; it takes an object such as Ask(top=8).")
+    if ask is not None and not asks_for_something(ask):
+        raise InputError("ask=… names no statistics to keep; give for instance ask=Ask(), or leave it out.")
     check_not_compiled(model)
     watched = Watched(layers)
-    recorder = Recorder(watched)
+    recorder = Recorder(watched, ask)
     with (
         running_modules(model, recorder.enter, recorder.leave) as recorder.running,
-        AttentionInterceptor(recorder.record, recorder.record_unseen, lambda: recorder.running.n_heads),
+        AttentionInterceptor(
+            recorder.record, recorder.record_unseen, lambda: recorder.running.n_heads, recorder.asked_of_running
+        ),
     ):
         yield watched
 
@@ -114,19 +125,18 @@ class Recorder:
     """Records attention steps in a `Watched`, each with the path of the module that is running.
 
     Attributes:
+        ask: the statistics to keep of each step instead of its tensors; None = keep the tensors.
         n_calls: for each path, how many attention calls the module has made.
-        latest: for each path, the place of the module's last step in the list of steps.
-        caches: for each path of a module that generates token by token, the keys and values that its steps share.
+        sharing: for each path, what lets the steps of a generation share keys and values.
         n_seen: how many attention calls have been seen.
         before: for each module that is running, the numbers of attention calls, and of those seen, when it started.
     """
 
-    def __init__(self, watched: Watched) -> None:
-        self.watched = watched
+    def __init__(self, watched: Watched, ask: Ask | None = None) -> None:
+        self.watched, self.ask = watched, ask
         self.running = RunningModules()
         self.n_calls: Counter[str] = Counter()
-        self.latest: dict[str, int] = {}
-        self.caches: dict[str, SharedCache] = {}
+        self.sharing: dict[str, Sharing] = {}
         self.n_seen = 0
         self.before: list[tuple[int, int]] = []
 
@@ -135,21 +145,15 @@ class Recorder:
         self.n_seen += 1
         path, call = self.count_call()
         if self.keeps(path):
-            attended = self.with_shared_cache(path, attended)
-            self.latest[path] = len(self.watched.steps)
+            if self.ask is None:
+                attended = self.sharing.setdefault(path, Sharing()).shared(attended)
+            else:
+                attended = answered(attended, self.ask)
             self.watched.steps.append(WatchedStep(path, layer_of(path), call, attended))
 
-    def with_shared_cache(self, path: str, attended: Attended) -> Attended:
-        """Return a step whose keys and values are shared with the module's last step, if they continue it."""
-        steps = self.watched.steps
-        if path not in self.latest or not continues(attended, steps[self.latest[path]].attended):
-            self.caches.pop(path, None)
-            return attended
-        if path not in self.caches:
-            latest = steps[self.latest[path]]
-            self.caches[path] = SharedCache.of(latest.attended)
-            steps[self.latest[path]] = replace(latest, attended=self.caches[path].shared(latest.attended))
-        return self.caches[path].shared(attended)
+    def asked_of_running(self) -> Ask | None:
+        """Return the statistics to compute in the module that is running; None if none are."""
+        return self.ask if self.keeps(self.running.path) else None
 
     def record_unseen(self, reason: str) -> None:
         """Record that the module that is running computes attention of which no pattern can be made."""

@@ -1,0 +1,136 @@
+"""A pattern of which only statistics are kept: `regard.trace(…, ask=Ask(…))` and `regard.watching(model, ask=Ask(…))`.
+
+Queries and keys are forgotten as soon as the statistics of their attention call are known. So a long text takes hardly
+more memory than the model itself needs for it.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from regard.attention.ask import PER_QUERY, Ask, Summary, Top
+from regard.attention.attend import Attended
+from regard.attention.call import Call
+from regard.attention.finite import may_hold_nan
+from regard.attention.grid.grid import Grid
+from regard.attention.pattern import Pattern
+from regard.attention.progress import ProgressCallback
+from regard.errors import InputError
+
+NOT_KEPT = (
+    "this pattern has statistics and no single weights, since ask=… keeps no queries and keys; trace or watch again "
+    "without ask=…, with layers=[…] if the text is long."
+)
+
+
+class ForgottenCall(Call):
+    """A call of `attend` whose tensors and rules are forgotten: only its grid, data type and device are known.
+
+    Attributes:
+        nan: which of query, key and value had a NaN; None = none of them.
+    """
+
+    __slots__ = ("known_device", "known_dtype", "nan")
+
+    def __init__(self, grid: Grid, dtype: torch.dtype, device: torch.device, nan: str | None = None) -> None:
+        for name, known in (("grid", grid), ("known_dtype", dtype), ("known_device", device), ("nan", nan)):
+            object.__setattr__(self, name, known)
+
+    @classmethod
+    def after(cls, call: Call) -> "ForgottenCall":
+        """Return what is still known of a call when it is forgotten."""
+        tensors = ((name, getattr(call, name)) for name in ("query", "key", "value"))
+        nan = next((name for name, tensor in tensors if may_hold_nan(tensor) and bool(tensor.isnan().any())), None)
+        return cls(call.grid, call.dtype, call.device, nan)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.known_dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.known_device
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raise InputError for what is forgotten; AttributeError for what no call has."""
+        if name.startswith("_") or not hasattr(Call, name):
+            raise AttributeError(f"a call has no attribute {name!r}")
+        raise InputError(NOT_KEPT)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ForgottenCall, (self.grid, self.known_dtype, self.known_device, self.nan)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class AnsweredPattern(Pattern):
+    """The statistics of a pattern whose queries and keys are forgotten.
+
+    Its methods return the statistics that were asked for. What needs a single weight raises InputError.
+    """
+
+    @property
+    def summary_known(self) -> Summary:
+        """The statistics that are known."""
+        assert self.known is not None
+        return self.known
+
+    def answer(self, ask: Ask, report: ProgressCallback | None = None) -> Summary:
+        """Return the statistics that `ask` requests, all of which must be known.
+
+        Raises:
+            InputError: one of them is not known; the message names it.
+        """
+        ask.check(self.grid)
+        known = self.summary_known
+        parts: dict[str, Any] = {}
+        for name in ("received", *PER_QUERY):
+            if getattr(ask, name):
+                parts[name] = getattr(known, name)
+        if ask.groups is not None:
+            same = known.ask.groups is not None and torch.equal(known.ask.groups, ask.groups)
+            parts["groups"] = known.groups if same else None
+        if ask.top is not None:
+            top = known.top if known.top is not None and known.top.keys.shape[-1] >= ask.top else None
+            parts["top"] = None if top is None else Top(top.weights[..., : ask.top], top.keys[..., : ask.top])
+        if ask.pooled is not None:
+            same = (known.ask.pooled, known.ask.reduce) == (ask.pooled, ask.reduce)
+            parts["pooled"] = known.pooled if same else None
+        if missing := [wording(name, ask) for name, part in parts.items() if part is None]:
+            raise InputError(
+                f"this pattern knows {', '.join(names_of(known)) or 'no statistics'}, and its queries and keys were "
+                f"not kept; trace or watch again with ask=Ask({', '.join(missing)}, …)."
+            )
+        return Summary(ask=ask, **parts)
+
+    def __repr__(self) -> str:
+        return f"AnsweredPattern({self.grid}, knows={', '.join(names_of(self.summary_known)) or 'nothing'})"
+
+
+def answered(attended: Attended, ask: Ask) -> Attended:
+    """Return an attention step with the statistics of its pattern instead of its queries, keys, values and context.
+
+    The context of the result is on the meta device: it has a shape and no numbers.
+    """
+    pattern = attended.pattern
+    summary = pattern.known if pattern.known is not None and pattern.known.ask is ask else pattern.answer(ask)
+    forgotten = AnsweredPattern(ForgottenCall.after(pattern.call), summary)
+    return replace(attended, context=torch.empty_like(attended.context, device="meta"), pattern=forgotten)
+
+
+def names_of(summary: Summary) -> list[str]:
+    """Return the names of the statistics that a summary has."""
+    return [name for name in summary.__slots__ if name != "ask" and getattr(summary, name) is not None]
+
+
+def asks_for_something(ask: Ask) -> bool:
+    """Return whether `ask` names any statistic."""
+    sized = ask.groups, ask.top, ask.pooled
+    return any(getattr(ask, name) for name in ("received", *PER_QUERY)) or any(part is not None for part in sized)
+
+
+def wording(name: str, ask: Ask) -> str:
+    """Return a statistic that `ask` requests, as an argument of Ask."""
+    asked = getattr(ask, name)
+    return f"{name}=…" if isinstance(asked, Tensor) else f"{name}={asked!r}"
