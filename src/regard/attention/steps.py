@@ -8,7 +8,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Steps:
-    """Every intermediate result of one head's attention, for one query (without a queries axis) or several.
+    """Every intermediate result of the attention of one head, for one query (without a queries axis) or several.
 
     With the default score and normaliser:
 

@@ -1,4 +1,4 @@
-"""The largest weights of each row, in a deterministic order even if weights are equal."""
+"""The largest weights of each row, in an order that is deterministic even if weights are equal."""
 
 import torch
 from jaxtyping import Float, Int
@@ -10,8 +10,8 @@ def strongest_first(
 ) -> tuple[Float[Tensor, "*rows n"], Int[Tensor, "*rows n"]]:
     """Return the n largest weights of each row and their keys, largest first; of equal weights, the lowest key first.
 
-    `torch.topk` returns equal numbers in any order. So for float32, each weight and its key become one integer, and no
-    two are equal: the bits of the weight, as an integer that sorts like the weight, shifted left, minus the key.
+    `torch.topk` returns equal numbers in any order. So for float32, the bits of each weight and its key index are
+    combined to one integer. These integers are all different, and are sorted in place of the weights.
     """
     if weights.dtype == torch.float64:
         ordered = weights.sort(dim=-1, descending=True, stable=True)

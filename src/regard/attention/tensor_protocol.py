@@ -1,4 +1,4 @@
-"""`ThroughDense`: a base class of objects that numpy and torch take for a tensor, which `dense()` computes."""
+"""`ThroughDense`: the base class of objects that numpy and torch treat as the tensor that `dense()` returns."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,19 +10,22 @@ from torch import Tensor
 OPERATORS = (
     "add radd sub rsub mul rmul truediv rtruediv matmul rmatmul pow rpow neg pos abs invert lt le gt ge and rand or ror"
 )
-"""Names of the operators (`__add__`, …) that act on the tensor of `dense()`; `==` still compares identities."""
+"""Names of operators, such as "add" for `__add__`, that are applied to the tensor from `dense()`.
+
+`==` is not among them: it still tests whether two objects are the same.
+"""
 
 
 class ThroughDense:
-    """The base class of objects that stand for a tensor, which `dense()` computes.
+    """The base class of objects that numpy and torch treat as the tensor that `dense()` returns.
 
-    numpy.asarray, torch functions, operators and tensor methods work on these objects as on that tensor.
+    numpy.asarray, torch functions, operators and tensor methods call `dense()` and then work on the tensor.
     """
 
     __slots__ = ()
 
     def dense(self) -> Tensor:
-        """Return the tensor that this object stands for; each subclass implements it."""
+        """Return the tensor that this object stands for; each subclass implements this method."""
         raise AssertionError(f"{type(self).__name__} has no dense() of its own")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -43,7 +46,7 @@ class ThroughDense:
 
 
 def densified(value: Any) -> Any:
-    """Return `value` with each `ThroughDense` object in it, also inside tuples, lists and dicts, made a tensor."""
+    """Return `value` with each `ThroughDense` object replaced by its tensor, also inside tuples, lists and dicts."""
     if isinstance(value, ThroughDense):
         return value.dense()
     if isinstance(value, tuple | list):
@@ -52,7 +55,7 @@ def densified(value: Any) -> Any:
 
 
 def through_dense(operator: str) -> Callable[..., Any]:
-    """Return a method that applies an operator of Tensor, such as "__add__", to the tensor of `dense()`."""
+    """Return a method that applies a Tensor operator, such as "__add__", to the tensor from `dense()`."""
 
     def apply(self: ThroughDense, *others: Any) -> Any:
         return getattr(torch.Tensor, operator)(self.dense(), *densified(others))

@@ -28,7 +28,7 @@ from regard.attention.precision import widest_type, without_autocast
 from regard.attention.progress import ProgressCallback
 
 BLOCK_WEIGHTS = 2**22
-"""The most weights in a block of several queries: 16 MiB of float32."""
+"""The largest number of weights in a block of queries: 16 MiB of float32. A block of one query may have more."""
 
 Weights = Float[Tensor, "batch heads queries keys"]
 Keep = Bool[Tensor, "#batch #heads #queries #keys"] | None
@@ -36,7 +36,7 @@ Keep = Bool[Tensor, "#batch #heads #queries #keys"] | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """The weights of some queries over all keys.
+    """The attention weights of some queries on all keys.
 
     Attributes:
         tile: the batch items, heads, queries and keys of the block.
@@ -49,7 +49,7 @@ class Block:
 
 
 def scores_of(call: Call, tile: Tile) -> Weights:
-    """Return the scores before the mask of the queries and keys in a tile, scaled and with the bias added."""
+    """Return the scores of a tile (block of the attention weights) before the mask, scaled and with the bias added."""
     call.check_unchanged()
     query, key = rows_of(call, call.query, tile, tile.queries), rows_of(call, call.key, tile, tile.keys)
     with without_autocast(call.device):
@@ -57,9 +57,9 @@ def scores_of(call: Call, tile: Tile) -> Weights:
 
 
 def weights_and_keep(call: Call, tile: Tile) -> tuple[Weights, Keep]:
-    """Return the weights of the queries in a tile, which must have all keys of the call, and their mask.
+    """Return the attention weights and the boolean mask of a tile (block of the weights) that contains all keys.
 
-    The mask is True where a query may attend to a key; None = everywhere.
+    The mask is True where a query may attend to a key; None = True everywhere.
     """
     keep = call.keep(tile)
     with without_autocast(call.device):
@@ -71,9 +71,9 @@ def weights_and_keep(call: Call, tile: Tile) -> tuple[Weights, Keep]:
 
 
 def weights_of(call: Call, tile: Tile) -> Weights:
-    """Return the weights of the queries and keys in a tile.
+    """Return the attention weights of a tile (block of the weights).
 
-    They are normalised over all keys of the call, also over keys outside the tile.
+    They are normalised over all keys of the call, including keys outside of the tile.
     """
 
     def block_weights(block: Tile) -> Float[Tensor, "batch heads block keys"]:
@@ -89,7 +89,7 @@ def context_of(
     """Return weights @ value, one block of queries at a time.
 
     Args:
-        value: the values of the call, or other values of the same keys.
+        value: the values of the call, or other vectors, one for each key.
         dropout: the probability with which a weight is set to 0; the others are divided by 1 - dropout.
     """
 
@@ -109,7 +109,7 @@ def context_of(
 def weighted_sum(
     weights: Weights, keep: Keep, value: Float[Tensor, "batch heads keys d"]
 ) -> Float[Tensor, "batch heads queries d"]:
-    """Return weights @ value, in which NaN and infinity in the values of masked keys have no effect.
+    """Return weights @ value; NaN and infinity in the values of masked keys have no effect.
 
     Args:
         keep: the mask, False for a masked key; None = no key is masked.
@@ -142,7 +142,7 @@ def blocks_of(call: Call, report: ProgressCallback | None = None) -> Iterator[Bl
     """Yield the weights of a call as consecutive blocks of queries, each over all keys.
 
     Args:
-        report: called after each block with the number of weights computed so far, and of all weights.
+        report: called after each block with the number of weights computed so far and the number of all weights.
     """
     n_done = 0
     for tile in block_tiles(call, call.grid.whole()):
@@ -153,7 +153,7 @@ def blocks_of(call: Call, report: ProgressCallback | None = None) -> Iterator[Bl
 
 
 def block_tiles(call: Call, tile: Tile) -> Iterator[Tile]:
-    """Split a tile by queries into tiles of all keys, each with at most `BLOCK_WEIGHTS` weights or with one query.
+    """Split a tile into tiles of fewer queries and all keys, each with at most `BLOCK_WEIGHTS` weights or one query.
 
     If a length is symbolic, as in an exported program, one tile has all queries.
     """
@@ -169,13 +169,13 @@ def block_tiles(call: Call, tile: Tile) -> Iterator[Tile]:
 def rows_of(
     call: Call, tensor: Float[Tensor, "any_batch any_heads any d"], tile: Tile, positions: Positions
 ) -> Float[Tensor, "batch heads positions d"]:
-    """Return the vectors of `tensor` at `positions`, for the batch items and heads of a tile.
+    """Return the vectors of `tensor` at `positions`, for the batch items and heads of a tile (block of the weights).
 
     They are converted to the data type of the weights. A batch of 1 is broadcast, and a key head that a group of query
     heads shares is repeated.
 
     Args:
-        tensor: the queries, keys or values of the call, or other values of the same keys.
+        tensor: the queries, keys or values of the call, or other vectors, one for each key.
         positions: indices along the third axis of `tensor`.
     """
     group = call.grid.heads // tensor.shape[1]

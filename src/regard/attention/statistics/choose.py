@@ -1,4 +1,4 @@
-"""The choice of the engine that computes statistics: the C kernel, the Triton kernels, or else torch operations."""
+"""Chooses the engine that computes statistics of attention weights: a C kernel, Triton kernels or torch operations."""
 
 import torch
 
@@ -13,20 +13,20 @@ from regard.attention.statistics.gpu import engine as gpu_engine
 from regard.attention.statistics.torch import engine as torch_engine
 
 FUSED_ENGINES: tuple[Engine, ...] = cpu_engine, gpu_engine
-"""The engines that compute statistics and context in kernels of regard, in order of preference."""
+"""The engines that can compute context and statistics together, in the order in which they are tried."""
 
 
 @torch.no_grad()
 def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
-    """Return the statistics of the weights of a call of `attend`, computed in one pass over the weights.
+    """Return the statistics of the attention weights of a call of `attend`; the weights are computed only once.
 
     Args:
         ask: the statistics to compute.
-        report: called with the amount of work done and the total.
+        report: called with the amount of work done and the total amount.
 
     Raises:
-        ValueError: a statistic that `ask` names does not exist for these numbers of queries and keys, or for negative
-            weights; or a tensor of the call has been changed in place.
+        ValueError: `ask` requests a statistic that does not exist for these numbers of queries and keys, or for
+            negative weights; or a tensor of the call was changed in place.
     """
     ask.check(call.grid)
     if ask.entropy and call.normalise.signed:
@@ -44,10 +44,10 @@ def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
 
 
 def fused_engine(call: Call, *, contexts: bool = False) -> Engine | None:
-    """Return the first engine in `FUSED_ENGINES` that supports a call of `attend`, or None if none does.
+    """Return the first engine in `FUSED_ENGINES` that supports a call of `attend`, or None if none supports it.
 
     Args:
-        contexts: whether the engine must be able to compute the context too.
+        contexts: whether the engine must support computing the context too.
     """
     if not are_plain(call.tensors):
         return None

@@ -12,23 +12,23 @@ from regard.attention.progress import ProgressCallback
 
 @runtime_checkable
 class Engine(Protocol):
-    """A module or object that computes the statistics and the context of a call in one pass over the weights."""
+    """A module or object that computes the statistics of attention weights, and the context, block by block."""
 
     def unsupported_reason(self, call: Call, *, contexts: bool = False) -> str | None:
         """Return why the engine cannot compute the statistics of a call of `attend`, or None if it can.
 
         Args:
-            contexts: whether it must be able to compute the context too.
+            contexts: whether the engine must support computing the context too.
         """
 
     def read(
         self, call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
     ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
-        """Return the context of a call of `attend`, and the statistics that `ask` names.
+        """Return the context of a call of `attend`, and the statistics that `ask` requests.
 
-        The call must be supported (see `unsupported_reason`).
+        The engine must support the call (see `unsupported_reason`).
 
         Args:
-            contexts: whether to compute the context; it is None otherwise.
-            report: called with the amount of work done and the total; None = progress is not reported.
+            contexts: whether to compute the context; if False, None is returned in its place.
+            report: called with the amount of work done and the total amount; None = progress is not reported.
         """

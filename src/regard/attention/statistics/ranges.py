@@ -1,4 +1,4 @@
-"""The mask of a call as ranges of keys, for the kernels that compare key positions with ranges."""
+"""Conversion of the mask to ranges of keys, for kernels that compare key positions with the limits of ranges."""
 
 import torch
 
@@ -7,13 +7,13 @@ from regard.attention.masks.mask import Mask
 from regard.attention.masks.ranges import Ranges
 
 MOST_RANGES = 16
-"""The largest number of key ranges for one query that an engine takes: on a GPU each range is a loop."""
+"""The largest number of key ranges of one query that an engine supports; on a GPU each range is a loop."""
 
 
 def key_ranges(grid: Grid, mask: Mask | None, device: torch.device) -> Ranges | None:
-    """Return the keys that each query may attend to, as at most `MOST_RANGES` ranges of consecutive keys for a query.
+    """Return, for each query, the keys to which it may attend, as at most `MOST_RANGES` ranges of consecutive keys.
 
-    None if the mask cannot be written in this form. Without a mask, each query has one range of all keys.
+    Return None if the mask cannot be written in this form. Without a mask, each query has one range of all keys.
     """
     if mask is None or not grid.queries:
         return Ranges.of(0, grid.keys, grid, device)

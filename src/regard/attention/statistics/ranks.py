@@ -1,7 +1,7 @@
-"""Statistics of one pattern computed by several processes (ranks), on one machine or on several.
+"""The statistics of one pattern, computed by several processes (ranks) together, on one machine or on several.
 
-Each rank computes a share of the blocks of queries. Every rank must have all queries and keys, as after a forward pass.
-Every rank gets the whole summary, bit for bit what one process would compute.
+Each rank computes some of the blocks of queries. Every rank must have all queries and keys. Every rank gets all
+statistics, with exactly the bits that a single process would compute.
 """
 
 from dataclasses import replace
@@ -26,12 +26,12 @@ def summary_over_ranks(
     Args:
         ask: the statistics to compute.
         group: the process group; None = all ranks.
-        report: called on rank 0 with the number of weights done and of all weights; None = the callback set by
-            `report_to`, or a progress bar.
+        report: called on rank 0 with the number of weights computed so far and the number of all weights; None = the
+            callback set by `report_to`, or a progress bar.
 
     Raises:
         RuntimeError: torch.distributed has no process group.
-        ValueError: the CPU kernel does not support the pattern; the ranks have patterns of different shapes.
+        ValueError: the CPU kernel does not support the pattern, or the ranks have patterns of different shapes.
     """
     if not (dist.is_available() and dist.is_initialized()):
         raise RuntimeError(
@@ -56,9 +56,9 @@ def summary_over_ranks(
 
 
 def check_shapes(pattern: Pattern, group: "dist.ProcessGroup | None") -> None:
-    """Raise ValueError on every rank if the ranks were given patterns of different shapes.
+    """Raise ValueError on every rank if the ranks have patterns of different shapes.
 
-    Without this check, the ranks would wait for each other.
+    Without this check, the ranks would wait for each other forever.
     """
     shape = torch.tensor(pattern.shape)
     shapes = [torch.empty_like(shape) for _ in range(dist.get_world_size(group))]
@@ -69,9 +69,9 @@ def check_shapes(pattern: Pattern, group: "dist.ProcessGroup | None") -> None:
 
 
 def sum_of_ranks(results: Results, group: "dist.ProcessGroup | None") -> Results:
-    """Return the sum of the results of all ranks, computed in place; each rank passes its own results.
+    """Add up the results of all ranks in place, and return them; each rank passes its own results.
 
-    The results of a rank are 0 for the queries that other ranks compute.
+    On each rank, the results are 0 for the queries that other ranks compute.
     """
     for rows in (*results.rows.values(), results.groups, results.top and results.top.weights):
         if rows is not None:
@@ -87,9 +87,9 @@ def sum_of_ranks(results: Results, group: "dist.ProcessGroup | None") -> Results
 def reduced_over_ranks(
     sums: CompensatedSum | None, group: "dist.ProcessGroup | None", *, maximum: bool = False
 ) -> CompensatedSum | None:
-    """Return the elementwise sum of the tensors `sums` of all ranks, or their maximum if `maximum`.
+    """Return the elementwise sum of the tensors `sums` over all ranks, or their elementwise maximum if `maximum`.
 
-    None if `sums` is None.
+    Return None if `sums` is None.
     """
     if sums is None:
         return None

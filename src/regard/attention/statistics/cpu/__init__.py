@@ -1,1 +1,1 @@
-"""Statistics on a CPU: softmax attention and its statistics in one pass of a C kernel."""
+"""The CPU engine: a C kernel that computes softmax attention and its statistics together."""

@@ -1,6 +1,6 @@
-"""Queries, keys and values in float32, as the C kernel takes them.
+"""Conversion of queries, keys and values to float32, the only type that the C kernel supports.
 
-float16 and bfloat16 inputs are converted a few heads at a time, to save memory.
+float16 and bfloat16 inputs are converted for a few heads at a time, to save memory.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,17 +15,17 @@ from regard.attention.call import Call
 from regard.attention.statistics.cpu.plan import HeadBlock
 
 CONVERTED_AT_ONCE = 2**24
-"""The largest number of float16 or bfloat16 numbers that are converted to float32 at one time: 64 MiB of float32."""
+"""The largest number of float16 or bfloat16 numbers to convert to float32 at one time: 64 MiB of float32."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """Some of the blocks that the C kernel computes, and the queries, keys and values of their heads in float32.
+    """A part of the C kernel's work: some blocks of queries, and the vectors of their heads in float32.
 
     Attributes:
         numbers: the indices of these blocks in `Plan.blocks`.
-        query: queries; its first batch item and head have the indices `batch` and `head` in the call.
-        key: keys; its first batch item and head have the indices `batch` and `key_head` in the call.
+        query: queries; index [0, 0] is batch item `batch` and head `head` of the call.
+        key: keys; index [0, 0] is batch item `batch` and key head `key_head` of the call.
         value: values of the same batch items and heads as `key`; None = no context is computed.
     """
 
@@ -39,12 +39,13 @@ class Part:
 
 
 def float32_parts(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> Iterator[Part]:
-    """Yield the blocks of a plan, in order, with the queries, keys and values of their heads in float32.
+    """Yield the blocks of queries that the C kernel computes, grouped into parts with float32 queries, keys and values.
 
-    float32 inputs give one part with all blocks. Other inputs are converted, a few heads of one batch item for each
-    part.
+    If the inputs are float32, there is one part with all blocks. Other inputs are converted for a few heads of one
+    batch item at a time, and each part has the blocks of these heads.
 
     Args:
+        blocks: the blocks of the plan, which are yielded in this order.
         contexts: whether the context is computed, which needs the values.
     """
     query, key, formula = call.query, call.key, call.softmax
@@ -77,11 +78,14 @@ def float32_parts(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> It
 
 
 def batch_item(vectors: Float[Tensor, "_batch heads tokens d"], number: int) -> Float[Tensor, "1 heads tokens d"]:
-    """Return one batch item of queries, keys or values, with its axis; a batch of 1 is returned for every number."""
+    """Return batch item `number` of queries, keys or values, with a batch axis of size 1.
+
+    If the batch size is 1, the only batch item is returned for every `number`.
+    """
     return vectors if len(vectors) == 1 else vectors[number : number + 1]
 
 
 def in_float32(vectors: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Return queries, keys or values in float32, with the numbers of each vector adjacent in memory."""
+    """Return queries, keys or values in float32, with stride 1 along the last axis."""
     vectors = vectors.float()
     return vectors if vectors.stride(-1) == 1 else vectors.contiguous()

@@ -1,14 +1,14 @@
 """Statistics on a CPU: a C kernel that computes softmax attention and all its statistics in one pass, on all cores.
 
-The kernel, `kernels/attention.c`, goes through blocks of queries of one head, and through the keys that a block may
-attend to, as many at a time as fit into the processor's cache:
+The kernel, `kernels/attention.c`, computes one block of queries of one head after the other. For each block it reads
+the keys that its queries may attend to, as many at a time as fit into the processor's cache:
 
     scores   = query · keyᵀ                 scores that are not dot products are computed by torch operations before
-    weights  = softmax(scores)              and every statistic, while the weights are in the cache
+    weights  = softmax(scores)              all statistics are computed while the weights are in the cache
     context += weights · value              if the context is to be computed
 
-torch's threads, and several processes (`ranks.py`), each take some of the blocks. The results do not depend on the
-number of threads or processes.
+The blocks are divided among the threads of torch, or among several processes (`ranks.py`). The results do not depend on
+the number of threads or processes.
 """
 
 import torch
@@ -33,7 +33,7 @@ def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
     """Return why the C kernel cannot compute the statistics of a call of `attend`, or None if it can.
 
     Args:
-        contexts: whether it must be able to compute the context too.
+        contexts: whether the kernel must support computing the context too.
     """
     if call.query.device.type != "cpu":
         return "it runs on a CPU"
@@ -49,9 +49,11 @@ def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
 
 
 def sums_fit_float32(call: Call) -> bool:
-    """Return whether no sum of values weighted by exp(score - largest score), which is at most 1, overflows float32.
+    """Return whether the sums of weighted values that the C kernel computes stay within float32.
 
-    The kernel computes this sum before it divides by the sum of the exponentials. Values with NaN count as fitting.
+    The kernel computes Σ exp(score - largest score) · value, and divides by Σ exp(score - largest score) afterwards. As
+    the exponentials are at most 1, the first sum is at most the number of keys times the largest value. Values that
+    contain NaN are treated as if they fit.
     """
     value = call.value
     if value.numel() == 0 or value.dtype == torch.float16:
@@ -63,9 +65,9 @@ def sums_fit_float32(call: Call) -> bool:
 def read(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
-    """Return the context of a call of `attend` (None unless `contexts`), and the statistics that `ask` names.
+    """Return the context of a call of `attend` (None if `contexts` is False), and the statistics that `ask` requests.
 
-    The call must be supported (see `unsupported_reason`).
+    The engine must support the call (see `unsupported_reason`).
     """
     results = compute(call, ask, contexts=contexts, report=report)
     context = None if results.context is None else results.context.to(call.value.dtype)
@@ -77,12 +79,12 @@ def read(
 def compute(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None, share: slice | None = None
 ) -> Results:
-    """Return the results of the C kernel for a call of `attend`.
+    """Run the C kernel for a call of `attend`; return the context and statistics as the kernel wrote them.
 
     Args:
         contexts: whether to compute the context.
-        report: called with the number of weights computed so far, and of all weights.
-        share: selects the blocks of queries to compute, as an index of `Plan.blocks`; None = all.
+        report: called with the number of weights computed so far, and the number of all weights.
+        share: a slice of `Plan.blocks`, the blocks of queries to compute; None = all blocks.
     """
     with without_autocast(call.device):
         plan = Plan.of(call.grid, call.mask)

@@ -1,8 +1,8 @@
-"""The plan of a run of the C kernel: blocks of queries of one head, each with a range of keys.
+"""How the C kernel divides a call of `attend` into blocks: consecutive queries of one head, and a range of keys.
 
-The range of a block contains every key that one of its queries may attend to. A mask that keeps one range of keys for
-each query (causal, windows, padding, documents, and their overlaps) is given to the kernel as the start and stop of
-each query's range, and not as a matrix.
+The range of keys contains every key that at least one query of the block may attend to. If the mask allows each query
+one range of keys (causal, windows, padding, documents, and their overlaps), the kernel gets the start and stop of each
+query's range instead of a boolean matrix.
 """
 
 from collections.abc import Iterator
@@ -25,16 +25,16 @@ BLOCK_QUERIES = 128
 """The number of queries in a block; with fewer, the kernel would copy keys and values more often."""
 
 SCORES_IN_CACHE = 2**18
-"""The number of scores that fit into the cache of a core; a larger block is computed in parts, each a range of keys."""
+"""How many scores fit into the cache of a processor core; a block with more scores is computed in ranges of keys."""
 
 KEYS_AT_ONCE = 2**13
-"""The largest number of keys in a part, whose weights are summed in float32.
+"""The largest number of keys in one range of keys of a block; the weights of a range are summed in float32.
 
-One sum over half a million keys would lose three digits; 64 sums, of 8,192 keys each, lose one.
+One float32 sum over half a million keys would lose three digits; 64 sums of 8,192 keys each lose one.
 """
 
 MAX_BLOCK_SCORES = 2**24
-"""The largest number of scores in a block, which has fewer queries if there are many keys: 64 MiB."""
+"""The largest number of scores in a block: 64 MiB. If there are many keys, a block has fewer queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +48,26 @@ class HeadBlock:
 
     @property
     def size(self) -> int:
-        """The number of weights in the block."""
+        """The number of attention weights in the block."""
         return len(self.queries) * len(self.keys)
 
     @property
     def width(self) -> int:
-        """The number of keys in each part of the block (fewer in the last), limited by the processor's cache."""
+        """How many keys of the block are computed at a time, so that their scores fit into the processor's cache."""
         return min(len(self.keys), max(1, min(SCORES_IN_CACHE // max(1, len(self.queries)), KEYS_AT_ONCE)))
 
     @property
     def n_scratch(self) -> int:
-        """The floats of scratch memory that `compute_block` in attention.c needs, without the cells of a map."""
+        """How many floats of scratch memory `compute_block` in attention.c needs for this block.
+
+        The scratch memory for the pooled map is not counted.
+        """
         rows, keys, width = len(self.queries), len(self.keys), self.width
         return rows * (keys + 3 + -(-keys // max(1, width))) + 2 * width
 
     def parts(self) -> list["HeadBlock"]:
-        """Return the block cut into blocks of the same queries, each with `width` consecutive keys."""
+        """Split the block into blocks of the same queries with `width` consecutive keys each; the last may have fewer.
+        """
         parts = spans(len(self.keys), max(1, self.width))
         return [replace(self, keys=self.keys[part.start : part.stop]) for part in parts]
 
@@ -74,14 +78,17 @@ class HeadBlock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyLimits:
-    """A mask that allows each query one range of keys, from its start to its stop, which is excluded."""
+    """A mask that allows each query one range of keys: from `starts` to `stops` of the query, the latter excluded."""
 
     starts: Int[Tensor, "#batch #heads queries"]
     stops: Int[Tensor, "#batch #heads queries"]
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "KeyLimits | None":
-        """Return a mask as one range of keys for each query; None without a mask, or if some query needs several."""
+        """Return a mask as one range of keys for each query.
+
+        Return None if there is no mask, or if the mask allows some query several ranges.
+        """
         ranges = None if mask is None else key_ranges(grid, mask, CPU)
         if ranges is None or len(ranges.starts) > 1:
             return None
@@ -89,15 +96,18 @@ class KeyLimits:
         return cls(*limits)
 
     def index(self, batch: int, head: int) -> tuple[int, int]:
-        """Return the indices in `starts` and `stops` of a batch item and a head; an axis of size 1 has index 0."""
+        """Return the indices (batch, head) into `starts` and `stops` for a batch item and a head.
+
+        The index is 0 on an axis of size 1, which is broadcast.
+        """
         return batch % len(self.starts), head % self.starts.shape[1]
 
     def reaches(self, index: tuple[int, int], size: int, n_keys: int) -> list[range]:
-        """Return one range of keys for every `size` consecutive queries: from the first to the last key that they see.
+        """Return, for each `size` consecutive queries, the range from the first to the last key they may attend to.
 
         Args:
-            index: the indices in `starts` and `stops` of a batch item and a head, from the method `index`.
-            n_keys: the number of keys of the call.
+            index: the indices of a batch item and a head in `starts` and `stops`, from the method `index`.
+            n_keys: the number of all keys.
         """
         starts, stops = self.starts[index], self.stops[index]
         starts = torch.where(starts < stops, starts, n_keys)  # a query that sees no key does not widen the range
@@ -109,15 +119,15 @@ class KeyLimits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """How the C kernel splits the attention of a call into blocks of queries, head by head.
+    """How the C kernel divides a call of `attend` into blocks: queries of one head, with a range of keys.
 
     Attributes:
-        limits: the mask as one range of keys for each query; None = no mask, or a mask without this form.
+        limits: the mask as one range of keys for each query; None = there is no mask, or it allows several ranges.
         bounds: for each block, the fields of the C struct `BlockBounds`.
         size: the number of weights in all blocks together.
         rows: the largest number of queries in a block.
-        width: the largest number of keys in a part of a block.
-        n_scratch: the largest size of scratch memory that a block needs, in numbers.
+        width: the largest number of keys that are computed at a time.
+        n_scratch: the largest number of floats of scratch memory that a block needs.
     """
 
     limits: KeyLimits | None
@@ -130,7 +140,7 @@ class Plan:
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "Plan":
-        """Return the plan for a call with this grid and mask.
+        """Return the division into blocks for a call of `attend` with this mask and these numbers of queries and keys.
 
         Plans are cached if the mask has no tensors, since the layers of a model often have the same plan.
         """
@@ -140,15 +150,15 @@ class Plan:
     @staticmethod
     @lru_cache(8)
     def cached(grid: Grid, mask: Mask | None, block_queries: int, scores_in_cache: int) -> "Plan":
-        """Return the plan for a call with this grid and mask.
+        """Return the division into blocks, from a cache of the last plans.
 
-        The two constants of this module are arguments so that a changed constant gives another plan.
+        The module constants BLOCK_QUERIES and SCORES_IN_CACHE are arguments because they are part of the cache key.
         """
         limits = KeyLimits.of(grid, mask)
         return plan_of_blocks(limits, tuple(blocks_of(grid, mask, limits)))
 
     def share(self, blocks: slice) -> "Plan":
-        """Return the plan of only the blocks that a slice of `blocks` selects."""
+        """Return a plan of some blocks of this plan, selected by a slice of the list of blocks."""
         return plan_of_blocks(self.limits, self.blocks[blocks])
 
 
@@ -166,9 +176,9 @@ def plan_of_blocks(limits: KeyLimits | None, blocks: tuple[HeadBlock, ...]) -> P
 
 
 def has_only_numbers(mask: Mask) -> bool:
-    """Return whether a mask belongs to a class of regard, and all its fields are numbers or masks of this kind.
+    """Return whether a mask is of a class of regard, and all its fields are numbers or masks for which this is true.
 
-    Such masks are equal if their fields are, so that they can be keys of a cache.
+    Such masks are equal if their fields are equal, so that they can be keys of a cache.
     """
     if not type(mask).__module__.startswith("regard."):
         return False
@@ -180,10 +190,10 @@ def has_only_numbers(mask: Mask) -> bool:
 
 
 def blocks_of(grid: Grid, mask: Mask | None, limits: KeyLimits | None) -> Iterator[HeadBlock]:
-    """Yield the blocks of queries and keys to compute, head by head.
+    """Yield the blocks (queries of one head, with a range of keys) to compute, one head after the other.
 
     Args:
-        limits: the mask as one range of keys for each query; None = there is no mask, or it has another form.
+        limits: the mask as one range of keys for each query; None = there is no mask, or it allows several ranges.
     """
     size = max(1, min(BLOCK_QUERIES, MAX_BLOCK_SCORES // max(1, grid.keys)))
     queries, reaches = list(spans(grid.queries, size)), dict[tuple[int, int], list[range]]()

@@ -1,8 +1,8 @@
-"""The results of a run of the C kernel: numbers for each query, and sums over queries.
+"""The results of a run of the C kernel: statistics of each query, and sums over queries.
 
-Each block of queries writes the numbers of its own queries. All blocks add to the sums over queries (the attention
-received by each key, and the map), which have twice the digits of float64: a sum and its rounding error. So the result
-does not depend on the order in which threads or processes add.
+Each block writes the statistics of its own queries. All blocks add to the sums over queries: the attention that each
+key receives, and the pooled map. Each sum is stored as two float64 numbers, the sum and its rounding error, so that the
+result does not depend on the order in which threads or processes add.
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from regard.attention.ask import PER_QUERY, Ask, Summary, Top
 from regard.attention.grid.grid import Grid
 
 CPU = torch.device("cpu")
-"""The device of every tensor whose address the C kernel gets; torch's default device may be another."""
+"""The device of every tensor that is passed to the C kernel; torch's default device may be another one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompensatedSum:
-    """Sums in float64, and the sums of their rounding errors."""
+    """A tensor of sums in float64, with a second tensor of their rounding errors (compensated summation)."""
 
     rounded: Float[Tensor, "..."]
     error: Float[Tensor, "..."]
@@ -32,7 +32,7 @@ class CompensatedSum:
         return cls(rounded, error)
 
     def add(self, numbers: Float[Tensor, "..."]) -> None:
-        """Add `numbers` to the sums, element by element, in place.
+        """Add the tensor `numbers` to the tensor of sums, in place.
 
         Source: Knuth 1997, section 4.2.2, theorem B.
 
@@ -49,7 +49,8 @@ class CompensatedSum:
         self.rounded.copy_(total)
 
     def raise_to(self, least: Float[Tensor, "..."]) -> None:
-        """Set each sum to the larger of itself and its number in `least`, in place: for a map of maximum weights."""
+        """Set each sum to the maximum of the sum and the entry of `least`, in place; used for a map of maximum weights.
+        """
         self.rounded.copy_(torch.maximum(self.rounded, least.double()))
 
     def value(self) -> Float[Tensor, "..."]:
@@ -58,12 +59,12 @@ class CompensatedSum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapCells:
-    """The queries and keys that belong to each cell of a pooled map.
+    """The blocks of queries × keys whose weights are pooled into one entry (cell) of the pooled map.
 
     Attributes:
-        row_of_query: for each query, its row of the map.
+        row_of_query: for each query, its row in the map.
         first_key_of_column: for each column of the map, its first key; the last entry is the number of keys.
-        sizes: the number of weights in each cell.
+        sizes: for each cell of the map, the number of weights that are pooled.
     """
 
     row_of_query: Int[Tensor, " queries"]
@@ -73,9 +74,9 @@ class MapCells:
     @classmethod
     @lru_cache(4)
     def of(cls, queries: int, keys: int, rows: int, columns: int) -> "MapCells":
-        """Return the cells of a map of rows × columns over queries × keys.
+        """Return the cells of a map that pools queries × keys weights to rows × columns numbers.
 
-        They are cached, since the layers of a model often have maps of the same size.
+        The result is cached, since the layers of a model often have maps of the same size.
         """
         row_of_query = (torch.arange(queries, device=CPU) * rows // max(1, queries)).int()
         first_key_of_column = (-(-torch.arange(columns + 1, device=CPU) * keys // max(1, columns))).int()
@@ -85,14 +86,14 @@ class MapCells:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Results:
-    """Tensors that the C kernel writes the context and the statistics to.
+    """The tensors into which the C kernel writes the context and the statistics.
 
     Attributes:
         context: None = the context is not computed.
-        inverse: for each query, 1 / the sum of exp(score - largest score) over its keys and the sink.
-        rows: the statistics with one number for each query, by their names in `Ask`.
+        inverse: for each query, 1 / Σ exp(score - largest score), where the sum is over its keys and the sink.
+        rows: the statistics with one number for each query; the keys of the dict are field names of `Ask`.
         received: for each key, the sum of its weights over the queries.
-        pooled: the map, with the sum of the weights in each cell, or their maximum.
+        pooled: the pooled map: the sum, or the maximum, of the weights in each cell.
         cells: the queries and keys of each cell of the map.
     """
 
@@ -109,7 +110,7 @@ class Results:
 
     @classmethod
     def of(cls, grid: Grid, ask: Ask, d_value: int | None) -> "Results":
-        """Allocate tensors for the statistics that `ask` names, and for the context.
+        """Allocate tensors for the statistics that `ask` requests, and for the context.
 
         Args:
             d_value: the width of the context; None = the context is not computed.
@@ -130,7 +131,7 @@ class Results:
         )
 
     def summary(self) -> Summary:
-        """Return the statistics in float32; a cell of the map is the mean, sum or maximum of its weights, as asked."""
+        """Return the statistics in float32; `ask.reduce` selects the mean, sum or maximum of each cell of the map."""
         pooled = None if self.pooled is None else self.pooled.value()
         if pooled is not None and self.ask.reduce == "mean":
             pooled /= self.cells.sizes
@@ -149,5 +150,5 @@ def zeros(*shape: int) -> Float[Tensor, "..."]:
 
 
 def no_keys(*shape: int) -> Int[Tensor, "..."]:
-    """Return a tensor of -1, the index that means no key."""
+    """Return a tensor filled with -1, the key index that means "no key"."""
     return torch.full(shape, -1, dtype=torch.int64, device=CPU)

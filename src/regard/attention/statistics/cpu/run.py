@@ -1,4 +1,4 @@
-"""One run of the C kernel over the blocks of a plan: its arguments, its threads, and the results that it writes."""
+"""One run of the C kernel over all blocks of queries: its arguments, its threads, and the results that it writes."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,21 +24,21 @@ from regard.kernels.library import check_arguments
 from regard.kernels.threads import gnu_openmp_parallel, run_on_threads
 
 WEIGHTS_PER_THREAD = 2**18
-"""The number of weights for each further thread; fewer weights are computed faster than a thread wakes up."""
+"""The kernel uses one more thread for every so many weights; with fewer weights, starting a thread takes longer."""
 
 SECONDS_AT_ONCE = 0.5
 """Seconds after which the kernel returns, so that Python can report progress and handle Ctrl-C."""
 
 COMPUTED_AT_ONCE = 2**22
-"""The largest number of scores or mask entries that torch computes before the kernel runs.
+"""How many scores or mask entries torch computes before the kernel runs on them.
 
-There are more if one block for each thread needs more.
+It computes more if they are too few for one block for each thread.
 """
 
 PANEL = 64
 """The largest number of columns of a matrix that the kernel multiplies at once (PANEL in matrix.h).
 
-It may read as many numbers past the end of a tensor.
+The kernel may read up to this many numbers past the end of a tensor.
 """
 
 
@@ -49,8 +49,8 @@ class Run:
     Attributes:
         plan: the blocks of queries to compute.
         results: the tensors that the kernel writes to.
-        scores: how the kernel computes scores; None = torch operations compute them.
-        groups: the groups of keys in `Ask.groups`: 1 for a key in the group, 0 for others.
+        scores: the parameters with which the kernel computes scores; None = torch operations compute the scores.
+        groups: `Ask.groups` in float32: 1 if the key is in the group, else 0.
         threads: the number of threads that run the kernel.
         arguments: the C struct that the kernel takes.
         kept: tensors whose addresses are in `arguments`; stored here so that their memory is not freed.
@@ -67,9 +67,9 @@ class Run:
 
     @classmethod
     def of(cls, call: Call, ask: Ask, plan: Plan, contexts: bool) -> "Run":
-        """Allocate the results, and fill the C struct of arguments, except for queries, keys and values.
+        """Allocate the results, and fill in the C struct of the kernel's arguments.
 
-        Those are set by `compute_part`.
+        The method `compute_part` adds the queries, keys and values.
 
         Args:
             contexts: whether to compute the context.
@@ -97,10 +97,10 @@ class Run:
         return cls(call, plan, results, scores, groups, threads, arguments, (sinks, lock))
 
     def compute_part(self, part: Part, report: ProgressCallback) -> None:
-        """Run the kernel over the blocks in `part`; it writes their statistics and contexts to `self.results`.
+        """Run the kernel on the blocks in `part`; it writes their statistics and contexts to `self.results`.
 
         Args:
-            report: called with the number of weights computed so far in this run, and of all weights.
+            report: called with the number of weights computed so far in this run, and the number of all weights.
         """
         arguments, plan = self.arguments, self.plan
         map_rows, map_columns = self.results.ask.pooled or (0, 0)
@@ -122,9 +122,10 @@ class Run:
                 report(arguments.done, plan.size)
 
     def weighted_sums(self, part: Part) -> Iterator[kernel.WeightedSum]:
-        """Yield the sums over keys that the kernel computes for each query: Σ weight · vector of the key.
+        """Yield the weighted sums Σ weight · vector over keys that the kernel computes for each query.
 
-        The vectors are the values, for the context, or the rows of `self.groups`, for the weights on groups of keys.
+        For the context, the vectors are the values. For the weights on groups of keys, they are the rows of
+        `self.groups`.
         """
         if part.value is not None and self.results.context is not None:
             values = Vectors.of(part.value, part.batch, part.key_head)
@@ -133,10 +134,10 @@ class Run:
             yield kernel.WeightedSum(Vectors.of(self.groups), Vectors.of(self.results.groups), self.groups.shape[-1])
 
     def bounds_of(self, part: Part) -> Iterator[Int[Tensor, "blocks 8"]]:
-        """Yield the bounds of some of a part's blocks (fields of the C struct `BlockBounds`), until all were yielded.
+        """Yield the bounds (fields of the C struct `BlockBounds`) of the blocks of a part, some blocks at a time.
 
-        If torch operations compute scores or masks, they are computed before each yield, for as many blocks as fit into
-        `COMPUTED_AT_ONCE`; otherwise all blocks are yielded at once.
+        If torch operations compute scores or masks, they do so before each yield, for as many blocks as fit into
+        `COMPUTED_AT_ONCE`. If not, the bounds of all blocks are yielded at once.
         """
         bounds, blocks, scores = self.plan.bounds[part.numbers], self.plan.blocks[part.numbers], self.scores
         if scores is not None and not scores.computes_masks:
@@ -158,9 +159,10 @@ class Run:
             yield bounds[numbers.start : numbers.stop]
 
     def write_block(self, block: HeadBlock, computed: Tensor) -> None:
-        """Write into `computed` what torch operations compute for a block before the kernel runs.
+        """Compute the mask or the scores of a block by torch operations, and write them into the tensor `computed`.
 
-        This is the mask if the kernel computes scores; otherwise the scores, for one range of keys after the other.
+        It is the mask if the kernel computes the scores itself. Otherwise it is the scores, for one range of keys after
+        the other.
         """
         if self.scores is not None:
             write_mask(computed[: block.size], self.call, block)
@@ -183,10 +185,10 @@ class Run:
 
 
 def statistics_of(results: Results, lock: Int[Tensor, " 1"]) -> kernel.Statistics:
-    """Return the C struct with the addresses of the results; a null address means: do not compute this statistic.
+    """Return the C struct of addresses to which the kernel writes the statistics; address 0 = do not compute it.
 
     Args:
-        lock: one byte in which the threads lock the sums that all of them add to.
+        lock: one byte for a lock, which a thread holds while it adds to the sums shared by all threads.
     """
     grid, top = results.grid, results.top
     map_rows, map_columns = results.ask.pooled or (0, 0)
@@ -217,7 +219,7 @@ SCRATCH = local()
 
 
 def scratch_memory(n: int) -> Float[Tensor, " at_least_n"]:
-    """Return a tensor of at least n numbers as scratch memory; each Python thread has one tensor and reuses it."""
+    """Return a tensor of at least `n` numbers as scratch memory; each Python thread reuses one tensor."""
     numbers: Tensor | None = getattr(SCRATCH, "numbers", None)
     if numbers is None or numbers.numel() < n:
         SCRATCH.numbers = numbers = torch.empty(n, dtype=torch.float32, device=CPU)

@@ -1,4 +1,4 @@
-"""The scores of a block: computed by the C kernel, or by torch operations if the kernel does not support them.
+"""The scores of a block, computed by the C kernel, or by torch operations if the kernel does not support them.
 
 scores = softcap · tanh(scale · query · key / softcap) + bias        and -∞ for a masked key
 """
@@ -27,11 +27,11 @@ LARGEST = torch.finfo(torch.float32).max
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DistanceTable:
-    """A bias that depends only on head and distance: the key's position minus the query's.
+    """The bias of each head for each distance (the key's position minus the query's position).
 
     Attributes:
         numbers: for each head, the bias at each distance, in ascending order of the distance.
-        queries: the number of queries of the call.
+        queries: the number of queries.
     """
 
     numbers: Float[Tensor, "heads distances"]
@@ -41,8 +41,7 @@ class DistanceTable:
     def of(cls, bias: Bias, grid: Grid) -> "DistanceTable":
         """Return the table of a bias rule such as `Alibi`, whose bias depends only on head and distance.
 
-        The first column of the bias matrix, read upwards, and the rest of its first row have every distance, lowest
-        first.
+        Every distance occurs in the first column or in the first row of the bias matrix, so only these are computed.
         """
         one_item = grid.whole().part(batch=range(1))
         first_column = bias(one_item.part(keys=range(1)), CPU).float()[0, :, :, 0]
@@ -50,7 +49,7 @@ class DistanceTable:
         return cls(torch.cat([first_column.flip(1), first_row], dim=1).contiguous(), grid.queries)
 
     def vectors(self) -> kernel.Vectors:
-        """Return the table as a C struct of one row of biases for each query.
+        """Return the table as the C struct of a bias matrix with one row for each query.
 
         The rows overlap in memory: the row of query i starts one number before the row of query i - 1.
         """
@@ -60,16 +59,16 @@ class DistanceTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelScores:
-    """The parameters with which the C kernel computes the scores of a call, divided by the temperature.
+    """The parameters with which the C kernel computes the scores of a call of `attend`, divided by the temperature.
 
     Attributes:
         scale: the factor of the dot products.
-        softcap: below 0 = no softcap; else scores are softcap · tanh(scale · query · key).
+        softcap: the factor in softcap · tanh(scale · query · key); below 0 = no softcap.
         bias: the bias, before it is multiplied by `bias_factor`; None = no bias.
         bias_factor: 1 / temperature.
         mask: the mask if it is a boolean tensor that the kernel can read, else None.
-        computes_masks: whether torch operations compute the mask block by block, because it is neither such a tensor
-            nor one range of keys for each query.
+        computes_masks: whether torch operations compute the mask block by block, because the mask is neither a tensor
+            that the kernel can read nor one range of keys for each query.
     """
 
     scale: float
@@ -81,11 +80,11 @@ class KernelScores:
 
     @classmethod
     def of(cls, call: Call, limits: KeyLimits | None) -> "KernelScores | None":
-        """Return what the kernel needs for the scores of a call, or None if torch operations must compute the scores.
+        """Return the parameters for the scores of a call of `attend`, or None if torch operations compute the scores.
 
         Args:
             limits: the mask as one range of keys for each query, which the kernel applies by itself; None = there is no
-                mask, or it has another form.
+                mask, or it allows several ranges.
         """
         if not computes_scores(call):
             return None
@@ -102,7 +101,7 @@ class KernelScores:
         )
 
     def write_to(self, arguments: kernel.Arguments) -> None:
-        """Write the numbers, and the addresses of the tensors, into the C struct `arguments`."""
+        """Write the parameters, and the addresses of the bias and mask tensors, into the C struct `arguments`."""
         arguments.scale, arguments.softcap, arguments.bias_factor = self.scale, self.softcap, self.bias_factor
         if isinstance(self.bias, DistanceTable):
             arguments.bias = self.bias.vectors()
@@ -113,7 +112,10 @@ class KernelScores:
 
 
 def computes_scores(call: Call) -> bool:
-    """Return whether the C kernel can compute the scores of a call: dot products, with or without a readable bias."""
+    """Return whether the C kernel can compute the scores of a call of `attend`.
+
+    It can if the scores are dot products, and the bias, if there is one, is readable (see `is_readable`).
+    """
     formula = call.formula
     if formula is None or formula.other_score is not None:
         return False
@@ -121,10 +123,10 @@ def computes_scores(call: Call) -> bool:
 
 
 def is_readable(numbers: Tensor | Bias, grid: Grid) -> bool:
-    """Return whether the C kernel can read a bias or mask from memory, without computing it block by block.
+    """Return whether the C kernel can read a bias or mask from memory.
 
-    It can read a float32 or boolean tensor on the CPU that has the numbers of all keys adjacent in memory, and the bias
-    rules that depend only on head and distance: `Alibi` and `RelativeBias`.
+    It can read a float32 or boolean tensor on the CPU with stride 1 along the keys axis. It can also read the bias
+    rules `Alibi` and `RelativeBias`, which depend only on head and distance, from a `DistanceTable`.
     """
     if isinstance(numbers, Bias):
         return type(unrounded(numbers)) in (Alibi, RelativeBias) and min(grid.queries, grid.keys) > 0
@@ -138,14 +140,17 @@ def with_four_axes(tensor: Tensor | None) -> Tensor | None:
 
 
 def clamped(factor: float) -> float:
-    """Return a factor limited to finite float32 numbers, so that 0 · factor is 0 and not NaN."""
+    """Return a factor clamped to the finite numbers of float32, so that 0 · factor is 0 and not NaN."""
     return min(max(factor, -LARGEST), LARGEST)
 
 
 def write_scores(scores: Float[Tensor, " weights"], call: Call, block: HeadBlock, limits: KeyLimits | None) -> None:
-    """Compute the scores of a block, divided by the temperature, and write them into `scores`.
+    """Compute the scores of a block by torch operations, divided by the temperature, and write them into `scores`.
 
-    Masked keys get -∞, unless the kernel applies the mask by `limits`, one range of keys for each query.
+    The score of a masked key is -∞.
+
+    Args:
+        limits: the mask as one range of keys for each query; the mask is then not applied here, but by the kernel.
     """
     tile, rows = block.tile(call.grid), scores.view(len(block.queries), -1)
     torch.div(scores_of(call, tile)[0, 0], call.softmax.temperature, out=rows)
@@ -156,6 +161,6 @@ def write_scores(scores: Float[Tensor, " weights"], call: Call, block: HeadBlock
 
 
 def write_mask(keep: Bool[Tensor, " weights"], call: Call, block: HeadBlock) -> None:
-    """Compute the mask of a block, True where a query may attend to a key, and write it into `keep`."""
+    """Compute the mask of a block (True where a query may attend to a key), and write it into the tensor `keep`."""
     assert call.mask is not None
     keep.view(len(block.queries), -1).copy_(call.mask.keep(block.tile(call.grid), call.device)[0, 0])

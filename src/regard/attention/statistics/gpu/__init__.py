@@ -1,1 +1,4 @@
-"""Statistics on a GPU: two Triton kernels, one with a program for each tile of queries, one for each tile of keys."""
+"""The GPU engine: two Triton kernels that compute softmax attention and its statistics.
+
+In the kernel of `rows.py` each program computes a block of queries; in that of `columns.py`, a block of keys.
+"""

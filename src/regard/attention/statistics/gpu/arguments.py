@@ -1,4 +1,4 @@
-"""The arguments of the Triton kernels: the tensors of a call with their strides, sizes, and numbers of its formula."""
+"""The arguments of the Triton kernels: tensors with their strides, sizes, and the parameters of the scores."""
 
 import math
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Sizes(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """A tensor [batch heads tokens width], and the strides of its first three axes, 0 for an axis of size 1."""
+    """A tensor [batch heads tokens width], and the strides of its first three axes (0 for an axis of size 1)."""
 
     numbers: Any
     batch: int
@@ -48,10 +48,10 @@ class Rows(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A contiguous integer tensor, and the strides of its first four axes, 0 for an axis of size 1.
+    """A contiguous integer tensor, and the strides of its first four axes (0 for an axis of size 1).
 
-    The tensor has the axes [ranges batch heads queries 2], with the start and the stop of each query's key ranges, or
-    [ranges batch heads tiles 4], with the four borders of each tile (see `schedule.py`).
+    It is one of two tensors of a `MaskRanges`: `limits` [ranges batch heads queries 2] or `borders` [ranges batch heads
+    tiles 4].
     """
 
     numbers: Any
@@ -65,8 +65,9 @@ class MaskRanges(NamedTuple):
     """A mask as ranges of keys.
 
     Attributes:
-        limits: the start and the stop of each range of each query.
-        borders: the four borders of each tile, between which a kernel reads (see `schedule.py`).
+        limits: for each query, the start and the stop of each of its key ranges.
+        borders: for each tile (block of queries, or of keys), the four borders that say where the mask must be applied
+            (see `schedule.py`).
     """
 
     limits: Table
@@ -74,17 +75,21 @@ class MaskRanges(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """The numbers that turn dot products into scores, which are in base 2: multiplied by log₂ e.
+    """The parameters that turn dot products of queries and keys into scores times log₂ e.
+
+    The factor log₂ e makes softmax a power of 2, which a GPU computes faster than a power of e.
 
     Attributes:
         inner: the factor of the dot products.
         outer: the softcap times `after`; scores are outer · tanh(…) of the products. None = no softcap.
         after: the factor of the bias: log₂ e / temperature.
-        slopes: for `Alibi`, the slope of each head; None = no `Alibi`.
-        by_distance: for `RelativeBias`, the bias [heads, 2 · far + 1] at the distances -far to far; None = none.
+        slopes: for `Alibi`, the slope of each head; None = the bias is not `Alibi`.
+        by_distance: for `RelativeBias`, the bias [heads, 2 · far + 1] at the distances -far to far; None = the bias is
+            not `RelativeBias`.
         far: the largest distance in `by_distance`; larger distances have the same bias.
         first: for `Alibi` and `RelativeBias`, the key position of query 0.
-        biases: a bias tensor [batch heads queries keys], with the four strides that follow; None = none.
+        biases: a bias tensor [batch heads queries keys], whose four strides are the fields below; None = the bias is
+            not a tensor.
     """
 
     inner: float
@@ -103,13 +108,13 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelArguments:
-    """The arguments that both Triton kernels take, made from a call of `attend`.
+    """The arguments of both Triton kernels, made from a call of `attend`.
 
     Attributes:
-        limits: the start and the stop of each key range of each query, from the mask.
+        limits: for each query, the start and the stop of each of its key ranges, from the mask.
         sinks: the sink of each head, times log₂ e / temperature; -∞ = no sink.
-        tiles: the number of queries (or keys) that a program computes, and of keys (or queries) that it reads at a
-            time.
+        tiles: how many queries a program of `rows` computes, and how many keys it reads at a time; in `columns`, the
+            same numbers of keys and of queries.
         widths: the widths of keys and of values, rounded up to powers of 2.
     """
 
@@ -126,7 +131,7 @@ class KernelArguments:
 
     @classmethod
     def of(cls, call: Call) -> "KernelArguments":
-        """Return the arguments for a call of `attend`, which `engine.unsupported_reason` must support."""
+        """Return the kernel arguments for a call of `attend`, which `engine.unsupported_reason` must not exclude."""
         grid, formula = call.grid, call.softmax
         ranges = key_ranges(grid, call.mask, call.device)
         assert ranges is not None
@@ -150,7 +155,7 @@ class KernelArguments:
         )
 
     def mask_ranges(self, borders: Borders) -> MaskRanges:
-        """Return the mask as the kernels take it.
+        """Return the mask in the form that the kernels take, ranges of keys.
 
         Args:
             borders: the four borders of each tile, from `along_keys` or `along_queries`.
@@ -159,7 +164,7 @@ class KernelArguments:
 
 
 def tile_sizes(width: int, *, half: bool) -> tuple[int, int]:
-    """Return how many tokens a program computes, and how many it reads at a time, so that both fit into shared memory.
+    """Return how many tokens a Triton program computes, and how many it reads at a time, to fit into shared memory.
 
     float32 numbers are multiplied as two TF32 numbers each, so they take four times the memory of float16.
 
@@ -186,7 +191,7 @@ def padded(width: int) -> int:
 
 
 def strides(tensor: Tensor, axes: int) -> tuple[int, ...]:
-    """Return the strides of the first `axes` axes of a tensor; 0 for an axis of size 1, so that it broadcasts."""
+    """Return the strides of the first `axes` axes of a tensor; 0 for an axis of size 1, which is broadcast."""
     return tuple(stride if size > 1 else 0 for size, stride in zip(tensor.shape[:axes], tensor.stride(), strict=False))
 
 

@@ -1,11 +1,12 @@
-"""The Triton kernel that computes the attention that each key receives, and the map, from each query's log-sum-exp.
+"""The Triton kernel `columns`: the attention that each key receives, and the pooled map.
 
-    received_j = Σ_i 2^(score_ij - log_sum_i)
+    received_j = Σ_i 2^(score_ij - log_sum_i)          log_sum_i = log₂ Σ_j 2^score_ij, from the kernel `rows`
 
-Each program takes a tile of keys and reads the queries that may attend to them. So only one program adds to each sum:
-there are no atomic operations, and every run gives the same bits. A program reads the queries of one row of the map
-after the other. For each row, it adds up its weights in each cell of the map that the tile overlaps. A cell may be
-wider than a tile; `into_map` adds up the sums of the tiles.
+Each program computes a block of keys (a tile), and reads the queries that may attend to them. Only one program adds to
+each sum, so there are no atomic operations, and every run gives the same bits.
+
+For the pooled map, a program reads the queries of one row of the map after the other, and adds up the weights in each
+cell of the row that its keys belong to. The keys of a cell may belong to several tiles; `into_map` adds up their sums.
 """
 
 from typing import no_type_check
@@ -23,7 +24,9 @@ from regard.attention.statistics.gpu.scores import border, limits_of, scores_of,
 
 
 def cells_for(arguments: KernelArguments, shape: tuple[int, int]) -> Float[Tensor, "batch heads rows tiles cells"]:
-    """Return an uninitialised tensor in which each tile of keys has sums for the cells of the map that it overlaps.
+    """Return an uninitialised tensor for the pooled weights of each tile (block of keys).
+
+    A tile has one number for each row of the map and each column that its keys may belong to.
 
     Args:
         shape: the rows and columns of the map.
@@ -34,10 +37,11 @@ def cells_for(arguments: KernelArguments, shape: tuple[int, int]) -> Float[Tenso
 
 
 def cells_in_tile(map_columns: int, n_all_keys: int, n_keys: int) -> int:
-    """Return how many columns of a map `n_keys` consecutive keys may overlap, rounded up to a power of 2.
+    """Return how many columns of the pooled map `n_keys` consecutive keys may belong to, rounded up to a power of 2.
 
     Args:
-        n_all_keys: the number of keys that the columns of the map divide.
+        map_columns: the number of columns of the map.
+        n_all_keys: the number of all keys, which are divided among the columns.
 
     >>> cells_in_tile(64, 4096, 128), cells_in_tile(3, 10_000, 128)
     (4, 2)
@@ -53,13 +57,13 @@ def read_columns(
     cells: Float[Tensor, "batch heads rows tiles cells"] | None,
     items: range,
 ) -> None:
-    """Run the kernel `columns` for some heads, which writes into `received` and `cells`.
+    """Run the Triton kernel `columns` for some heads; it writes into `received` and `cells`.
 
     Args:
-        log_sum: for each query, log₂ Σ 2^score over the keys, from which the kernel computes the weights again.
-        received: gets, for each key, the sum of its weights over the queries; None = it is not computed.
-        cells: gets the sums of the weights in each cell of the map that a tile of keys overlaps (`cells_for`); None =
-            no map is computed.
+        log_sum: for each query, log₂ Σ 2^score over the keys, from which the kernel recomputes the weights.
+        received: the output for the sum of each key's weights over the queries; None = it is not computed.
+        cells: the output for the pooled weights of each tile (block of keys), from `cells_for`; None = no map is
+            computed.
         items: the heads to compute: item n is head n % heads of batch item n // heads.
     """
     n_keys, n_queries = arguments.tiles
@@ -108,15 +112,15 @@ def columns(
     n_queries: tl.constexpr,
     n_cells: tl.constexpr,
 ):
-    """Triton kernel: each program sums the weights on each key of one tile, and pools them into cells of the map.
+    """Triton kernel: each program sums the weights on each key of one block of keys, and pools them for the map.
 
     Args:
         query, key, mask_ranges, rule, sizes: as in `KernelArguments`.
         log_sum: for each query, log₂ Σ 2^score over the keys.
-        received: [batch heads keys]; None = not computed.
-        cells: [batch heads rows tiles n_cells]; None = not computed.
+        received: the output [batch heads keys]; None = not computed.
+        cells: the output [batch heads rows tiles n_cells]; None = not computed.
         first_item: the first head to compute, counted over all batch items.
-        largest: whether a cell of the map is the maximum of its weights, not their sum.
+        largest: whether a cell of the map is the maximum of its weights instead of their sum.
         ranges: the number of key ranges of a query.
     """
     tiles = tl.cdiv(sizes.keys, n_keys)
@@ -160,7 +164,7 @@ def columns(
 @no_type_check
 @triton.jit
 def first_of(row, n_queries, map_rows):
-    """Return the first query of a row of the map; query i belongs to row i · map_rows // n_queries."""
+    """Return the first query of a row of the pooled map; query i belongs to row i · map_rows // n_queries."""
     return tl.cdiv(tl.cast(row, tl.int64) * n_queries, map_rows).to(tl.int32)
 
 
@@ -169,14 +173,12 @@ def first_of(row, n_queries, map_rows):
 def read_queries(
     query, keys, mask_ranges, rule, log_sums, sizes, where, stretch, sums, largest: tl.constexpr, masked: tl.constexpr
 ):
-    """Return the sums (and maxima) of the weights of a tile of keys, with some more queries added.
-
-    Queries past the end of these have weight 2^-∞ = 0.
+    """Add the weights of some more queries to the running sums (and maxima) of a block of keys; return the new sums.
 
     Args:
-        keys: the key vectors of the tile.
+        keys: the key vectors of the block.
         where: the batch item, the head and the indices of the keys.
-        stretch: the number of the key range, and the first and the last query to add, the latter excluded.
+        stretch: the number of the key range, the first query to add, and the query after the last.
         sums: for each key, the sums and the maxima so far.
         largest: whether the maxima are needed.
         masked: whether the mask must be applied.
@@ -205,10 +207,12 @@ def read_queries(
 def into_map(
     cells: Float[Tensor, "batch heads rows tiles cells"], arguments: KernelArguments, ask: Ask
 ) -> Float[Tensor, "batch heads rows columns"]:
-    """Return the map: each cell combines the sums (or maxima) of all tiles of keys that overlap it, in a fixed order.
+    """Return the pooled map: each cell is the sum (or maximum) of the numbers of the blocks of keys that overlap it.
+
+    The numbers are added in a fixed order.
 
     Args:
-        cells: the sums or maxima of each tile, as the kernel `columns` wrote them.
+        cells: the pooled weights of each tile (block of keys), as the kernel `columns` wrote them.
     """
     assert ask.pooled is not None
     (rows, columns), (n_keys, _), grid, device = ask.pooled, arguments.tiles, arguments.grid, cells.device

@@ -1,9 +1,9 @@
-"""The engine that computes softmax attention and its statistics on a GPU, by two Triton kernels.
+"""The GPU engine: two Triton kernels that compute softmax attention and its statistics.
 
 The first kernel (`rows.py`) computes the context, the log-sum-exp and the statistics of each query: entropy, distance,
-weights on single keys. From the log-sum-exp, the second kernel (`columns.py`) computes the attention that each key
-receives, and the map. The matrix of weights is never written to memory. The strongest keys and the weights on groups of
-keys are computed with torch operations.
+and weights on single keys. The second kernel (`columns.py`) recomputes the weights from the log-sum-exp, and sums up
+the attention that each key receives, and the pooled map. The matrix of weights is never stored. The keys with the
+largest weights, and the weights on groups of keys, are computed by torch operations.
 """
 
 import os
@@ -32,14 +32,14 @@ from regard.attention.statistics.torch.block_statistics import gather_statistics
 from regard.attention.weights import blocks_of
 
 WIDEST_BYTES = 512
-"""The largest size of a query, key or value vector; tiles of wider vectors do not fit into shared memory."""
+"""The largest size of a query, key or value vector in bytes; blocks of wider vectors do not fit into shared memory."""
 
 WEIGHTS_AT_ONCE = 2**37
-"""The number of weights between two reports of progress: well under a second of work."""
+"""How many weights are computed between two reports of progress, which takes well under a second."""
 
 
 def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
-    """Return why the Triton kernels cannot compute the statistics and the context of a call, or None if they can.
+    """Return why the Triton kernels do not support a call of `attend`, or None if they do.
 
     Args:
         contexts: ignored, since the kernels compute the context of every call that they support.
@@ -68,7 +68,7 @@ def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
 
 
 def interpreted() -> bool:
-    """Return whether Triton runs kernels in its interpreter, on the CPU, as the tests do."""
+    """Return whether Triton runs its kernels in its interpreter on the CPU; the tests do so."""
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -83,9 +83,9 @@ def installed() -> bool:
 def read(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
-    """Return the context of a call of `attend` (None unless `contexts`), and the statistics that `ask` names.
+    """Return the context of a call of `attend` (None if `contexts` is False), and the statistics that `ask` requests.
 
-    The call must be supported (see `unsupported_reason`).
+    The engine must support the call (see `unsupported_reason`).
     """
     with without_autocast(call.device), current_device(call.device):
         query, key, value = map(contiguous_rows, (call.query, call.key, call.value))
@@ -102,16 +102,16 @@ def read(
 
 
 def current_device(device: torch.device) -> AbstractContextManager[object]:
-    """Return a context manager within which Triton starts kernels on `device`."""
+    """Return a context manager that makes `device` the CUDA device on which Triton runs kernels."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 @dataclass(slots=True, eq=False)
 class Results:
-    """Tensors that the kernels write the context and the statistics to; None = not computed.
+    """The tensors into which the kernels write the context and the statistics; None = not computed.
 
     Attributes:
-        rows: the statistics with one number for each query, by their names in `Ask`.
+        rows: the statistics with one number for each query; the keys of the dict are field names of `Ask`.
     """
 
     grid: Grid
@@ -138,7 +138,8 @@ class Results:
         """Run the kernels for all heads of a call, a few heads at a time.
 
         Args:
-            report: called after each run with the number of weights done, and of all weights; None = not reported.
+            report: called after each kernel run with the number of weights computed so far and the number of all
+                weights; None = progress is not reported.
         """
         from regard.attention.statistics.gpu.columns import cells_for, into_map, read_columns
         from regard.attention.statistics.gpu.rows import RowResults, read_rows

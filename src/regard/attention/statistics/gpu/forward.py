@@ -1,7 +1,7 @@
-"""The context and the log-sum-exp from PyTorch's kernels, which replace the kernel of `rows.py` where they can.
+"""The context and the log-sum-exp from kernels of PyTorch, which are faster than regard's Triton kernel in `rows.py`.
 
-They are faster, but compute no statistics of queries. They are not public functions of PyTorch, so before its first use
-each is tested on a small call with the same options: it must exist, and its context and log-sum-exp must be correct.
+They compute no statistics. They are private functions of PyTorch, which may change. So before its first use, each
+kernel is run on a small input with the same options, and is used only if its context and log-sum-exp are correct.
 """
 
 import math
@@ -16,15 +16,15 @@ from regard.attention.call import Call
 from regard.attention.masks.causal import Causal
 
 Kernel = Callable[[Tensor, Tensor, Tensor, bool, float], tuple[Tensor, Tensor]]
-"""A function that takes query, key, value, is_causal and scale, and returns the context and the natural log-sum-exp."""
+"""A function (query, key, value, is_causal, scale) -> (context, natural logarithm of the sum of exponentials)."""
 
 
 def context_and_log_sum(
     call: Call,
 ) -> tuple[Float[Tensor, "batch heads queries d_value"], Float[Tensor, "batch heads queries"]] | None:
-    """Return the context of a call and, for each query, log₂ Σ 2^score; None if no kernel of PyTorch computes both.
+    """Return the context of a call and, for each query, log₂ Σ 2^score, or None if no kernel of PyTorch computes both.
 
-    Scores are in base 2: multiplied by log₂ e.
+    Here the scores are multiplied by log₂ e.
     """
     formula, grid = call.softmax, call.grid
     plain = formula.softcap is None and formula.bias is None and formula.sinks is None
@@ -45,21 +45,21 @@ def context_and_log_sum(
 
 
 def cudnn(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
-    """Return context and log-sum-exp from cuDNN's kernel, the fastest on Hopper GPUs and later."""
+    """Return context and log-sum-exp, computed by cuDNN's kernel, the fastest on Hopper and later GPUs."""
     run = torch.ops.aten._scaled_dot_product_cudnn_attention
     context, log_sum, *_ = run(query, key, value, None, True, 0.0, causal, False, scale=scale)
     return context, log_sum
 
 
 def flash(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
-    """Return context and log-sum-exp from PyTorch's FlashAttention kernel."""
+    """Return context and log-sum-exp, computed by PyTorch's FlashAttention kernel."""
     run = torch.ops.aten._scaled_dot_product_flash_attention
     context, log_sum, *_ = run(query, key, value, 0.0, causal, False, scale=scale)
     return context, log_sum
 
 
 def flash_for_cpu(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
-    """Return context and log-sum-exp from PyTorch's CPU kernel, for tests in Triton's interpreter."""
+    """Return context and log-sum-exp, computed by PyTorch's CPU kernel; for tests in Triton's interpreter."""
     run = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     return run(query, key, value, 0.0, causal, scale=scale)
 
@@ -71,13 +71,13 @@ KERNELS: dict[str, tuple[Kernel, ...]] = {"cuda": (cudnn, flash), "cpu": (flash_
 def trusted(
     kernel: Kernel, device: torch.device, dtype: torch.dtype, group: int, width: int, causal: bool, tokens: int = 137
 ) -> bool:
-    """Return whether a kernel computes context and log-sum-exp correctly on a small random call with these options.
+    """Return whether a kernel computes the correct context and log-sum-exp for a small random input with these options.
 
     Args:
         dtype: the data type of query, key and value.
         group: the number of query heads for each key head.
         width: the width of queries, keys and values.
-        tokens: the number of queries and keys of the test.
+        tokens: the number of queries and keys in the random input.
     """
     random = torch.Generator().manual_seed(0)
     drawn = [torch.randn(2, heads, tokens, width, generator=random, device="cpu") for heads in (2 * group, 2, 2)]

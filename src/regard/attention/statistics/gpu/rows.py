@@ -1,11 +1,11 @@
-"""The Triton kernel that computes the context and the statistics of each query.
+"""The Triton kernel `rows`: the context and the statistics of each query.
 
-Each program takes a tile of queries and reads their keys tile by tile. For each query it keeps the largest score, and
-sums over the unnormalised weights e = 2^(s - largest) of the scores s so far:
+Each program computes a block of queries (a tile), and reads the keys block by block. For each query it stores the
+largest score so far, and sums over the unnormalised weights e = 2^(s - largest) of the scores s so far:
 
     total = Σ e,  product = Σ e (s - largest),  far = Σ e · distance,  context = Σ e · value
 
-When a larger score is found, the sums are rescaled to it (Milakov & Gimelshein 2018, algorithm 3).
+When a larger score is found, the sums are rescaled (Milakov & Gimelshein 2018, algorithm 3).
 """
 
 from typing import Any, NamedTuple, no_type_check
@@ -19,13 +19,13 @@ from regard.attention.statistics.gpu.scores import border, limits_of, scores_of,
 
 
 class RowResults(NamedTuple):
-    """Tensors that the kernel `rows` writes to; None = not computed.
+    """The tensors into which the Triton kernel `rows` writes; None = not computed.
 
     The context is [batch heads queries d_value], all others are [batch heads queries].
 
     Attributes:
-        log_sum: log₂ Σ 2^score of each query; +∞ for a query that sees no key, so that its weights 2^(score - log_sum)
-            are 0.
+        log_sum: log₂ Σ 2^score of each query; +∞ for a query that may attend to no key, so that its weights 2^(score -
+            log_sum) are 0.
     """
 
     log_sum: Any
@@ -38,7 +38,7 @@ class RowResults(NamedTuple):
 
 
 def read_rows(arguments: KernelArguments, found: RowResults, items: range) -> None:
-    """Run the kernel `rows` for some heads, which writes into the tensors of `found`.
+    """Run the Triton kernel `rows` for some heads; it writes into the tensors of `found`.
 
     Args:
         items: the heads to compute: item n is head n % heads of batch item n // heads.
@@ -84,13 +84,14 @@ def rows(
     n_queries: tl.constexpr,
     n_keys: tl.constexpr,
 ):
-    """Triton kernel: each program computes the context and the statistics of one tile of queries.
+    """Triton kernel: each program computes the context and the statistics of one block of queries.
 
     Args:
         found: a `RowResults`, the tensors to write to.
         first_item: the first head to compute, counted over all batch items.
         ranges: the number of key ranges of a query.
-        n_queries, n_keys: the number of queries in a tile, and of keys that are read at a time.
+        n_queries: the number of queries in a block.
+        n_keys: the number of keys that are read at a time.
     """
     tile, item, batch, head = tile_of_program(first_item, tl.cdiv(sizes.queries, n_queries), sizes.heads)
     number = tl.arange(0, n_queries)
@@ -155,14 +156,15 @@ def read_keys(
     masked: tl.constexpr,
     n_keys: tl.constexpr,
 ):
-    """Return the running sums of a tile of queries, with some more keys added.
+    """Add some more keys to the running sums of a block of queries; return the new sums.
 
     Args:
-        queries: the query vectors of the tile.
+        queries: the query vectors of the block.
         where: the batch item, the head and the indices of the queries.
-        limits: the start and the stop of each query's key range.
-        stretch: the first and the last key to add, the latter excluded.
-        sums: the largest score, the sum of the exponentials, and the sums for entropy, distance and context so far.
+        limits: for each query, the start and the stop of its key range.
+        stretch: the first key to add, and the key after the last.
+        sums: for each query, the largest score, the sum of the exponentials, and the sums for entropy, distance and
+            context so far.
         masked: whether the mask must be applied.
     """
     batch, head, i = where
@@ -204,11 +206,11 @@ def read_keys(
 @no_type_check
 @triton.jit
 def weight_on_key(queries, key, mask_ranges, rule, sizes, where, j, log_sum, ranges):
-    """Return the weight of each query on one key; 0 if the key is masked or does not exist.
+    """Return the attention weight of each query on one key; 0 if the key is masked or does not exist.
 
     Args:
         where: the batch item, the head and the indices of the queries.
-        j: for each query, the index of its key.
+        j: for each query, the index of the key.
     """
     batch, head, i = where
     inside = (i < sizes.queries) & (j >= 0) & (j < sizes.keys)

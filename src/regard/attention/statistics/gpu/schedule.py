@@ -1,13 +1,13 @@
-"""The keys that a kernel reads for a tile of queries, and those among them for which it need not apply the mask.
+"""Which keys a kernel reads for a block of queries (a tile), and for which of them it must apply the mask.
 
-A tile of queries has four borders, positions of keys in ascending order:
+Each tile of queries has four borders, which are key positions in ascending order:
 
     before border 0 and from border 3 on      no query may attend to these keys, and they are not read
     border 0 to 1, and border 2 to 3          the mask is applied to each weight
     border 1 to 2                             every query may attend to every key, and no mask is applied
 
-A tile of keys has four such borders among the queries. The borders are computed on the GPU, in time that grows linearly
-with the length.
+For the kernel `columns`, each tile of keys has four such borders, which are query positions. The borders are computed
+on the GPU, in time that grows linearly with the number of tokens.
 """
 
 import torch
@@ -18,26 +18,26 @@ from regard.attention.grid.grid import Grid
 from regard.attention.masks.ranges import Ranges
 
 Limits = Int[Tensor, "ranges #batch #heads queries 2"]
-"""The start and the stop of each key range of each query."""
+"""For each query, the start and the stop of each of its key ranges."""
 
 OneSide = Int[Tensor, "ranges #batch #heads queries"]
-"""The starts, or the stops, of the key ranges."""
+"""For each query, the start of each of its key ranges; or for each query, the stop of each."""
 
 Borders = Int[Tensor, "ranges #batch #heads tiles 4"]
-"""The four borders of each tile, for each key range."""
+"""The four borders of each tile (block of queries, or of keys), for each key range: see the top of this file."""
 
 
 def limits_of(ranges: Ranges, grid: Grid) -> Limits:
-    """Return the ranges of a mask as one tensor, whose last axis has the start and the stop of a query's key range."""
+    """Return the key ranges of a mask as one tensor, whose last axis is (start, stop)."""
     limits = torch.stack([ranges.starts, ranges.stops], dim=-1).int()
     return limits.expand(-1, -1, -1, grid.queries, -1)
 
 
 def along_keys(limits: Limits, tile: int, step: int) -> Borders:
-    """Return the four borders of each tile of queries, which are positions of keys in ascending order.
+    """Return the four borders of each tile (block of queries); the borders are key positions in ascending order.
 
-    A kernel reads the keys from the first border to the last, and needs no mask between the middle two. All borders but
-    the last are multiples of `step`.
+    A kernel reads the keys from the first border to the last, and needs no mask between the two in the middle. All
+    borders except the last are multiples of `step`.
 
     Args:
         tile: the number of queries in a tile.
@@ -52,10 +52,10 @@ def along_keys(limits: Limits, tile: int, step: int) -> Borders:
 
 
 def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
-    """Return the four borders of each tile of keys, which are positions of queries in ascending order.
+    """Return the four borders of each tile (block of keys); the borders are query positions in ascending order.
 
-    A kernel reads the queries from the first border to the last, and needs no mask between the middle two. If the range
-    of a query starts or stops before the range of an earlier query, the borders are wider than needed.
+    A kernel reads the queries from the first border to the last, and needs no mask between the two in the middle. If
+    key ranges do not move forward from one query to the next, more queries are read and masked than necessary.
 
     Args:
         n_keys: the number of all keys.
@@ -66,7 +66,10 @@ def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
     starts, stops = limits.unbind(-1)
 
     def queries_before(ascending: Tensor, key: Tensor) -> Tensor:
-        """Return, for each tile, how many entries of `ascending` (one per query) are at most its entry in `key`."""
+        """Return, for each tile, how many entries of `ascending` are at most the entry of the tile in `key`.
+
+        `ascending` has one entry for each query, in ascending order.
+        """
         keys = key.expand(*ascending.shape[:3], -1).contiguous()
         return torch.searchsorted(ascending.contiguous(), keys, right=True, out_int32=True)
 
@@ -77,19 +80,19 @@ def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
 
 
 def running_maximum(limits: OneSide) -> OneSide:
-    """Return, for each query, the largest limit of this query and all queries before it."""
+    """Return, for each query, the maximum of the limits of this query and of all queries before it."""
     return limits.cummax(dim=-1).values
 
 
 def remaining_minimum(limits: OneSide) -> OneSide:
-    """Return, for each query, the smallest limit of this query and all queries after it."""
+    """Return, for each query, the minimum of the limits of this query and of all queries after it."""
     return limits.flip(-1).cummin(dim=-1).values.flip(-1)
 
 
 def borders(begin: Tensor, whole_from: Tensor, whole_to: Tensor, end: Tensor) -> Borders:
-    """Return four borders as one tensor, each made at least as large as the one before.
+    """Return the four borders as one tensor, in ascending order: each is raised to at least the one before.
 
-    The middle two become equal if the mask must be applied everywhere.
+    The two in the middle become equal if the mask must be applied to all keys.
     """
     end = torch.maximum(begin, end)
     whole_from = torch.minimum(torch.maximum(whole_from, begin), end)

@@ -1,9 +1,9 @@
-"""Functions shared by the two Triton kernels: which tile a program computes, and the scores and mask of a tile.
+"""Functions shared by the two Triton kernels: which block a program computes, and the scores and mask of a block.
 
     scores = (softcap(scale · query · key) + bias) / temperature · log₂ e
 
-Scores are multiplied by log₂ e, because a GPU computes 2^x faster than e^x. After the dot products, everything is
-computed in float32.
+Scores are multiplied by log₂ e, because a GPU computes 2^x faster than e^x. The dot products and everything after them
+are computed in float32.
 """
 
 from typing import no_type_check
@@ -15,13 +15,13 @@ import triton.language as tl
 @no_type_check
 @triton.jit
 def tile_of_program(first_item, tiles, heads):
-    """Return the numbers of the tile, the item, the batch item and the head that this Triton program computes.
+    """Return the indices of the tile, item, batch item and head that this Triton program computes.
 
-    An item is a head of a batch item, counted over all batch items. The last tiles come first, because under a causal
-    mask they take longest.
+    A tile is a block of queries or keys. An item is one head of one batch item, counted over all batch items. The last
+    tiles are computed first, because under a causal mask they take longest.
 
     Args:
-        first_item: the first item that this run of the kernel computes.
+        first_item: the first item of this kernel run.
         tiles: the number of tiles of a head.
         heads: the number of heads of a batch item.
     """
@@ -33,13 +33,13 @@ def tile_of_program(first_item, tiles, heads):
 @no_type_check
 @triton.jit
 def vectors(rows, batch, head, first, tokens, there, width, padded: tl.constexpr):
-    """Load the vectors of some tokens as a tile [tokens padded], with 0 for tokens that are not `there`.
+    """Load the vectors of some tokens as a matrix [tokens padded]; the vector of a token is 0 where `there` is False.
 
     Args:
         rows: the tensor and its strides, a `Rows`.
-        first, tokens: the tokens are first + tokens.
-        width: how many numbers a vector has.
-        padded: `width` rounded up to a power of 2; the other numbers are 0.
+        first, tokens: the sums first + tokens are the indices of the tokens.
+        width: the number of entries of a vector.
+        padded: `width` rounded up to a power of 2; the additional entries are 0.
     """
     start = rows.numbers + batch * rows.batch + head * rows.head + tl.cast(first, tl.int64) * rows.token
     column = tl.arange(0, padded)
@@ -50,11 +50,11 @@ def vectors(rows, batch, head, first, tokens, there, width, padded: tl.constexpr
 @no_type_check
 @triton.jit
 def scores_of(products, i, j, there, batch, head, rule, dtype: tl.constexpr):
-    """Return the scores of queries i and keys j, in base 2, from their dot products.
+    """Return the scores of queries i and keys j, times log₂ e, given their dot products.
 
     Args:
-        there: False where query or key does not exist; a bias tensor is not read there.
-        rule: a `Rule`, the numbers that turn products into scores.
+        there: False where the query or the key does not exist; the bias tensor is not read there.
+        rule: a `Rule`, the parameters that turn dot products into scores.
         dtype: the data type of the query, to which the bias of `Alibi` is rounded.
     """
     scores = products * rule.inner
@@ -78,7 +78,7 @@ def scores_of(products, i, j, there, batch, head, rule, dtype: tl.constexpr):
 def tanh(doubled):
     """Return tanh(x), given doubled = 2 x / ln 2.
 
-    A Taylor series near 0 keeps more digits than the formula by 2^doubled.
+    Near 0 a Taylor series is used, which keeps more digits than the formula with 2^doubled.
     """
     x = doubled * 0.34657359  # ln 2 / 2
     squared = x * x
@@ -89,7 +89,7 @@ def tanh(doubled):
 @no_type_check
 @triton.jit
 def limits_of(mask_ranges, n, batch, head, i, there):
-    """Return the start and the stop of the n-th key range of each query i; 0 and 0 where `there` is False."""
+    """Return the start and the stop of the n-th key range of each query i, or 0 and 0 where `there` is False."""
     at = start_of(mask_ranges.limits, n, batch, head) + i.to(tl.int64) * mask_ranges.limits.place
     return tl.load(at, mask=there, other=0), tl.load(at + 1, mask=there, other=0)
 
@@ -97,12 +97,12 @@ def limits_of(mask_ranges, n, batch, head, i, there):
 @no_type_check
 @triton.jit
 def border(mask_ranges, n, batch, head, tile, which: tl.constexpr):
-    """Return one of the four borders (number `which`, from 0) of a tile, for the n-th key range."""
+    """Return border number `which` (0 to 3) of a tile, for the n-th key range."""
     return tl.load(start_of(mask_ranges.borders, n, batch, head) + tile * mask_ranges.borders.place + which)
 
 
 @no_type_check
 @triton.jit
 def start_of(table, n, batch, head):
-    """Return a pointer to the first number of a `Table` for the n-th key range, a batch item and a head."""
+    """Return a pointer to the numbers of a `Table` for the n-th key range, one batch item and one head."""
     return table.numbers + tl.cast(n, tl.int64) * table.part + batch * table.batch + head * table.head

@@ -1,1 +1,1 @@
-"""Statistics computed with torch operations, for any normaliser, data type and device."""
+"""The torch engine: statistics computed by torch operations, for any normaliser, data type and device."""

@@ -1,7 +1,7 @@
-"""The statistics of a pattern, gathered with torch operations from one block of queries after the other.
+"""Statistics of attention weights, computed by torch operations from one block of queries after the other.
 
-One pass over the weights, from the first query to the last, gathers all statistics. Sums over queries are accumulated
-in float64 (float32 on devices without float64) in a fixed order.
+All statistics are computed while each block of weights is computed once. Sums over queries are accumulated in float64
+(float32 on devices without float64) in a fixed order.
 """
 
 from collections.abc import Iterable
@@ -21,17 +21,17 @@ from regard.attention.weights import Block
 
 @runtime_checkable
 class Statistic(Protocol):
-    """A statistic of the attention weights, computed from one block of queries after the other."""
+    """A statistic of the attention weights that is accumulated over blocks of queries."""
 
     def add(self, block: Block) -> None:
-        """Add a block of weights to the statistic; blocks come in the order of their queries."""
+        """Add the weights of a block of queries to the statistic; the blocks come in the order of their queries."""
 
     def value(self) -> Tensor | Top:
         """Return the statistic of all blocks added so far."""
 
 
 def gather(blocks: Iterable[Block], statistics: Iterable[Statistic]) -> None:
-    """Add every block of weights to every statistic, in one pass over the blocks."""
+    """Add each block of weights to each statistic; the blocks are computed only once."""
     statistics = list(statistics)
     for block in blocks:
         for statistic in statistics:
@@ -39,7 +39,7 @@ def gather(blocks: Iterable[Block], statistics: Iterable[Statistic]) -> None:
 
 
 class Received:
-    """A `Statistic`: the sum of each key's weights over all queries.
+    """The `Statistic` that is, for each key, the sum of its weights over all queries.
 
     Args:
         like: a tensor with the data type and device of the weights.
@@ -57,7 +57,7 @@ class Received:
 
 
 class Entropy:
-    """A `Statistic`: the entropy of each query's weights, in nats."""
+    """The `Statistic` that is the entropy of each query's weights, in nats."""
 
     def __init__(self, grid: Grid, like: Tensor) -> None:
         self._values = [like.new_zeros(*grid.shape[:2], 0)]
@@ -70,7 +70,7 @@ class Entropy:
 
 
 class Distance:
-    """A `Statistic`: for each query, the mean distance of its keys, weighted by their weights, in tokens."""
+    """The `Statistic` that is each query's mean distance to the keys in tokens, weighted by the attention weights."""
 
     def __init__(self, grid: Grid, like: Tensor) -> None:
         self._values = [like.new_zeros(*grid.shape[:2], 0)]
@@ -87,11 +87,11 @@ class Distance:
 
 
 class WeightOnKey:
-    """A `Statistic`: each query's weight on one key, 0 where that key does not exist.
+    """The `Statistic` that is each query's weight on one key; 0 where that key does not exist.
 
     Args:
-        key: the index of the key, for all queries.
-        after: without `key`, how many positions after the query the key is; -1 = just before the query.
+        key: the index of the key, the same for all queries.
+        after: used if `key` is None: the key's position minus the query's position; -1 = the key just before the query.
     """
 
     def __init__(self, grid: Grid, like: Tensor, *, after: int = 0, key: int | None = None) -> None:
@@ -110,10 +110,10 @@ class WeightOnKey:
 
 
 class WeightOnGroups:
-    """A `Statistic`: each query's weight on each group of keys.
+    """The `Statistic` that is, for each query, the sum of its weights on each group of keys.
 
     Args:
-        groups: True = the key belongs to the group.
+        groups: a boolean tensor [groups keys], True = the key belongs to the group.
     """
 
     def __init__(self, grid: Grid, like: Tensor, groups: Bool[Tensor, "groups keys"]) -> None:
@@ -128,9 +128,9 @@ class WeightOnGroups:
 
 
 class TopKeys:
-    """A `Statistic`: the n keys with the largest weights of each query.
+    """The `Statistic` that is, for each query, the n keys with the largest weights.
 
-    Where a query sees fewer keys, the others have key -1 and weight 0.
+    If a query may attend to fewer than n keys, the entries left over have key -1 and weight 0.
     """
 
     def __init__(self, grid: Grid, like: Tensor, n: int) -> None:
@@ -150,9 +150,9 @@ class TopKeys:
 
 
 class Pooled:
-    """A `Statistic`: a map of the weights, in which a cell is the mean, sum or maximum of a block of queries × keys.
+    """The `Statistic` that is the pooled map: the mean, sum or maximum of the weights in each block of queries × keys.
 
-    Query i is in row i · rows // queries, and key j in column j · columns // keys.
+    Query i belongs to row i · rows // queries, and key j to column j · columns // keys.
     """
 
     def __init__(self, grid: Grid, like: Tensor, rows: int, columns: int, reduce: Reduce = "mean") -> None:
@@ -182,7 +182,7 @@ class Pooled:
 
 
 def gather_statistics(blocks: Iterable[Block], grid: Grid, like: Tensor, ask: Ask) -> Summary:
-    """Return the statistics that `ask` names, computed in one pass over all blocks of weights.
+    """Return the statistics that `ask` requests, computed from all blocks of weights, each of which is read once.
 
     Args:
         blocks: the weights of all queries, in order, each block over all keys.

@@ -1,4 +1,4 @@
-"""The engine that computes statistics with torch operations, for any normaliser, data type and device."""
+"""The torch engine, which computes statistics by torch operations, for any normaliser, data type and device."""
 
 from regard.attention.ask import Ask, Summary
 from regard.attention.call import Call
@@ -8,10 +8,13 @@ from regard.attention.weights import blocks_of
 
 
 def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
-    """Return why the engine cannot compute a call, or None if it can: it computes all statistics, but no context."""
+    """Return why the engine does not support a call of `attend`: it computes all statistics, but no context.
+
+    Return None if `contexts` is False.
+    """
     return "it computes statistics but no context" if contexts else None
 
 
 def read(call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None) -> tuple[None, Summary]:
-    """Return None in place of a context, and the statistics that `ask` names."""
+    """Return None in place of the context, and the statistics that `ask` requests."""
     return None, gather_statistics(blocks_of(call, report), call.grid, call.empty(), ask)
