@@ -66,8 +66,7 @@ class HeadBlock:
         return rows * (keys + 3 + -(-keys // max(1, width))) + 2 * width
 
     def parts(self) -> list["HeadBlock"]:
-        """Split the block into blocks of the same queries with `width` consecutive keys each; the last may have fewer.
-        """
+        """Split the block into blocks of the same queries with `width` consecutive keys each."""
         parts = spans(len(self.keys), max(1, self.width))
         return [replace(self, keys=self.keys[part.start : part.stop]) for part in parts]
 

@@ -49,8 +49,7 @@ class CompensatedSum:
         self.rounded.copy_(total)
 
     def raise_to(self, least: Float[Tensor, "..."]) -> None:
-        """Set each sum to the maximum of the sum and the entry of `least`, in place; used for a map of maximum weights.
-        """
+        """Set each sum to the maximum of the sum and its entry in `least`, in place; for maps of maximum weights."""
         self.rounded.copy_(torch.maximum(self.rounded, least.double()))
 
     def value(self) -> Float[Tensor, "..."]:
