@@ -18,7 +18,8 @@ from typing import Any
 
 from regard.errors import InputError, nearest, reason
 from regard.export.parity import Parity, compare, random_lines
-from regard.translation.translator_folder import TranslatorContents, read_translator
+from regard.translation.marian_folder import read_any_translator
+from regard.translation.translator_folder import TranslatorContents
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,7 +89,7 @@ def export(folder: Path, to: str, out: Path, lines: Sequence[str] | None = None)
         raise InputError(f"{out} exists already; name a new folder, or remove this one first.")
     if not out.absolute().parent.is_dir():
         raise InputError(f"cannot write {out}: there is no folder {out.parent}; make it first or name another.")
-    contents = read_translator(folder)
+    contents = read_any_translator(folder)
     try:
         with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}.") as temporary:
             written = Path(temporary) / "export"

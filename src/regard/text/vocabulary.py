@@ -121,8 +121,26 @@ class Vocabulary:
         """
         clean = list(map(cleaned, texts))
         if len(clean) < WORTH_THREADS:
-            return [self.processor.Encode(text) for text in clean]
-        return self.processor.Encode(clean, num_threads=-1)
+            encoded = [self.processor.Encode(text) for text in clean]
+        else:
+            encoded = self.processor.Encode(clean, num_threads=-1)
+        if not self.unused:
+            return encoded
+        return [self._with_unused(text, ids) if UNK in ids else ids for text, ids in zip(clean, encoded, strict=True)]
+
+    @cached_property
+    def unused(self) -> dict[str, int]:
+        """The ids of the pieces that SentencePiece does not look for, by text; see `foreign_vocabulary.py`."""
+        unused = filter(self.processor.IsUnused, range(len(self)))
+        return {self.processor.IdToPiece(token): token for token in unused}
+
+    def _with_unused(self, clean: str, ids: list[int]) -> list[int]:
+        """Return the ids of a text, with the ids of unused pieces for unknown text that equals them, as Marian does."""
+        surfaces = self.processor.Encode(clean, out_type=str)
+        return [
+            self.unused.get(surface, UNK) if token == UNK else token
+            for token, surface in zip(ids, surfaces, strict=True)
+        ]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text that the pieces with these ids stand for."""

@@ -14,7 +14,8 @@ from regard.errors import InputError
 from regard.tensor_file import write_tensors
 from regard.training.settings.settings_file import VOCABULARY_SIZES
 from regard.training.settings.train_config import Kind, Model, TrainConfig
-from regard.translation.translator_folder import TranslatorContents, kind_of, read_translator, unique_tensors
+from regard.translation.marian_folder import read_any_translator
+from regard.translation.translator_folder import TranslatorContents, kind_of, unique_tensors
 
 CHANGEABLE = {"dropout", "attention_dropout"}
 """The model settings that may differ from the translator's when it is fine-tuned: parameters do not depend on them."""
@@ -24,12 +25,12 @@ PARAMETERS = "start.safetensors"
 
 
 def read_start(model: Model) -> TranslatorContents | None:
-    """Read the translator in the folder `model.start_from`; None if that setting is None.
+    """Read the translator or the Marian model in the folder `model.start_from`; None if that setting is None.
 
     Raises:
         InputError: the folder has no translator.
     """
-    return None if model.start_from is None else read_translator(Path(model.start_from))
+    return None if model.start_from is None else read_any_translator(Path(model.start_from))
 
 
 def copy_parameters(start: TranslatorContents, folder: Path) -> None:

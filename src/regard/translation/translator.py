@@ -30,13 +30,14 @@ from regard.translation.forced_decoding import (
 )
 from regard.translation.length_batches import BATCH_TOKENS, length_batches
 from regard.translation.long_texts import joined_alignment, joined_translation, sentences_that_fit
+from regard.translation.marian_folder import read_any_translator
 from regard.translation.model_protocol import TranslatingModel
 from regard.translation.pieces import UNKNOWN, text_of_pieces
 from regard.translation.request import Request, check_texts, prefix_for_each, read_requests
 from regard.translation.search.beam import Beam
 from regard.translation.search.interface import Hypothesis, Search, SourceBatch
 from regard.translation.translation import Translation
-from regard.translation.translator_folder import read_translator, write_translator
+from regard.translation.translator_folder import write_translator
 
 EMPTY_TEXT = Hypothesis(tokens=(), log_probability=0.0, score=0.0)
 """The hypothesis for a text without words: an empty translation with probability 1."""
@@ -65,7 +66,7 @@ class Translator:
 
     @classmethod
     def load(cls, folder: str | Path, device: str | torch.device | None = None) -> "Translator":
-        """Load a translator from a folder that `regard train` or `save` wrote.
+        """Load a translator from a folder that `regard train` or `save` wrote, or a Marian model of transformers.
 
         Args:
             device: such as "cpu" or "cuda:1"; None = a GPU if there is one, else the CPU.
@@ -74,7 +75,7 @@ class Translator:
             InputError: there is no translator in the folder, or it is damaged, or the device does not exist.
         """
         chosen_device = device_named(device)
-        contents = read_translator(Path(folder), chosen_device)
+        contents = read_any_translator(Path(folder), chosen_device)
         return cls(
             model=contents.model,
             source_vocabulary=contents.source_vocabulary,

@@ -1,0 +1,116 @@
+"""Vocabularies made from SentencePiece models of other programs: the special pieces are put first, as regard has them.
+
+The pieces, their scores and the normalisation of texts stay as they are, so that a text has the same pieces as before;
+only the ids change.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from regard.errors import InputError, first_paragraph, reason
+from regard.text.cleaning import SPACE
+from regard.text.piece_table import (
+    BPE,
+    CONTROL,
+    SPECIAL,
+    UNUSED,
+    USER_DEFINED,
+    Piece,
+    algorithm_of,
+    pieces_of,
+    with_pieces,
+)
+from regard.text.vocabulary import EOS, FEWEST, Vocabulary
+
+MOST = 2**20
+"""The largest number of pieces of a SentencePiece model that is taken: no language needs more."""
+
+
+def read_model(path: Path) -> bytes:
+    """Read a SentencePiece model and check that SentencePiece can load it.
+
+    Raises:
+        InputError: the file cannot be read, or is not a SentencePiece model.
+    """
+    try:
+        model = path.read_bytes()
+        pieces_of(model)
+        Vocabulary(model).processor  # noqa: B018 (loads the model)
+    except OSError as error:
+        raise InputError(f"cannot read the vocabulary {path}: {reason(error)}.") from error
+    except (ValueError, RuntimeError) as error:
+        raise InputError(f"{path} is not a SentencePiece model, or is damaged.") from error
+    return model
+
+
+def own_vocabulary(path: Path) -> Vocabulary:
+    """Read a SentencePiece model that the user has trained, with any ids of the special pieces, or without some.
+
+    Raises:
+        InputError: the file cannot be read, is not a SentencePiece model, or has too few or too many pieces.
+    """
+    model = read_model(path)
+    processor = Vocabulary(model).processor
+    ids = processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id()
+    pieces = pieces_of(model)
+    if not FEWEST <= len(pieces) <= MOST:
+        raise InputError(
+            f"{path} has {len(pieces):,} pieces; a vocabulary has at least {FEWEST} and at most {MOST:,}: "
+            "train another model with spm_train --vocab_size."
+        )
+    if ids == tuple(range(EOS + 1)) and pieces[: EOS + 1] == list(SPECIAL):
+        return Vocabulary(model)
+    names = {special.text for special in SPECIAL}
+    others = [piece for number, piece in enumerate(pieces) if number not in ids]
+    for piece in others:
+        if piece.text in names:
+            raise InputError(
+                f"{path} has the piece {piece.text} for another purpose than SentencePiece's own; train the model "
+                "without it."
+            )
+    return Vocabulary(with_pieces(model, [*SPECIAL, *others]))
+
+
+def vocabulary_from_table(path: Path, table: Sequence[str]) -> Vocabulary:
+    """Return a vocabulary that divides texts as a SentencePiece model does, with the ids of a table of pieces.
+
+    Marian has such a table beside a SentencePiece model for each language: the table has the pieces of both languages.
+    SentencePiece does not look for pieces of the other language, but a run of unknown letters that equals one
+    has its id. A language code such as >>fra<< is one piece.
+
+    Departure: where the table lacks a piece of the model, Marian reads an unknown piece. Here the text is divided into
+    pieces that the table has; only a letter without a piece is unknown.
+
+    Args:
+        path: the SentencePiece model.
+        table: the pieces from id 4 on; "" for an id without a piece.
+
+    Raises:
+        InputError: the file cannot be read or is not a SentencePiece model, or it is a BPE model without some pieces of
+            the table.
+    """
+    model = read_model(path)
+    known = {piece.text: piece for piece in pieces_of(model)}
+    names = {special.text for special in SPECIAL}
+    pieces = list(SPECIAL)
+    for number, text in enumerate(table, len(SPECIAL)):
+        if not text or text in names:
+            pieces.append(Piece(f"<{number}>", 0.0, CONTROL))
+        elif text in known:
+            pieces.append(known[text])
+        elif text.startswith(">>") and text.endswith("<<"):
+            pieces.append(Piece(SPACE + text, 0.0, USER_DEFINED))
+        else:
+            pieces.append(Piece(text, 0.0, UNUSED))
+    n_foreign = sum(piece.kind == UNUSED and piece.text not in known for piece in pieces)
+    if n_foreign and algorithm_of(model) == BPE:
+        raise InputError(
+            f"{path} is a BPE model, and the table of ids has {n_foreign:,} pieces that it lacks; SentencePiece would "
+            "merge them, so the texts would have other pieces than in Marian."
+        )
+    try:
+        vocabulary = Vocabulary(with_pieces(model, pieces))
+        len(vocabulary)
+    except RuntimeError as error:
+        raise InputError(f"{path} does not fit its table of ids: {first_paragraph(error)}.") from error
+    return vocabulary

@@ -1,0 +1,153 @@
+"""The table of pieces in a SentencePiece model: read it, and write the model with another table.
+
+A SentencePiece model is a protobuf message. Its field 1 is repeated, a piece each: text, score and kind. The id of a
+piece is its place in the table. Field 2 has the settings of the training, among them the names of the special pieces.
+
+Departure: the message is read here and not by SentencePiece's own protobuf module. transformers has a copy of that
+module, and a process can load only one of the two.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 1, 2, 3, 4, 5
+"""The kinds of piece. A control piece is never found in a text, and has no text; an unused one is only never found."""
+
+BPE = 2
+"""The number of byte-pair encoding among SentencePiece's algorithms; 1, the default, is the unigram model."""
+
+PIECE, TRAINING = 1, 2
+"""The fields of a model."""
+
+ALGORITHM, UNKNOWN_PIECE, BOS_PIECE, EOS_PIECE, PAD_PIECE = 3, 45, 46, 47, 48
+"""Fields of the settings: the algorithm, and the names of the special pieces."""
+
+VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
+"""Protobuf's ways to write a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of a vocabulary; its score decides which pieces SentencePiece prefers."""
+
+    text: str
+    score: float = 0.0
+    kind: int = NORMAL
+
+
+SPECIAL = (
+    Piece("<pad>", 0.0, CONTROL),
+    Piece("<unk>", 0.0, UNKNOWN),
+    Piece("<s>", 0.0, CONTROL),
+    Piece("</s>", 0.0, CONTROL),
+)
+"""The first pieces of every vocabulary of regard, by id."""
+
+
+def pieces_of(model: bytes) -> list[Piece]:
+    """Return the pieces of a SentencePiece model, by id.
+
+    Raises:
+        ValueError: the model is not a protobuf message.
+    """
+    found = []
+    for number, value, _ in fields(model):
+        if number == PIECE and isinstance(value, bytes):
+            entry = {name: content for name, content, _ in fields(value)}
+            text, score, kind = entry.get(1, b""), entry.get(2, bytes(4)), entry.get(3, NORMAL)
+            if not (isinstance(text, bytes) and isinstance(score, bytes) and isinstance(kind, int)):
+                raise ValueError("a piece has no text, no score or no kind")
+            found.append(Piece(text.decode(), struct.unpack("<f", score)[0], kind))
+    return found
+
+
+def algorithm_of(model: bytes) -> int:
+    """Return the number of a SentencePiece model's algorithm, such as `BPE`.
+
+    Raises:
+        ValueError: the model is not a protobuf message.
+    """
+    training = b"".join(value for number, value, _ in fields(model) if number == TRAINING and isinstance(value, bytes))
+    return next((value for number, value, _ in fields(training) if number == ALGORITHM and isinstance(value, int)), 1)
+
+
+def with_pieces(model: bytes, pieces: Sequence[Piece]) -> bytes:
+    """Return a SentencePiece model with other pieces, of which the first four are `SPECIAL`.
+
+    Everything else, such as the normalisation of texts, stays as it is.
+    """
+    others = b"".join(raw for number, _, raw in fields(model) if number != PIECE)
+    table = b"".join(
+        bytes_field(
+            PIECE,
+            bytes_field(1, piece.text.encode())
+            + varint(2 << 3 | FOUR_BYTES)
+            + struct.pack("<f", piece.score)
+            + varint(3 << 3 | VARINT)
+            + varint(piece.kind),
+        )
+        for piece in pieces
+    )
+    names = zip((PAD_PIECE, UNKNOWN_PIECE, BOS_PIECE, EOS_PIECE), SPECIAL, strict=True)
+    settings = b"".join(bytes_field(number, special.text.encode()) for number, special in names)
+    return table + others + bytes_field(TRAINING, settings)  # a message that is written twice is merged
+
+
+def fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
+    """Yield the number and the value of each field of a protobuf message, and all bytes of the field.
+
+    Raises:
+        ValueError: the bytes are not a protobuf message.
+    """
+    at = 0
+    while at < len(message):
+        start = at
+        key, at = read_varint(message, at)
+        value: int | bytes
+        if key & 7 == VARINT:
+            value, at = read_varint(message, at)
+        elif key & 7 in (EIGHT_BYTES, FOUR_BYTES, BYTES):
+            size = {EIGHT_BYTES: 8, FOUR_BYTES: 4}.get(key & 7)
+            if size is None:
+                size, at = read_varint(message, at)
+            value, at = message[at : at + size], at + size
+        else:
+            raise ValueError(f"the field at byte {start} has the unknown type {key & 7}")
+        if at > len(message):
+            raise ValueError(f"the field at byte {start} ends after the message")
+        yield key >> 3, value, message[start:at]
+
+
+def read_varint(message: bytes, at: int) -> tuple[int, int]:
+    """Return the whole number that begins at a byte of a protobuf message, and the index after it.
+
+    >>> read_varint(bytes([0b1010_1100, 0b10]), 0)
+    (300, 2)
+    """
+    number, shift = 0, 0
+    while True:
+        if at >= len(message):
+            raise ValueError("a number ends after the message")
+        number |= (message[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if message[at - 1] < 0x80:
+            return number, at
+
+
+def varint(number: int) -> bytes:
+    """Return a whole number as protobuf writes it: seven bits a byte, the lowest first.
+
+    >>> list(varint(300))
+    [172, 2]
+    """
+    written = bytearray()
+    while number >= 0x80:
+        written.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*written, number])
+
+
+def bytes_field(number: int, value: bytes) -> bytes:
+    """Return a field with bytes, such as a text or a message, as protobuf writes it."""
+    return varint(number << 3 | BYTES) + varint(len(value)) + value

@@ -1,0 +1,214 @@
+"""Marian models in folders of transformers, such as those of OPUS-MT, read as translators.
+
+    config.json, model.safetensors     the model
+    source.spm, target.spm             a SentencePiece model for each language
+    vocab.json                         the id of each piece, for both languages; or target_vocab.json for the target
+
+Marian's ids are those of vocab.json. regard's vocabularies begin with padding, unknown, begin and end, so the rows of
+the vocabulary matrices are put into that order. Marian's targets begin with decoder_start_token_id, which is usually
+padding: its row becomes that of BOS, and padding gets a new row, which is never predicted.
+
+Source: Tiedemann & Thottingal 2020, "OPUS-MT".
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.errors import InputError, first_paragraph, reason
+from regard.text.foreign_vocabulary import vocabulary_from_table
+from regard.text.vocabulary import BOS, EOS, PAD, UNK
+from regard.tracing.model_loading import quiet_transformers
+from regard.transformer.marian import from_marian
+from regard.transformer.model import Transformer
+from regard.translation.translator_folder import TranslatorContents, holds_translator, read_translator
+
+NEVER_PREDICTED = -100.0
+"""The bias of the new padding's logit: its probability is 0 in float32, and the loss of label smoothing is finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarianIds:
+    """The ids that Marian's config.json gives to its special pieces."""
+
+    pad: int
+    start: int
+    end: int
+
+
+def read_any_translator(folder: Path, device: torch.device | str = "cpu") -> TranslatorContents:
+    """Read a translator of regard, or a Marian model of transformers, from its folder.
+
+    Raises:
+        InputError: there is neither in the folder, or it is damaged.
+    """
+    is_marian = not holds_translator(folder) and holds_marian(folder)
+    return read_marian(folder, device) if is_marian else read_translator(folder, device)
+
+
+def holds_marian(folder: Path) -> bool:
+    """Return whether a folder has a config.json of transformers and SentencePiece models, as Marian's folders have."""
+    return (folder / "config.json").is_file() and (folder / "source.spm").is_file()
+
+
+def read_marian(folder: Path, device: torch.device | str = "cpu") -> TranslatorContents:
+    """Read a Marian model and its vocabularies from a folder of transformers.
+
+    Raises:
+        InputError: a file is missing, damaged, or does not fit the others, or the model has a setting that a
+            `Transformer` does not have.
+    """
+    for name in ("source.spm", "target.spm", "vocab.json"):
+        if not (folder / name).is_file():
+            raise InputError(f"{folder} is incomplete: {name} is missing; a Marian folder has it beside config.json.")
+    config, tokenizer = read_json(folder / "config.json"), read_json(folder / "tokenizer_config.json", {})
+    special = ("pad_token_id", "decoder_start_token_id", "eos_token_id")
+    ids = MarianIds(*(special_id(folder, config, name) for name in special))
+    model = marian_model(folder)
+    separate = bool(tokenizer.get("separate_vocabs"))
+    unknown = str(tokenizer.get("unk_token", "<unk>"))
+    sizes = model.config.n_source_tokens, model.config.n_target_tokens
+    names = ("vocab.json", "target_vocab.json") if separate else ("vocab.json", "vocab.json")
+    tables = [piece_table(folder / name, size) for name, size in zip(names, sizes, strict=True)]
+    orders = [row_order(folder / name, table, ids, unknown) for name, table in zip(names, tables, strict=True)]
+    source, target = (
+        vocabulary_from_table(folder / f"{side}.spm", [table[row] for row in order[EOS + 1 :] if row is not None])
+        for side, table, order in zip(("source", "target"), tables, orders, strict=True)
+    )
+    return TranslatorContents(
+        model=with_row_order(model, *orders).to(device).eval(),
+        source_vocabulary=source,
+        target_vocabulary=source if source == target else target,
+        extra={},
+    )
+
+
+def marian_model(folder: Path) -> Transformer:
+    """Return the Transformer with the parameters of the Marian model in a folder.
+
+    Raises:
+        InputError: transformers is not installed or cannot load the model, or a setting of it is not supported.
+    """
+    try:
+        with quiet_transformers(progress=False):
+            return from_marian(folder)
+    except InputError:
+        raise
+    except Exception as error:  # damaged files raise exceptions of many classes
+        raise InputError(f"{folder} has no Marian model that can be read: {first_paragraph(error)}.") from error
+
+
+def read_json(path: Path, default: Any = None) -> dict[str, Any]:
+    """Read a JSON object from a file; `default`, unless it is None, stands for a file that is missing.
+
+    Raises:
+        InputError: the file cannot be read, or is not a JSON object.
+    """
+    if default is not None and not path.is_file():
+        return dict(default)
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {reason(error)}.") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is damaged: it is not JSON; copy the folder again.") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path} is damaged: it is not a JSON object; copy the folder again.")
+    return value
+
+
+def special_id(folder: Path, config: dict[str, Any], name: str) -> int:
+    """Return the id of a special piece in Marian's config.json.
+
+    Raises:
+        InputError: the config does not have it.
+    """
+    value = config.get(name)
+    if not isinstance(value, int):
+        raise InputError(f"{folder / 'config.json'} has {name} = {value}; it must be the id of a piece.")
+    return value
+
+
+def piece_table(path: Path, n_rows: int) -> list[str]:
+    """Return the pieces of a table of ids, by id; "" for an id without a piece.
+
+    Args:
+        path: vocab.json or target_vocab.json.
+        n_rows: the number of rows in the model's vocabulary matrix.
+
+    Raises:
+        InputError: the file is damaged, or an id has no row in the model.
+    """
+    table = [""] * n_rows
+    for piece, number in read_json(path).items():
+        if not isinstance(number, int) or not 0 <= number < n_rows:
+            raise InputError(
+                f"{path} gives {piece!r} the id {number}, and the model has the ids 0 to {n_rows - 1:,}; copy the "
+                "whole folder again."
+            )
+        table[number] = piece
+    return table
+
+
+def row_order(path: Path, table: Sequence[str], ids: MarianIds, unknown: str) -> list[int | None]:
+    """Return for each id of regard the id of Marian whose row it takes; None = a new row, that of padding.
+
+    Args:
+        path: the file of the table, for messages.
+        unknown: the text of the unknown piece.
+
+    Raises:
+        InputError: the table has no unknown piece, or a special piece is outside it.
+    """
+    if unknown not in table:
+        raise InputError(f"{path} has no piece {unknown}; a Marian vocabulary has one for what it does not know.")
+    special = {
+        PAD: None if ids.pad == ids.start else ids.pad,
+        UNK: table.index(unknown),
+        BOS: ids.start,
+        EOS: ids.end,
+    }
+    taken = {row for row in special.values() if row is not None}
+    if max(taken) >= len(table) or min(taken) < 0 or len(taken) + (special[PAD] is None) != len(special):
+        raise InputError(
+            f"{path.parent / 'config.json'} gives special pieces the ids pad {ids.pad}, start {ids.start} and end "
+            f"{ids.end}, which do not fit {path.name} with {len(table):,} pieces; copy the whole folder again."
+        )
+    return [*(special[token] for token in sorted(special)), *(row for row in range(len(table)) if row not in taken)]
+
+
+def with_row_order(model: Transformer, source: Sequence[int | None], target: Sequence[int | None]) -> Transformer:
+    """Return a Transformer whose vocabulary matrices have the rows of another one in a new order.
+
+    Args:
+        source, target: for each id of the new vocabularies the row of the given model; None = a new row.
+    """
+    config = replace(model.config, n_source_tokens=len(source), n_target_tokens=len(target))
+    orders = {
+        "encoder.embedding.by_token.weight": (source, 0.0),
+        "decoder.embedding.by_token.weight": (target, 0.0),
+        "decoder.to_logits.weight": (target, 0.0),
+        "decoder.to_logits.bias": (target, NEVER_PREDICTED),
+    }
+    state = {
+        name: in_order(tensor, *orders[name]) if name in orders else tensor
+        for name, tensor in model.state_dict().items()
+    }
+    with torch.random.fork_rng(devices=[]):  # the first parameters are drawn only to be replaced
+        ordered = Transformer(config).to(model.decoder.to_logits.weight)
+    ordered.load_state_dict(state)
+    return ordered
+
+
+def in_order(rows: Tensor, order: Sequence[int | None], new: float) -> Tensor:
+    """Return the rows of a tensor in an order; a row for None is filled with the number `new`."""
+    ordered = rows[[0 if row is None else row for row in order]]
+    for place, row in enumerate(order):
+        if row is None:
+            ordered[place] = new
+    return ordered
