@@ -33,7 +33,17 @@ def train(
     ] = None,
     start_from: Annotated[
         Path | None,
-        typer.Option("--from", help="A translator's folder to begin with.", show_default="a new translator"),
+        typer.Option(
+            "--from", help="A translator or Marian model to begin with: its folder.", show_default="a new translator"
+        ),
+    ] = None,
+    vocabulary: Annotated[
+        str | None,
+        typer.Option(
+            "--vocabulary",
+            help="Your SentencePiece model, or one a language: SOURCE,TARGET.",
+            show_default="made from the texts",
+        ),
     ] = None,
     config: Annotated[Path | None, typer.Option("--config", "-c", help="A TOML file of settings.")] = None,
     changes: Annotated[
@@ -57,6 +67,8 @@ def train(
           --dev-source val.en --dev-target val.de \\
           --set training.seed=3 --set model.d_model=128
       regard train medical.en medical.de --out medical --from en-de
+      regard train medical.en medical.de --out medical --from opus-mt-en-de
+      regard train train.en train.ko --out en-ko --vocabulary own.model
 
     \b
     [bold]Several devices or machines[/bold]: the same command with a launcher in front
@@ -69,7 +81,7 @@ def train(
     \b
     [bold]Settings[/bold], in a TOML file for --config or one by one with --set; the folder's config.toml has its own
       \\[data]        dev_pairs  max_tokens  max_ratio
-      \\[vocabulary]  n_tokens  joint  coverage  bpe_dropout
+      \\[vocabulary]  file  n_tokens  joint  coverage  bpe_dropout
       \\[model]       kind  preset  start_from  d_model  n_layers  dropout …
       \\[training]    seed  batch_tokens  accumulate  learning_rate  schedule
                     warmup_steps  label_smoothing  r_drop  clip_norm  weight_decay
@@ -86,6 +98,7 @@ def train(
 
         options: dict[str, dict[str, Any]] = {
             "data": {"dev_source": dev_source and str(dev_source), "dev_target": dev_target and str(dev_target)},
+            "vocabulary": {"file": vocabulary},
             "model": {"kind": kind, "preset": preset, "start_from": start_from and str(start_from)},
         }
         settings = read_config(config, changes or [], options)

@@ -52,6 +52,7 @@ def with_start(config: TrainConfig, start: TranslatorContents) -> TrainConfig:
     default = TrainConfig()
     settings = {
         "vocabulary.n_tokens": (vocabulary.n_tokens, default.vocabulary.n_tokens, len(start.source_vocabulary)),
+        "vocabulary.file": (vocabulary.file, None, "vocabularies of its own"),
         "vocabulary.joint": (vocabulary.joint, default.vocabulary.joint, joint),
         "vocabulary.coverage": (vocabulary.coverage, default.vocabulary.coverage, "its own"),
         "model.kind": (model.kind, default.model.kind, kind),

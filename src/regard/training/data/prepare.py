@@ -30,6 +30,12 @@ from regard.text.corpus import Corpus, write_corpus
 from regard.text.parallel import Parallel, Report, dev_limit, random_rank
 from regard.text.vocabulary import Vocabulary
 from regard.text.vocabulary_size import vocabulary_size
+from regard.training.data.own_vocabularies import (
+    Vocabularies,
+    read_own_vocabularies,
+    refuse_bpe_dropout,
+    with_own_vocabularies,
+)
 from regard.training.data.survey import survey_corpus
 from regard.training.evaluator import DevPairs
 from regard.training.settings.settle import chosen_recipe, model_config, settle, settle_corpus
@@ -88,19 +94,53 @@ def prepare(
         settled = resumed_config(folder, stored, config)
         if not data.exists():
             n_pairs = survey_corpus(parallel_text(texts).pairs(), watcher).n_pairs
-            write_data(data, texts, settled, n_pairs, watcher, read_start(settled.model))
+            write_data(data, texts, settled, n_pairs, watcher, Given.of(settled))
         if settled != stored:
             write_config(folder, settled)
         return load(data, settled)
     survey = survey_corpus(parallel_text(texts).pairs(), watcher)
-    recipe, start = chosen_recipe(survey.n_pairs, device), read_start(config.model)
-    corpus_config = settle_corpus(config if start is None else with_start(config, start), recipe, survey)
-    vocabularies = write_data(data, texts, corpus_config, survey.n_pairs, watcher, start)
+    recipe, given = chosen_recipe(survey.n_pairs, device), Given.of(config)
+    corpus_config = settle_corpus(given.settings(config), recipe, survey)
+    vocabularies = write_data(data, texts, corpus_config, survey.n_pairs, watcher, given)
     model_config(corpus_config.model, *map(len, vocabularies))  # raises before settings are stored
     corpus, seed = Corpus(data / "train"), config.training.seed
     settled = settle(corpus_config, recipe, device, lambda n_tokens: Batches(corpus, n_tokens, seed).n_batches())
     write_config(folder, settled)
     return load(data, settled)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Given:
+    """The parts of a translator that training begins with."""
+
+    start: TranslatorContents | None
+    """The translator to fine-tune, whose vocabularies and parameters are copied."""
+
+    own: Vocabularies | None
+    """The user's own vocabularies."""
+
+    @classmethod
+    def of(cls, config: TrainConfig) -> "Given":
+        """Read the translator in model.start_from and the vocabularies in vocabulary.file.
+
+        Raises:
+            InputError: one of them cannot be read.
+        """
+        return cls(read_start(config.model), read_own_vocabularies(config.vocabulary))
+
+    def settings(self, config: TrainConfig) -> TrainConfig:
+        """Return the settings with those that the given parts decide.
+
+        Raises:
+            InputError: the settings ask for something that differs from a given part.
+        """
+        if self.start is not None:
+            return with_start(config, self.start)
+        return config if self.own is None else with_own_vocabularies(config, self.own)
+
+    def vocabularies(self) -> Vocabularies | None:
+        """Return the given source and target vocabulary; None = train new ones."""
+        return self.own if self.start is None else (self.start.source_vocabulary, self.start.target_vocabulary)
 
 
 def parallel_text(texts: Mapping[str, Path]) -> Parallel:
@@ -113,24 +153,30 @@ def write_data(
     config: CorpusConfig,
     n_pairs: int,
     watcher: Watcher,
-    start: TranslatorContents | None,
-) -> tuple[Vocabulary, Vocabulary]:
+    given: Given,
+) -> Vocabularies:
     """Write the data folder, completely or not at all; return the source and the target vocabulary.
 
     Args:
         n_pairs: the number of pairs in the corpus, dev pairs included.
-        start: the translator to fine-tune, whose vocabularies and parameters are copied; None = train new vocabularies.
+        given: a translator to fine-tune, or vocabularies to use.
+
+    Raises:
+        InputError: a text cannot be read, no pair is left to learn from, or a setting does not fit a given vocabulary.
     """
     writing = data.with_name(f".{data.name}.writing")
     shutil.rmtree(writing, ignore_errors=True)
     writing.mkdir()
     split = Split.of(texts, config, n_pairs)
-    if start is None:
+    vocabularies = given.vocabularies()
+    if vocabularies is None:
         watcher.busy("making the vocabulary")
-        source, target = train_vocabularies(split, config.vocabulary, n_pairs)
+        vocabularies = train_vocabularies(split, config.vocabulary, n_pairs)
     else:
-        source, target = start.source_vocabulary, start.target_vocabulary
-        copy_parameters(start, writing)
+        refuse_bpe_dropout(config.vocabulary, vocabularies)
+    if given.start is not None:
+        copy_parameters(given.start, writing)
+    source, target = vocabularies
     save_vocabularies(writing, source, target)
     report, n_done = Report(), 0
 

@@ -95,6 +95,9 @@ class Data(Section):
 class VocabularySettings(Section):
     """The vocabularies: the subword pieces that SentencePiece splits texts into."""
 
+    file: str | None = None
+    """A SentencePiece model to use for both languages, or two of them with a comma between; None = train new ones."""
+
     n_tokens: Annotated[int, Range(16)] | None = None
     """The number of pieces in each vocabulary; None = estimated from its text, see vocabulary_size.py."""
 

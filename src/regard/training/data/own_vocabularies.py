@@ -1,0 +1,69 @@
+"""The user's own vocabularies: SentencePiece models in files, in place of vocabularies trained on the corpus."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from regard.errors import InputError
+from regard.text.foreign_vocabulary import own_vocabulary
+from regard.text.piece_table import BPE, algorithm_of
+from regard.text.vocabulary import Vocabulary
+from regard.training.settings.train_config import TrainConfig, VocabularySettings
+
+Vocabularies = tuple[Vocabulary, Vocabulary]
+
+
+def read_own_vocabularies(settings: VocabularySettings) -> Vocabularies | None:
+    """Read the source and the target vocabulary in vocabulary.file; the same object twice for one file.
+
+    Returns None if there is no such setting.
+
+    Raises:
+        InputError: there are more than two files, or one cannot be read or is not a vocabulary.
+    """
+    if settings.file is None:
+        return None
+    paths = files_in(settings.file)
+    if len(paths) > 2:
+        raise InputError(
+            f"vocabulary.file = {settings.file} names {len(paths)} files; give one for both languages, or two with a "
+            "comma between."
+        )
+    vocabularies = [own_vocabulary(path) for path in paths]
+    return vocabularies[0], vocabularies[-1]
+
+
+def files_in(text: str) -> list[Path]:
+    """Return the paths in a text with commas between; a file whose name has a comma is one path."""
+    return [Path(text)] if Path(text).is_file() else [Path(one) for one in text.split(",")]
+
+
+def with_own_vocabularies(config: TrainConfig, own: Vocabularies) -> TrainConfig:
+    """Return the settings with vocabulary.joint: whether there is one vocabulary for both languages.
+
+    Raises:
+        InputError: the settings ask for another vocabulary.
+    """
+    settings, (source, target) = config.vocabulary, own
+    joint = source is target
+    sizes = dict.fromkeys([len(source), len(target)])
+    own_size = " and ".join(f"{size:,}" for size in sizes)
+    for name, value, allowed, own_value in (
+        ("n_tokens", settings.n_tokens, {None, *sizes} if len(sizes) == 1 else {None}, f"{own_size} pieces"),
+        ("joint", settings.joint, {None, joint}, "one vocabulary" if joint else "two vocabularies"),
+        ("coverage", settings.coverage, {VocabularySettings().coverage}, "letters of its own"),
+    ):
+        if value not in allowed:
+            raise InputError(
+                f"vocabulary.{name} = {str(value).lower()}: {settings.file} has {own_value}; leave it out, or train "
+                "without a vocabulary of your own."
+            )
+    return replace(config, vocabulary=replace(settings, joint=joint))
+
+
+def refuse_bpe_dropout(settings: VocabularySettings, vocabularies: Vocabularies) -> None:
+    """Raise InputError if the settings ask for BPE-dropout and a vocabulary is not made by byte-pair encoding."""
+    if settings.bpe_dropout and not all(algorithm_of(vocabulary.model) == BPE for vocabulary in vocabularies):
+        raise InputError(
+            f"vocabulary.bpe_dropout = {settings.bpe_dropout}: the given vocabulary is not made by byte-pair encoding; "
+            "leave it out, or give a vocabulary of spm_train --model_type=bpe."
+        )
