@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 import torch
 from running_explorer import Running
+from starlette.applications import Starlette
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import regard
 from regard import Trace
+from regard.explore.guard import Guard
 from regard.explore.session import Session
 from regard.tracing.focus import focus_on
 from regard.tracing.model_loading import LoadedModel
@@ -112,15 +114,32 @@ def test_what_is_no_json_is_refused(explorer: Running, body: bytes) -> None:
 
 def test_other_hosts_origins_and_types_are_refused(explorer: Running) -> None:
     question = {"text": RAIN}
-    assert explorer.ask("/", method="GET", Host="evil.example")[0] == 421
-    assert explorer.ask("/trace", question, Origin="http://evil.example")[0] == 403
-    assert explorer.ask("/trace", question, Origin="null")[0] == 403
+    assert explorer.ask("/", method="GET", Host="evil.example")[:2] == (
+        421,
+        f"the request was sent to 'evil.example'; the address of this explorer is http://{explorer.host}.\n",
+    )
+    for origin in ("http://evil.example", "null"):
+        assert explorer.ask("/trace", question, Origin=origin)[:2] == (
+            403,
+            f"the request comes from a page of {origin!r}; this explorer answers its own page only.\n",
+        )
     assert explorer.ask("/trace", question, Origin=f"http://{explorer.host}")[0] == 200
-    assert explorer.ask("/trace", question, Content_Type="text/plain")[0] == 415
+    assert explorer.ask("/trace", question, Content_Type="text/plain")[:2] == (
+        415,
+        "the request must have the header Content-Type: application/json.\n",
+    )
     assert explorer.ask("/trace", body=b"x" * 1_000_001)[0] == 413
     assert explorer.ask("/../../etc/passwd", method="GET")[0] == 404
     assert explorer.ask("/trace", method="GET")[0] == 405
     assert explorer.ask("/", method="GET")[0] == 200
+
+
+def test_a_body_of_unknown_length_is_refused() -> None:
+    guard, scope = Guard(Starlette(), (), None), {"type": "http", "method": "POST"}
+    assert guard.refusal(scope, {"content-type": "application/json", "content-length": "-1"}) == (
+        411,
+        "the request must have the header Content-Length.",
+    )
 
 
 def test_a_token_is_needed_and_kept_in_a_cookie(serving: Callable[..., Running], snake: Trace) -> None:

@@ -81,7 +81,7 @@ def test_what_is_no_request(service: Running, body: bytes, status: int, reason: 
 
 def test_a_request_that_is_too_large_or_of_another_site(service: Running) -> None:
     status, reason, _ = service.ask("/translate", body=b'{"texts": ["' + b"a" * 1_000_000 + b'"]}')
-    assert (status, reason) == (413, "a question of 1,000,015 bytes; the service reads at most 1,000,000.\n")
+    assert (status, reason) == (413, "the request has 1,000,015 bytes; this service reads at most 1,000,000.\n")
     assert service.ask("/translate", {"texts": []}, Origin="http://elsewhere.org")[0] == 403
     assert service.ask("/translate", {"texts": []}, Host="elsewhere.org")[0] == 421
 
@@ -89,7 +89,7 @@ def test_a_request_that_is_too_large_or_of_another_site(service: Running) -> Non
 def test_beyond_this_machine_a_token_is_needed(serving: Callable[..., Running], translator: Translator) -> None:
     service = serving(translator, token="secret")
     status, reason, _ = service.ask("/translate", {"texts": []})
-    assert (status, reason) == (401, "this service needs its token; open the address that it printed.\n")
+    assert (status, reason) == (401, "the request has no valid token; open the address that this service printed.\n")
     assert service.ask("/translate", {"texts": []}, Authorization="Bearer wrong")[0] == 401
     assert service.ask("/translate", {"texts": []}, Authorization="Bearer secret")[:2] == (200, {"translations": []})
     assert service.ask("/health?token=secret", method="GET")[0] == 200

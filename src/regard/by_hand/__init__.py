@@ -1,1 +1,1 @@
-"""Attention worked out by hand: every matrix of every step, from numbers or from a head of a model."""
+"""Attention worked out by hand: the matrix of every step, computed from given numbers or for a head of a model."""

@@ -21,7 +21,7 @@ PROJECTED = ("x", "W_q", "W_k", "W_v")
 DIRECT = ("Q", "K", "V")
 OPTIONAL = ("memory", "b_q", "b_k", "b_v")
 MATRICES = ("x", "memory", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "Q", "K", "V", "W_o")
-"""Every matrix that may be given, in the order of display; a bias is a matrix of one row."""
+"""The names of all matrices that may be given, in the order in which they are shown; a bias is a matrix of one row."""
 
 MOST_WEIGHTS = 4096 * 4096
 """The largest number of weights in a worked example; each of about five matrices then takes 128 MiB."""
@@ -293,7 +293,7 @@ def size_text(size: tuple[int, ...]) -> str:
 
 
 def joined_names(names: list[str]) -> str:
-    """Return names as an enumeration for a sentence.
+    """Return names as a list for a sentence, with "and" before the last.
 
     >>> joined_names(["Q", "K", "V"])
     'Q, K and V'

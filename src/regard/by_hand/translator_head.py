@@ -1,4 +1,4 @@
-"""One head of a translator as numbers to work out by hand, while it reads a translation."""
+"""One head of a translator as numbers to work out by hand; the translator reads a text and its translation."""
 
 from torch import nn
 

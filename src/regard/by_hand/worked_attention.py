@@ -119,7 +119,7 @@ class WorkedAttention:
 
 
 def largest_first(weights: Float[np.ndarray, " keys"]) -> list[int]:
-    """Return the indices of the weights in the order of their size, largest first; of equal weights, the lowest first.
+    """Return the indices that sort the weights, largest first; of equal weights, the lowest index first.
 
     >>> largest_first(np.array([0.25, 0.5, 0.25]))
     [1, 0, 2]

@@ -1,4 +1,4 @@
-"""`regard demo`: the main job from nothing, on a real model and a real sentence."""
+"""`regard demo`: attention by hand, the attention of a real model, and a translator trained from nothing."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`regard evaluate REFERENCE HYPOTHESIS`: measure translations by references."""
+"""`regard evaluate REFERENCE HYPOTHESIS`: score translations against reference translations."""
 
 import sys
 from pathlib import Path

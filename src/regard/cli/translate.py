@@ -291,7 +291,7 @@ class OutputFormat:
 
 
 def remarks(translation: "Translation") -> Iterator[str]:
-    """Yield remarks about unknown characters and texts that are too long."""
+    """Yield remarks for the user about a translation: unknown characters, and texts that are too long."""
     from regard.translation.pieces import UNKNOWN
 
     if translation.unknown:

@@ -17,7 +17,7 @@ Pairs = Collection[tuple[int, int]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReferenceAlignment:
-    """The right alignment of a sentence pair.
+    """The reference alignment of a sentence pair, made by people.
 
     Attributes:
         sure: the pairs that an alignment must have.

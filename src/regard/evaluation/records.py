@@ -1,16 +1,18 @@
-"""The dataclasses that `evaluate` returns; views draw them, and `regard evaluate --json` writes them."""
+"""The dataclasses that `evaluate` returns, which views show and `regard evaluate --json` writes."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """A score compared with a second system's score on the same lines, by paired bootstrap resampling.
+    """The comparison of a score with a second system's score on the same lines, by paired bootstrap resampling.
 
     Attributes:
-        other: the second system's score. interval: half the width of the 95 % confidence interval of the first system's
-        score. other_interval: half the width of the 95 % confidence interval of the second system's score. p_value: the
-        probability of a difference at least as large as the observed one, if the systems were equally good.
+        other: the second system's score.
+        interval: half the width of the 95 % confidence interval of the first system's score.
+        other_interval: half the width of the 95 % confidence interval of the second system's score.
+        p_value: the probability of a difference at least as large as the observed one, if the systems were equally
+            good.
     """
 
     other: float

@@ -82,20 +82,21 @@ class Guard:
         """Return the HTTP status and the reason of a refusal; None if the request is not refused."""
         host = headers.get("host", "")
         if self.hosts and host not in self.hosts:
-            return 421, f"this {self.name} is reached as http://{next(iter(self.hosts))}."
+            address = f"http://{next(iter(self.hosts))}"
+            return 421, f"the request was sent to {host!r}; the address of this {self.name} is {address}."
         if self.token is not None and not any(map(partial(self.token_in, scope, headers), PLACES)):
-            return 401, f"this {self.name} needs its token; open the address that it printed."
+            return 401, f"the request has no valid token; open the address that this {self.name} printed."
         if scope["method"] == "POST":
             origin = headers.get("origin")
             if origin is not None and origin.partition("://")[2] != host:
-                return 403, f"a page of another site may not ask this {self.name}."
+                return 403, f"the request comes from a page of {origin!r}; this {self.name} answers its own page only."
             if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-                return 415, "a question is sent as application/json."
+                return 415, "the request must have the header Content-Type: application/json."
             length = headers.get("content-length", "")
             if not length.isdecimal():
-                return 411, "a question tells its length."
+                return 411, "the request must have the header Content-Length."
             if int(length) > MOST_BYTES:
-                return 413, f"a question of {int(length):,} bytes; the {self.name} reads at most {MOST_BYTES:,}."
+                return 413, f"the request has {int(length):,} bytes; this {self.name} reads at most {MOST_BYTES:,}."
         return None
 
     def token_in(self, scope: Scope, headers: dict[str, str], place: str) -> bool:

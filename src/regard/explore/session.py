@@ -99,7 +99,7 @@ class Session:
         }
 
     def trace(self, question: Question) -> Trace:
-        """Run the model on a question's text, with the question's changes."""
+        """Run the model on a question's text, with the question's changes, and return the trace."""
         writes = question.new_tokens is not None
         model = self.load(question.model, writes)
         if isinstance(model, Translator):

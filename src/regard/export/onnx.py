@@ -36,7 +36,7 @@ from regard.transformer.model import Transformer
 from regard.translation.translator_folder import TranslatorContents
 
 OPSET = 18
-"""The version of the ONNX operator set: from 2022, so that common runtimes support it."""
+"""The version of the ONNX operator set. It is of 2022, so that common runtimes support it."""
 
 
 def write(contents: TranslatorContents, folder: Path) -> None:

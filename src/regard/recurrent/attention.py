@@ -38,7 +38,7 @@ from regard.attention.scores.score import Score
 from regard.recurrent.config import RecurrentConfig, ScoreName
 
 COSINE_SCALE = 10.0
-"""Initial scale of cosine scores: cosines lie between -1 and 1, and their softmax alone would be nearly flat."""
+"""The initial factor of cosine scores. Without it their softmax would be nearly flat, as cosines are from -1 to 1."""
 
 SCORES: Mapping[ScoreName, Callable[[int, int], Score]] = {
     "dot": lambda width, max_tokens: Dot(),

@@ -115,7 +115,7 @@ class Recurrent(nn.Module):
         return self.decoder.start(self.encoder(source, lengths), lengths)
 
     def step(self, tokens: Int[Tensor, "batch new"], state: State) -> Step:
-        """Read the next tokens of each target, usually one.
+        """Read the next target tokens of each row of the batch, usually one token.
 
         Args:
             tokens: token ids; the very first token of a target is BOS.

@@ -26,7 +26,7 @@ class TooManyWaitingError(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waiting:
-    """The texts of one request, and the future of its answer."""
+    """A request that waits: its texts, and the asyncio future that will hold its answer."""
 
     texts: Sequence[str]
     answer: "asyncio.Future[dict[str, Any]]"

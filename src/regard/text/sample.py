@@ -79,8 +79,9 @@ def namer(language: str) -> Callable[[int], str]:
 def random_numbers(n: int, below: int, seed: int) -> list[int]:
     """Return n different numbers below `below` in random order, except that the numbers below 10 come first.
 
-    Each number of digits has an equal share, or all its numbers if there are fewer. Numbers below 10 come first so that
-    they are in the training split: their names cannot be composed from the names of other numbers.
+    Equally many numbers have 1, 2, 3, … digits; if there are not enough numbers of a length, all of them are taken.
+    Numbers below 10 come first so that they are in the training split: their names cannot be composed from the names of
+    other numbers.
 
     Raises:
         InputError: there are fewer than n such numbers.

@@ -31,7 +31,7 @@ BLEU needs sequences of four words, and lines in scripts without spaces have few
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class DevPairs:
-    """The dev set: sentence pairs that are not trained on, by which parameters are evaluated."""
+    """The dev set: sentence pairs on which the model is evaluated and not trained."""
 
     batches: Batches
     """The batches of all dev pairs, for the loss."""

@@ -247,7 +247,7 @@ def end_reason_of_steps(run: Run, state: TrainingState) -> str | None:
 
 
 def out_of_time(run: Run, state: TrainingState) -> bool:
-    """Return whether training has taken `training.max_minutes`."""
+    """Return whether training has taken at least `training.max_minutes`."""
     minutes = run.config.training.max_minutes
     return minutes is not None and state.elapsed_seconds >= 60 * minutes
 

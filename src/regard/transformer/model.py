@@ -1,4 +1,6 @@
-"""The Transformer: an encoder for the source, and a decoder that predicts each target token from source and prefix.
+"""The Transformer: an encoder for the source, and a decoder that predicts each target token.
+
+The decoder predicts a token from the source and from the target tokens before it.
 
 Source: Vaswani et al. 2017, "Attention is all you need".
 """

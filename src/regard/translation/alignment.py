@@ -32,7 +32,7 @@ from regard.text.cleaning import SPACE
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Alignment:
-    """The attention weights of the words of a translation over the words of its source.
+    """The word alignment of a translation: the attention weights of its words on the words of its source.
 
     Attributes:
         source_words, target_words: the words of each text, divided at white space.
@@ -51,9 +51,9 @@ class Alignment:
 
     @cached_property
     def weights(self) -> Float[Tensor, "target_words source_words"]:
-        """The weight of each target word on each source word.
+        """The attention weight of each target word on each source word.
 
-        A row sums to 1 minus the weight on the source's EOS and on its punctuation, where that is a part of words.
+        A row sums to 1, less the weight on the source's EOS and on punctuation that is attached to a source word.
         """
         rows = pieces_that_count(self.target_pieces, self.target_word_of)
         return self._merged(rows, [self.target_word_of[row] for row in rows], len(self.target_words))
@@ -82,7 +82,9 @@ class Alignment:
         return " ".join(f"{source}-{target}" for source, target in sorted(self.pairs))
 
     def figure(self, path: str | Path, title: str = "") -> Path:
-        """Write a picture: a row for each target word, a column for each source word, a circle for each weight.
+        """Write the alignment as a picture: a row for each target word, a column for each source word, and circles.
+
+        The area of a circle is proportional to its weight.
 
         Args:
             path: the file; its name ends in .png, .svg or .pdf.

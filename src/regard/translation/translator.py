@@ -175,7 +175,7 @@ class Translator:
         batch_tokens: int = BATCH_TOKENS,
         first: int = 1,
     ) -> list[Translation]:
-        """Compute the log-probability that the model gives to a target text for each source text.
+        """Compute the log-probability that the model assigns to a target text, given its source text.
 
         Returns a `Translation` for each pair; its `score` and its `log_probability` are log P(target | source).
 

@@ -21,7 +21,7 @@ def write_output(path: Path, content: str | bytes) -> Path:
 
 
 def check_writable(path: Path) -> Path:
-    """Return the path if a file can be written there.
+    """Check that a file can be written at a path, and return the path.
 
     Raises:
         InputError: the folder of the path does not exist, the path is a folder, or writing is not permitted.

@@ -12,7 +12,7 @@ ENDINGS = (".csv", ".parquet")
 
 
 def check_table_path(path: Path) -> Path:
-    """Return the path if a table can be written there.
+    """Check that a table can be written at a path, and return the path.
 
     Raises:
         InputError: the path does not end in .csv or .parquet, pyarrow is missing, or no file can be written there.

@@ -1,4 +1,4 @@
-"""The built-in examples of attention by hand, each a TOML file beside this one that opens with its title."""
+"""The built-in examples of attention by hand: TOML files in this folder, each of which begins with its title."""
 
 import tomllib
 from importlib.resources import files
@@ -26,5 +26,5 @@ def text(name: str) -> str:
 
 
 def titles() -> dict[str, str]:
-    """Return the titles of the examples, by the examples' names."""
+    """Return the title of each example, by the name of the example."""
     return {name: tomllib.loads(text(name))["title"] for name in ORDER}

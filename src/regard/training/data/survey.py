@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from regard.training.watcher import Watcher
 
 LETTER_PAIRS = 100_000
-"""Letters are counted in the first 100,000 pairs only, assuming that the rest have similar letters."""
+"""The number of pairs in which letters are counted; the other pairs are assumed to have similar letters."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ GRACE_SECONDS = 10
 """The seconds after which this process exits if another one is lost, in case it waits for the lost process."""
 
 LAST_BYTE = b"."
-"""The byte that a process sends when it has finished; afterwards its connection may close without being a loss."""
+"""The byte that a process sends when it has finished; its connection may then close without a report of a loss."""
 
 GREETING = struct.Struct("!QI")
 """The first bytes over a connection: a random number that only this training knows, and the sender's rank."""

@@ -30,7 +30,7 @@ MOST_ROWS_AT_ONCE = 32
 """The most rows that a thread computes together, so that their vectors fit its cache; 16 to 160 are as fast."""
 
 Vectors = Float[Tensor, "rows d_model"]
-"""The vectors of the newest tokens, one for each row of the batch."""
+"""The most rows that a thread computes together, so that their vectors fit its cache; from 16 to 160 it is as fast."""
 
 Queries = tuple[Float[Tensor, "sources heads queries d_head"], ...]
 """The cross-attention queries of each block."""

@@ -1,4 +1,4 @@
-"""Log-probabilities of the next token, with the rules of every search.
+"""Log-probabilities of the next token, and the tokens that every search forbids.
 
 PAD and BOS are never chosen, and after the largest number of pieces only EOS can be chosen. The log-probabilities of
 allowed tokens are the model's own: they are not normalised again after other tokens have been forbidden.

@@ -21,7 +21,7 @@ BAR_CELLS = 20
 
 
 def show(evaluation: Evaluation, n_worst: int = 5, console: Console | None = None) -> None:
-    """Print an evaluation with its `n_worst` worst lines."""
+    """Print an evaluation, with the `n_worst` lines whose chrF is lowest."""
     console = console or Console(highlight=False)
     console.print(overview(evaluation, n_worst))
     console.print("\n[bold]signatures[/bold]")

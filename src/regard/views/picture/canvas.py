@@ -43,7 +43,7 @@ METADATA: dict[str, dict[str, str | None]] = {
     ".svg": {"Date": None, "Creator": None},
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-"""Metadata by ending: without the date and the program's name, so that the same figure gives the same bytes."""
+"""The metadata of picture files by ending: without date and program, so that equal figures give equal bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def text_colour(weight: float) -> str:
 
 
 def check_picture_path(path: Path) -> Path:
-    """Return the path if a picture can be written there.
+    """Check that a picture can be written at a path, and return the path.
 
     Raises:
         InputError: the path does not end in .png, .svg or .pdf, or no file can be written there.

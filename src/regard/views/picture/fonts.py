@@ -84,14 +84,14 @@ class Fonts:
         return FontProperties(family=list(self.family), size=size, weight="bold" if bold else "normal")
 
     def width(self, text: str, size: float, bold: bool = False) -> float:
-        """Return the width of a text in inches, for a size in points."""
+        """Return the width of a text in inches, in a font of `size` points."""
         if not text:
             return 0.0
         pixels, _, _ = renderer().get_text_width_height_descent(self.drawable(text), self.properties(size, bold), False)
         return float(pixels) / DPI
 
     def shortened(self, text: str, size: float, width: float, bold: bool = False) -> str:
-        """Return a text, cut off with … if it is wider than `width` inches; `size` is in points."""
+        """Return a text, cut off with … if it is wider than `width` inches in a font of `size` points."""
         if self.width(text, size, bold) <= width:
             return text
         n_letters = bisect(range(1, len(text)), width, key=lambda length: self.width(f"{text[:length]}…", size, bold))
@@ -196,7 +196,7 @@ def has_glyph(letter: str) -> bool:
 
 
 def free_font(letter: str) -> str:
-    """Return the name of a free font that has a letter.
+    """Return the name of a font, free of charge, that has a letter.
 
     >>> free_font("뱀"), free_font("क"), free_font("🐍")
     ('Noto Sans CJK KR', 'Noto Sans Devanagari', 'Noto Emoji')

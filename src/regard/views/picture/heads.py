@@ -154,7 +154,7 @@ def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None
 
 
 def whole_pixels(side: float) -> float:
-    """Return the side of a cell in inches, rounded down to a whole number of pixels if it is at least one pixel.
+    """Return the side of a cell in inches, rounded down to a whole number of pixels; below one pixel, unchanged.
 
     >>> whole_pixels(0.0234) * DPI, whole_pixels(0.001)
     (4.0, 0.001)

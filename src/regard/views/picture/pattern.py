@@ -27,8 +27,10 @@ from regard.views.picture.canvas import BLUE, EDGE, FAINT, INK, MASKED, RULE, ST
 from regard.views.picture.fonts import Fonts
 
 MOST_CIRCLES, MOST_CELLS, MOST_NAMED = 40, 256, 60
-"""The most tokens, of queries or of keys, that are drawn as circles; the most rows or columns of cells; the most tokens
-that are all named."""
+"""The most tokens whose weights are drawn as circles; the most rows or columns of cells; the most tokens all named.
+
+The tokens are the queries or the keys, whichever are more.
+"""
 
 LARGEST_CELL, FULL = 0.36, 0.94
 """The largest side of a cell in inches; the diameter of the circle for a weight of 1, as a share of the side."""
@@ -233,7 +235,7 @@ def margins(focus: Focus, fonts: Fonts, side: float) -> tuple[float, float, floa
 
 
 def draw_circles(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bool[Tensor, "rows columns"]) -> None:
-    """Draw a circle for each weight, whose area is proportional to it, and grey cells where the mask allows nothing."""
+    """Draw each weight as a circle of proportional area; a cell whose weights the mask hides is grey."""
     rows, columns = weights.shape
     hidden = [cell_corners(int(row), int(column)) for row, column in (~allowed).nonzero()]
     grey = PolyCollection(hidden, facecolors=MASKED, edgecolors="none", gid="masked", zorder=0)
@@ -258,7 +260,7 @@ def draw_circles(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bo
 
 
 def draw_heat(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bool[Tensor, "rows columns"]) -> None:
-    """Draw a shaded cell for each weight, grey where the mask allows nothing."""
+    """Draw a shaded cell for each weight; a cell whose weights the mask hides is grey."""
     draw_cells(axes, np.ma.masked_array(weights.numpy(), ~allowed.numpy()), SHADES, "weights")
 
 

@@ -40,7 +40,7 @@ TOKEN_ROWS, NUMBER_ROWS = 16, 8
 """The number of rows shown of a matrix with more than MAX_ROWS rows: if its rows are tokens, and if they are not."""
 
 NOTABLE = 4
-"""The number of keys that are always shown: those with the largest weights of the token of interest."""
+"""The number of keys that are always shown: those on which the token of interest has its largest weights."""
 
 RULE_CELLS = 80
 """The largest width of a section's title line, in terminal cells."""
@@ -112,7 +112,7 @@ def lines(worked: WorkedAttention, width: int, digits: int | None = None) -> Ite
 
 
 def strongest_keys(worked: WorkedAttention) -> Iterator[Text]:
-    """Yield for each head a line that names the keys with the largest weights of the token of interest."""
+    """Yield for each head a line that names the keys on which the token of interest has its largest weights."""
     if worked.query is None:
         return
     token = printable(worked.numbers.queries[worked.query].text)

@@ -151,7 +151,7 @@ def key_table(focus: Focus, n: int) -> Table:
 
 
 def head_table(strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Table:
-    """Return a row for each (head, key position, weight) in `strongest`; the head in focus is bold."""
+    """Return a table with a row for each (head, key position, weight) in `strongest`; the head in `focus` is bold."""
     table = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for head, key, weight in strongest:
         style = "bold" if head.name == focus.head.name else ""
