@@ -39,7 +39,8 @@ sanitize: $(READY) ## run the C kernels' tests under gcc's address and undefined
 		PYTHONPATH=$(SANITIZED) $(BIN)/python -m pytest -q -s -p no:cacheprovider tests/kernels/test_lanes.py \
 		tests/transformer/decoding/test_kernel.py tests/attention/statistics/test_engine.py
 
-# The bundle is committed, so that an installation needs no node; CI builds it again and compares.
+# The bundle is committed, so that an installation needs no node; CI builds it again and compares. ONNX Runtime for browsers,
+# which `regard site` needs, comes with it and is not committed.
 front: ## check the front end's types and bundle it into the package (needs node and npm)
 	@cd front && npm ci --no-audit --no-fund --loglevel=error && npm run --silent check && npm run --silent build
 

@@ -41,8 +41,9 @@ ROOMS = {
     "regard": "",
     "explore": "effects tracing translation by_hand views errors typed_fields",
     "serve": "explore translation errors",
+    "site": "effects tracing export views errors",
     "cli": (
-        "explore serve kernels attention text tracing evaluation translation by_hand export training views errors "
+        "explore serve site kernels attention text tracing evaluation translation by_hand export training views errors "
         "visible_text regard"
     ),
     "__main__": "cli",

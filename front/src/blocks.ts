@@ -38,8 +38,11 @@ function unsignedIntegers(bytes: Uint8Array): Uint16Array {
 
 async function matrix(trace: Trace, vectors?: Vectors): Promise<Matrix | undefined> {
   if (!vectors) return undefined;
-  const integers = signedIntegers(await inflate(trace.blocks[vectors.block]));
-  return { numbers: Float64Array.from(integers, (n) => n * vectors.step), heads: vectors.heads, width: vectors.width };
+  const { block, step, heads, width } = vectors;
+  const given = trace.numbers?.[block];
+  if (given) return { numbers: Float64Array.from(given), heads, width };
+  const integers = signedIntegers(await inflate(trace.blocks[block]));
+  return { numbers: Float64Array.from(integers, (n) => n * step), heads, width };
 }
 
 export async function decode(trace: Trace, layer: Layer): Promise<Decoded> {

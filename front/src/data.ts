@@ -94,11 +94,12 @@ export interface Trace {
   spectrogram: { block: string; bands: number; frames: number } | null;
   alignment?: Alignment | null; // of a translation
   blocks: Record<string, string>; // base64 of deflated bytes
-  live?: boolean; // a server answers new texts
+  numbers?: Record<string, Float32Array>; // from a worker: vectors by the name of their block, which `blocks` then lacks
+  live?: boolean; // somebody answers new texts: a server, or a worker
   next?: [string, number][]; // likely next tokens with their probabilities, from a server
 }
 
-/** A change to a head, as a server takes it. */
+/** A change to a head, as a server and a worker take it. */
 export type Change =
   | { kind: "cut"; query: number; key: number; heads: string[] }
   | { kind: "silence"; head: string }

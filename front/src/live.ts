@@ -1,4 +1,4 @@
-// Ask the server that this page came from: to run the model on another text, or with changes to its heads
+// Ask for another text, or for changes to the model's heads: a server answers, or a worker in which the model runs
 
 import { signal } from "@preact/signals";
 import type { Change, Effect, Trace } from "./data";
@@ -11,7 +11,27 @@ export interface Question {
   changes?: Change[];
 }
 
+/** Who answers questions. */
+export interface Answerer {
+  trace: (question: Question, stopped: AbortSignal) => Promise<Trace>;
+  effect: (question: Question, stopped: AbortSignal) => Promise<Effect>;
+  here: { difference: number } | null; // the model runs in this page, and its weights are this close to Python's; a
+  // question then names no model, and the model writes nothing
+  pauseMilliseconds: number; // the pause in typing after which a short text is asked about
+  prepare?: () => void; // get ready: somebody is about to ask
+}
+
+/** The server that this page came from. */
+const server: Answerer = {
+  trace: (question, stopped) => post("trace", question, stopped) as Promise<Trace>,
+  effect: (question, stopped) => post("effect", question, stopped) as Promise<Effect>,
+  here: null,
+  pauseMilliseconds: 600,
+};
+
+export const answerer = signal<Answerer>(server);
 export const busy = signal(false);
+export const loading = signal<{ loaded: number; total: number } | null>(null); // bytes of a model that is being loaded
 let running: AbortController | null = null;
 
 /** Stop waiting for an answer. */
@@ -20,32 +40,38 @@ export function cancel(): void {
 }
 
 /** Show the trace of another text. */
-export const look = (question: Question) => ask("trace", question, (answer) => show(answer as Trace, true));
+export const look = (question: Question) =>
+  ask((stopped) => answerer.value.trace(question, stopped), (answer) => show(answer, true));
 
 /** Show what changes to the heads do to the output. */
 export const runWith = (changes: Change[]) =>
-  ask("effect", { text: trace.value.text, changes }, (answer) => (effect.value = answer as Effect));
+  ask((stopped) => answerer.value.effect({ text: trace.value.text, changes }, stopped), (answer) => (effect.value = answer));
 
 /** Ask a question, and use its answer; a new question cancels the one before. Returns whether it was answered. */
-async function ask(address: string, question: Question, use: (answer: unknown) => void): Promise<boolean> {
+async function ask<Answer>(question: (stopped: AbortSignal) => Promise<Answer>, use: (answer: Answer) => void): Promise<boolean> {
   cancel();
   const own = (running = new AbortController());
   busy.value = true;
   complaint.value = "";
   try {
-    const headers = { "Content-Type": "application/json" };
-    const answer = await fetch(address, { method: "POST", headers, body: JSON.stringify(question), signal: own.signal });
-    const content = await answer.text();
-    if (answer.headers.get("Content-Type")?.startsWith("application/json")) {
-      const parsed = JSON.parse(content);
-      if (answer.ok) use(parsed);
-      else complaint.value = parsed.error;
-    } else complaint.value = content;
-    return answer.ok;
+    const answer = await question(own.signal);
+    own.signal.throwIfAborted();
+    use(answer);
+    return true;
   } catch (error) {
-    if (!own.signal.aborted) complaint.value = String(error);
+    if (!own.signal.aborted) complaint.value = error instanceof Error ? error.message : String(error);
     return false;
   } finally {
     if (running === own) busy.value = false;
   }
+}
+
+async function post(address: string, question: Question, signal: AbortSignal): Promise<unknown> {
+  const headers = { "Content-Type": "application/json" };
+  const answer = await fetch(address, { method: "POST", headers, body: JSON.stringify(question), signal });
+  const content = await answer.text();
+  if (!answer.headers.get("Content-Type")?.startsWith("application/json")) throw new Error(content);
+  const parsed = JSON.parse(content);
+  if (!answer.ok) throw new Error(parsed.error);
+  return parsed;
 }

@@ -6,11 +6,15 @@ import "./page.css";
 import { hueOf } from "./colours";
 import type { Trace } from "./data";
 import { follow, restore } from "./link";
+import { answerer } from "./live";
 import { Page } from "./page";
+import { answererOf } from "./site/answerer";
 import { head, layer, lock, moveQuery, queryItem, release, show, step } from "./state";
 import { language } from "./words";
 
 const data = JSON.parse(document.getElementById("trace")!.textContent!) as Trace;
+const site = document.getElementById("site");
+if (site) answerer.value = answererOf(JSON.parse(site.textContent!), data);
 show(data);
 restore(location.hash);
 follow();

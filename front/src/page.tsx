@@ -16,6 +16,7 @@ import {
   trace,
   wholeWords,
 } from "./state";
+import { answerer } from "./live";
 import { TextField } from "./text-field";
 import { AlignmentView } from "./views/alignment";
 import { Generation } from "./views/generation";
@@ -32,6 +33,7 @@ export function Page() {
   const say = words();
   const computed = Object.values(trace.value.kinds).every(({ layers }) => layers.every((one) => one.query));
   const { below, step } = trace.value.small;
+  const { here } = answerer.value;
   const coarse = step === 1 ? say.fourDecimals : say.coarse(String(below / trace.value.units), String(step / trace.value.units));
   return (
     <>
@@ -52,8 +54,9 @@ export function Page() {
         <StepByStep />
       </main>
       <footer>
-        <p class="precision">{computed ? say.precise : coarse}</p>
+        <p class="precision">{here ? say.preciseHere(here.difference.toExponential(1)) : computed ? say.precise : coarse}</p>
         {!trace.value.live && <p>{say.oneFile}</p>}
+        {here && <p>{say.modelHere}</p>}
       </footer>
     </>
   );

@@ -1,11 +1,9 @@
-// The text in a field, where a server runs the model on what is typed
+// The text in a field, where a server or a worker runs the model on what is typed
 
 import { signal } from "@preact/signals";
-import { busy, cancel, look } from "./live";
+import { answerer, busy, cancel, loading, look } from "./live";
 import { LONG_TEXT, trace } from "./state";
 import { words } from "./words";
-
-const PAUSE_MILLISECONDS = 600; // a pause in typing after which the model reads a short text
 
 const typed = signal<string | null>(null); // null = the text that is shown
 const model = signal<string | null>(null);
@@ -36,10 +34,11 @@ export function TextField() {
         dir="auto"
         rows={trace.value.text.length > LONG_TEXT ? 3 : 1}
         value={typed.value ?? trace.value.text}
+        onFocus={() => answerer.value.prepare?.()}
         onInput={(event) => {
           typed.value = event.currentTarget.value;
           clearTimeout(pause);
-          if (typed.value.trim() && typed.value.length <= 4 * LONG_TEXT && !newTokens.value) pause = window.setTimeout(ask, PAUSE_MILLISECONDS);
+          if (typed.value.trim() && typed.value.length <= 4 * LONG_TEXT && !newTokens.value) pause = window.setTimeout(ask, answerer.value.pauseMilliseconds);
         }}
         onKeyDown={(event) => {
           if (event.key !== "Enter" || event.shiftKey) return;
@@ -48,22 +47,39 @@ export function TextField() {
         }}
       />
       <div class="options">
-        <label>
-          {say.model}
-          <input type="text" data-role="model" size={18} value={model.value ?? trace.value.model} onInput={(event) => (model.value = event.currentTarget.value)} />
-        </label>
-        <label>
-          {say.write}
-          <input type="number" data-role="new-tokens" min={0} max={512} value={newTokens.value} onInput={(event) => (newTokens.value = Number(event.currentTarget.value))} />
-          {say.writeTokens}
-        </label>
+        {!answerer.value.here && <ModelAndLength />}
         {busy.value ? (
           <button type="button" key="cancel" onClick={cancel}>{say.cancel}</button>
         ) : (
           <button type="submit" key="look">{say.look}</button>
         )}
-        <span role="status">{busy.value ? say.looking : ""}</span>
+        <span role="status">{status()}</span>
       </div>
     </form>
   );
+}
+
+/** What a server is also asked: which model reads, and how many tokens it writes. */
+function ModelAndLength() {
+  const say = words();
+  return (
+    <>
+      <label>
+        {say.model}
+        <input type="text" data-role="model" size={18} value={model.value ?? trace.value.model} onInput={(event) => (model.value = event.currentTarget.value)} />
+      </label>
+      <label>
+        {say.write}
+        <input type="number" data-role="new-tokens" min={0} max={512} value={newTokens.value} onInput={(event) => (newTokens.value = Number(event.currentTarget.value))} />
+        {say.writeTokens}
+      </label>
+    </>
+  );
+}
+
+function status(): string {
+  const say = words();
+  const megabytes = (bytes: number) => (bytes / 1e6).toFixed(0);
+  if (loading.value) return say.loadingModel(megabytes(loading.value.loaded), megabytes(loading.value.total));
+  return busy.value ? say.looking : "";
 }

@@ -22,6 +22,7 @@ from regard.cli.sample import sample
 from regard.cli.scan import scan
 from regard.cli.score import score
 from regard.cli.serve import serve
+from regard.cli.site import site
 from regard.cli.train import train
 from regard.cli.translate import translate
 from regard.errors import InputError
@@ -48,6 +49,7 @@ app = typer.Typer(
 )
 app.command(rich_help_panel=LOOK)(look)
 app.command(rich_help_panel=LOOK)(explore)
+app.command(rich_help_panel=LOOK)(site)
 app.command(rich_help_panel=LOOK)(compare)
 app.command(rich_help_panel=LOOK)(scan)
 app.command(rich_help_panel=LEARN)(demo)

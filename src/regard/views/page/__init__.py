@@ -1,7 +1,7 @@
 """A trace as one interactive web page that needs no network and shows every weight of every head.
 
 page.html      the document around the script
-built/         the script and the style sheet, bundled from front/ by `make front`
+built/         the script and the style sheet, and the worker of a site, bundled from front/ by `make front`
 data.py        the data of a page: a trace as JSON
 vectors.py     queries and keys, from which the page computes weights
 weights.py     weights that the page cannot compute
@@ -68,20 +68,36 @@ def live_page(data: dict[str, Any]) -> str:
     return document(data, data["text"], sources="connect-src 'self'")
 
 
-def document(data: dict[str, Any], text: str, sources: str = "") -> str:
+def site_page(data: dict[str, Any], site: dict[str, Any]) -> str:
+    """Return the page with the data of a trace for a folder in which the model lies too: a worker runs it.
+
+    Args:
+        site: what the worker needs to know; `Site` in front/src/site/messages.ts tells what.
+    """
+    # The worker is made from a text that the page has loaded, so that this policy holds for it too.
+    sources = "connect-src 'self'; worker-src blob:"
+    return document(data, data["text"], sources, scripts="'wasm-unsafe-eval'", site=site)
+
+
+def document(
+    data: dict[str, Any], text: str, sources: str = "", scripts: str = "", site: dict[str, Any] | None = None
+) -> str:
     """Return the HTML document of a page.
 
     Args:
         data: the trace, as `page_data` returns it.
         text: the text that the model read; the title of the page begins with it.
-        sources: one more directive of the content security policy, such as "connect-src 'self'".
+        sources: further directives of the content security policy, such as "connect-src 'self'".
+        scripts: what may run besides the page's script, in the notation of the policy.
+        site: see `site_page`; None = no worker runs the model.
     """
     style, script = read_source("built/page.css"), read_source("built/page.js")
     return Template(read_source("page.html")).substitute(
-        policy=content_security_policy(script, style, sources),
+        policy=content_security_policy(script, style, sources, scripts),
         title=html.escape(page_title(text)),
         style=style,
         trace=safe_json(data),
+        site="" if site is None else f'<script type="application/json" id="site">{safe_json(site)}</script>\n',
         script=script,
     )
 
@@ -91,12 +107,12 @@ def read_source(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def content_security_policy(script: str, style: str, sources: str = "") -> str:
-    """Return the content security policy of a page: only this script and this style sheet may run.
+def content_security_policy(script: str, style: str, sources: str = "", scripts: str = "") -> str:
+    """Return the content security policy of a page: only this script, this style sheet and `scripts` may run.
 
-    `sources` is one more directive of the policy; without it, the page may load nothing.
+    `sources` are further directives of the policy; without them, the page may load nothing.
     """
-    allowed = f"script-src {digest(script)}; style-src {digest(style)}"
+    allowed = f"script-src {digest(script)}{scripts and f' {scripts}'}; style-src {digest(style)}"
     loaded = f"img-src data:; {sources}; " if sources else "img-src data:; "  # data: pictures are the page's own
     return f"default-src 'none'; {loaded}{allowed}; base-uri 'none'; form-action 'none'"
 

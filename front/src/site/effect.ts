@@ -1,0 +1,87 @@
+// What changes to heads do to the model: its output and its other heads, before and after
+
+import { edge, UNCHANGED, weightsOf, type Changes } from "../attention";
+import { decode, type Decoded } from "../blocks";
+import type { Change, Effect, Token, Trace } from "../data";
+import type { Changed, Model } from "./model";
+
+const LISTED = 12; // heads, those whose attention moves most
+
+/** Where a head is among all heads: "L3H1" → layer 3, head 1. */
+interface Place {
+  layer: number;
+  head: number;
+}
+
+const placeOf = (name: string): Place => {
+  const [, layer, head] = name.match(/L(\d+)H(\d+)$/)!.map(Number);
+  return { layer, head };
+};
+const headsOf = (change: Change): Place[] => (change.kind === "cut" ? change.heads : [change.head]).map(placeOf);
+
+/** Changes as the model takes them. */
+export function changedBy(changes: Change[], model: Model, shape: Trace, tokens: number): Changed {
+  const changed = model.unchanged(tokens);
+  const layers = layersOf(shape);
+  for (const change of changes) {
+    if (change.kind === "silence") changed.cut.fill(1);
+    if (change.kind === "cut") changed.cut[change.query * tokens + change.key] = 1;
+    for (const { layer, head } of headsOf(change)) {
+      const at = layers.findIndex((one) => one.layer === layer) * layers[0].heads + head;
+      if (change.kind === "sharpen") changed.temperatures[at] *= change.temperature;
+      else changed.heads[at] = 1;
+    }
+  }
+  return changed;
+}
+
+/** The effect of changes, from a trace without them and one with them. */
+export async function effectOf(changes: Change[], before: Answer, after: Answer): Promise<Effect> {
+  const tokens = before.trace.source;
+  const heads: Effect["heads"] = [];
+  for (const [i, layer] of layersOf(before.trace).entries()) {
+    const [one, other] = [await decode(before.trace, layer), await decode(after.trace, layersOf(after.trace)[i])];
+    for (let head = 0; head < layer.heads; head++) {
+      const { query, moved } = furthest(one, other, head, tokens.length, ownChanges(changes, { layer: layer.layer, head }));
+      if (moved > 0) heads.push({ head: `L${layer.layer}H${head}`, token: referenceTo(query, tokens), moved });
+    }
+  }
+  heads.sort((a, b) => b.moved - a.moved);
+  const output = before.output.reduce((most, number, i) => Math.max(most, Math.abs(number - after.output[i])), 0);
+  return { output, heads: heads.slice(0, LISTED), before: [], after: [] };
+}
+
+/** A trace, with the numbers that the model gives at its end. */
+export interface Answer {
+  trace: Trace;
+  output: Float32Array;
+}
+
+const layersOf = (trace: Trace) => Object.values(trace.kinds)[0].layers;
+
+/** The changes to one head; null if it attends to nothing. */
+function ownChanges(changes: Change[], { layer, head }: Place): Changes | null {
+  const own = changes.filter((change) => headsOf(change).some((place) => place.layer === layer && place.head === head));
+  if (own.some((change) => change.kind === "silence")) return null;
+  const cut = new Set(own.flatMap((change) => (change.kind === "cut" ? [edge(change.query, change.key)] : [])));
+  return { temperature: own.reduce((product, change) => product * (change.kind === "sharpen" ? change.temperature : 1), 1), cut };
+}
+
+/** The query of a head that moves the largest share of its attention, and this share: the total variation. */
+function furthest(one: Decoded, other: Decoded, head: number, tokens: number, changes: Changes | null): { query: number; moved: number } {
+  let most = { query: 0, moved: 0 };
+  for (let query = 0; query < tokens; query++) {
+    const before = weightsOf(one, head, query, tokens, tokens, 1, UNCHANGED);
+    const after = changes ? weightsOf(other, head, query, tokens, tokens, 1, changes) : new Float64Array(tokens);
+    const moved = before.reduce((sum, weight, key) => sum + Math.abs(weight - after[key]), 0) / 2;
+    if (moved > most.moved) most = { query, moved };
+  }
+  return most;
+}
+
+/** The text of a token, with its number if several tokens have this text: "it:2". */
+function referenceTo(position: number, tokens: Token[]): string {
+  const { text } = tokens[position];
+  const same = tokens.flatMap((token, i) => (token.text === text ? [i] : []));
+  return same.length === 1 ? text : `${text}:${same.indexOf(position) + 1}`;
+}

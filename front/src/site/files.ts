@@ -1,0 +1,48 @@
+// Load the files of the site, and tell how much of them is there
+
+import { addressOf, type File, type Refusal } from "./messages";
+
+/** A question that has no answer. */
+export class Refused extends Error {
+  constructor(readonly refusal: Refusal) {
+    super(refusal.reason);
+  }
+}
+
+/** Load files from a folder's address, side by side; `tell` hears the bytes that are loaded, of all the bytes. */
+export async function load(address: string, files: File[], tell: (loaded: number, total: number) => void): Promise<Uint8Array[]> {
+  const total = files.reduce((sum, { bytes }) => sum + bytes, 0);
+  let loaded = 0;
+  return Promise.all(
+    files.map(async (file) => {
+      try {
+        const answer = await fetch(addressOf(file, address));
+        if (!answer.ok) throw new Error(`status ${answer.status}`);
+        return await read(answer, file.bytes, (count) => tell((loaded += count), total));
+      } catch (error) {
+        throw new Refused({ reason: "file", file: file.name, error: (error as Error).message });
+      }
+    }),
+  );
+}
+
+async function read(answer: Response, bytes: number, count: (bytes: number) => void): Promise<Uint8Array> {
+  const content = new Uint8Array(bytes);
+  let at = 0;
+  for (const reader = answer.body!.getReader(); ; ) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    if (at + value.length > bytes) throw new Error(`more than ${bytes} bytes`);
+    content.set(value, at);
+    at += value.length;
+    count(value.length);
+  }
+  if (at < bytes) throw new Error(`${at} of ${bytes} bytes`);
+  return content;
+}
+
+/** Decompress bytes in zlib's format. */
+export async function inflated(bytes: Uint8Array): Promise<ArrayBuffer> {
+  const stream = new Blob([bytes as Uint8Array<ArrayBuffer>]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Response(stream).arrayBuffer();
+}

@@ -1,0 +1,55 @@
+// Tokens as the page shows them: the letters of the text itself, as Python's tracing/readable_tokens.py has them
+
+import type { Token } from "../data";
+import type { Piece, Vocabulary } from "./wordpiece";
+
+/** The tokens of the pieces of a text, which is given as its code points. */
+export function tokensOf(pieces: Piece[], text: string[], vocabulary: Vocabulary): Token[] {
+  const special = pieces.map(({ id }) => vocabulary.special.includes(id));
+  const tokens = pieces.map((piece, position): Token => {
+    const name = vocabulary.pieces[piece.id];
+    const letters = lettersOf(pieces, text, position);
+    const unknown = piece.id === vocabulary.unknown && letters !== null && letters !== name;
+    if (special[position] && !unknown) return tokenOf(name, name, false, true);
+    const joined = position > 0 && !special[position - 1] && piece.start <= pieces[position - 1].end;
+    const shown = unknown ? `[UNK:${letters}]` : displayed(letters ?? standingAlone(name, vocabulary));
+    return tokenOf(shown, name, joined, false);
+  });
+  if (!tokens.some((token) => token.word)) for (const token of tokens) token.word = true;
+  return tokens;
+}
+
+function tokenOf(text: string, piece: string, joined: boolean, special: boolean): Token {
+  const token: Token = { text: escaped(text) };
+  if (piece !== text) token.piece = escaped(piece);
+  if (special) token.special = true;
+  if (joined) token.joined = true;
+  if (!special && /[\p{Letter}\p{Number}]/u.test(text)) token.word = true;
+  return token;
+}
+
+/** The letters of a token, unless it has none or shares one with a neighbour, as a syllable's parts do. */
+function lettersOf(pieces: Piece[], text: string[], position: number): string | null {
+  const { start, end } = pieces[position];
+  const neighbours = [pieces[position - 1], pieces[position + 1]].filter(Boolean);
+  if (end <= start || neighbours.some((other) => other.start < end && start < other.end)) return null;
+  return text.slice(start, end).join("");
+}
+
+/** Letters as they are; characters that cannot be seen, as their codes. */
+function displayed(letters: string): string {
+  if (!/^\p{Format}+$/u.test(letters)) return letters;
+  return [...letters].map((letter) => `‹${code(letter).padStart(4, "0")}›`).join("");
+}
+
+/** A piece without its prefix, with letters of Hangul in the form in which they stand alone. */
+const standingAlone = (piece: string, { prefix, jamo }: Vocabulary) =>
+  [...(piece.startsWith(prefix) ? piece.slice(prefix.length) : piece)].map((letter) => jamo[letter] ?? letter).join("");
+
+// What a page or a terminal would act on: control codes, ends of lines, changes of direction (Python: visible_text.py)
+const EXECUTED = /[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]/gu;
+const SYMBOLS: Record<string, string> = { "\t": "⇥", "\n": "⏎" };
+const code = (letter: string) => letter.codePointAt(0)!.toString(16).toUpperCase();
+
+export const escaped = (text: string, keep = ""): string =>
+  text.replace(EXECUTED, (letter) => (keep.includes(letter) ? letter : (SYMBOLS[letter] ?? `‹${code(letter).padStart(2, "0")}›`)));

@@ -1,0 +1,115 @@
+"""Compare an exported model with the model itself: its weights, vectors and output, also with changes to its heads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.effects.changes import Change, Cut, Sharpen
+from regard.errors import InputError, import_extra
+from regard.site.graph import PARTS, block_name
+from regard.tracing.model_loading import LoadedModel
+from regard.tracing.run import trace
+from regard.tracing.trace import Trace
+
+TOLERANCE = 1e-4
+"""The largest difference that rounding in float32 may explain."""
+
+TEXTS = (
+    "The snake is very dangerous because it has a venom.",
+    "It rains.",
+    "She said that the ship, which her father had built, sailed in 1912 and never came back; nobody knows why it sank.",
+)
+"""The texts that both read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The largest differences between an exported model and the model itself.
+
+    Attributes:
+        weights: of a weight in any head.
+        others: of a number in queries, keys, values and output, divided by the largest number there if it is above 1.
+    """
+
+    weights: float
+    others: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether rounding explains the differences."""
+        return self.weights <= TOLERANCE and self.others <= TOLERANCE
+
+    def __str__(self) -> str:
+        return f"{self.weights:.1e} in a weight, {self.others:.1e} in the other numbers"
+
+
+def check(path: Path, loaded: LoadedModel) -> Difference:
+    """Return the largest differences between an exported model and the model itself.
+
+    Raises:
+        InputError: a difference is larger than rounding explains.
+    """
+    runtime = import_extra("onnxruntime", "export,huggingface")
+    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    found = [differences_of(session, loaded, text, changed) for text in TEXTS for changed in (False, True)]
+    worst = Difference(*(float(np.max([getattr(one, name) for one in found])) for name in ("weights", "others")))
+    if not worst.holds:
+        raise InputError(
+            f"{loaded.name} as an ONNX graph does not attend as the model itself does, so no site was written: they "
+            f"differ by up to {worst}."
+        )
+    return worst
+
+
+@torch.no_grad()
+def differences_of(session: Any, loaded: LoadedModel, text: str, changed: bool) -> Difference:
+    """Return the largest differences for one text, read with or without changes to two heads of the first layer."""
+    ids = loaded.tokenizer(text, return_tensors="np")["input_ids"].astype(np.int64)
+    shapes = {given.name: given.shape for given in session.get_inputs()}
+    inputs = {
+        "ids": ids,
+        "cut": np.zeros((ids.size, ids.size), dtype=bool),
+        "changed": np.zeros(shapes["changed"], dtype=bool),
+        "temperature": np.ones(shapes["temperature"], dtype=np.float32),
+    }
+    changes: list[Change] = []
+    if changed:  # the first token sees nothing in head 0, and the last head is sharper
+        inputs["cut"][0] = inputs["changed"][0, 0] = True
+        inputs["temperature"][0, -1] = 0.5
+        first = next(iter(trace(loaded.model, text, tokenizer=loaded.tokenizer).attended["encoder"]))
+        changes = [Cut(0, key, heads=[f"L{first}H0"]) for key in range(ids.size)]
+        changes.append(Sharpen(f"L{first}H{shapes['temperature'][1] - 1}", 0.5))
+    exact = trace(loaded.model, text, tokenizer=loaded.tokenizer, changes=changes)
+    names = [output.name for output in session.get_outputs()]
+    outputs = dict(zip(names, map(torch.from_numpy, session.run(None, inputs)), strict=True))
+    return compare(outputs, exact, weights=not changed)
+
+
+def compare(outputs: Mapping[str, Tensor], exact: Trace, weights: bool) -> Difference:
+    """Return the largest differences between the outputs of the graph and a trace.
+
+    Args:
+        weights: compare the weights too; those of changed heads do not follow from queries and keys alone.
+    """
+    assert exact.output is not None
+    others = [relative(outputs["output"], exact.output)]
+    of_weights = [0.0]
+    for layer, step in exact.attended["encoder"].items():
+        pattern = step.pattern
+        query, key, _ = vectors = [outputs[block_name(layer, part)] for part in PARTS]
+        others += [relative(own, getattr(pattern, part)) for part, own in zip(PARTS, vectors, strict=True)]
+        formula = pattern.call.formula
+        if weights and formula is not None:
+            scores = query.double() @ key.double().mT * formula.scale
+            of_weights.append(float((scores.softmax(dim=-1) - pattern.dense().double()).abs().max()))
+    return Difference(float(np.max(of_weights)), float(np.max(others)))
+
+
+def relative(own: Tensor, exact: Tensor) -> float:
+    """Return the largest difference of two tensors, divided by the largest number if it is above 1."""
+    return float((own - exact).abs().max()) / max(1.0, float(exact.abs().max()))

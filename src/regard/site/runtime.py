@@ -1,0 +1,77 @@
+"""ONNX Runtime for browsers: one file of WebAssembly from npm's package onnxruntime-web.
+
+The wheels of regard carry the file, compressed; `make front` puts it into a source tree. Elsewhere it is given as npm
+delivers it. Only the file that the worker's script was built with is taken: its checksum is known.
+"""
+
+import hashlib
+import tarfile
+import zlib
+from importlib.resources import files
+from pathlib import Path
+
+from regard.errors import InputError, reason
+
+VERSION = "1.30.0"
+"""The version of onnxruntime-web, as in front/package.json."""
+
+FILE = "ort-wasm-simd-threaded.wasm"
+"""The name of the file in the package's folder `dist`."""
+
+SHA256 = "3398c10d07d229bd91b364548e130e0e51a8e5704b88c7c083ebbeb78842dee2"
+"""The checksum of the file."""
+
+CARRIED = "built/onnxruntime.wasm.deflate"
+"""The compressed file in the room of the page."""
+
+
+def runtime(given: Path | None = None) -> bytes:
+    """Return ONNX Runtime for browsers, compressed in zlib's format.
+
+    Args:
+        given: the file that `npm pack` writes, or the folder of the package; None = the file that regard carries.
+
+    Raises:
+        InputError: there is no such file, or it is another version.
+    """
+    if given is None:
+        carried = files("regard.views.page").joinpath(CARRIED)
+        if not carried.is_file():
+            raise InputError(
+                "this installation of regard carries no ONNX Runtime for browsers; run "
+                f"npm pack onnxruntime-web@{VERSION} and add --runtime onnxruntime-web-{VERSION}.tgz."
+            )
+        compressed = carried.read_bytes()
+        check_version(zlib.decompress(compressed), CARRIED)
+        return compressed
+    content = read_given(given)
+    check_version(content, str(given))
+    return zlib.compress(content, level=9)
+
+
+def read_given(given: Path) -> bytes:
+    """Return the file from the package's folder, or from the archive that npm packs."""
+    try:
+        if given.is_dir():
+            inside = next((path for path in (given / FILE, given / "dist" / FILE) if path.is_file()), None)
+            if inside is None:
+                raise InputError(f"{given} has no {FILE}; give the folder of npm's package onnxruntime-web.")
+            return inside.read_bytes()
+        with tarfile.open(given) as archive:
+            member = archive.extractfile(f"package/dist/{FILE}")
+            assert member is not None  # None only for a folder or a link
+            return member.read()
+    except (OSError, tarfile.TarError, KeyError) as error:
+        raise InputError(
+            f"cannot read {FILE} from {given}: {reason(error)}; give the file that "
+            f"npm pack onnxruntime-web@{VERSION} writes."
+        ) from error
+
+
+def check_version(content: bytes, source: str) -> None:
+    """Raise InputError unless this is the file of version `VERSION`."""
+    if hashlib.sha256(content).hexdigest() != SHA256:
+        raise InputError(
+            f"{source} has another {FILE} than that of onnxruntime-web {VERSION}, with which the page was built; "
+            f"run npm pack onnxruntime-web@{VERSION} and give the file that it writes."
+        )

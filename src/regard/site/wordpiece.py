@@ -1,0 +1,135 @@
+"""What a page needs to split a text into tokens as a model's tokenizer does: that of BERT and its kin.
+
+The tokenizer normalises each letter by itself, splits words at blanks and punctuation, and cuts each word into the
+longest pieces of its vocabulary. What becomes of a letter is asked of the tokenizer itself, for every letter of
+Unicode, and written as tables: browsers have other versions of Unicode. `front/src/site/wordpiece.ts` reads them.
+"""
+
+import json
+import unicodedata
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from regard.errors import InputError
+from regard.tracing.readable_tokens import standalone_letter
+
+KINDS = {"model": "WordPiece", "normalizer": "BertNormalizer", "pre_tokenizer": "BertPreTokenizer"}
+"""The parts of a tokenizer that the page has, by their names in tokenizer.json."""
+
+AT_ONCE = 2**16
+"""The number of letters that are split at one time."""
+
+HANGUL = range(0xAC00, 0xD7A4)
+"""The syllables of Hangul, which Unicode's NFD takes apart by a rule."""
+
+JAMO = (*range(0x1100, 0x1200), *range(0xA960, 0xA980), *range(0xD7B0, 0xD800))
+"""The letters of Hangul that join into syllables."""
+
+Range = tuple[int, int]
+"""The first and the last of consecutive code points."""
+
+
+def tokenizer_tables(tokenizer: Any) -> dict[str, Any]:
+    """Return a tokenizer's tables; `Vocabulary` in front/src/site/wordpiece.ts tells what each is.
+
+    Raises:
+        InputError: the tokenizer is of another kind than BERT's.
+    """
+    description = described(tokenizer)
+    backend: Any = tokenizer.backend_tokenizer
+    before, after = ids_around(tokenizer)
+    return {
+        "pieces": tokenizer.convert_ids_to_tokens(list(range(len(tokenizer)))),
+        "prefix": description["model"]["continuing_subword_prefix"],
+        "unknown": tokenizer.unk_token_id,
+        "longest": description["model"]["max_input_chars_per_word"],
+        "before": before,
+        "after": after,
+        "special": sorted(set(tokenizer.all_special_ids) - {tokenizer.mask_token_id}),
+        "whole": {token["content"]: token["id"] for token in description["added_tokens"]},
+        **letter_tables(backend.normalizer.normalize_str),
+        **split_tables(backend.pre_tokenizer.pre_tokenize_str),
+        "jamo": {chr(code): standalone_letter(chr(code)) for code in JAMO if standalone_letter(chr(code)) != chr(code)},
+    }
+
+
+def described(tokenizer: Any) -> dict[str, Any]:
+    """Return the content of a tokenizer's tokenizer.json.
+
+    Raises:
+        InputError: the tokenizer is of another kind than BERT's.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    description: dict[str, Any] = {} if backend is None else json.loads(backend.to_str())
+    for part, kind in KINDS.items():
+        found = (description.get(part) or {}).get("type")
+        if found != kind:
+            raise InputError(
+                f"{type(tokenizer).__name__} has a {part} of type {found}, and a site splits texts into tokens only as "
+                f"BERT's tokenizer does, whose {part} is {kind}; choose a model of that family, such as MiniLM."
+            )
+    for token in description["added_tokens"]:
+        if token["single_word"] or token["lstrip"] or token["rstrip"] or token["normalized"]:
+            raise InputError(
+                f"{type(tokenizer).__name__} looks at the letters around {token['content']!r}, which a site does not; "
+                "choose a model such as MiniLM."
+            )
+    return description
+
+
+def ids_around(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """Return the ids that a tokenizer adds before and after a text."""
+    ids, inner = tokenizer("a")["input_ids"], tokenizer("a", add_special_tokens=False)["input_ids"]
+    start = next(i for i in range(len(ids)) if ids[i : i + len(inner)] == inner)
+    return ids[:start], ids[start + len(inner) :]
+
+
+def letter_tables(normalise: Any) -> dict[str, Any]:
+    """Return what normalising makes of each letter: nothing, itself between blanks, or other letters."""
+    dropped, spaced, letters = [], [], {}
+    decomposes = normalise("한") == unicodedata.normalize("NFD", "한")
+    for code in all_letters():
+        letter = chr(code)
+        normal = normalise(letter)
+        if not normal:
+            dropped.append(code)
+        elif normal == f" {letter} ":
+            spaced.append(code)
+        elif normal != letter and not (decomposes and code in HANGUL):
+            letters[letter] = normal
+    return {"dropped": ranges(dropped), "spaced": ranges(spaced), "letters": letters, "decomposes": decomposes}
+
+
+def split_tables(split: Any) -> dict[str, list[Range]]:
+    """Return the letters that separate words, and those that are a word of their own."""
+    blank, apart = [], []
+    codes = list(all_letters())
+    for start in range(0, len(codes), AT_ONCE):
+        chunk = codes[start : start + AT_ONCE]
+        counts = [0] * len(chunk)
+        for _, (first, _) in split(" ".join(f"a{chr(code)}a" for code in chunk)):
+            counts[first // len("a?a ")] += 1
+        blank += [code for code, count in zip(chunk, counts, strict=True) if count == len(["a", "a"])]
+        apart += [code for code, count in zip(chunk, counts, strict=True) if count == len(["a", "?", "a"])]
+    return {"blank": ranges(blank), "apart": ranges(apart)}
+
+
+def all_letters() -> Iterator[int]:
+    """Yield every code point of Unicode but the surrogates, which are no letters."""
+    yield from range(0xD800)
+    yield from range(0xE000, 0x110000)
+
+
+def ranges(codes: Iterable[int]) -> list[Range]:
+    """Return rising code points as ranges.
+
+    >>> ranges([1, 2, 3, 7])
+    [(1, 3), (7, 7)]
+    """
+    found: list[Range] = []
+    for code in codes:
+        if found and found[-1][1] == code - 1:
+            found[-1] = (found[-1][0], code)
+        else:
+            found.append((code, code))
+    return found

@@ -1,0 +1,91 @@
+"""A site of a small model, served to the browser from a folder below the server's root."""
+
+import functools
+import http.server
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import BertConfig, BertModel
+
+from regard.site import Site, write_site
+from regard.site.runtime import CARRIED
+from regard.tracing.model_loading import LoadedModel
+
+MOST = 64
+"""The most tokens that the small model reads."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A site that was written, and its address."""
+
+    folder: Path
+    address: str
+    site: Site
+
+
+class Files(http.server.SimpleHTTPRequestHandler):
+    """A plain server of files that logs nothing, and whose reader may go away."""
+
+    def log_message(self, *args: object) -> None:
+        """Log nothing."""
+
+    def copyfile(self, *args: object) -> None:
+        """Send a file, as long as somebody reads."""
+        try:
+            super().copyfile(*args)
+        except ConnectionError:
+            self.close_connection = True
+
+
+@pytest.fixture(scope="session")
+def carried() -> None:
+    """ONNX Runtime for browsers; without it the test is skipped, but not by CI, which runs `make front` first."""
+    if not files("regard.views.page").joinpath(CARRIED).is_file():
+        assert "CI" not in os.environ, f"`make front` puts {CARRIED} into the page's room"
+        pytest.skip("a site needs ONNX Runtime for browsers: run `make front`; CI always does")
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory, minilm: LoadedModel) -> Path:
+    """The folder of a small BERT with clear patterns, and MiniLM's tokenizer."""
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(minilm.tokenizer),
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        intermediate_size=40,
+        max_position_embeddings=MOST,
+    )
+    model = BertModel(config, add_pooling_layer=False).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "query" in name or "key" in name:
+                parameter.mul_(20)
+    folder = tmp_path_factory.mktemp("small") / "small"
+    model.save_pretrained(folder)
+    minilm.tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def served(carried: None, small: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The small model's site, served while the tests run."""
+    root = tmp_path_factory.mktemp("root")
+    (root / "below").mkdir()
+    folder = root / "below" / "attention"
+    written = write_site(folder, str(small))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Files, directory=root))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield Served(folder, f"http://127.0.0.1:{server.server_port}/below/attention/", written)
+    server.shutdown()
+    thread.join(10)
+    server.server_close()

@@ -1,0 +1,213 @@
+"""A site in a real browser: its tokens and numbers are Python's, and it asks no server but that of its files."""
+
+import json
+import urllib.request
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, Request, expect
+from site_texts import TEXTS, random_texts
+
+import regard
+from regard.tracing.model_loading import LoadedModel, load
+from regard.tracing.readable_tokens import readable_tokens
+from regard.views.page.data import token_records
+from regard.visible_text import escape_controls
+
+RAIN = "It rains today, and the old man looks at the river."
+
+ASK = """async ({ address, files, most, texts, shape }) => {
+  const script = await (await fetch(new URL("worker.js", address))).text();
+  const worker = new Worker(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
+  const answers = [];
+  worker.postMessage({ address, files, most, shape });
+  for (const [id, text] of texts.entries()) {
+    answers.push(await new Promise((answered) => {
+      worker.onmessage = ({ data }) => data.id === id && answered(data.trace ?? data.refusal);
+      worker.postMessage({ id, text, changes: null });
+    }));
+  }
+  worker.terminate();
+  return answers.map(({ text, source, ...rest }) => (source ? { text, source } : rest));
+}"""
+"""Ask a worker of the site about texts, one after another."""
+
+
+@pytest.fixture(scope="module")
+def model(small: Path) -> LoadedModel:
+    """The small model in Python."""
+    return load(str(small))
+
+
+@pytest.fixture
+def requests(tab: Page) -> list[str]:
+    """The addresses that the page asks for, from now on."""
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        asked.append(request.url)
+
+    tab.on("request", note)
+    yield asked
+    tab.remove_listener("request", note)
+
+
+@pytest.fixture
+def page(tab: Page, served, requests) -> Page:
+    """The site's page, just opened, in English."""
+    tab.set_viewport_size({"width": 1280, "height": 900})
+    tab.goto("about:blank")
+    tab.goto(served.address)
+    expect(tab.locator(".word")).to_have_count(13)
+    return tab
+
+
+def numbers(page: Page, view: str) -> list[list[str]]:
+    """The cells of a view's table for screen readers."""
+    table = page.locator(f"[data-view={view}] .numbers")
+    if table.get_attribute("open") is None:
+        table.locator("summary").click()
+    expect(table.locator("tbody tr").first).to_be_visible()
+    return [row.locator("th, td").all_inner_texts() for row in table.locator("tbody tr").all()]
+
+
+def test_typed_text_has_the_weights_of_python_and_the_site_asks_nobody_else(
+    page: Page, served, requests, model: LoadedModel
+) -> None:
+    assert requests == [served.address]  # the model is loaded when somebody is about to type
+    page.get_by_label("Layer", exact=True).select_option("1")
+    page.get_by_label("Head", exact=True).select_option("2")
+    page.get_by_label("Text").fill(RAIN)
+    expect(page.locator(".word")).to_have_count(15)
+    wanted = regard.trace(model.model, RAIN, tokenizer=model.tokenizer)
+    for layer, head in ((1, 2), (0, 0)):
+        page.get_by_label("Layer", exact=True).select_option(str(layer))
+        page.get_by_label("Head", exact=True).select_option(str(head))
+        for word in ("looks", "river"):
+            page.locator(".word", has_text=word).click()
+            rows = numbers(page, "sentence")
+            exact = wanted[f"L{layer}H{head}"][word].tolist()
+            assert [float(row[-1]) for row in rows] == pytest.approx(exact, abs=2e-5)
+            page.keyboard.press("Escape")
+    names = ("", "worker.js", "model.onnx", "runtime.deflate", "tokenizer.json")
+    asked = [url.partition("?")[0] for url in requests if not url.startswith("blob:")]
+    assert sorted(asked) == sorted(f"{served.address}{name}" for name in names)
+
+
+def test_a_cut_edge_a_sharper_and_a_silenced_head_have_python_s_effect(page: Page, model: LoadedModel) -> None:
+    page.get_by_label("Text").fill(RAIN)
+    expect(page.locator(".word")).to_have_count(15)
+    page.get_by_label("Layer", exact=True).select_option("0")
+    page.get_by_label("Head", exact=True).select_option("1")
+    page.locator(".word", has_text="looks").click()
+    page.get_by_role("button", name="cut “looks” → “man”").click()
+    slider = page.get_by_label("Temperature")
+    slider.fill("-1")
+    cut = [regard.Cut("looks", "man", heads=["L0H1"]), regard.Sharpen("L0H1", 0.5)]
+    check_effect(page, model, cut)
+    page.get_by_role("button", name="as the model has it").click()
+    page.get_by_label("silence this head").check()
+    check_effect(page, model, [regard.Silence("L0H1")], silenced="L0H1")
+
+
+def check_effect(page: Page, model: LoadedModel, changes: list, silenced: str = "") -> None:
+    """Run the model with what is changed in the page, and compare what is shown with Python's.
+
+    Args:
+        silenced: the head whose queries all move half of their attention, so that any of them may be named.
+    """
+    page.get_by_role("button", name="run the model with this").click()
+    plain = regard.trace(model.model, RAIN, tokenizer=model.tokenizer)
+    changed = regard.trace(model.model, RAIN, tokenizer=model.tokenizer, changes=changes)
+    exact = regard.compare(plain, changed)
+    shown = page.locator(".effect p").inner_text()
+    assert float(shown.removeprefix("The output changes by at most ").rstrip(".")) == pytest.approx(
+        exact.output, abs=1e-4
+    )
+    rows = [row.locator("th, td").all_inner_texts() for row in page.locator(".effect tbody tr").all()]
+    wanted = [(name, token, moved) for name, token, moved in exact.largest(6) if moved > 1e-4]
+    for row, (name, token, _) in zip(rows, wanted, strict=False):
+        assert (row[0], token if name == silenced else row[1]) == (name, token)
+    assert [float(row[2]) for row in rows[: len(wanted)]] == pytest.approx([moved for *_, moved in wanted], abs=1e-4)
+
+
+def test_tokens_are_those_of_the_model_s_own_tokenizer(page: Page, served, minilm: LoadedModel) -> None:
+    texts = [*TEXTS, *random_texts()]
+    site, first = (json.loads(page.locator(f"#{name}").text_content() or "") for name in ("site", "trace"))
+    asked = site | {"address": served.address, "texts": texts, "shape": first | {"blocks": {}}}
+    compared = 0
+    for text, answer in zip(texts, page.evaluate(ASK, asked), strict=True):
+        encoded = minilm.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
+        ids = encoded["input_ids"][0].tolist()
+        if len(ids) > site["most"]:
+            assert answer == {"reason": "long", "tokens": len(ids)}, ascii(text)
+            continue
+        pieces = [token.get("piece", token["text"]) for token in answer["source"]]
+        assert pieces == list(map(escape_controls, minilm.tokenizer.convert_ids_to_tokens(ids))), ascii(text)
+        assert answer["source"] == token_records(readable_tokens(minilm.tokenizer, encoded, text)), ascii(text)
+        assert answer["text"] == escape_controls(text, keep=" \t\n\r\x0b\x0c")
+        compared += 1
+    assert compared > 280
+
+
+def test_what_cannot_be_read_is_said_in_the_reader_s_language(page: Page) -> None:
+    page.get_by_label("Text").fill("word " * 63)
+    page.get_by_role("button", name="look").click()
+    expect(page.locator("[role=alert]")).to_have_text(
+        "The text is 65 tokens long and the model reads at most 64; shorten it."
+    )
+    page.get_by_label("Text").fill(" ")
+    page.get_by_role("button", name="look").click()
+    expect(page.locator("[role=alert]")).to_have_text("The text is empty; type at least one word.")
+    page.get_by_label("Language").select_option("ko")
+    page.get_by_label("글", exact=True).fill("word " * 63)
+    page.get_by_role("button", name="보기", exact=True).click()
+    expect(page.locator("[role=alert]")).to_have_text("글이 토큰 65개인데 모델은 64개까지만 읽습니다. 글을 줄이세요.")
+    expect(page.locator("footer")).to_contain_text("모델은 이 쪽 안에서 돌아갑니다.")
+    expect(page.locator(".word")).to_have_count(13)
+
+
+def test_a_file_that_is_missing_is_named_and_loaded_when_it_is_back(page: Page) -> None:
+    missing = "**/model.onnx*"
+    page.route(missing, lambda route: route.fulfill(status=404))
+    page.get_by_label("Text").fill(RAIN)
+    expect(page.locator("[role=alert]")).to_have_text(
+        "model.onnx of this site could not be loaded (status 404); see that it is in the site’s folder, and press "
+        "“look” again."
+    )
+    page.unroute(missing)
+    page.get_by_role("button", name="look").click()
+    expect(page.locator(".word")).to_have_count(15)
+    expect(page.locator("[role=alert]")).to_have_count(0)
+
+
+def test_the_page_may_load_only_from_its_own_folder_s_server(page: Page, served) -> None:
+    with urllib.request.urlopen(served.address) as answer:
+        policy = answer.read().decode().split('Content-Security-Policy" content="')[1].split('"')[0]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules.pop("style-src").startswith("'sha256-")
+    script, wasm = rules.pop("script-src").split()
+    assert (script.startswith("'sha256-"), wasm) == (True, "'wasm-unsafe-eval'")
+    assert rules == {
+        "default-src": "'none'",
+        "img-src": "data:",
+        "connect-src": "'self'",
+        "worker-src": "blob:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    in_worker = """async (address) => {
+      const text = `fetch(${JSON.stringify(address)}).then(() => postMessage("loaded"), () => postMessage("refused"))`;
+      const worker = new Worker(URL.createObjectURL(new Blob([text])));
+      return new Promise((say) => (worker.onmessage = ({ data }) => say(data)));
+    }"""
+    elsewhere = served.address.replace("127.0.0.1", "localhost")
+    assert page.evaluate(in_worker, served.address) == "loaded"
+    assert page.evaluate(in_worker, elsewhere) == "refused"
+
+
+def test_the_page_says_how_close_its_weights_are(page: Page, served) -> None:
+    expect(page.locator(".precision")).to_contain_text("by ONNX Runtime in float32")
+    shown = float(page.locator(".precision").inner_text().removesuffix(".").rpartition(" ")[2])
+    assert shown == pytest.approx(served.site.difference.weights, rel=0.1)
+    assert shown < 1e-5

@@ -1,0 +1,227 @@
+"""Writing a site: the graph beside the model, the tokenizer's tables, and everything that is refused."""
+
+import io
+import json
+import tarfile
+import zlib
+from importlib.resources import files
+from pathlib import Path
+
+import onnxruntime
+import pytest
+import torch
+from refusals import refusal
+from tokenizers import pre_tokenizers
+from transformers import AutoTokenizer, GPT2Config, GPT2Model, MPNetConfig, MPNetModel
+
+import regard
+from regard import InputError
+from regard.site import check as checking
+from regard.site import folder as writing
+from regard.site.check import Difference, check
+from regard.site.folder import check_empty, check_supported, write_site
+from regard.site.graph import write_model
+from regard.site.runtime import CARRIED, FILE, SHA256, VERSION, runtime
+from regard.site.wordpiece import tokenizer_tables
+from regard.tracing.model_loading import LoadedModel, load
+
+FRONT = Path(__file__).parents[2] / "front"
+
+
+@pytest.fixture(scope="module")
+def graph(small: Path, tmp_path_factory) -> tuple[LoadedModel, Path]:
+    """The small model, and its graph."""
+    loaded = load(str(small))
+    path = tmp_path_factory.mktemp("graph") / "model.onnx"
+    write_model(loaded.model, [0, 1], 3, 64, path)
+    return loaded, path
+
+
+def test_the_graph_gives_the_model_s_queries_keys_and_values(graph):
+    loaded, path = graph
+    text = "The river runs."
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    ids = loaded.tokenizer(text, return_tensors="np")["input_ids"]
+    unchanged = {
+        "cut": torch.zeros(ids.size, ids.size, dtype=torch.bool).numpy(),
+        "changed": torch.zeros(2, 3, dtype=torch.bool).numpy(),
+        "temperature": torch.ones(2, 3).numpy(),
+    }
+    given = session.run(None, {"ids": ids, **unchanged})
+    outputs = dict(zip([output.name for output in session.get_outputs()], given, strict=True))
+    trace = regard.trace(loaded.model, text, tokenizer=loaded.tokenizer)
+    torch.testing.assert_close(torch.from_numpy(outputs["output"]), trace.output)
+    for layer, step in trace.attended["encoder"].items():
+        for part in ("query", "key", "value"):
+            exact = getattr(step.pattern, part)
+            torch.testing.assert_close(torch.from_numpy(outputs[f"encoder layer {layer} {part}"]), exact)
+    assert loaded.model.config._attn_implementation == "sdpa"  # as it was before
+
+
+def test_the_check_sees_a_model_that_attends_otherwise(graph):
+    loaded, path = graph
+    found = check(path, loaded)
+    assert 0 < found.weights < 1e-5
+    assert 0 < found.others < 1e-5
+    with torch.no_grad():
+        loaded.model.encoder.layer[1].attention.self.query.bias[0] += 0.01
+        text = refusal(InputError, check, path, loaded)
+        loaded.model.encoder.layer[1].attention.self.query.bias[0] -= 0.01
+    weights, others = (float(word) for word in text.split() if word.replace("e-", "").replace(".", "").isdecimal())
+    assert text == (
+        "small as an ONNX graph does not attend as the model itself does, so no site was written: they differ by up to "
+        f"{Difference(weights, others)}."
+    )
+    assert weights > 1e-4
+    assert others > 1e-4
+
+
+def test_changes_alone_are_compared_too(graph, monkeypatch):
+    loaded, path = graph
+    monkeypatch.setattr(checking, "Sharpen", lambda head, temperature: regard.Sharpen(head, 0.9))
+    assert "does not attend as the model itself does" in refusal(InputError, check, path, loaded)
+
+
+def test_the_tables_of_letters_say_what_the_tokenizer_does(minilm: LoadedModel):
+    tables = tokenizer_tables(minilm.tokenizer)
+    backend = minilm.tokenizer.backend_tokenizer
+    inside = {name: {c for a, b in tables[name] for c in range(a, b + 1)} for name in ("dropped", "spaced", "apart")}
+    for letter in "aÉñßİ漢豈뱀ᄇ!…«、\x00\u200b\u0301\ufeff１Ⅷ":
+        code = ord(letter)
+        normal = backend.normalizer.normalize_str(letter)
+        assert (code in inside["dropped"]) == (normal == "")
+        assert (code in inside["spaced"]) == (normal == f" {letter} ")
+        assert (code in inside["apart"]) == (len(backend.pre_tokenizer.pre_tokenize_str(f"a{letter}a")) == 3)
+    assert tables["letters"]["É"] == "e"
+    assert tables["jamo"]["ᆫ"] == "ㄴ"
+    assert "뱀" not in tables["letters"]
+    assert tables["decomposes"]
+    assert (tables["before"], tables["after"], tables["unknown"]) == ([101], [102], 100)
+    assert tables["pieces"][:1] + tables["pieces"][1996:1997] == ["[PAD]", "the"]
+
+
+def test_other_tokenizers_are_refused(minilm: LoadedModel, tmp_path):
+    minilm.tokenizer.save_pretrained(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    wider = json.loads(path.read_text(encoding="utf-8"))
+    wider["added_tokens"][4]["lstrip"] = True
+    path.write_text(json.dumps(wider), encoding="utf-8")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    assert refusal(InputError, tokenizer_tables, tokenizer) == (
+        f"{type(tokenizer).__name__} looks at the letters around '[MASK]', which a site does not; choose a model such "
+        "as MiniLM."
+    )
+    other = AutoTokenizer.from_pretrained(tmp_path)
+    other.backend_tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    assert refusal(InputError, tokenizer_tables, other) == (
+        f"{type(other).__name__} has a pre_tokenizer of type Whitespace, and a site splits texts into tokens only as "
+        "BERT's tokenizer does, whose pre_tokenizer is BertPreTokenizer; choose a model of that family, such as MiniLM."
+    )
+
+
+SIZES = {"num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 8, "intermediate_size": 8}
+ADVICE = (
+    "; a site runs encoders of text whose weights are a softmax of scaled dot products, such as MiniLM. regard explore "
+    "shows other models."
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (
+            lambda size: GPT2Model(GPT2Config(vocab_size=size, n_layer=1, n_head=2, n_embd=8)),
+            "GPT2Model has attention of the kind decoder",
+        ),
+        (
+            lambda size: MPNetModel(MPNetConfig(vocab_size=size, **SIZES)),
+            "MPNetModel computes its attention without the attention interface of transformers",
+        ),
+    ],
+)  # fmt: skip
+def test_other_models_are_refused(minilm: LoadedModel, model, reason):
+    torch.manual_seed(0)
+    loaded = LoadedModel(type(built := model(len(minilm.tokenizer)).eval()).__name__, built, minilm.tokenizer)
+    trace = regard.trace(built, "It rains.", tokenizer=minilm.tokenizer)
+    assert refusal(InputError, check_supported, loaded, trace) == reason + ADVICE
+
+
+def test_a_folder_with_files_is_refused(tmp_path):
+    (tmp_path / "empty").mkdir()
+    check_empty(tmp_path / "empty")
+    assert refusal(InputError, write_site, tmp_path) == (
+        f"{tmp_path} is not empty; name a new folder, or remove what is in it first."
+    )
+    (tmp_path / "file").write_text("x")
+    assert refusal(InputError, write_site, tmp_path / "file") == f"{tmp_path / 'file'} is a file; name a new folder."
+    assert refusal(InputError, write_site, tmp_path / "no" / "site") == (
+        f"cannot write {tmp_path / 'no' / 'site'}: there is no folder {tmp_path / 'no'}; make it first or name another."
+    )
+
+
+def test_a_model_that_fails_its_check_leaves_nothing(carried, graph, small, tmp_path, monkeypatch):
+    def broken(path, loaded):
+        raise InputError("it differs.")
+
+    monkeypatch.setattr(writing, "check", broken)
+    monkeypatch.setattr(writing, "tokenizer_tables", lambda tokenizer: {})
+    monkeypatch.setattr(writing, "write_model", lambda *arguments: None)
+    assert refusal(InputError, write_site, tmp_path / "site", str(small)) == "it differs."
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_extra_is_named_in_one_command(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "onnxscript", None)
+    assert refusal(InputError, write_site, tmp_path / "site") == (
+        "this needs the package onnxscript, which is not installed; install it with "
+        "pip install 'regard[export,huggingface]'."
+    )
+
+
+def test_the_runtime_is_taken_as_npm_delivers_it(carried, tmp_path):
+    compressed = runtime()
+    content = zlib.decompress(compressed)
+    (tmp_path / "package" / "dist").mkdir(parents=True)
+    (tmp_path / "package" / "dist" / FILE).write_bytes(content)
+    packed = tmp_path / f"onnxruntime-web-{VERSION}.tgz"
+    with tarfile.open(packed, "w") as archive:
+        archive.add(tmp_path / "package" / "dist" / FILE, f"package/dist/{FILE}")
+    for given in (tmp_path / "package", packed):
+        assert zlib.decompress(runtime(given)) == content
+
+
+def test_another_runtime_is_refused(tmp_path):
+    nothing = refusal(InputError, runtime, tmp_path)
+    assert nothing == f"{tmp_path} has no {FILE}; give the folder of npm's package onnxruntime-web."
+    (tmp_path / FILE).write_bytes(b"older")
+    assert refusal(InputError, runtime, tmp_path) == (
+        f"{tmp_path} has another {FILE} than that of onnxruntime-web {VERSION}, with which the page was built; run "
+        f"npm pack onnxruntime-web@{VERSION} and give the file that it writes."
+    )
+    advice = f"; give the file that npm pack onnxruntime-web@{VERSION} writes."
+    absent = tmp_path / "absent.tgz"
+    assert refusal(InputError, runtime, absent) == (
+        f"cannot read {FILE} from {absent}: no such file or directory{advice}"
+    )
+    empty = tmp_path / "empty.tgz"
+    with tarfile.open(empty, "w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("package/other"), io.BytesIO())
+    assert refusal(InputError, runtime, empty) == (
+        f"cannot read {FILE} from {empty}: \"filename 'package/dist/{FILE}' not found\"{advice}"
+    )
+
+
+def test_an_installation_without_the_runtime_says_how_to_get_it(monkeypatch):
+    monkeypatch.setattr("regard.site.runtime.CARRIED", "built/none.deflate")
+    assert refusal(InputError, runtime) == (
+        "this installation of regard carries no ONNX Runtime for browsers; run "
+        f"npm pack onnxruntime-web@{VERSION} and add --runtime onnxruntime-web-{VERSION}.tgz."
+    )
+
+
+def test_the_runtime_is_of_the_version_that_the_worker_is_built_with():
+    locked = json.loads((FRONT / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    assert locked["node_modules/onnxruntime-web"]["version"] == VERSION
+    assert json.loads((FRONT / "package.json").read_text())["devDependencies"]["onnxruntime-web"] == VERSION
+    assert files("regard.views.page").joinpath(CARRIED).name.endswith(".deflate")
+    assert len(SHA256) == 64
