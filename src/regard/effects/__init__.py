@@ -1,9 +1,9 @@
-"""Effects of attention: what it adds to a token, and what changes without it.
+"""Effects of attention: what attention adds to the vector of a token, and how a model changes if attention changes.
 
-changes.py         cut an edge between two tokens, silence a head, sharpen its weights
-contributions.py   the vectors that the keys of a query add to it
-distance.py        how far two patterns are apart
-movement.py        how the layers move a token's vector
-roles.py           how much of a head's attention goes to the previous token, the first, separators, …
-rollout.py         the share of each input token in a token's vector, through all layers
+changes.py         change attention: cut an edge between two tokens, silence a head, sharpen its weights
+contributions.py   the vectors that the keys of a query add to the token of the query
+distance.py        the difference of two attention patterns
+movement.py        the change of a token's vector in each layer, and which parts of the layer cause it
+roles.py           how much a head attends to the previous token, the first token, separators, …
+rollout.py         how much each input token contributes to a token's vector, through all layers
 """

@@ -1,6 +1,6 @@
-"""Changes to what the heads of a model attend to: cut an edge, silence a head, sharpen its weights.
+"""Changes to the attention of a model: cut an edge between two tokens, silence a head, or sharpen its weights.
 
-A change is exact: it is made in the arguments of `attend`, before the softmax, so the weights that are left sum to 1.
+Masks and scores are changed before the softmax, so the weights on the remaining keys still sum to 1.
 """
 
 import re
@@ -21,11 +21,11 @@ from regard.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Keep a query token from attending to a key token.
+    """A change of attention: a query token cannot attend to a key token.
 
     Attributes:
-        query: the query's position in its text, or its text where the text is known.
-        key: the key's position or text.
+        query: the position of the query token in its text; or the text of the token, in functions that know the text.
+        key: the position or the text of the key token.
         heads: the names of the heads in which the edge is cut, such as "L3H1" or "cross L3H1"; None = all heads.
     """
 
@@ -36,17 +36,19 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Keep a head, or a layer such as "L3", from attending to any key, so that its context is 0."""
+    """A change of attention: a head ("L3H1"), or all heads of a layer ("L3"), attend to no key; their context is 0."""
 
     head: str
 
 
 @dataclass(frozen=True, slots=True)
 class Sharpen:
-    """Divide the scores of a head, or a layer, by a temperature: below 1 its weights become sharper, above 1 flatter.
+    """A change of attention: the scores of a head, or of all heads of a layer, are divided by a temperature.
+
+    Below 1 the weights become sharper, above 1 flatter.
 
     Raises:
-        ValueError: the temperature is not above 0 and finite.
+        ValueError: the temperature is not from 0.000001 to 1,000,000.
     """
 
     head: str
@@ -60,16 +62,17 @@ class Sharpen:
 Change = Cut | Silence | Sharpen
 
 Edge = tuple[int | None, int | None, int | None]
-"""A head, a query and a key between which attention is cut, by number; None = every head, query or key."""
+"""The indices (head, query, key) of an edge that is cut; None = every head, query or key."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerChanges:
-    """The changes to the heads of one layer.
+    """The changes to the attention of one layer.
 
     Attributes:
-        edges: the edges that are cut; the queries are counted in the whole text.
-        temperatures: temperatures by the head's number; None = every head. Those for the same head are multiplied.
+        edges: the edges that are cut; queries and keys are positions in the whole text.
+        temperatures: the temperature of each head, by its index; None = all heads. Several temperatures of a head are
+            multiplied.
     """
 
     edges: tuple[Edge, ...]
@@ -78,10 +81,10 @@ class LayerChanges:
     def applied(
         self, score: Score, mask: Mask | None, normalise: Normaliser, grid: Grid, first_query: int
     ) -> tuple[Score, Mask | None, Normaliser]:
-        """Return score, mask and normaliser of an attention call with these changes.
+        """Return the score, mask and normaliser of an attention call, with the changes of this layer applied.
 
         Args:
-            first_query: the position in the text of the call's first query; above 0 when decoding with a cache.
+            first_query: the position in the text of the first query of the call; above 0 when decoding with a cache.
         """
         for head in (*(edge[0] for edge in self.edges), *self.temperatures):
             if head is not None and head >= grid.heads:
@@ -100,12 +103,15 @@ class LayerChanges:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WithoutEdges(Mask):
-    """A mask that keeps every key but those that the edges name, each as (head, query, key); None = every one."""
+    """A mask that is False at some edges, each given by the indices (head, query, key), and True everywhere else.
+
+    None in place of an index stands for every head, query or key.
+    """
 
     edges: tuple[Edge, ...]
 
     def keep(self, tile: Tile, device: torch.device) -> Bool[Tensor, "#batch #heads #queries #keys"]:
-        """Return False at the edges that lie in the tile."""
+        """Return the boolean mask of a tile (block of the attention weights): False at the edges."""
         cut = torch.zeros(1, 1, 1, 1, dtype=torch.bool, device=device)
         for edge in self.edges:
             on_edge = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
@@ -118,7 +124,7 @@ class WithoutEdges(Mask):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class SharpenedScore(Score):
-    """A score whose values are divided by one temperature for each head."""
+    """Another score, divided by a temperature for each head."""
 
     score: Score
     temperatures: Float[Tensor, " heads"]
@@ -150,7 +156,7 @@ HEADS = re.compile(r"(?:(encoder|decoder|cross)\s*)?(?:L(\d+)(?:H(\d+))?)?", re.
 
 @dataclass(frozen=True, slots=True)
 class HeadSet:
-    """The heads that a name stands for: "L3H1" one head, "L3" a layer, "cross" or "cross L3" those of one kind.
+    """The heads that a name selects: "L3H1" one head, "L3" a layer, "cross" all cross-attention.
 
     Attributes:
         kind: "encoder", "decoder" or "cross"; None = every kind.
@@ -164,10 +170,12 @@ class HeadSet:
 
     @classmethod
     def of(cls, name: str) -> "HeadSet":
-        """Parse a name: "L3H1" is one head, "L3" a layer, "cross" or "cross L3H1" only cross-attention.
+        """Return the heads that a name selects: "L3H1" one head, "L3" a layer, "cross" all cross-attention.
+
+        "cross L3H1" and "cross L3" select only cross-attention.
 
         Raises:
-            InputError: the name has another form.
+            InputError: the name does not have one of these forms.
         """
         match = HEADS.fullmatch(name.strip()) if isinstance(name, str) else None
         if match is None or not name.strip():
@@ -179,25 +187,30 @@ class HeadSet:
             head=None if head is None else int(head),
         )
 
-    def is_in(self, kind: str, layer: int) -> bool:
-        """Return whether a layer has some of these heads."""
+    def has_heads_in(self, kind: str, layer: int) -> bool:
+        """Return whether a layer, given by its kind of attention and its number, has at least one of these heads."""
         return self.kind in (None, kind) and self.layer in (None, layer)
 
 
 def heads_of(change: Change) -> list[HeadSet]:
-    """Return the heads that a change applies to."""
+    """Return the heads to which a change applies."""
     if isinstance(change, Cut):
         return [HeadSet()] if change.heads is None else [HeadSet.of(name) for name in change.heads]
     return [HeadSet.of(change.head)]
 
 
 def changes_of_layer(changes: Sequence[Change], kind: str, layer: int) -> LayerChanges:
-    """Return the changes to one layer, from changes whose tokens are given by position."""
+    """Return those of the changes that apply to one layer; their tokens are given by position.
+
+    Args:
+        kind: the kind of attention of the layer.
+        layer: the number of the layer.
+    """
     edges: list[Edge] = []
     temperatures: dict[int | None, float] = {}
     for change in changes:
         for heads in heads_of(change):
-            if not heads.is_in(kind, layer):
+            if not heads.has_heads_in(kind, layer):
                 continue
             if isinstance(change, Cut):
                 edges.append((heads.head, int(change.query), int(change.key)))

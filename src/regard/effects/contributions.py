@@ -1,8 +1,8 @@
-"""Contributions: the vector that each key adds to a token, its weight times its value times the output projection.
+"""Contributions: the vector that each key adds to the query's token: weight · value · output projection.
 
     vector of key k, from head h = weight[q, k] · value[k] · W_O[h]
 
-A weight alone does not say how much a key matters: its value may be short, as that of a separator often is.
+A large weight does not mean a large effect: the value of the key may be a short vector, as it often is for separators.
 
 Source: Kobayashi et al. 2020, "Attention is not only a weight", section 3.
 """
@@ -18,10 +18,10 @@ from regard.attention.pattern import Pattern
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutputProjection:
-    """The linear layer that maps the contexts of all heads to the width of the model.
+    """The output projection of multi-head attention: it maps the contexts of all heads to a vector of width d_model.
 
     Attributes:
-        weight: the matrix W_O, a part for each head.
+        weight: the matrix W_O, split into one matrix for each head.
         bias: the bias; None = no bias.
     """
 
@@ -29,14 +29,14 @@ class OutputProjection:
     bias: Float[Tensor, " d_model"] | None
 
     def __call__(self, context: Float[Tensor, "1 heads queries d_value"]) -> Float[Tensor, "queries d_model"]:
-        """Return the output of attention for these contexts."""
+        """Return the projection of the contexts of all heads: the output of multi-head attention."""
         output = torch.einsum("hqv,hvd->qd", context[0], self.weight)
         return output if self.bias is None else output + self.bias
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contributions:
-    """The vectors that the keys add to one query, in one head or in each head of a layer.
+    """The vectors that the keys add to the token of one query, in one head or in each head of a layer.
 
     Attributes:
         vectors: for each key, weight · value · W_O.
@@ -48,7 +48,13 @@ class Contributions:
 
 
 def contributions(pattern: Pattern, query: int, projection: OutputProjection) -> Contributions:
-    """Return the vectors that the keys add to one query, for each head of a pattern with one batch item."""
+    """Return the vectors that the keys add to the token of one query, for each head of a layer.
+
+    Args:
+        pattern: the attention pattern of the layer, with one batch item.
+        query: the index of the query.
+        projection: the output projection of the layer.
+    """
     with torch.no_grad():
         weights = pattern[0, :, query].to(projection.weight)
         groups = pattern.n_heads // pattern.value.shape[1]

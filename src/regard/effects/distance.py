@@ -1,4 +1,4 @@
-"""How far two attention patterns of the same shape are apart, query by query."""
+"""The distance between two attention patterns of the same shape, for each query."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ from torch import Tensor
 from regard.attention.pattern import Pattern
 
 BLOCK_WEIGHTS = 2**22
-"""The largest number of weights of each pattern that are computed at a time."""
+"""The largest number of weights of each pattern that are computed at one time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PatternDistance:
-    """The distance between two patterns, for each head and query.
+    """The distance between two attention patterns, for each head and query.
 
     Attributes:
-        total_variation: half the sum over the keys of the absolute differences of the weights: the share of its
-            attention that a query has moved to other keys, from 0 to 1.
-        largest: the largest absolute difference of a weight.
+        total_variation: half the sum over the keys of |weight - other weight|, from 0 to 1: the fraction of the
+            attention that the query pays to other keys in the other pattern.
+        largest: the largest |weight - other weight| over the keys.
     """
 
     total_variation: Float[Tensor, "batch heads queries"]
@@ -28,7 +28,7 @@ class PatternDistance:
 
 
 def pattern_distance(pattern: Pattern, other: Pattern) -> PatternDistance:
-    """Return the distance between two patterns of the same shape; no whole matrix of weights is built.
+    """Return the distance between two patterns of the same shape, computed for one block of queries at a time.
 
     >>> import torch
     >>> from regard import Causal, attend
@@ -47,7 +47,7 @@ def pattern_distance(pattern: Pattern, other: Pattern) -> PatternDistance:
 
 
 def blocks(pattern: Pattern) -> Iterator[slice]:
-    """Yield consecutive slices of the queries, each with at most BLOCK_WEIGHTS weights or a single query."""
+    """Yield consecutive slices of the queries of a pattern, each with at most `BLOCK_WEIGHTS` weights or one query."""
     batch, heads, queries, keys = pattern.shape
     step = max(1, BLOCK_WEIGHTS // max(1, batch * heads * keys))
     for start in range(0, queries, step):

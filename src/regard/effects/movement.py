@@ -1,10 +1,10 @@
-"""How the layers of a model move a token's vector, and what moved it: each head, each source token, the feed-forward.
+"""Movement: how each layer changes the vector of a token, split into heads, source tokens and feed-forward network.
 
     before + attention + feed_forward + rest = after           in every layer
     attention = sum over heads + bias = sum over sources + bias
 
-`rest` is what lies between these parts: 0 where the parts are only added (layer norm at their inputs), and the change
-by the norms where these come after the addition, as in BERT.
+In a pre-norm model `rest` is 0, since a layer only adds its parts to the token's vector. In a post-norm model such as
+BERT, `rest` is the change made by the layer norms after the additions.
 
 Source: the residual stream of Elhage et al. 2021, "A mathematical framework for transformer circuits".
 """
@@ -22,13 +22,14 @@ from regard.effects.contributions import OutputProjection, contributions
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerStates:
-    """The vectors of all tokens before, inside and after a layer, and the layer's output projection.
+    """The vectors of all tokens before, inside and after one layer, and the layer's output projection.
 
     Attributes:
         before: the input of the layer.
-        attention: the output of its attention, with the bias of the output projection.
-        feed_forward: the output of its feed-forward part.
+        attention: the output of the layer's attention, including the bias of the output projection.
+        feed_forward: the output of the layer's feed-forward network.
         after: the output of the layer.
+        projection: the output projection of the layer's attention.
     """
 
     before: Float[Tensor, "queries d_model"]
@@ -40,16 +41,16 @@ class LayerStates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Movement:
-    """How the layers move the vector of one token.
+    """How each layer changes the vector of one token.
 
     Attributes:
         layers: the numbers of the layers.
         before: the token's vector before each layer.
-        attention: what the layer's attention adds.
-        by_head: what each head adds, without the bias of the output projection.
-        by_source: what each source token adds, in all heads together.
-        feed_forward: what the feed-forward part adds.
-        rest: what is left: the change by norms that come after an addition.
+        attention: the vector that the layer's attention adds.
+        by_head: the vector that each head adds, without the bias of the output projection.
+        by_source: the vector that each source token adds, summed over all heads.
+        feed_forward: the vector that the feed-forward network adds.
+        rest: the change that these parts do not explain, made by layer norms after an addition.
         after: the token's vector after each layer.
     """
 
@@ -64,7 +65,14 @@ class Movement:
 
 
 def movement(layers: Sequence[int], patterns: Sequence[Pattern], states: Sequence[LayerStates], token: int) -> Movement:
-    """Return how layers move the vector of a token, from the pattern and the states of each layer."""
+    """Return how each layer changes the vector of a token.
+
+    Args:
+        layers: the numbers of the layers.
+        patterns: the attention pattern of each layer.
+        states: the vectors of all tokens in each layer.
+        token: the position of the token.
+    """
     added = [
         contributions(pattern, token, state.projection).vectors for pattern, state in zip(patterns, states, strict=True)
     ]

@@ -1,14 +1,14 @@
-"""Roles of heads: how much of a head's attention goes to the previous token, the first token, and so on.
+"""Roles of heads: the weight that a head puts on certain keys, such as the previous token or the first token.
 
-    previous, next, same    the token before the query, the one after it, the query itself
+    previous, next, same    the token before the query, the token after it, the query's own token
     first                   the first token of the text, an attention sink in many models (Xiao et al. 2024)
     separator               special tokens, such as [SEP]
-    duplicate               other tokens with the text of the query
-    induction               tokens that come after an earlier token with the text of the query (Olsson et al. 2022)
+    duplicate               other tokens with the same text as the query
+    induction               tokens just after an earlier token with the same text as the query (Olsson et al. 2022)
     distance                the mean distance to the keys, in tokens
     entropy                 the entropy of the weights, in nats
 
-Each number is a mean over the queries for which such a key exists.
+Each role is a mean over the queries for which such a key exists.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,16 +22,16 @@ from regard.attention.pattern import Pattern
 from regard.effects.distance import blocks
 
 KEY_ROLES = ("previous", "next", "same", "first", "separator", "duplicate", "induction")
-"""The roles that are shares of a query's attention, from 0 to 1."""
+"""The roles that are sums of weights on certain keys, from 0 to 1."""
 
 ROLES = (*KEY_ROLES, "distance", "entropy")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoleSums:
-    """For each role and head, the sum over queries; with the number of queries, this gives the mean.
+    """For each role and head, a sum over queries, and for each role the number of queries; mean = sum / number.
 
-    Sums of several texts are added.
+    Sums over several texts can be added.
     """
 
     sums: Float[Tensor, "roles heads"]
@@ -41,16 +41,16 @@ class RoleSums:
         return RoleSums(self.sums + other.sums, self.n_queries + other.n_queries)
 
     def means(self) -> Float[Tensor, "roles heads"]:
-        """Return for each role and head the mean over the queries that have a key of this role; NaN if none has."""
+        """Return, for each role and head, the mean over the queries that have a key of this role; NaN if none has."""
         return self.sums / self.n_queries[:, None]
 
 
 def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -> RoleSums:
-    """Return the sums of all roles over the queries of a self-attention pattern with one batch item.
+    """Return, for each role and head, the sum over the queries of a self-attention pattern with one batch item.
 
     Args:
         texts: the text of each token.
-        special: whether each token is a special token.
+        special: for each token, whether it is a special token.
     """
     sums = torch.zeros(len(ROLES), pattern.n_heads, dtype=torch.float64)
     counts = torch.zeros(len(ROLES), dtype=torch.long)
@@ -74,7 +74,13 @@ def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -
 def key_roles(
     tokens: Int[Tensor, " keys"], separators: Bool[Tensor, " keys"], queries: Int[Tensor, " queries"]
 ) -> Iterator[Bool[Tensor, "queries keys"]]:
-    """Yield, for each of KEY_ROLES, True for the keys that have this role for a query."""
+    """Yield, for each role in `KEY_ROLES`, a boolean tensor: True where the key has this role for the query.
+
+    Args:
+        tokens: a number for each token, the same for tokens with the same text.
+        separators: True for the special tokens.
+        queries: the positions of the queries.
+    """
     keys, query = torch.arange(len(tokens)), queries[:, None]
     yield keys == query - 1
     yield keys == query + 1

@@ -1,4 +1,4 @@
-"""Attention rollout: how much of a token's vector comes from each input token, through all layers.
+"""Attention rollout: how much each input token contributes to a token's vector, through all layers.
 
     flow of a layer = (mean of the heads' weights + identity) / 2,  each row divided by its sum
     rollout = product of the flows of all layers
@@ -16,9 +16,9 @@ from regard.attention.pattern import Pattern
 
 
 def rollout(patterns: Sequence[Pattern], token: int) -> Float[Tensor, " tokens"]:
-    """Return the share that each input token has in a token's vector; the shares sum to 1.
+    """Return the attention rollout of a token: the share that each input token has in its vector; shares sum to 1.
 
-    Only one row of the product is computed, from the last layer back to the first, so no matrix is built.
+    Only the token's row of the product is computed, from the last layer to the first, so no matrix is stored.
 
     Args:
         patterns: the self-attention patterns of all layers, from the first to the last, with one batch item.

@@ -12,13 +12,13 @@ from regard.kernels.library import FLOATS, INTEGERS, function
 
 
 class CompensatedSum(ctypes.Structure):
-    """The C struct `CompensatedSum`: the addresses of sums and of their rounding errors."""
+    """The C struct `CompensatedSum`: the addresses of a tensor of sums and of a tensor of their rounding errors."""
 
     _fields_ = (("rounded", FLOATS), ("error", FLOATS))
 
 
 class Statistics(ctypes.Structure):
-    """The C struct `Statistics`: the statistics to compute, and the memory that they are written to."""
+    """The C struct `Statistics`: which statistics to compute, and the addresses to which the C function writes them."""
 
     _fields_ = (
         ("queries", c_int64),
@@ -54,9 +54,9 @@ class Vectors(ctypes.Structure):
         """Return the C struct with the address and the strides of a tensor of vectors.
 
         Args:
-            tensor: the numbers of each vector are adjacent in memory.
-            batch, head: which batch item and head of the call come first in the tensor. The address is moved so that
-                the kernel can use the indices of the call.
+            tensor: queries, keys or values of some batch items and heads; its last axis has stride 1.
+            batch, head: the batch item and the head that index [0, 0] of the tensor stands for. The address is shifted
+                so that the kernel can use the indices of the whole call.
         """
         batch_stride, head_stride, token_stride = strides(tensor)
         first = tensor.data_ptr() - tensor.itemsize * (batch * batch_stride + head * head_stride)
@@ -75,13 +75,13 @@ class ByteMask(ctypes.Structure):
 
 
 class WeightedSum(ctypes.Structure):
-    """The C struct `WeightedSum`: a vector for each key, and memory for each query's weighted sum of these vectors."""
+    """The C struct `WeightedSum`: the vectors of the keys, and memory for their weighted sum for each query."""
 
     _fields_ = (("keys", Vectors), ("queries", Vectors), ("width", c_int32))
 
 
 class Arguments(ctypes.Structure):
-    """The C struct `Arguments`: the arguments of `regard_attention`."""
+    """The C struct `Arguments`: all arguments of the C function `regard_attention`."""
 
     _fields_ = (
         ("statistics", Statistics),
@@ -117,7 +117,7 @@ class Arguments(ctypes.Structure):
 
 
 def strides(tensor: Tensor) -> list[int]:
-    """Return the strides of every axis but the last; 0 for an axis of size 1, so that it broadcasts."""
+    """Return the strides of all axes except the last; 0 for an axis of size 1, which is broadcast."""
     strides = list(tensor.stride()[:-1])
     for axis, size in enumerate(tensor.shape[:-1]):
         if size == 1:
@@ -127,5 +127,5 @@ def strides(tensor: Tensor) -> list[int]:
 
 @cache
 def attention_function() -> Any | None:
-    """Return the C function `regard_attention`, which takes `Arguments` by reference; None if no kernels were built."""
+    """Return the C function `regard_attention`, which takes a pointer to `Arguments`; None if no kernels were built."""
     return function("regard_attention", ctypes.c_void_p)

@@ -1,8 +1,9 @@
 """Build the C kernels: `python -m regard.kernels.build` compiles them into this folder, as installing regard does.
 
-On x86-64, the kernels are compiled into one library for each level of the architecture, and elsewhere into one library.
-When regard runs, `library.py` loads the best library for the processor. `built.json` has the checksums of the libraries
-and of the C sources, so that a damaged library, or one built from other sources, is never loaded.
+On x86-64, the kernels are compiled into one library for each level of the architecture (x86-64-v2 to v4), and elsewhere
+into one library. When regard runs, `library.py` loads the library of the highest level that the processor supports. The
+file `built.json` contains the checksums of the libraries and of the C sources, so that a damaged library, or one built
+from other sources, is never loaded.
 
 This file imports only the standard library, because building a wheel runs it before regard's dependencies exist.
 """
@@ -21,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-"""The folder with the C files and the libraries built from them."""
+"""The folder of the C files and of the libraries built from them."""
 
 MANIFEST = "built.json"
 
@@ -34,32 +35,33 @@ V4 = (*V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 LEVELS: dict[str, dict[str, tuple[str, ...]]] = {
     "x86_64": {"x86-64-v2": V2, "x86-64-v3": V3, "x86-64-v4": V4},
 }
-"""For each architecture with levels, the instruction sets that the kernels use at each level, lowest level first.
+"""For each architecture that has levels, the instruction sets that the kernels use at each level, lowest level first.
 
-`processor.c` tests the processor for the same sets. Any other architecture has one level: the compiler's default.
+`processor.c` tests whether the processor has these instruction sets. On any other architecture, there is one level: the
+compiler's default.
 """
 
 COMPILE_SECONDS = 120
-"""The time after which a compiler is stopped; one level takes a few seconds."""
+"""A compiler that has not finished after this many seconds is stopped; normally, one level takes a few seconds."""
 
 WITHOUT = "attention with statistics takes up to 20 times as long on a CPU, and decoding up to 2.3 times"
-"""The cost of using regard without compiled kernels, in words, for messages."""
+"""A part of error messages: how much slower regard is without compiled kernels."""
 
 
 class BuildError(Exception):
-    """The kernels could not be built; the message says why, on one line."""
+    """Raised when the C kernels cannot be built; the message gives the reason, on one line."""
 
 
 def build(folder: Path = FOLDER, *flags: str) -> list[str]:
     """Compile the C files of a folder for every level of this machine's architecture; return the library file names.
 
     Args:
-        folder: has the C files, and gets the libraries and `built.json`.
-        flags: options for the compiler, after `FLAGS`. The environment's CFLAGS are not used: they may slow the kernels
-            down, or add instruction sets that `processor.c` does not test for.
+        folder: the folder of the C files, into which the libraries and `built.json` are written.
+        flags: options for the compiler, after `FLAGS`. The environment variable CFLAGS is not used: it may slow the
+            kernels down, or add instruction sets that `processor.c` does not test for.
 
     Raises:
-        BuildError: no C compiler is installed, or each of them failed.
+        BuildError: no C compiler is installed, or all C compilers failed.
     """
     failures = []
     for compiler in compilers():
@@ -87,7 +89,7 @@ def compilers() -> list[list[str]]:
 
 
 def levels() -> dict[str, tuple[str, ...]]:
-    """Return the levels of this machine's architecture, lowest first, with the instruction sets of each."""
+    """Return the levels of this machine's architecture, lowest first, each with its instruction sets."""
     machine = {"amd64": "x86_64"}.get(platform.machine().lower(), platform.machine().lower())
     return LEVELS.get(machine, {machine or "any": ()})
 
@@ -101,8 +103,8 @@ def compile_levels(compiler: list[str], folder: Path, into: Path, flags: tuple[s
 
     Args:
         compiler: the command of a C compiler.
-        folder: has the C files.
-        into: the folder for the libraries.
+        folder: the folder of the C files.
+        into: the folder into which the libraries are written.
         flags: further options for the compiler.
     """
     sources = [str(path) for path in sorted(folder.glob("*.c"))]
@@ -118,7 +120,7 @@ def compile_levels(compiler: list[str], folder: Path, into: Path, flags: tuple[s
 
 
 def run(command: list[str]) -> None:
-    """Run a compiler's command; after `COMPILE_SECONDS`, kill it with the processes that it started.
+    """Run the command of a compiler; after `COMPILE_SECONDS`, kill it and the processes that it started.
 
     Raises:
         BuildError: the compiler failed or was killed.
@@ -140,7 +142,7 @@ def run(command: list[str]) -> None:
 
 
 def sources_checksum(folder: Path) -> str:
-    """Return one SHA-256 checksum of the names and contents of all .c and .h files in a folder."""
+    """Return one SHA-256 checksum over the names and contents of all .c and .h files in a folder."""
     files = sorted([*folder.glob("*.c"), *folder.glob("*.h")])
     return hashlib.sha256(b"\0".join(file.name.encode() + b"\0" + file.read_bytes() for file in files)).hexdigest()
 
@@ -150,7 +152,12 @@ def checksum(file: Path) -> str:
 
 
 def main(folder: Path = FOLDER, *flags: str) -> int:
-    """Build the kernels of a folder, print what was built or why not, and return the exit status, 0 or 1."""
+    """Build the kernels, print the result or the error, and return the exit status: 0 for success, 1 for failure.
+
+    Args:
+        folder: the folder of the C files.
+        flags: options for the compiler.
+    """
     try:
         names = build(folder, *flags)
     except (BuildError, OSError) as error:

@@ -1,8 +1,8 @@
 """Loading the compiled C functions that this processor can run.
 
 The libraries were built from the C files in this folder when regard was installed (`build.py`). Nothing is compiled
-when regard runs, and nothing is loaded from another folder. Where no library was built, callers compute the same
-numbers with torch operations, more slowly. ctypes releases Python's global interpreter lock during each call.
+when regard runs, and nothing is loaded from another folder. If no library was built, callers compute the same numbers
+with torch operations, more slowly. ctypes releases Python's global interpreter lock during each call.
 """
 
 import ctypes
@@ -17,16 +17,16 @@ FLOATS, INTEGERS = ctypes.c_void_p, ctypes.c_void_p
 """The ctypes of pointers to floating-point numbers and to integers; both accept `tensor.data_ptr()`."""
 
 BUILD = "python -m regard.kernels.build"
-"""The command that rebuilds the libraries."""
+"""The shell command that rebuilds the libraries, for error messages."""
 
 
 def function(name: str, *arguments: Any, returns: Any = None) -> Any | None:
-    """Return a function of the C kernels; None if no library was built for this processor.
+    """Return a C function from the kernel library; None if no library was built for this processor.
 
     Args:
-        name: the function's name in C.
+        name: the name of the function in C.
         arguments: the ctypes of its arguments.
-        returns: the ctype of what it returns; None = nothing.
+        returns: the ctype of its return value; None = it returns nothing.
 
     Raises:
         InputError: the library is damaged, or was built from other sources.
@@ -40,12 +40,13 @@ def function(name: str, *arguments: Any, returns: Any = None) -> Any | None:
 
 
 def check_arguments(name: str, arguments: ctypes.Structure) -> None:
-    """Raise RuntimeError unless the arguments of a C function fit each other, as far as C can see.
+    """Raise RuntimeError if the arguments of a C function are inconsistent, such as a size below 0 or a null pointer.
 
-    They were made from tensors whose shapes were checked, so that an error here is an error of regard.
+    The shapes of the tensors were checked before, so an error here is a bug in regard.
 
     Args:
-        name: the function's name in C; the function with "_error" behind it checks its arguments.
+        name: the name of the C function; the C function `<name>_error` checks its arguments.
+        arguments: the C struct of its arguments.
     """
     describe = function(f"{name}_error", ctypes.c_void_p, returns=ctypes.c_char_p)
     assert describe is not None
@@ -57,7 +58,7 @@ def check_arguments(name: str, arguments: ctypes.Structure) -> None:
 def loaded_library() -> ctypes.CDLL | None:
     """Return the library for the highest level of the architecture that this processor supports, or None.
 
-    None = no library was built, or the processor is below the lowest level.
+    None = no library was built, or the processor does not support the lowest level.
 
     Raises:
         InputError: a library is damaged, or was built from other sources.
@@ -70,7 +71,7 @@ def loaded_library() -> ctypes.CDLL | None:
 def processor_level() -> str | None:
     """Return the highest level of the architecture that this processor supports, such as x86-64-v3.
 
-    None = no library was built, or the processor is below the lowest level.
+    None = no library was built, or the processor does not support the lowest level.
     """
     lowest, *higher = levels()
     if not (FOLDER / MANIFEST).exists():
@@ -83,7 +84,7 @@ def processor_level() -> str | None:
 
 
 def load(name: str) -> ctypes.CDLL:
-    """Return a library of this folder, loaded if `built.json` has its checksum and the checksum of the C sources.
+    """Load a library from this folder, if its checksum and that of the C sources agree with `built.json`.
 
     Args:
         name: the file name of the library.
@@ -107,12 +108,12 @@ def load(name: str) -> ctypes.CDLL:
 
 
 def unusable(why: str) -> InputError:
-    """Return an InputError that says why the libraries cannot be used, and how to build them again."""
+    """Return an InputError that says why the libraries cannot be used, and which command rebuilds them."""
     return InputError(f"the compiled kernels in {FOLDER} cannot be used: {why}; build them again with {BUILD}.")
 
 
 def description() -> str:
-    """Return one line that says which compiled kernels are in use, or why none are.
+    """Return one line of text: the level of the compiled kernels in use, or the reason why none are in use.
 
     >>> description().startswith("kernels: ")
     True

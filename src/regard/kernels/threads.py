@@ -1,4 +1,4 @@
-"""Running a C function on several of torch's own threads."""
+"""Calling a C function on several threads of PyTorch's thread pool at once."""
 
 import ctypes
 import os
@@ -7,17 +7,16 @@ from functools import cache
 from typing import Any
 
 IMPORTING_PROCESS = os.getpid()
-"""The id of the process that imported this module; a process forked from it does not have torch's threads."""
+"""The id of the process that imported this module; processes forked from it do not have PyTorch's threads."""
 
 
 def run_on_threads(function: Any, arguments: ctypes.Structure, threads: int) -> None:
-    """Call a C function on several of torch's own threads at once.
+    """Call a C function on several threads of PyTorch's thread pool at once.
 
     Args:
-        function: called once by each thread, with the arguments by reference; it must divide the work among the calls.
-        arguments: the struct that the function takes.
-        threads: the number of threads; only one is used where torch's threads are not available, as in a forked
-            process.
+        function: called once by each thread, with a pointer to `arguments`; it must divide the work among the calls.
+        arguments: the C struct that the function takes.
+        threads: the number of threads; only one is used if PyTorch's threads are not available, as in a forked process.
     """
     if threads > 1 and os.getpid() == IMPORTING_PROCESS and (run_parallel := gnu_openmp_parallel()) is not None:
         run_parallel(function, ctypes.byref(arguments), threads, 0)
@@ -29,7 +28,7 @@ def run_on_threads(function: Any, arguments: ctypes.Structure, threads: int) -> 
 def gnu_openmp_parallel() -> Callable[..., None] | None:
     """Return GNU OpenMP's `GOMP_parallel(function, data, threads, flags)`, or None if torch does not use GNU OpenMP.
 
-    `GOMP_parallel` calls function(data) on each thread, and returns when all calls have returned.
+    `GOMP_parallel` calls function(data) on each of its threads, and returns when all calls have returned.
     """
     try:
         function = ctypes.CDLL(None).GOMP_parallel

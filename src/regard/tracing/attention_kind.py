@@ -1,4 +1,4 @@
-"""Tell the kind of attention that a module computes: of an encoder, of a decoder, or from a decoder to an encoder."""
+"""Finds out the kind of attention that a module computes: encoder, decoder, or cross-attention."""
 
 import re
 from dataclasses import dataclass
@@ -6,31 +6,35 @@ from dataclasses import dataclass
 from torch import nn
 
 CROSS_ATTENTION = re.compile(r"cross|encdec|enc_dec|encoder_attn|encoder_attention|multihead_attn", re.IGNORECASE)
-"""Matches a part of the path of cross-attention modules."""
+"""Matches module paths of cross-attention, such as "decoder.layers.0.encoder_attn"."""
 
 
 VISION = re.compile("vision|visual|image", re.IGNORECASE)
-"""Matches a part of the path of the modules that read pictures."""
+"""Matches module paths of vision encoders, such as "vision_model.encoder.layers.0"."""
 
 
 @dataclass(frozen=True, slots=True)
 class KindOfPath:
-    """Tells the kind of attention that a module computes (encoder, decoder or cross) from its path in the model.
+    """A function from the path of a module in a model to its kind of attention: "encoder", "decoder" or "cross".
 
     Attributes:
-        only_kind: the kind of all attention in a model that does not have both an encoder and a decoder, else None.
-        sees: whether the encoder is a vision model beside a model of text.
+        only_kind: the kind of all modules, in a model that has only an encoder or only a decoder; None = it has both.
+        has_vision: whether the model has a vision encoder and a language model.
     """
 
     only_kind: str | None
-    sees: bool = False
+    has_vision: bool = False
 
     @classmethod
     def of(cls, model: nn.Module) -> "KindOfPath":
-        """Return the rule for a model: by path if it has an encoder and a decoder, else one kind for all modules."""
+        """Return the function for a model.
+
+        If the model has an encoder and a decoder, the kind depends on the path; otherwise all modules have the same
+        kind.
+        """
         config = getattr(model, "config", None)
         if getattr(config, "vision_config", None) is not None:
-            return cls(None, sees=True)
+            return cls(None, has_vision=True)
         has_both = getattr(config, "is_encoder_decoder", None)
         if has_both is None:
             has_both = any(CROSS_ATTENTION.search(path) for path, _ in model.named_modules())
@@ -41,16 +45,16 @@ class KindOfPath:
             return self.only_kind
         if CROSS_ATTENTION.search(path):
             return "cross"
-        if self.sees:
+        if self.has_vision:
             return "encoder" if VISION.search(path) else "decoder"
         return next((name for name in path.split(".") if name in ("encoder", "decoder")), "decoder")
 
 
 def is_causal(model: nn.Module) -> bool:
-    """Return whether a model without encoder reads a text from left to right.
+    """Return whether a model without an encoder uses causal attention.
 
-    Most modules of such models have an attribute `is_causal`. Without it, a model of transformers is causal if its type
-    can be had for language modelling, and not for filling in masked words.
+    It does if a module has the attribute `is_causal` = True. If no module has it, a model of transformers is causal if
+    transformers has its type for causal language modelling, and not for masked language modelling.
     """
     if any(getattr(module, "is_causal", False) is True for module in model.modules()):
         return True

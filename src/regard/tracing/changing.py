@@ -1,7 +1,7 @@
-"""Change what the heads of a model attend to while it runs: `regard.changed`, and the changes of `regard.trace`.
+"""Changes the attention of a model while it runs: `regard.changed`, and the argument `changes` of `regard.trace`.
 
-A `TorchFunctionMode` receives every call of `attend` and of F.scaled_dot_product_attention, and makes the calls of the
-layers to be changed through `attend`, with other scores and masks. All other calls stay what they are.
+A `TorchFunctionMode` receives every call of `attend` and of F.scaled_dot_product_attention. If the calling layer is to
+be changed, it calls `attend` with a changed score and mask instead. All other calls are left unchanged.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,19 +26,19 @@ from regard.tracing.sdpa_call import CHANGED, output_shape, sdpa_call
 
 @contextmanager
 def changed(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
-    """Within a `with` block, change what the heads of a model attend to; afterwards the model is as it was.
+    """Change what the heads of a model attend to, inside a `with` block; afterwards the model is as before.
 
-    The attention of the model must run through F.scaled_dot_product_attention, the attention interface of transformers
-    (after `regard.install`), or `attend`. Layers that no change names compute what they always compute.
+    The model must compute its attention by F.scaled_dot_product_attention, by the attention interface of transformers
+    (after `regard.install`), or by `attend`. Layers that no change names are unchanged.
 
     Args:
-        changes: `Cut`, `Silence` and `Sharpen`. A `Cut` gives its tokens by position in the whole text: while a model
-            generates, a new token is the query, and its position counts all tokens before it.
+        changes: `Cut`, `Silence` and `Sharpen` objects. The tokens of a `Cut` must be positions in the whole text, also
+            while a model generates token by token.
 
     Raises:
         TypeError: `model` is not a module, or a change is of another type.
-        InputError: a change gives a token by its text, or names no head of the model; or, at the end of the block, no
-            attention that it names was computed in a way that can be changed.
+        InputError: a token of a change is given by its text, or a change names no head of the model; or, at the end of
+            the block, a change was not applied to any attention call.
 
     >>> import torch, regard
     >>> layer = torch.nn.TransformerEncoderLayer(16, 2, batch_first=True).eval()
@@ -59,7 +59,7 @@ def changed(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
 
 @contextmanager
 def changing(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
-    """Do the same as `changed`; the tokens of all changes are given by position."""
+    """The same as `changed`, but the caller has already converted the tokens of all changes to positions."""
     for change in changes:
         if not isinstance(change, Change):
             raise TypeError(f"{change!r} is no change; give Cut, Silence or Sharpen objects.")
@@ -76,7 +76,10 @@ def changing(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
 
 
 def check_positions_and_kinds(changes: Sequence[Change], kind_of: KindOfPath) -> None:
-    """Raise InputError for a negative position, and for heads without a kind in a model with several kinds."""
+    """Raise InputError for a negative position, and for heads without a kind if the model has several kinds.
+
+    A kind is "encoder", "decoder" or "cross" (cross-attention).
+    """
     for change in changes:
         if isinstance(change, Cut) and min(int(change.query), int(change.key)) < 0:
             raise InputError(f"{change} has a negative position; positions are counted from 0.")
@@ -88,14 +91,14 @@ def check_positions_and_kinds(changes: Sequence[Change], kind_of: KindOfPath) ->
 
 
 class AttentionChanger(TorchFunctionMode):
-    """Within a `with` block, change the attention of the modules that are running.
+    """Changes the attention of the modules that are running, inside a `with` block.
 
     Attributes:
-        kind_of: returns the kind of attention that the module at a path computes.
-        made: the changes that were made so far.
-        layers: the numbers of the layers whose attention was seen, by kind.
-        called: the layers whose attention was called in the current forward pass.
-        first_query: the position of the first query of the last self-attention call of a decoder.
+        kind_of: returns the kind of attention of the module at a path.
+        made: the changes that were applied so far.
+        layers: for each kind of attention, the numbers of the layers that have called attention so far.
+        called: the layers that have called attention in the current forward pass.
+        first_query: the position of the first query in the last self-attention call.
     """
 
     def __init__(self, changes: Sequence[Change], kind_of: Callable[[str], str]) -> None:
@@ -107,7 +110,7 @@ class AttentionChanger(TorchFunctionMode):
         self.first_query = 0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call a torch function; if it is attention that is to be changed, call `attend` with other arguments."""
+        """Call a torch function; if it is attention to be changed, call `attend` with changed arguments instead."""
         kwargs = kwargs or {}
         if torch.compiler.is_compiling():
             return func(*args, **kwargs)
@@ -125,12 +128,12 @@ class AttentionChanger(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def changed(self, call: Call, dropout: float, ask: Ask | None) -> Attended | None:
-        """Return the result of an attention call with the changes to its layer; None if nothing in it is changed."""
+        """Apply the changes to an attention call and return its result; None if no change applies to the call."""
         kind, layer = self.kind_of(self.running.path), layer_of(self.running.path) or 0
         self.layers.setdefault(kind, set()).add(layer)
         if kind != "cross":
             self.first_query = call.grid.offset
-        here = [change for change in self.changes if any(heads.is_in(kind, layer) for heads in heads_of(change))]
+        here = [change for change in self.changes if any(heads.has_heads_in(kind, layer) for heads in heads_of(change))]
         if not here:
             return None
         if (kind, layer) in self.called:
@@ -139,27 +142,27 @@ class AttentionChanger(TorchFunctionMode):
                 "forward pass, so a change to that layer would change several."
             )
         self.called.add((kind, layer))
-        self.made += [change for change in here if self.is_in_reach(change, call)]
+        self.made += [change for change in here if self.applies_to(change, call)]
         changes = changes_of_layer(here, kind, layer)
         score, mask, normalise = changes.applied(call.score, call.mask, call.normalise, call.grid, self.first_query)
         return attend(
             call.query, call.key, call.value, score=score, mask=mask, normalise=normalise, dropout=dropout, ask=ask
         )
 
-    def is_in_reach(self, change: Change, call: Call) -> bool:
-        """Return whether a call has the query and the key of a `Cut`; True for other changes."""
+    def applies_to(self, change: Change, call: Call) -> bool:
+        """Return whether an attention call contains the query and the key of a `Cut`; True for other changes."""
         if not isinstance(change, Cut):
             return True
         grid, row = call.grid, int(change.query) - self.first_query
         return 0 <= row < grid.queries and int(change.key) < grid.keys
 
     def enter(self, n_running: int) -> None:
-        """Take note that a module starts; the first one starts a forward pass."""
+        """Handle the start of a module: if no other module is running, a new forward pass starts."""
         if n_running == 1:
             self.called.clear()
 
     def check_all_made(self) -> None:
-        """Raise InputError if a change was not made although the model has run."""
+        """Raise InputError if a change was not applied to any attention call."""
         missed = [change for change in self.changes if change not in self.made]
         if missed and self.layers:
             layers = " and ".join(
@@ -167,7 +170,7 @@ class AttentionChanger(TorchFunctionMode):
             )
             change = missed[0]
             if isinstance(change, Cut) and any(
-                heads.is_in(kind, layer)
+                heads.has_heads_in(kind, layer)
                 for heads in heads_of(change)
                 for kind, numbers in self.layers.items()
                 for layer in numbers

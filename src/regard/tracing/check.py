@@ -1,4 +1,4 @@
-"""Check attention patterns against the contexts that a model's own kernels returned."""
+"""Checks attention patterns: contexts recomputed from them must equal the contexts that the model computed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Check:
     Attributes:
         max_error: the largest absolute difference in any layer, or NaN if any context has a NaN.
         magnitude: the largest absolute value in the kernel's contexts, or NaN if they have a NaN.
-        backends: the names of the backends that computed the kernel's contexts.
+        backends: the names of the backends that computed the contexts in the model.
     """
 
     max_error: float
@@ -25,7 +25,7 @@ class Check:
 
 
 def check_contexts(steps: Sequence[Attended]) -> Check:
-    """Recompute the context of each attention call as weights @ value and compare it with the call's own context."""
+    """Recompute the context of each attention call as weights @ value, and compare it with the recorded context."""
     with torch.no_grad():
         errors = [largest_magnitude(step.pattern.apply(step.pattern.value) - step.context) for step in steps]
         sizes = [largest_magnitude(step.context) for step in steps]
@@ -37,5 +37,5 @@ def check_contexts(steps: Sequence[Attended]) -> Check:
 
 
 def largest_magnitude(numbers: Tensor) -> float:
-    """Return the largest absolute value of a tensor; NaN if it has a NaN, 0 if it is empty."""
+    """Return the largest absolute value in a tensor; NaN if the tensor contains NaN, 0 if it is empty."""
     return float(numbers.abs().max()) if numbers.numel() else 0.0

@@ -19,19 +19,21 @@ ORDER = {"encoder": 0, "decoder": 1, "cross": 2}
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Comparison:
-    """How far the patterns and outputs of two traces of the same text are apart.
+    """The differences between the attention patterns and outputs of two traces of the same text.
 
-    The distance between two patterns at a query is the total variation: the share of its attention, from 0 to 1, that
-    the query has moved to other keys.
+    The difference of two patterns at a query is the total variation: half the sum over the keys of |weight - other
+    weight|, from 0 to 1.
 
     Attributes:
         models: the names of the two models.
         layers: the kind of attention and the number of each layer, in the order in which the model computes them.
-        tokens: the tokens of the queries, by kind of attention.
-        heads: for each head, the largest total variation of a query; NaN where a layer has fewer heads than another.
-        queries: for each head, the position of that query.
+        tokens: for each kind of attention, the tokens of the queries.
+        heads: for each head, the largest total variation over the queries; NaN if the layer has fewer heads than
+            others.
+        queries: for each head, the position of the query with the largest total variation.
         weights: for each head, the largest absolute difference of a weight.
-        output: the largest absolute difference of the outputs; None if a trace has none, or if their shapes differ.
+        output: the largest absolute difference of the models' outputs; None if a trace has no output, or if their
+            shapes differ.
         at_most: the largest total variation that counts as no difference.
     """
 
@@ -46,9 +48,9 @@ class Comparison:
 
     @property
     def first(self) -> tuple[str, str] | None:
-        """The head and the query token where the traces first part, such as ("L3H1", "it"); None if they do not.
+        """The head and the query token where the two traces first differ, such as ("L3H1", "it"); None if they do not.
 
-        It is in the first layer with a total variation above `at_most`, at the largest total variation in this layer.
+        The head is in the first layer with a total variation above `at_most`; in this layer, it has the largest one.
         """
         for row, distances in enumerate(self.heads.nan_to_num(0.0)):
             if float(distances.max()) > self.at_most:
@@ -56,32 +58,37 @@ class Comparison:
         return None
 
     def place(self, row: int, head: int) -> tuple[str, str]:
-        """Return the name of a head, and the query token at which its patterns differ most."""
+        """Return the name of a head, and the query token at which the two patterns of the head differ most.
+
+        Args:
+            row: the index of the head's layer in `layers`.
+            head: the number of the head in the layer.
+        """
         kind, layer = self.layers[row]
         prefix = f"{kind} " if len(self.tokens) > 1 else ""
         return f"{prefix}L{layer}H{head}", reference_of(int(self.queries[row, head]), self.tokens[kind])
 
     def largest(self, n: int = 5) -> list[tuple[str, str, float]]:
-        """Return the n heads with the largest total variation: head, query token and total variation."""
+        """Return, for the n heads that differ most, the name of the head, the query token and the total variation."""
         distances = self.heads.nan_to_num(0.0).flatten()
         n_heads = self.heads.shape[1]
         order = distances.sort(descending=True, stable=True).indices[:n].tolist()
         return [(*self.place(*divmod(cell, n_heads)), float(distances[cell])) for cell in order]
 
     def show(self) -> None:
-        """Print where the two traces part, the heads with the largest differences, and all heads as a grid."""
+        """Print where the two traces first differ, the heads that differ most, and a grid of all heads."""
         from regard.views.terminal.comparison import show
 
         show(self)
 
     def figure(self, path: str | Path) -> Path:
-        """Write a picture of the differences of all heads; `path` ends in .png, .svg or .pdf."""
+        """Write a picture of the differences of all heads to a file; `path` ends in .png, .svg or .pdf."""
         from regard.views.picture.comparison import write_figure
 
         return write_figure(self, Path(path))
 
     def _repr_png_(self) -> bytes:
-        """Return a picture of the differences of all heads, for a notebook."""
+        """Return a PNG picture of the differences of all heads, for a notebook."""
         from regard.views.picture.canvas import rendered
         from regard.views.picture.comparison import comparison_figure
 
@@ -94,13 +101,13 @@ class Comparison:
 
 
 def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
-    """Return where two traces of the same text part: the first layer, head and token, and how far each head is apart.
+    """Compare two traces of the same text: where their attention first differs, and by how much in each head.
 
     Args:
         at_most: the largest total variation that counts as no difference.
 
     Raises:
-        InputError: the traces have other tokens, layers or numbers of heads.
+        InputError: the traces have different tokens, layers or numbers of heads.
 
     >>> import regard
     >>> text = "The snake is very dangerous because it has a venom."
@@ -130,7 +137,7 @@ def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
 
 
 def check_comparable(trace: Trace, other: Trace) -> None:
-    """Raise InputError unless two traces have the same tokens, layers and numbers of heads."""
+    """Raise InputError unless the two traces have the same tokens, layers and numbers of heads."""
     for side in ("source", "target"):
         tokens, others = ([token.text for token in getattr(one, side)] for one in (trace, other))
         if tokens != others:
@@ -157,7 +164,7 @@ def check_comparable(trace: Trace, other: Trace) -> None:
 
 
 def output_distance(output: Tensor | None, other: Tensor | None) -> float | None:
-    """Return the largest absolute difference of two outputs; None if there are not two of the same shape."""
+    """Return the largest absolute difference of two outputs; None if one is None, or if their shapes differ."""
     if output is None or other is None or output.shape != other.shape:
         return None
     return float((output.cpu().double() - other.cpu().double()).abs().max()) if output.numel() else 0.0

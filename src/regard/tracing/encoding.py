@@ -1,4 +1,4 @@
-"""Encode a text as the input tensors of a Hugging Face model, and check that the model can read it."""
+"""Encodes a text as the input tensors of a Hugging Face model, and checks that the model can read the text."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 def encode(
     model: "PreTrainedModel", tokenizer: Any, text: str, target: str | None, truncate: bool
 ) -> tuple[dict[str, torch.Tensor], tuple[Token, ...], tuple[Token, ...]]:
-    """Return the model's input tensors, the tokens that its encoder reads and the tokens that its decoder reads.
+    """Return the input tensors of a model, the tokens that its encoder reads, and the tokens that its decoder reads.
 
-    A model without an encoder or without a decoder has no tokens there. The decoder of an encoder-decoder reads its
-    start token, then the target's tokens without the last.
+    The tokens of a part that the model does not have are (). The decoder of an encoder-decoder reads a start token,
+    then all tokens of the target but the last.
 
     Raises:
-        InputError: an encoder-decoder gets no target, another model gets one, or a text cannot be read (see
-            `encode_text`).
+        InputError: `target` is missing for an encoder-decoder, or given for another model, or a text cannot be encoded
+            (see `encode_text`).
     """
     has_target = bool(model.config.is_encoder_decoder)
     if has_target and target is None:
@@ -43,10 +43,10 @@ def encode(
 
 
 def decoder_start_id(model: "PreTrainedModel") -> int:
-    """Return the id of the first token that the decoder of an encoder-decoder reads.
+    """Return the id of the first input token of the decoder of an encoder-decoder.
 
     Raises:
-        InputError: neither configuration of the model has a decoder_start_token_id.
+        InputError: no configuration of the model has a decoder_start_token_id.
     """
     for config in (model.config, getattr(model, "generation_config", None)):
         if isinstance(start := getattr(config, "decoder_start_token_id", None), int):
@@ -59,11 +59,11 @@ def decoder_start_id(model: "PreTrainedModel") -> int:
 def encode_text(
     model: "PreTrainedModel", tokenizer: Any, text: str, truncate: bool, as_target: bool = False
 ) -> tuple[dict[str, torch.Tensor], tuple[Token, ...]]:
-    """Return the tokenizer's tensors for one text, on the model's device, and the text's tokens.
+    """Return the input tensors of the tokenizer for one text, on the device of the model, and the tokens of the text.
 
     Args:
-        truncate: cut off a text that is longer than the model reads, instead of raising.
-        as_target: encode the text in the target's language and vocabulary, where the tokenizer has two.
+        truncate: whether to cut off a text that is longer than the model can read, instead of raising InputError.
+        as_target: whether to encode the text in the target language, for tokenizers with two languages.
 
     Raises:
         InputError: the text is blank, not UTF-8 or too long, or the tokenizer does not belong to the model.
@@ -106,7 +106,11 @@ def check_reads_text(model: "PreTrainedModel") -> None:
 
 
 def check_vocabulary(model: "PreTrainedModel", tokenizer: Any, ids: torch.Tensor, as_target: bool) -> None:
-    """Raise InputError if a token id exceeds the embedding matrix of the model, or of its decoder if `as_target`."""
+    """Raise InputError if a token id is not below the number of rows of the embedding matrix.
+
+    Args:
+        as_target: whether the embedding matrix is that of the decoder.
+    """
     reader = model.get_decoder() if as_target else model
     try:
         size = getattr(reader.get_input_embeddings(), "num_embeddings", None)
@@ -142,16 +146,16 @@ def check_text(text: str) -> None:
 
 
 def token_limit(model: "PreTrainedModel", tokenizer: Any) -> int | None:
-    """Return the most tokens that both the model and the tokenizer accept; None if neither states a limit."""
+    """Return the largest number of tokens that both the model and the tokenizer accept; None if neither has a limit."""
     limits = (position_limit(model), getattr(tokenizer, "model_max_length", None))
     return min((limit for limit in limits if limit and 0 < limit < 10**9), default=None)
 
 
 def position_limit(model: "PreTrainedModel") -> int | None:
-    """Return the most tokens for which the model has positions; None if its configuration does not say.
+    """Return the largest number of tokens for which the model has positions; None if its configuration does not say.
 
-    RoBERTa and related models number positions from padding_idx + 1, so no token has one of the first
-    padding_idx + 1 position embeddings.
+    RoBERTa and related models count positions from padding_idx + 1, so the first padding_idx + 1 position embeddings
+    are not used.
     """
     n_positions: int | None = getattr(model.config, "max_position_embeddings", None)
     for name, module in model.named_modules():

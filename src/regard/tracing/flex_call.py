@@ -1,4 +1,6 @@
-"""The score and the mask of a FlexAttention call, which are functions of one query and one key, as regard's own.
+"""Converts the score and the mask of a FlexAttention call to a `Score` and a `Mask` of regard.
+
+FlexAttention has functions of one query and one key; regard has functions of a block of queries × keys.
 
 Source: Dong et al. 2024, "Flex Attention: a programming model for generating optimized attention kernels", section 3.
 """
@@ -18,12 +20,12 @@ from regard.attention.scores.score import Score
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlexScore(Score):
-    """A scaled dot product that FlexAttention's `score_mod` changes.
+    """The score of a FlexAttention call: a scaled dot product, modified by the function `score_mod`.
 
         scores = score_mod(scale · query · key, batch item, head, query position, key position, *buffers)
 
     Attributes:
-        buffers: the tensors that `score_mod` reads besides its first five arguments.
+        buffers: further tensors that `score_mod` uses.
     """
 
     score_mod: Callable[..., Tensor]
@@ -39,18 +41,25 @@ class FlexScore(Score):
         return self.changed(query @ key.mT * self.scale, tile)
 
     def keep(self, tile: Tile) -> Bool[Tensor, "batch heads queries keys"]:
-        """Return False where `score_mod` makes a score of 0 into -∞, as masks written as a `score_mod` do."""
+        """Return a boolean mask that is False where `score_mod` turns the score 0 into -∞.
+
+        Some models define their mask by such a `score_mod`.
+        """
         return self.changed(torch.zeros(tile.shape), tile) != -torch.inf
 
     def changed(self, scores: Float[Tensor, "batch heads queries keys"], tile: Tile) -> Tensor:
-        """Return what `score_mod` makes of the scores of a tile."""
+        """Return the result of `score_mod` for the scores of a tile (block of queries × keys)."""
         mod = over_tile(self.score_mod, scored=True, n_buffers=len(self.buffers))
         return mod(scores, *indices(tile, scores.device), *self.buffers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlexMask(Mask):
-    """The mask that FlexAttention's `mask_mod` makes; `buffers` are the tensors that it reads besides the indices."""
+    """The mask of a FlexAttention call, defined by its function `mask_mod`.
+
+    Attributes:
+        buffers: further tensors that `mask_mod` uses.
+    """
 
     mask_mod: Callable[..., Tensor]
     buffers: tuple[Any, ...]
@@ -61,15 +70,17 @@ class FlexMask(Mask):
 
 
 def indices(tile: Tile, device: torch.device) -> list[Tensor]:
-    """Return the indices of a tile's batch items, heads, queries and keys, each as a tensor of one axis."""
+    """Return the indices of the batch items, heads, queries and keys of a tile (block of weights), as 1-D tensors."""
     return [tile.along(axis, device).flatten() for axis in range(4)]
 
 
 def over_tile(mod: Callable[..., Tensor], scored: bool, n_buffers: int) -> Callable[..., Tensor]:
-    """Return a function of one query and one key as a function of all batch items, heads, queries and keys of a tile.
+    """Vectorise a function of one batch item, head, query and key: it then takes the indices of a whole block.
 
     Args:
-        scored: whether the first argument is the score, of shape [batch heads queries keys].
+        mod: a `score_mod` or a `mask_mod` of FlexAttention.
+        scored: whether the first argument is a score; it is then a tensor [batch heads queries keys].
+        n_buffers: the number of further tensors at the end of the arguments, which are passed unchanged.
     """
     for axis in (3, 2, 1, 0):
         along = [0 if other == axis else None for other in range(4)]

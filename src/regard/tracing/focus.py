@@ -1,11 +1,12 @@
-"""Choose the query token and the head that a view shows: those the user names, or the ones of the most salient weight.
+"""Chooses the query token and the head that a view shows: those named by the user, or those of the most salient weight.
 
-A weight is salient when its key is far from the query and gets little weight from the head's other queries:
+A weight is salient if its key is far from the query, and if other queries of the head put little weight on the key:
 
     salience = (weight - mean weight of the key over the head's queries) · |query position - key position|
 
-Weights of 0 and a token's weight on itself are not considered. Neither are tokens that the tokenizer added ([CLS],
-[SEP]): heads that have nothing to do attend to them (Clark et al. 2019, section 3.2).
+Three kinds of weights are not considered: weights of 0, the weight of a token on itself, and weights on or of special
+tokens such as [CLS] and [SEP], which heads without anything better to attend to attend to (Clark et al. 2019, section
+3.2).
 """
 
 from collections.abc import Sequence
@@ -22,12 +23,12 @@ from regard.tracing.token_reference import TokenReference, token_position
 from regard.tracing.trace import Trace, missing_layer_error
 
 WEIGHTS_AT_ONCE = 2**20
-"""The largest number of weights that are computed at one time."""
+"""The largest number of attention weights that are computed at one time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Focus:
-    """The query token and the head that a view shows.
+    """The head and the query token that a view shows.
 
     Attributes:
         query: the position of the query token.
@@ -42,7 +43,7 @@ class Focus:
 
     @property
     def weights(self) -> list[float]:
-        """The weight of the query on each key."""
+        """The attention weights of the query token on all keys, in this head."""
         return self.head.row(self.query).tolist()
 
 
@@ -50,15 +51,16 @@ class Focus:
 def focus_on(
     trace: Trace, token: TokenReference | None = None, head: str | None = None, layer: int | None = None
 ) -> Focus:
-    """Return the query token and the head to show; what the caller leaves out is chosen by salience.
+    """Return the query token and the head that a view shows; those not given are chosen by salience.
 
     Args:
-        token: the position or the text of the query.
-        head: a name such as "L3H1", or "encoder L3H1"; without a kind, the last of the kinds in the trace.
-        layer: choose among the heads of this layer only.
+        token: the position or the text of the query token; None = choose one.
+        head: a name such as "L3H1" or "encoder L3H1"; without a kind, the last kind of the trace is used. None = choose
+            one.
+        layer: choose only among the heads of this layer.
 
     Raises:
-        InputError: the token, head or layer does not exist; the message names the nearest.
+        InputError: the token, head or layer does not exist; the message names the most similar ones.
     """
     kind = trace.kinds[-1]
     heads = [trace[head if len(head.split()) > 1 else f"{kind} {head}"]] if head else trace.heads(kind)
@@ -77,7 +79,10 @@ def focus_on(
 
 
 def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
-    """Return a list of heads for each layer; all heads of a layer have the same `pattern` object."""
+    """Return the heads grouped by layer, one list for each layer.
+
+    All heads of a layer have the same `pattern` object.
+    """
     groups: dict[int, list[Head]] = {}
     for head in heads:
         groups.setdefault(head.layer, []).append(head)
@@ -85,13 +90,12 @@ def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
 
 
 def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus]:
-    """Return the largest salience in the given heads of one layer, with its head and query.
+    """Return the largest salience of a weight in some heads of one layer, and the head and query of this weight.
+
+    If no weight is salient, return -inf, the first head, and the given query or the first word.
 
     Args:
-        query: the only query to consider; None = all queries.
-
-    Returns:
-        -inf, the first head and the given query or the first word, if no weight is salient.
+        query: consider only this query; None = all queries.
     """
     pattern, first = heads[0].pattern, heads[0]
     head_numbers, device = [head.head for head in heads], pattern.device
@@ -122,15 +126,15 @@ def salience(
     distance: Int[Tensor, "queries keys"],
     eligible: Bool[Tensor, "queries keys"],
 ) -> Float[Tensor, "heads queries keys"]:
-    """Return the salience of each weight; -inf where the pair is not eligible or the weight is 0."""
+    """Return the salience of each weight; -inf if the weight is 0 or its (query, key) pair is not eligible."""
     scores = (weights - mean_weight[:, None]) * distance
     return scores.masked_fill(~eligible | (weights == 0), -torch.inf)
 
 
 def is_word(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
-    """Return for each token whether it is a word: has a letter or digit, and was not added by the tokenizer.
+    """Return, for each token, whether it is a word: it has a letter or digit, and is not a special token.
 
-    If no token is a word, all are True.
+    If no token is a word, all entries are True.
     """
     flags = [not token.special and any(map(str.isalnum, token.text)) for token in tokens]
     words = torch.tensor(flags, dtype=torch.bool, device="cpu")
@@ -139,10 +143,10 @@ def is_word(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
 
 @torch.no_grad()
 def strongest_other_words(heads: Sequence[Head], query: int) -> list[tuple[Head, int, float]]:
-    """Return for each head the position and weight of the query's strongest key among the words other than the query.
+    """Return, for each head, the word with the largest weight of a query, other than the query itself.
 
-    The result has a tuple (head, key position, weight) for each head, sorted by weight, largest first. Heads in which
-    all these weights are 0 are left out. In cross-attention all words of the source are considered.
+    The result is a list of tuples (head, key position, weight), in descending order of the weight. Heads in which all
+    these weights are 0 are left out. In cross-attention all words of the source are considered.
     """
     strongest = []
     for layer_heads in group_by_layer(heads):

@@ -1,4 +1,4 @@
-"""Give tensors of other models the axes of regard: [batch heads queries keys], [batch heads tokens width]."""
+"""Reshapes attention tensors of other models to [batch heads queries keys] or [batch heads tokens width]."""
 
 from collections.abc import Sequence
 
@@ -6,14 +6,14 @@ from torch import Tensor
 
 
 def four_axes(tensor: Tensor, lead: Sequence[int], n_heads: int | None) -> Tensor:
-    """Reshape a tensor of shape [*lead, rows, columns], or one that broadcasts to it, to [batch heads rows columns].
+    """Reshape a tensor that broadcasts to [*lead, rows, columns] to [batch heads rows columns].
 
-    Two leading axes are batch and heads. Otherwise heads are the last part of the leading axes: one axis of
-    batch · heads is split, and further axes (windows, groups of heads) are joined.
+    If `lead` has two axes, they are batch and heads. Otherwise the leading axes are joined to one axis of batch ·
+    heads, which is then split.
 
     Args:
         lead: the sizes of the leading axes of the attention weights.
-        n_heads: the number of heads; None = unknown: a single leading axis is then the batch, with one head.
+        n_heads: the number of heads. None = unknown: a single leading axis is then the batch, with one head.
 
     >>> import torch
     >>> four_axes(torch.ones(6, 5, 4), (6,), n_heads=3).shape

@@ -210,7 +210,7 @@ def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> dict[str, dict[
     kind_of = KindOfPath.of(model)
     kinds = ["encoder", "decoder", "cross"] if kind_of.only_kind is None else [kind_of.only_kind]
     steps = {kind: [step for step in watched.steps if kind_of(step.path) == kind] for kind in kinds}
-    if kind_of.sees:
+    if kind_of.has_vision:
         kinds = [kind for kind in kinds if steps[kind]]
     if missing := [kind for kind in kinds if not steps[kind]]:
         raise InputError(
