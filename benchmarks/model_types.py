@@ -8,11 +8,15 @@ import json
 import multiprocessing
 import os
 import resource
+import signal
 import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from importlib.metadata import version
+from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Annotated
@@ -24,8 +28,8 @@ from rich.progress import track
 from trial import Trial, try_type
 from verdict import EXACT, NO_ATTENTION, NO_WEIGHTS, NOT_TRIED, PARTLY, REFUSED, WRONG
 
-SECONDS, MEMORY = 60, 8 << 30
-"""The limits of a type: seconds, and bytes of address space, of which PyTorch itself takes about 2 GiB."""
+SECONDS, MEMORY = 90, 8 << 30
+"""The limits of a type: seconds of the processor, and bytes of address space (PyTorch itself takes about 2 GiB)."""
 
 MEANINGS = {
     EXACT: "Every pattern equals the weights that the model returns, in every run.",
@@ -61,7 +65,9 @@ model must be the same bits as without regard, and the contexts recomputed from 
 model computed. Where a model returns no weights, the contexts are the only check, and the remark says so.
 
 Models that read text and images or sound are often tried with text alone; their parts for images and sound are types
-of their own in the table. A type with the remark "no model class" is only a part of another type's configuration.
+of their own in the table. A type that is only a part of another type's model is tried inside of that model, and its
+verdict is about that part; the remark names the model. Some types need packages that transformers itself does not;
+these were installed: {packages}.
 
 ## The verdicts
 """
@@ -70,7 +76,10 @@ of their own in the table. A type with the remark "no model class" is only a par
 def main(
     types: Annotated[str | None, typer.Option(help="Model types with commas between; all if left out.")] = None,
     write: Annotated[Path | None, typer.Option(help="The page to write.")] = None,
-    details: Annotated[Path | None, typer.Option(help="A JSON file for all that was measured.")] = None,
+    details: Annotated[
+        Path | None, typer.Option(help="A file of JSON lines for all that was measured; its types are not tried again.")
+    ] = None,
+    processes: Annotated[int, typer.Option(help="How many types are tried at the same time.")] = 1,
 ) -> None:
     """Try model types of transformers, and print or write a page with the verdicts.
 
@@ -84,9 +93,13 @@ def main(
     names = sorted(CONFIG_MAPPING_NAMES) if types is None else types.split(",")
     if unknown := [name for name in names if name not in CONFIG_MAPPING_NAMES]:
         raise typer.BadParameter(f"transformers has no model type {', '.join(unknown)}.")
-    trials = list(tried(names))
-    if details is not None:
-        details.write_text(json.dumps([asdict(trial) for trial in trials], indent=1, default=str), encoding="utf-8")
+    known = {trial.type: trial for trial in read(details)}
+    for trial in tried([name for name in names if name not in known], processes):
+        known[trial.type] = trial
+        if details is not None:
+            with details.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(trial), default=str) + "\n")
+    trials = [known[name] for name in names]
     page = page_of(trials)
     if write is None:
         print(page)
@@ -97,36 +110,49 @@ def main(
         raise typer.Exit(1)
 
 
-def tried(names: Sequence[str]) -> Iterator[Trial]:
+def read(details: Path | None) -> list[Trial]:
+    """Return the trials in a file of JSON lines."""
+    if details is None or not details.exists():
+        return []
+    return [Trial(**json.loads(line)) for line in details.read_text(encoding="utf-8").splitlines()]
+
+
+def tried(names: Sequence[str], processes: int = 1) -> Iterator[Trial]:
     """Try model types, each in a process of its own."""
     import_once()
     console = Console(stderr=True)
-    for name in track(names, "model types", console=console, transient=True) if console.is_terminal else names:
-        yield in_child(name)
+    with ThreadPoolExecutor(processes) as pool:
+        trials = pool.map(in_child, names)
+        shown = track(trials, "model types", len(names), console=console, transient=True)
+        yield from shown if console.is_terminal else trials
 
 
 def import_once() -> None:
     """Import what all children need, before the first of them starts."""
-    import transformers.masking_utils
-    import transformers.modeling_utils
+    import transformers.models.auto.modeling_auto
+    import transformers.models.bert.modeling_bert  # with all that models have in common
 
+    import regard
+
+    _ = regard.install, regard.watching  # which are imported when they are named first
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
 
 
 def in_child(name: str) -> Trial:
-    """Try a model type in a child process, which is ended after `SECONDS`."""
+    """Try a model type in a child process with limits of time and memory."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=send_trial, args=(name, sender))
     child.start()
     sender.close()
     try:
-        if not receiver.poll(SECONDS):
-            return Trial(name, remark=f"it takes more than {SECONDS} seconds")
         return Trial(**json.loads(receiver.recv_bytes()))
     except EOFError:
+        child.join()
+        if child.exitcode == -signal.SIGXCPU:
+            return Trial(name, remark=f"it takes more than {SECONDS} seconds of the processor")
         return Trial(name, remark=f"its process ends, for instance for want of memory ({MEMORY >> 30} GiB)")
     finally:
         child.kill()
@@ -137,6 +163,7 @@ def in_child(name: str) -> Trial:
 def send_trial(name: str, sender: Connection) -> None:
     """In the child: try a model type and send the result to the parent."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     with Path(os.devnull).open("w") as silence:
         sys.stdout = sys.stderr = silence
         try:
@@ -152,9 +179,18 @@ def page_of(trials: Sequence[Trial]) -> str:
 
     command = "python -m benchmarks.model_types --write docs/model-types.md"
     introduction = INTRODUCTION.format(
-        transformers=transformers.__version__, torch=torch.__version__.split("+")[0], command=command
+        transformers=transformers.__version__,
+        torch=torch.__version__.split("+")[0],
+        command=command,
+        packages=packages(),
     )
     return "\n".join([introduction, verdicts(trials), "", "## The types", "", rows(trials), ""])
+
+
+def packages() -> str:
+    """Return the names and versions of the packages that some models of transformers need."""
+    installed = [name for name in ("timm", "torchvision", "torchaudio", "scipy") if find_spec(name)]
+    return ", ".join(f"{name} {version(name).split('+')[0]}" for name in installed) or "none of them"
 
 
 def verdicts(trials: Sequence[Trial]) -> str:

@@ -212,15 +212,19 @@ class SoftmaxCounter(torch.overrides.TorchFunctionMode):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.stack, self.found = [""], set[str]()
+        self.stack, self.found, self.called = [""], set[str](), set[str]()
         self.model = model
 
     def __enter__(self) -> "SoftmaxCounter":
         self.hooks = list[Any]()
         for path, module in self.model.named_modules():
-            self.hooks.append(module.register_forward_pre_hook(lambda *_, path=path: self.stack.append(path)))
+            self.hooks.append(module.register_forward_pre_hook(lambda *_, path=path: self.enter(path)))
             self.hooks.append(module.register_forward_hook(lambda *_: self.leave(), always_call=True))
         return super().__enter__()  # type: ignore[no-untyped-call]
+
+    def enter(self, path: str) -> None:
+        self.stack.append(path)
+        self.called.add(path)
 
     def leave(self) -> None:
         self.stack.pop()

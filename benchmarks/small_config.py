@@ -37,7 +37,7 @@ RULES: tuple[tuple[str, int], ...] = (
     (r"max_source_positions", 40),
     (r"(?:hidden|embed(?:ding)?|projection|projector|decoder|encoder|model|out|output)_?(?:size|dim)s?$", WIDTH),
     (r"^d_model$|n_embd|embed_dim|_hidden_size|hidden_dim|projection_dim|proj_dim|^dim$|^width$|fpn_hidden", WIDTH),
-    (r"hidden_size", WIDTH),
+    (r"hidden_size|adapter_(?:in|out|input|output)_(?:dim|size)", WIDTH),
 )
 """The largest value of a number by a pattern of its name. The first pattern that fits counts; -1 = as it is."""
 
@@ -46,7 +46,15 @@ LAYER_COUNTS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers", "encod
 HEAD_COUNTS = ("num_attention_heads", "n_head", "num_heads", "n_heads", "attention_heads")
 
 
-DERIVED = ("out_features", "out_indices", "stage_names", "per_layer_config", "transformers_version", "architectures")
+DERIVED = (
+    "out_features",
+    "out_indices",
+    "stage_names",
+    "per_layer_config",
+    "transformers_version",
+    "architectures",
+    "conv_output_size",
+)
 """Values that follow from others, and would not fit them any more."""
 
 MISSING = {
@@ -54,6 +62,7 @@ MISSING = {
     "num_experts_per_tok": 2,
     "n_routed_experts": 4,
     "num_key_value_heads": HEADS,
+    "n_shared_experts": 1,
     "n_group": 1,
     "topk_group": 1,
     "prediction_length": 8,
@@ -76,7 +85,11 @@ def shrink(config: Any, *, sizes: bool = True, derive: bool = False) -> Values:
     small: Values = {}
     for name, value in values.items():
         part = part_of(config, name)
-        if name in DERIVED or (name == "model_type" and not hasattr(config, "from_dict")):
+        if (
+            name in DERIVED
+            or (name == "feature_size" and "lags_sequence" in values)
+            or (name == "model_type" and not hasattr(config, "from_dict"))
+        ):
             continue
         if hasattr(part, "to_dict"):
             small[name] = shrink(part, sizes=sizes, derive=derive)
@@ -183,6 +196,10 @@ def token_id(name: str, value: int) -> int:
 
 def repair(small: Values, values: Mapping[str, Any]) -> None:
     """Make sizes fit that depend on others."""
+    if "num_feat_extract_layers" in small and "conv_dim" in small:
+        small["num_feat_extract_layers"] = len(small["conv_dim"])
+    if isinstance(small.get("image_embedding_size"), int):
+        small["image_embedding_size"] = small["image_size"] // small["patch_size"]
     rope = values.get("qk_rope_head_dim")
     if rope and small.get("qk_nope_head_dim"):
         if "qk_head_dim" in small:

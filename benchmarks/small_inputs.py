@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from special_inputs import INPUTS
 from torch import Tensor, nn
 
 Inputs = dict[str, Any]
@@ -67,10 +68,12 @@ def choices(model: nn.Module, side: str) -> Iterator[Inputs]:
     Args:
         side: where the second text is padded: "left", "right" or "none".
     """
-    config, parameters = model.config, inspect.signature(model.forward).parameters
+    config: Any = model.config
+    parameters = inspect.signature(model.forward).parameters
     main = getattr(model, "main_input_name", "input_ids")
     main = main[0] if isinstance(main, list | tuple) else main
-    made = {name: value for name, value in known(config, side).items() if name in parameters}
+    special = INPUTS[config.model_type](config) if config.model_type in INPUTS else {}
+    made = {name: value for name, value in known(config, side).items() if name in parameters} | special
     required = {
         name
         for name, parameter in parameters.items()
@@ -96,7 +99,10 @@ def choices(model: nn.Module, side: str) -> Iterator[Inputs]:
         {**first, **wanted, **{name: made[name] for name in ("encoder_hidden_states",) if name in made}},
         {name: made[name] for name in ("inputs_embeds",) if name in made},
     ]
-    if main in image and "input_ids" in text:
+    if special:
+        wanted |= special
+        offers = [{**text, **target, **wanted}, {**text, **wanted}, wanted, {**image, **wanted}, *offers]
+    if main in image and "input_ids" in text and not special:
         offers = [offers[2], *offers]
     seen: list[set[str]] = []
     for offer in offers:

@@ -50,7 +50,7 @@ def watching_verdict(details: Mapping[str, Any]) -> tuple[str, str]:
     if differing:
         return WRONG, f"weights differ by {max(differing.values()):.2g} in {names(differing)}"
     if n_steps == 0 and n_references == 0 and not softmax:
-        return NO_ATTENTION, "linear attention: " + names(unseen) if unseen else ""
+        return NO_ATTENTION, "attention without a softmax over keys: " + names(unseen) if unseen else ""
     silent = {path for path in missing if not any(covers(path, other) for other in unseen)}
     if silent:
         return WRONG, f"missing without a word: {names(silent)}"

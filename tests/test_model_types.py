@@ -2,6 +2,7 @@
 
 import doctest
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ import seen_attention
 import torch
 from seen_attention import Reference, compare_steps
 from small_config import shrink, split
+from small_models import modules_of, runner, wholes_of
+from trial import Trial, of_part
 from verdict import install_verdict, watching_verdict
 
 import regard
@@ -36,8 +39,63 @@ def test_three_types_get_their_verdicts(tmp_path):
     assert "| falcon | exact | refused |  |" in page
     assert "| mamba | no attention | no attention |  |" in page
     assert "| all | 3 | 3 | |" in page
-    bert = json.loads(details.read_text())[0]["details"]
+    bert = json.loads(details.read_text().splitlines()[0])["details"]
     assert bert["left"]["eager"]["compare"]["n_equal"] == bert["left"]["n_references"] == 2
+
+
+def test_a_walk_goes_on_where_it_stopped(tmp_path, monkeypatch, capsys):
+    details = tmp_path / "details.jsonl"
+    details.write_text(json.dumps({"type": "bert", "watching": "exact", "install": "partly", "remark": "seen"}) + "\n")
+    asked = []
+
+    def tried(names, processes):
+        asked.append((list(names), processes))
+        return [Trial(name, watching="no attention") for name in names]
+
+    monkeypatch.setattr(model_types, "tried", tried)
+    for _ in range(2):
+        model_types.main(types="bert,mamba", details=details, processes=2)
+    assert asked == [(["mamba"], 2), ([], 2)]
+    page = capsys.readouterr().out
+    assert page.count("| bert | exact | partly | seen |") == 2
+    assert page.count("| mamba | no attention | not tried |  |") == 2
+
+
+def test_a_trial_ends_with_its_time_or_its_process(monkeypatch):
+    def forever(name):
+        while True:
+            pass
+
+    monkeypatch.setattr(model_types, "SECONDS", 1)
+    monkeypatch.setattr(model_types, "try_type", forever)
+    assert model_types.in_child("bert") == Trial("bert", remark="it takes more than 1 seconds of the processor")
+    monkeypatch.setattr(model_types, "try_type", lambda name: os._exit(1))
+    remark = "its process ends, for instance for want of memory (8 GiB)"
+    assert model_types.in_child("bert") == Trial("bert", remark=remark)
+
+
+def test_a_part_is_found_in_the_model_that_it_belongs_to():
+    from transformers.models.t5gemma.configuration_t5gemma import T5GemmaConfig, T5GemmaModuleConfig
+
+    assert list(wholes_of(T5GemmaModuleConfig)) == [T5GemmaConfig]
+    encoder = torch.nn.Linear(2, 2)
+    encoder.config = T5GemmaModuleConfig()
+    model = torch.nn.ModuleDict({"encoder": encoder, "head": torch.nn.Linear(2, 2)})
+    assert modules_of(T5GemmaModuleConfig, model) == ["encoder"]
+    paths = [None, "encoder", "encoder.layers.0", "encoders", "head"]
+    assert of_part([Reference(path, PADDING) for path in paths], ["encoder"]) == [
+        Reference(path, PADDING) for path in paths[1:3]
+    ]
+
+
+def test_a_model_cannot_change_its_inputs():
+    class Model(torch.nn.Module):
+        def forward(self, session):
+            session.append(1)
+            return session
+
+    run = runner({"session": []})
+    assert [run(Model()), run(Model())] == [[1], [1]]
 
 
 def test_examples_are_true():

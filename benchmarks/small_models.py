@@ -1,0 +1,233 @@
+"""Build a small random model of any type of transformers, and find inputs that it runs with."""
+
+import copy
+import importlib
+import inspect
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from time import process_time
+from typing import Any
+
+import torch
+from seen_attention import SoftmaxCounter, tensors_of
+from small_config import shrink
+from small_inputs import choices, parts_of
+from special_types import CLASSES, VALUES
+from torch import Tensor, nn
+
+
+def model_classes(config_class: type) -> list[type]:
+    """Return the model classes of a configuration, the plain model first."""
+    import transformers
+    from transformers import MODEL_MAPPING, PreTrainedModel
+
+    if config_class.__name__ in CLASSES:
+        return [getattr(transformers, CLASSES[config_class.__name__])]
+    try:
+        known = MODEL_MAPPING.get(config_class, None) if config_class in MODEL_MAPPING else None
+    except ValueError:  # the mapping names a class that transformers does not have
+        known = None
+    first = list(known) if isinstance(known, tuple) else [known] if known else []
+    try:
+        module = importlib.import_module(config_class.__module__.replace(".configuration_", ".modeling_"))
+    except ImportError:
+        return first
+    others = [
+        cls
+        for _, cls in inspect.getmembers(module, inspect.isclass)
+        if issubclass(cls, PreTrainedModel)
+        and getattr(cls, "config_class", None) is config_class
+        and not cls.__name__.endswith("PreTrainedModel")
+        and "forward" in vars(cls)
+    ]
+    others.sort(key=lambda cls: (not cls.__name__.endswith("Model"), "For" in cls.__name__, len(cls.__name__)))
+    return [*first, *(cls for cls in others if cls not in first)]
+
+
+def wholes_of(config_class: type) -> Iterator[Any]:
+    """Yield the configurations in the same file that have a part of this class, and models of their own."""
+    from transformers import PreTrainedConfig
+
+    file = importlib.import_module(config_class.__module__)
+    for _, whole in inspect.getmembers(file, inspect.isclass):
+        if not issubclass(whole, PreTrainedConfig) or whole is config_class or not model_classes(whole):
+            continue
+        if config_class in {type(part) for part in all_parts(whole())}:
+            yield whole
+
+
+def all_parts(config: Any) -> Iterator[Any]:
+    """Yield the configurations inside a configuration, and those inside of them."""
+    for part in parts_of(config):
+        yield part
+        yield from all_parts(part)
+
+
+def modules_of(config_class: type, model: nn.Module) -> list[str]:
+    """Return the paths of the modules that are made by a configuration's class, or are named after it."""
+    name = config_class.__name__.removesuffix("Config")
+    return [
+        path
+        for path, module in model.named_modules()
+        if type(module).__name__.startswith(name) or isinstance(getattr(module, "config", None), config_class)
+    ]
+
+
+def configs(config_class: Any, name: str) -> Iterator[Any]:
+    """Yield small configurations, the smallest first; in place of one that cannot be made, its error."""
+    try:
+        default = config_class()
+    except Exception:
+        default = config_class(**VALUES.get(name, {}))
+    for sizes, derive in ((True, False), (False, False), (True, True), (False, True)):
+        try:
+            values = merged(shrink(default, sizes=sizes, derive=derive), VALUES.get(name, {}))
+            values.pop("model_type", None)
+            yield config_class.from_dict(values)
+        except Exception as error:
+            yield error
+    try:
+        yield config_class(**VALUES.get(name, {}))
+    except Exception as error:
+        yield error
+
+
+def merged(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return values with changes, also inside of parts."""
+    result = dict(values)
+    for name, value in changes.items():
+        inner = isinstance(value, dict) and isinstance(result.get(name), dict)
+        result[name] = merged(result[name], value) if inner else value
+    return result
+
+
+def build(model_class: Any, config: Any, **options: Any) -> nn.Module:
+    model = model_class._from_config(copy.deepcopy(config), **options).eval()
+    return model.to(torch.get_default_dtype())
+
+
+SECONDS_TO_FIND = 8
+"""After this time of the processor no further configuration is tried."""
+
+MOST_PARAMETERS = 400_000_000
+
+
+def check_small(model_class: Any, config: Any) -> None:
+    """Raise ValueError if a model has too many parameters to be tried."""
+    with torch.device("meta"):
+        model = model_class(copy.deepcopy(config))
+    n_parameters = sum(parameter.numel() for parameter in model.parameters())
+    if n_parameters > MOST_PARAMETERS:
+        raise ValueError(f"{n_parameters / 1e6:.0f} million parameters are too many to try")
+
+
+@torch.no_grad()
+def sharpen(model: nn.Module) -> None:
+    """Give every matrix random numbers so large that attention is sharp."""
+    generator = torch.Generator().manual_seed(0)
+    for parameter in model.parameters():
+        if parameter.ndim >= 2 and parameter.numel():
+            fan_in = math.prod(parameter.shape[1:])
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * min(1.0, 1.4 / math.sqrt(fan_in)))
+        elif not bool(parameter.isfinite().all()):
+            parameter.zero_()
+
+
+@dataclass
+class Ready:
+    """A model that runs.
+
+    Attributes:
+        choice: the number of its inputs among the choices.
+        part: the paths of the modules that belong to the type; all modules if empty.
+    """
+
+    model_class: Any
+    config: Any
+    model: nn.Module
+    choice: int
+    part: list[str] = field(default_factory=list)
+
+
+def find_ready(config_class: type, name: str) -> Ready | list[str]:
+    """Return the first model of a type that can be built and run, or one that it is a part of; else the errors."""
+    ready = find_own(config_class, name)
+    if isinstance(ready, Ready):
+        return ready
+    for whole in wholes_of(config_class):
+        found = find_own(whole, whole.model_type, config_class)
+        if isinstance(found, Ready):
+            return found
+        ready = [*ready, *(f"in {whole.model_type}: {error}" for error in found)]
+    return ready
+
+
+def find_own(config_class: type, name: str, part: type | None = None) -> Ready | list[str]:
+    """Return the first model of a configuration that can be built and run, else the errors.
+
+    Args:
+        part: the configuration of a part that must run too.
+    """
+    errors: list[str] = []
+    built = list(configs(config_class, name))
+    idle: Ready | None = None
+    started = process_time()
+    for model_class in model_classes(config_class)[:4]:
+        first_errors: list[str] = []
+        for config in built:
+            if len(first_errors) > 1 and first_errors[-1] == first_errors[-2]:
+                break
+            if process_time() - started > SECONDS_TO_FIND:
+                break
+            if isinstance(config, Exception):
+                errors.append(f"config: {first_line(config)}")
+                continue
+            try:
+                check_small(model_class, config)
+                model = build(model_class, config)
+                sharpen(model)
+            except Exception as error:
+                errors.append(f"{model_class.__name__}: {first_line(error)}")
+                continue
+            modules = modules_of(part, model) if part is not None else []
+            if part is not None and not modules:
+                errors.append(f"{model_class.__name__} has no such part")
+                break
+            for number, inputs in enumerate(choices(model, "none")):
+                if process_time() - started > SECONDS_TO_FIND:
+                    break
+                try:
+                    with SoftmaxCounter(model) as counter:
+                        outputs = runner(inputs)(model)
+                    if not list(tensors_of(outputs)) or (modules and not counter.called.intersection(modules)):
+                        continue
+                    ready = Ready(model_class, config, model, number, modules)
+                    if counter.found:
+                        return ready
+                    idle = idle or ready
+                except Exception as error:
+                    errors.append(f"{model_class.__name__}({', '.join(inputs)}): {first_line(error)}")
+                    if number == 0:
+                        first_errors.append(first_line(error))
+            if idle is not None:
+                break
+        if idle is not None:
+            return idle
+    return errors or ["no model class of its own" if not model_classes(config_class) else "no inputs fit"]
+
+
+def runner(inputs: dict[str, Any]) -> Any:
+    dtype = torch.get_default_dtype()
+    inputs = {k: v.to(dtype) if isinstance(v, Tensor) and v.is_floating_point() else v for k, v in inputs.items()}
+
+    def run(model: nn.Module, **options: Any) -> Any:
+        torch.manual_seed(0)
+        with torch.no_grad():
+            return model(**copy.deepcopy(inputs), **options)
+
+    return run
+
+
+def first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
