@@ -86,10 +86,10 @@ def translate(
     or a translation that is too long. A line that is too long for the model is translated sentence by sentence; if a
     clause of it is too long, the line is written as it is, with ⁇ before it, and the exit status is 1 in the end.
 
-    --alignments writes "translation ||| pairs": a pair source-target for each word of the line on which a piece of the
-    translation's word has its largest attention weight. Words are divided at white space and counted from 0. --n-best
-    writes "line ||| translation ||| score", lines counted from 0 as Moses does. --scores adds "||| score", the mean
-    log-probability of a piece as in regard score; then --alignments adds "||| pairs".
+    --alignments writes "translation ||| pairs". A pair is "source word-target word", by numbers: each piece of a target
+    word is aligned with the source word on which it has its largest attention weight. Words are divided at white space
+    and counted from 0. --n-best writes "line ||| translation ||| score", lines counted from 0 as Moses does. --scores
+    adds "||| score", the mean log-probability of a piece as in regard score; then --alignments adds "||| pairs".
 
     [bold]Examples[/bold]
 

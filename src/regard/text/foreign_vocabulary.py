@@ -1,7 +1,7 @@
-"""Vocabularies made from SentencePiece models of other programs: the special pieces are put first, as regard has them.
+"""Make vocabularies of regard from SentencePiece models of other programs.
 
-The pieces, their scores and the normalisation of texts stay as they are, so that a text has the same pieces as before;
-only the ids change.
+In a vocabulary of regard the special pieces have the first ids. All other pieces, their scores and the normalisation of
+texts stay the same, so that a text is divided into the same pieces as before; only their ids change.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from regard.text.piece_table import (
 from regard.text.vocabulary import EOS, FEWEST, Vocabulary
 
 MOST = 2**20
-"""The largest number of pieces of a SentencePiece model that is taken: no language needs more."""
+"""The most pieces that a SentencePiece model may have."""
 
 
 def read_model(path: Path) -> bytes:
@@ -44,7 +44,9 @@ def read_model(path: Path) -> bytes:
 
 
 def own_vocabulary(path: Path) -> Vocabulary:
-    """Read a SentencePiece model that the user has trained, with any ids of the special pieces, or without some.
+    """Read a SentencePiece model that the user has trained, and make a vocabulary of it.
+
+    Its special pieces may have any ids, and some of them may be missing.
 
     Raises:
         InputError: the file cannot be read, is not a SentencePiece model, or has too few or too many pieces.
@@ -74,12 +76,12 @@ def own_vocabulary(path: Path) -> Vocabulary:
 def vocabulary_from_table(path: Path, table: Sequence[str]) -> Vocabulary:
     """Return a vocabulary that divides texts as a SentencePiece model does, with the ids of a table of pieces.
 
-    Marian has such a table beside a SentencePiece model for each language: the table has the pieces of both languages.
-    SentencePiece does not look for pieces of the other language, but a run of unknown letters that equals one
-    has its id. A language code such as >>fra<< is one piece.
+    Marian has a SentencePiece model for each language, and one table with the pieces of both languages. SentencePiece
+    does not find pieces of the other language; but a run of unknown letters that is such a piece gets its id. A
+    language code such as >>fra<< is one piece.
 
-    Departure: where the table lacks a piece of the model, Marian reads an unknown piece. Here the text is divided into
-    pieces that the table has; only a letter without a piece is unknown.
+    Departure: if the table lacks a piece of the model, Marian reads an unknown piece. Here the text is divided into
+    other pieces, which the table has; only a letter without a piece is unknown.
 
     Args:
         path: the SentencePiece model.

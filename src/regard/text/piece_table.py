@@ -1,7 +1,8 @@
-"""The table of pieces in a SentencePiece model: read it, and write the model with another table.
+"""Read the pieces of a SentencePiece model, and write the model with other pieces.
 
-A SentencePiece model is a protobuf message. Its field 1 is repeated, a piece each: text, score and kind. The id of a
-piece is its place in the table. Field 2 has the settings of the training, among them the names of the special pieces.
+A SentencePiece model is a protobuf message. Its field 1 is repeated, once for each piece: the piece's text, score and
+kind. The id of a piece is its position among them. Field 2 has the settings of the training, among them the names of
+the special pieces.
 
 Departure: the message is read here and not by SentencePiece's own protobuf module. transformers has a copy of that
 module, and a process can load only one of the two.
@@ -12,24 +13,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 1, 2, 3, 4, 5
-"""The kinds of piece. A control piece is never found in a text, and has no text; an unused one is only never found."""
+"""The kinds of pieces in a SentencePiece model, by number.
+
+SentencePiece never divides a text into control pieces or unused pieces. A control piece, such as </s>, stands for no
+text; an unused piece stands for its text, if its id is decoded.
+"""
 
 BPE = 2
-"""The number of byte-pair encoding among SentencePiece's algorithms; 1, the default, is the unigram model."""
+"""The number by which a SentencePiece model names byte-pair encoding; 1, the default, is the unigram model."""
 
 PIECE, TRAINING = 1, 2
-"""The fields of a model."""
+"""The numbers of the protobuf fields of a model: a piece, and the settings of the training."""
 
 ALGORITHM, UNKNOWN_PIECE, BOS_PIECE, EOS_PIECE, PAD_PIECE = 3, 45, 46, 47, 48
-"""Fields of the settings: the algorithm, and the names of the special pieces."""
+"""The numbers of the protobuf fields of the settings: the algorithm, and the names of the special pieces."""
 
 VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
-"""Protobuf's ways to write a value."""
+"""The numbers of protobuf's wire types: how the value of a field is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of a vocabulary; its score decides which pieces SentencePiece prefers."""
+    """A piece of a vocabulary. SentencePiece prefers pieces with a higher score."""
 
     text: str
     score: float = 0.0
@@ -42,7 +47,7 @@ SPECIAL = (
     Piece("<s>", 0.0, CONTROL),
     Piece("</s>", 0.0, CONTROL),
 )
-"""The first pieces of every vocabulary of regard, by id."""
+"""The special pieces, which have the first ids in every vocabulary of regard."""
 
 
 def pieces_of(model: bytes) -> list[Piece]:
@@ -63,7 +68,7 @@ def pieces_of(model: bytes) -> list[Piece]:
 
 
 def algorithm_of(model: bytes) -> int:
-    """Return the number of a SentencePiece model's algorithm, such as `BPE`.
+    """Return the algorithm of a SentencePiece model as a number, such as `BPE`.
 
     Raises:
         ValueError: the model is not a protobuf message.
@@ -95,7 +100,7 @@ def with_pieces(model: bytes, pieces: Sequence[Piece]) -> bytes:
 
 
 def fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
-    """Yield the number and the value of each field of a protobuf message, and all bytes of the field.
+    """Yield for each field of a protobuf message its number, its value, and its bytes in the message.
 
     Raises:
         ValueError: the bytes are not a protobuf message.
@@ -120,7 +125,10 @@ def fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
 
 
 def read_varint(message: bytes, at: int) -> tuple[int, int]:
-    """Return the whole number that begins at a byte of a protobuf message, and the index after it.
+    """Read a whole number of variable length from a protobuf message; return it, and the index after its last byte.
+
+    Args:
+        at: the index of its first byte.
 
     >>> read_varint(bytes([0b1010_1100, 0b10]), 0)
     (300, 2)
@@ -149,5 +157,9 @@ def varint(number: int) -> bytes:
 
 
 def bytes_field(number: int, value: bytes) -> bytes:
-    """Return a field with bytes, such as a text or a message, as protobuf writes it."""
+    """Return a protobuf field whose value is bytes, such as a text or a message.
+
+    Args:
+        number: the number of the field.
+    """
     return varint(number << 3 | BYTES) + varint(len(value)) + value

@@ -130,12 +130,20 @@ class Vocabulary:
 
     @cached_property
     def unused(self) -> dict[str, int]:
-        """The ids of the pieces that SentencePiece does not look for, by text; see `foreign_vocabulary.py`."""
+        """The ids of the pieces that SentencePiece never finds in a text, by the text of the piece.
+
+        See `foreign_vocabulary.py`.
+        """
         unused = filter(self.processor.IsUnused, range(len(self)))
         return {self.processor.IdToPiece(token): token for token in unused}
 
     def _with_unused(self, clean: str, ids: list[int]) -> list[int]:
-        """Return the ids of a text, with the ids of unused pieces for unknown text that equals them, as Marian does."""
+        """Replace the id of unknown text by the id of an unused piece that has the same text, as Marian does.
+
+        Args:
+            clean: the text.
+            ids: the ids of its pieces.
+        """
         surfaces = self.processor.Encode(clean, out_type=str)
         return [
             self.unused.get(surface, UNK) if token == UNK else token

@@ -44,8 +44,8 @@ class Residual(Dropout):
 def fast_dropout_applies(x: Tensor, p: float) -> bool:
     """Return whether the dropout of x is computed with `draw_kept`, which is faster than torch's dropout on a CPU.
 
-    It is not on GPUs and in compiled programs, where torch's dropout is fast, for types other than float32 and float64,
-    and unless p is between 1/2^16 and 1 - 1/2^16.
+    False on GPUs and in compiled programs, where torch's dropout is fast; for data types other than float32 and
+    float64; and unless p is between 1/2^16 and 1 - 1/2^16.
     """
     is_float32_or_64 = x.dtype in (torch.float32, torch.float64)
     return x.is_cpu and is_float32_or_64 and 1 <= p * LEVELS <= LEVELS - 1 and not torch.compiler.is_compiling()

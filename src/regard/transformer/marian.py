@@ -57,7 +57,7 @@ CROSS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_output": ("encoder_attn.out_proj", WRITES),
     "cross_attention_norm": ("encoder_attn_layer_norm", WRITES),
 }
-"""For each layer of cross-attention in a decoder block: its name in Marian, and the numbers of its d_model axes."""
+"""For each layer of cross-attention: its name in Marian, and the number of the d_model axis of each parameter."""
 
 
 def from_marian(model: "MarianMTModel | str | Path") -> Transformer:

@@ -29,12 +29,12 @@ from regard.transformer.model import Transformer
 from regard.translation.translator_folder import TranslatorContents, holds_translator, read_translator
 
 NEVER_PREDICTED = -100.0
-"""The bias of the new padding's logit: its probability is 0 in float32, and the loss of label smoothing is finite."""
+"""The bias of the new padding's logit: its probability is 0 in float32, and the loss with label smoothing is finite."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarianIds:
-    """The ids that Marian's config.json gives to its special pieces."""
+    """The ids of the special pieces in a Marian model's config.json."""
 
     pad: int
     start: int
@@ -45,14 +45,14 @@ def read_any_translator(folder: Path, device: torch.device | str = "cpu") -> Tra
     """Read a translator of regard, or a Marian model of transformers, from its folder.
 
     Raises:
-        InputError: there is neither in the folder, or it is damaged.
+        InputError: the folder has neither of them, or a damaged one.
     """
     is_marian = not holds_translator(folder) and holds_marian(folder)
     return read_marian(folder, device) if is_marian else read_translator(folder, device)
 
 
 def holds_marian(folder: Path) -> bool:
-    """Return whether a folder has a config.json of transformers and SentencePiece models, as Marian's folders have."""
+    """Return whether a folder has a config.json and a source.spm, as the folders of Marian models have."""
     return (folder / "config.json").is_file() and (folder / "source.spm").is_file()
 
 
@@ -104,7 +104,10 @@ def marian_model(folder: Path) -> Transformer:
 
 
 def read_json(path: Path, default: Any = None) -> dict[str, Any]:
-    """Read a JSON object from a file; `default`, unless it is None, stands for a file that is missing.
+    """Read a JSON object from a file.
+
+    Args:
+        default: returned if the file is missing; None = a missing file is an error.
 
     Raises:
         InputError: the file cannot be read, or is not a JSON object.
@@ -123,7 +126,7 @@ def read_json(path: Path, default: Any = None) -> dict[str, Any]:
 
 
 def special_id(folder: Path, config: dict[str, Any], name: str) -> int:
-    """Return the id of a special piece in Marian's config.json.
+    """Return the id of the special piece `name` in Marian's config.json.
 
     Raises:
         InputError: the config does not have it.
@@ -135,7 +138,7 @@ def special_id(folder: Path, config: dict[str, Any], name: str) -> int:
 
 
 def piece_table(path: Path, n_rows: int) -> list[str]:
-    """Return the pieces of a table of ids, by id; "" for an id without a piece.
+    """Read a table of ids, and return its pieces in the order of the ids; "" for an id without a piece.
 
     Args:
         path: vocab.json or target_vocab.json.
@@ -156,10 +159,13 @@ def piece_table(path: Path, n_rows: int) -> list[str]:
 
 
 def row_order(path: Path, table: Sequence[str], ids: MarianIds, unknown: str) -> list[int | None]:
-    """Return for each id of regard the id of Marian whose row it takes; None = a new row, that of padding.
+    """Return, for each id of regard's vocabulary, the row of Marian's matrices that it gets.
+
+    None stands for a new row, which padding needs if Marian's padding becomes BOS.
 
     Args:
         path: the file of the table, for messages.
+        table: the pieces of Marian's vocabulary, by id.
         unknown: the text of the unknown piece.
 
     Raises:
@@ -183,7 +189,7 @@ def row_order(path: Path, table: Sequence[str], ids: MarianIds, unknown: str) ->
 
 
 def with_row_order(model: Transformer, source: Sequence[int | None], target: Sequence[int | None]) -> Transformer:
-    """Return a Transformer whose vocabulary matrices have the rows of another one in a new order.
+    """Return a copy of a Transformer with the rows of its vocabulary matrices in another order.
 
     Args:
         source, target: for each id of the new vocabularies the row of the given model; None = a new row.
@@ -206,7 +212,7 @@ def with_row_order(model: Transformer, source: Sequence[int | None], target: Seq
 
 
 def in_order(rows: Tensor, order: Sequence[int | None], new: float) -> Tensor:
-    """Return the rows of a tensor in an order; a row for None is filled with the number `new`."""
+    """Return the rows of a tensor in the given order; None stands for a new row, filled with the number `new`."""
     ordered = rows[[0 if row is None else row for row in order]]
     for place, row in enumerate(order):
         if row is None:

@@ -13,9 +13,9 @@ Vocabularies = tuple[Vocabulary, Vocabulary]
 
 
 def read_own_vocabularies(settings: VocabularySettings) -> Vocabularies | None:
-    """Read the source and the target vocabulary in vocabulary.file; the same object twice for one file.
+    """Read the SentencePiece models in the setting vocabulary.file; return the source and the target vocabulary.
 
-    Returns None if there is no such setting.
+    They are the same object if the setting names one file. None if it is not set.
 
     Raises:
         InputError: there are more than two files, or one cannot be read or is not a vocabulary.
@@ -33,15 +33,15 @@ def read_own_vocabularies(settings: VocabularySettings) -> Vocabularies | None:
 
 
 def files_in(text: str) -> list[Path]:
-    """Return the paths in a text with commas between; a file whose name has a comma is one path."""
+    """Return the paths in a text, divided at commas; but a text that is the name of a file is one path."""
     return [Path(text)] if Path(text).is_file() else [Path(one) for one in text.split(",")]
 
 
 def with_own_vocabularies(config: TrainConfig, own: Vocabularies) -> TrainConfig:
-    """Return the settings with vocabulary.joint: whether there is one vocabulary for both languages.
+    """Return the settings with vocabulary.joint set: True if the user's own vocabulary is for both languages.
 
     Raises:
-        InputError: the settings ask for another vocabulary.
+        InputError: a setting asks for a vocabulary that differs from the user's own.
     """
     settings, (source, target) = config.vocabulary, own
     joint = source is target

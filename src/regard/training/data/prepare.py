@@ -111,13 +111,13 @@ def prepare(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Given:
-    """The parts of a translator that training begins with."""
+    """What training takes over instead of training it anew: a translator to fine-tune, or vocabularies."""
 
     start: TranslatorContents | None
     """The translator to fine-tune, whose vocabularies and parameters are copied."""
 
     own: Vocabularies | None
-    """The user's own vocabularies."""
+    """The user's own vocabularies for source and target; None = there are none."""
 
     @classmethod
     def of(cls, config: TrainConfig) -> "Given":
@@ -129,10 +129,10 @@ class Given:
         return cls(read_start(config.model), read_own_vocabularies(config.vocabulary))
 
     def settings(self, config: TrainConfig) -> TrainConfig:
-        """Return the settings with those that the given parts decide.
+        """Return the settings, with those that follow from the translator or from the vocabularies filled in.
 
         Raises:
-            InputError: the settings ask for something that differs from a given part.
+            InputError: a setting differs from the translator or from the vocabularies.
         """
         if self.start is not None:
             return with_start(config, self.start)

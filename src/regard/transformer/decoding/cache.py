@@ -86,7 +86,7 @@ class BufferCache:
 
     @property
     def row_table(self) -> Int[Tensor, "rows tokens"]:
-        """A table with the row of the buffer in which the keys and values of each row and token are."""
+        """For each row and token, the number of the buffer row that holds the token's keys and values."""
         if self.buffer_rows is not None:
             return self.buffer_rows
         return row_numbers(self.rows, self.n_tokens, self.buffer.vectors.device)
@@ -139,8 +139,8 @@ def copy_with_room(
     """Return a copy of the cached tokens with room for further tokens.
 
     Args:
-        room: the number of tokens for which the copy has room; if it is not more than there are, room for twice as many
-            tokens as there are is made.
+        room: the number of tokens for which the copy has room, those of `tokens` included; if it is too small for one
+            more token, the copy has room for twice as many as there are.
     """
     n_tokens = tokens.shape[4]
     copy = tokens.new_empty(*tokens.shape[:4], room if n_tokens < room else 2 * n_tokens, tokens.shape[5])

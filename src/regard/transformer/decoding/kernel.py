@@ -27,10 +27,10 @@ from regard.transformer.decoding.supported import WIDTH_MULTIPLE, linear_layers,
 from regard.transformer.feed_forward import ACTIVATIONS
 
 MOST_ROWS_AT_ONCE = 32
-"""The most rows that a thread computes together, so that their vectors fit its cache; 16 to 160 are as fast."""
+"""The most rows that a thread computes together, so that their vectors fit its cache; from 16 to 160 it is as fast."""
 
 Vectors = Float[Tensor, "rows d_model"]
-"""The most rows that a thread computes together, so that their vectors fit its cache; from 16 to 160 it is as fast."""
+"""The vectors of the newest tokens, one for each row of the batch."""
 
 Queries = tuple[Float[Tensor, "sources heads queries d_head"], ...]
 """The cross-attention queries of each block."""
