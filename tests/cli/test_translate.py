@@ -12,6 +12,7 @@ from cli_runner import invoke, output, refused
 
 from regard import InputError
 from regard.cli.text_lines import FIRST_BYTES, available_lines, read_lines
+from regard.cli.translate import prompt_for
 from regard.text.parallel import LONGEST_LINE
 from regard.translation.search.beam import Beam
 from regard.translation.search.greedy import Greedy
@@ -324,3 +325,14 @@ def test_explain_works_out_a_head_of_a_translator(folder):
     weights = next(stage for stage in worked["stages"] if stage["name"] == "weights")["matrix"]
     assert weights == [pytest.approx(row, abs=2e-6) for row in seen["weights"]["L1H0"]]
     assert refused("look", " ", "--model", folder) == "the text is empty; give at least one word to look at."
+
+
+def test_on_a_terminal_a_prompt_asks_for_each_line(monkeypatch, capsys):
+    stream = BytesIO(b"one\ntwo\n")
+    assert prompt_for(stream, "en-de")() is None
+    assert capsys.readouterr().err == ""
+    for side in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(side, "isatty", lambda: True)
+    terminal = type("Terminal", (BytesIO,), {"isatty": lambda self: True})(b"one\ntwo\n")
+    assert list(read_lines(terminal, prompt=prompt_for(terminal, "en-de"))) == [["one", "two"]]
+    assert capsys.readouterr().err == "Type a text and press Enter; Ctrl-D ends.\nen-de> en-de> "

@@ -3,7 +3,7 @@
 import gzip
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from io import BufferedIOBase, BufferedReader, RawIOBase
 from pathlib import Path
@@ -51,17 +51,21 @@ def available_lines(stream: BufferedIOBase) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def read_lines(stream: BufferedIOBase, file: Path | None = None) -> Iterator[list[str]]:
+def read_lines(
+    stream: BufferedIOBase, file: Path | None = None, prompt: Callable[[], None] = lambda: None
+) -> Iterator[list[str]]:
     """Yield the lines of a stream as text, without a byte order mark and without CR at the ends of lines.
 
     Args:
         file: the name of the stream; None = standard input.
+        prompt: called before each wait for lines.
 
     Raises:
         InputError: a line is not UTF-8, or too long, after all lines before it have been yielded; or the stream cannot
             be read.
     """
     name, number = file or "standard input", 0
+    prompt()
     try:
         for lines in available_lines(decompressed(stream)):
             texts: list[str] = []
@@ -75,6 +79,7 @@ def read_lines(stream: BufferedIOBase, file: Path | None = None) -> Iterator[lis
                     raise
                 texts.append((text.removeprefix("\ufeff") if number == 1 else text).removesuffix("\r"))
             yield texts
+            prompt()
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"cannot read {name}: {reason(error)}.") from error
 

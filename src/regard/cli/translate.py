@@ -2,9 +2,10 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from io import BufferedIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -120,7 +121,7 @@ def translate(
         output = OutputFormat(alignments=alignments, scores=scores, json=as_json, n_best=n_best is not None)
         print_remark, count = stack.enter_context(line_progress(stream, "translating"))
         first, n_untranslated = 1, 0
-        for lines in read_lines(stream, file):
+        for lines in read_lines(stream, file, prompt_for(stream, translator.name)):
             for start in range(0, len(lines), LINES):
                 texts = lines[start : start + LINES]
                 found = translator.translate(
@@ -143,6 +144,14 @@ def translate(
         prefixes.check_number_of_lines(first - 1)
     if n_untranslated:
         raise typer.Exit(1)
+
+
+def prompt_for(stream: BufferedIOBase, name: str) -> Callable[[], None]:
+    """Return a function that asks for a line on a terminal; it does nothing if input or output is no terminal."""
+    if not (stream.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
+        return lambda: None
+    print("Type a text and press Enter; Ctrl-D ends.", file=sys.stderr)
+    return lambda: print(f"{name}> ", end="", file=sys.stderr, flush=True)
 
 
 # Options

@@ -70,7 +70,7 @@ class Vocabulary:
         Raises:
             InputError: the text is empty, or SentencePiece cannot train on it.
         """
-        sampled = sampled_lines(filter(None, map(tidied, lines)), LINES)
+        sampled = [line for line in map(tidied, sampled_lines(lines, LINES)) if line]
         if not sampled:
             raise InputError("there is no text to make a vocabulary of: every line is empty.")
         try:

@@ -51,6 +51,10 @@ class DevEvaluation:
     """The result of an evaluation, with one of its translations as an example."""
 
     result: DevResult
+
+    training_loss_nats: float
+    """The dev loss as training computes its own, with label smoothing, in nats per target token."""
+
     sample: Mapping[str, str]
     """The texts "source", "translation" and "reference" of one sentence."""
 
@@ -61,6 +65,7 @@ class DevEvaluation:
             "step": result.step,
             "epoch": state.position.epoch,
             "dev_loss_nats": result.loss_nats,
+            "dev_training_loss_nats": self.training_loss_nats,
             "dev_perplexity": math.exp(min(result.loss_nats, 700)),
             "dev_bleu": result.bleu,
             "averaged": result.averaged,
@@ -83,6 +88,8 @@ class Evaluator:
     pairs: DevPairs
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
+    smoothing: float = 0.0
+    """ε of label smoothing in the training loss."""
 
     def evaluate(self, folder: Path, names: Sequence[str], step: int) -> DevEvaluation:
         """Compare the newest snapshot with the mean of all `names` by dev loss; evaluate the better one.
@@ -101,10 +108,11 @@ class Evaluator:
         chosen, loss = min(candidates, key=lambda candidate: candidate[1])
         if chosen is not candidates[-1][0]:
             self.load_mean(folder, chosen)
-        translations = self.translations()
+        training_loss, translations = self.loaded_loss(self.smoothing), self.translations()
         shown = seed_of(step) % len(translations)  # differs between evaluations, and is the same in every run
         return DevEvaluation(
             result=DevResult(step=step, loss_nats=loss, bleu=self.bleu(translations), averaged=len(chosen)),
+            training_loss_nats=training_loss,
             sample={
                 "source": self.pairs.source_texts[shown],
                 "translation": translations[shown],
@@ -125,6 +133,14 @@ class Evaluator:
         The dev loss is the cross-entropy on the dev set in nats per target token.
         """
         self.load_mean(folder, names)
+        return self.loaded_loss()
+
+    def loaded_loss(self, smoothing: float = 0.0) -> float:
+        """Return the cross-entropy of the loaded parameters on the dev set in nats per target token.
+
+        Args:
+            smoothing: ε of label smoothing.
+        """
         self.model.eval()
         total, n_tokens = torch.zeros((), dtype=torch.float64), 0
         with torch.inference_mode():
@@ -132,7 +148,7 @@ class Evaluator:
                 source, lengths, target, expected = (
                     tensor.to(self.device) for tensor in (batch.source, batch.lengths, batch.target, batch.expected)
                 )
-                total += loss_of(self.model, source, lengths, target, expected).cpu().double()
+                total += loss_of(self.model, source, lengths, target, expected, smoothing).cpu().double()
                 n_tokens += batch.n_tokens
         return float(total) / n_tokens
 

@@ -228,4 +228,5 @@ def make_evaluator(prepared: Prepared, processes: Processes) -> Evaluator:
         pairs=prepared.dev,
         source_vocabulary=prepared.source_vocabulary,
         target_vocabulary=prepared.target_vocabulary,
+        smoothing=prepared.config.training.label_smoothing,
     )

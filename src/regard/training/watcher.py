@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from threading import Event, Thread
 from types import TracebackType
 from typing import Any
 
 PLAIN_EVERY = 10
 """If standard error is not a terminal, only every tenth call of `progress` prints a line."""
+
+QUIET_SECONDS = 30
+"""If standard error is not a terminal, a line says what is going on after this many seconds without a line."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,24 +89,44 @@ class Terminal(Watcher):
         )
         self.task = self.live.add_task("starting", total=None)
         self.n_reports = 0
+        self.now, self.printed, self.ended = "starting", Event(), Event()
+        self.heartbeat = Thread(target=self.print_while_quiet, daemon=True)
 
     def __enter__(self) -> "Watcher":
         self.live.start()
+        if not self.console.is_terminal:
+            self.heartbeat.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.live.stop()
+        self.ended.set()
+        self.printed.set()
+
+    def print_while_quiet(self) -> None:
+        """Print what is going on whenever no line was printed for `QUIET_SECONDS`, until the with-block ends."""
+        quiet_seconds = 0
+        while not self.ended.is_set():
+            if self.printed.wait(QUIET_SECONDS):
+                self.printed.clear()
+                quiet_seconds = 0
+            else:
+                quiet_seconds += QUIET_SECONDS
+                self.console.print(f"still at it after {clock(quiet_seconds)}: {self.now}", markup=False)
 
     def say(self, text: str) -> None:
         self.console.print(text, markup=False)
+        self.printed.set()
 
     def busy(self, text: str) -> None:
+        self.now = text
         self.live.update(self.task, total=None, description=text)
 
     def progress(self, progress: Progress) -> None:
         """Update the live line; without a terminal, print a line at every tenth call."""
+        self.now = progress.words()
         self.live.update(self.task, completed=progress.step, total=progress.max_steps, description=progress.words())
         if not self.console.is_terminal and self.n_reports % PLAIN_EVERY == 0:
             self.say(progress.words())

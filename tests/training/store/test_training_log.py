@@ -40,10 +40,13 @@ def test_tensorboard_has_the_numbers(tmp_path):
     log = Log(tmp_path, 0)
     for step in (1, 2):
         log.add({"step": step, "loss_nats": 2.0**-step, "sample": SAMPLE})
+    log.add({"step": 2, "dev_training_loss_nats": 0.75, "dev_loss_nats": 0.625, "dev_bleu": 12.5})
     log.close()
     events = EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
-    assert [(event.step, event.value) for event in events.Scalars("loss_nats")] == [(1, 0.5), (2, 0.25)]
+    assert [(event.step, event.value) for event in events.Scalars("loss/training")] == [(1, 0.5), (2, 0.25)]
+    names = "loss/dev", "loss/dev_without_label_smoothing", "dev_bleu"
+    assert [events.Scalars(name)[0].value for name in names] == [0.75, 0.625, 12.5]
 
 
 def test_a_file_that_is_not_a_log(tmp_path):

@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,9 @@ from regard.atomic_files import sync_folder, write_atomically
 from regard.errors import InputError, first_paragraph
 from regard.text.batches import Batches
 from regard.text.bpe_dropout import BPEDropout
+from regard.text.clean_copy import CleanCopy
 from regard.text.corpus import Corpus, write_corpus
-from regard.text.parallel import Parallel, Report, dev_limit, random_rank
+from regard.text.parallel import Parallel, Report
 from regard.text.vocabulary import Vocabulary
 from regard.text.vocabulary_size import vocabulary_size
 from regard.training.data.own_vocabularies import (
@@ -36,6 +37,7 @@ from regard.training.data.own_vocabularies import (
     refuse_bpe_dropout,
     with_own_vocabularies,
 )
+from regard.training.data.split import Split
 from regard.training.data.survey import survey_corpus
 from regard.training.evaluator import DevPairs
 from regard.training.settings.settle import chosen_recipe, model_config, settle, settle_corpus
@@ -50,8 +52,6 @@ from regard.translation.translator_folder import (
     TARGET_VOCABULARY,
     TranslatorContents,
 )
-
-Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -93,18 +93,20 @@ def prepare(
     if stored is not None:
         settled = resumed_config(folder, stored, config)
         if not data.exists():
-            n_pairs = survey_corpus(parallel_text(texts).pairs(), watcher).n_pairs
-            write_data(data, texts, settled, n_pairs, watcher, Given.of(settled))
+            corpus = clean_copy(texts, data)
+            n_pairs = survey_corpus(corpus.write(), watcher).n_pairs
+            write_data(data, corpus, texts, settled, n_pairs, watcher, Given.of(settled))
         if settled != stored:
             write_config(folder, settled)
         return load(data, settled)
-    survey = survey_corpus(parallel_text(texts).pairs(), watcher)
+    corpus = clean_copy(texts, data)
+    survey = survey_corpus(corpus.write(), watcher)
     recipe, given = chosen_recipe(survey.n_pairs, device), Given.of(config)
     corpus_config = settle_corpus(given.settings(config), recipe, survey)
-    vocabularies = write_data(data, texts, corpus_config, survey.n_pairs, watcher, given)
+    vocabularies = write_data(data, corpus, texts, corpus_config, survey.n_pairs, watcher, given)
     model_config(corpus_config.model, *map(len, vocabularies))  # raises before settings are stored
-    corpus, seed = Corpus(data / "train"), config.training.seed
-    settled = settle(corpus_config, recipe, device, lambda n_tokens: Batches(corpus, n_tokens, seed).n_batches())
+    encoded, seed = Corpus(data / "train"), config.training.seed
+    settled = settle(corpus_config, recipe, device, lambda n_tokens: Batches(encoded, n_tokens, seed).n_batches())
     write_config(folder, settled)
     return load(data, settled)
 
@@ -143,12 +145,21 @@ class Given:
         return self.own if self.start is None else (self.start.source_vocabulary, self.start.target_vocabulary)
 
 
-def parallel_text(texts: Mapping[str, Path]) -> Parallel:
-    return Parallel(texts["source"], texts["target"])
+def clean_copy(texts: Mapping[str, Path], data: Path) -> CleanCopy:
+    """Return the clean copy of the corpus, which is not written yet, in a new folder beside the data folder."""
+    shutil.rmtree(writing_folder(data), ignore_errors=True)
+    writing_folder(data).mkdir()
+    return CleanCopy(Parallel(texts["source"], texts["target"]), writing_folder(data) / "clean.tsv")
+
+
+def writing_folder(data: Path) -> Path:
+    """Return the temporary name under which the data folder is written."""
+    return data.with_name(f".{data.name}.writing")
 
 
 def write_data(
     data: Path,
+    corpus: CleanCopy,
     texts: Mapping[str, Path],
     config: CorpusConfig,
     n_pairs: int,
@@ -158,16 +169,16 @@ def write_data(
     """Write the data folder, completely or not at all; return the source and the target vocabulary.
 
     Args:
+        corpus: the clean copy of the corpus, which is deleted.
         n_pairs: the number of pairs in the corpus, dev pairs included.
         given: a translator to fine-tune, or vocabularies to use.
 
     Raises:
         InputError: a text cannot be read, no pair is left to learn from, or a setting does not fit a given vocabulary.
     """
-    writing = data.with_name(f".{data.name}.writing")
-    shutil.rmtree(writing, ignore_errors=True)
-    writing.mkdir()
-    split = Split.of(texts, config, n_pairs)
+    writing = writing_folder(data)
+    watcher.busy("choosing the dev pairs")
+    split = Split.of(corpus, texts, config, n_pairs)
     vocabularies = given.vocabularies()
     if vocabularies is None:
         watcher.busy("making the vocabulary")
@@ -178,7 +189,7 @@ def write_data(
         copy_parameters(given.start, writing)
     source, target = vocabularies
     save_vocabularies(writing, source, target)
-    report, n_done = Report(), 0
+    report, n_done = corpus.report(), 0
 
     def progress(n: int) -> None:
         nonlocal n_done
@@ -193,85 +204,13 @@ def write_data(
     translated = split.translated(config.evaluation.pairs, source, longest)
     write_atomically(writing / "dev.json", json.dumps(translated, ensure_ascii=False))
     write_atomically(writing / "report.json", json.dumps(report.as_dict()))
+    corpus.path.unlink()
     sync_folder(writing)
     shutil.rmtree(data, ignore_errors=True)
     writing.replace(data)
     sync_folder(data.parent)
     watcher.say(report.table())
     return source, target
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """The split of the given texts into training pairs and dev pairs.
-
-    Without files of dev pairs, the pairs of a random choice of source sentences are the dev pairs. The choice depends
-    only on the sentence and the seed, so that it is the same in every run.
-    """
-
-    parallel: Parallel
-    """The corpus."""
-
-    dev_files: Parallel | None
-    """The files of dev pairs; None = dev pairs are taken out of the corpus."""
-
-    limit: int
-    """A pair of the corpus is a dev pair if the `random_rank` of its source is at most this number; -1 = no pair is."""
-
-    seed: int
-    """The seed of the random ranks."""
-
-    @classmethod
-    def of(cls, texts: Mapping[str, Path], config: CorpusConfig, n_pairs: int) -> "Split":
-        """Choose the dev pairs as the settings describe, and return the split.
-
-        Args:
-            texts: the text files by name; see `text_files`.
-            n_pairs: the number of pairs in the corpus.
-
-        Raises:
-            InputError: all pairs are dev pairs, so that no training pair is left.
-        """
-        seed, parallel = config.training.seed, parallel_text(texts)
-        if "dev source" in texts:
-            return cls(parallel, Parallel(texts["dev source"], texts["dev target"]), -1, seed)
-        n_dev = config.data.dev_pairs
-        split = cls(parallel, None, dev_limit((source for source, _ in parallel.pairs()), n_dev, seed), seed)
-        if next(split.train(), None) is None:
-            n_sources = len({source for source, _ in parallel.pairs()})
-            raise InputError(
-                f"{parallel.source} and {parallel.target} have {n_pairs:,} pairs with {n_sources:,} different sources, "
-                f"and the pairs of {n_dev:,} sources are held out for evaluation, so none is left to learn from; give "
-                "more pairs, a smaller data.dev_pairs, or dev pairs of their own with --dev-source and --dev-target."
-            )
-        return split
-
-    def train(self, report: Report | None = None) -> Iterator[Pair]:
-        """Yield the training pairs; add the numbers of pairs read and of dev pairs to `report`."""
-        for pair in self.parallel.pairs(report):
-            if self.dev_files is None and self.holds_out(pair):
-                if report is not None:
-                    report.held_out += 1
-            else:
-                yield pair
-
-    def dev(self, report: Report | None = None) -> Iterator[Pair]:
-        """Yield the dev pairs; add their number to `report` if they come from separate files."""
-        if self.dev_files is not None:
-            return self.dev_files.pairs(report)
-        return (pair for pair in self.parallel.pairs() if self.holds_out(pair))
-
-    def holds_out(self, pair: Pair) -> bool:
-        """Return whether a pair of the corpus is a dev pair; used only if there are no files of dev pairs."""
-        return random_rank(pair[0], self.seed) <= self.limit
-
-    def translated(self, n: int, vocabulary: Vocabulary, max_tokens: int) -> list[Pair]:
-        """Choose n dev pairs for evaluations to translate: random, but the same in every run.
-
-        Only dev pairs whose source has at most `max_tokens` pieces are chosen; there may be fewer than n.
-        """
-        in_random_order = sorted(self.dev(), key=lambda pair: random_rank(pair[0], self.seed + 1))
-        return list(islice((pair for pair in in_random_order if len(vocabulary.encode(pair[0])) <= max_tokens), n))
 
 
 def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) -> tuple[Vocabulary, Vocabulary]:

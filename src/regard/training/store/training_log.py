@@ -1,6 +1,9 @@
 """The log of a training: a line of JSON every `evaluation.log_steps` steps and at every evaluation.
 
-If TensorBoard is installed, the same numbers are also written as TensorBoard events.
+If TensorBoard is installed, the same numbers are also written as TensorBoard events. `loss_nats` and
+`dev_training_loss_nats` are the same loss, with label smoothing, so that they can be compared; TensorBoard has them as
+loss/training and loss/dev. `dev_loss_nats` is the dev loss without label smoothing, the logarithm of the perplexity.
+Dropout and R-Drop are a part of the training loss alone.
 
 {"step": 400, "epoch": 3, "loss_nats": 2.1, "learning_rate": 0.001, "tokens_per_second": 9000, …}
 {"step": 400, "epoch": 3, "dev_loss_nats": 1.9, "dev_bleu": 31.2, "averaged": 5, "sample": {…}, …}
@@ -15,6 +18,13 @@ from regard.atomic_files import write_atomically
 from regard.errors import InputError
 
 Entry = Mapping[str, Any]
+
+TAGS = {
+    "loss_nats": "loss/training",
+    "dev_training_loss_nats": "loss/dev",
+    "dev_loss_nats": "loss/dev_without_label_smoothing",
+}
+"""The names in TensorBoard of the numbers whose name in the log is another."""
 
 
 class Log:
@@ -38,7 +48,7 @@ class Log:
         if self.events is not None:
             for name, value in entry.items():
                 if name != "step" and isinstance(value, int | float):
-                    self.events.add_scalar(name, value, entry["step"])
+                    self.events.add_scalar(TAGS.get(name, name), value, entry["step"])
                 elif name == "sample":
                     self.events.add_text(name, f"{value['source']}\n\n{value['translation']}", entry["step"])
 

@@ -1,0 +1,48 @@
+"""A clean copy of a corpus in one file: the texts are cleaned once, and the copy is then read as often as needed.
+
+A line of the copy is the source, a tab and the target; clean text has no tabs and no line ends.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from regard.text.parallel import Parallel, Report
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CleanCopy:
+    """The clean copy of a corpus, which `write` makes and `pairs` reads."""
+
+    parallel: Parallel
+    """The corpus."""
+
+    path: Path
+    """The file of the copy."""
+
+    counts: Report = field(default_factory=Report)
+    """The counts of the pairs that `write` has read, cleaned and left out."""
+
+    def write(self) -> Iterator[Pair]:
+        """Yield the pairs of the corpus, cleaned, and write them to the copy; it is complete after the last pair.
+
+        Raises:
+            InputError: see `Parallel.pairs`.
+        """
+        with self.path.open("w", encoding="utf-8", newline="\n") as file:
+            for source, target in self.parallel.pairs(self.counts):
+                file.write(f"{source}\t{target}\n")
+                yield source, target
+
+    def pairs(self) -> Iterator[Pair]:
+        """Yield the pairs of the copy."""
+        with self.path.open(encoding="utf-8", newline="\n") as file:
+            for line in file:
+                source, _, target = line[:-1].partition("\t")
+                yield source, target
+
+    def report(self) -> Report:
+        """Return the counts of `write` as a new object, to which further counts can be added."""
+        return replace(self.counts)

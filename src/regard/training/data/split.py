@@ -1,0 +1,105 @@
+"""The split of a corpus into training pairs and dev pairs, which are used only to evaluate.
+
+Without files of dev pairs, the pairs of a random choice of source sentences are the dev pairs. No source of a dev pair
+is a source of a training pair, and no target of a dev pair is a target of a training pair: a sentence whose translation
+is also learnt from another source is not chosen. If every sentence that could be chosen is like that, the dev pairs are
+held out by their sources alone.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from regard.errors import InputError
+from regard.text.clean_copy import CleanCopy
+from regard.text.parallel import Parallel, Report, dev_limit, random_rank
+from regard.text.vocabulary import Vocabulary
+from regard.training.settings.settled_config import CorpusConfig
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The training pairs and the dev pairs. The choice depends only on the corpus and the seed."""
+
+    corpus: CleanCopy
+    """The corpus."""
+
+    dev_files: Parallel | None
+    """The files of dev pairs; None = dev pairs are taken out of the corpus."""
+
+    held_out: frozenset[str]
+    """The sources of the dev pairs that are taken out of the corpus."""
+
+    seed: int
+    """The seed of the random ranks."""
+
+    @classmethod
+    def of(cls, corpus: CleanCopy, texts: Mapping[str, Path], config: CorpusConfig, n_pairs: int) -> "Split":
+        """Return the split that the settings ask for.
+
+        Raises:
+            InputError: all pairs are dev pairs, so that no training pair is left.
+        """
+        seed, parallel = config.training.seed, corpus.parallel
+        if "dev source" in texts:
+            return cls(corpus, Parallel(texts["dev source"], texts["dev target"]), frozenset(), seed)
+        n_dev = config.data.dev_pairs
+        limit = dev_limit((source for source, _ in corpus.pairs()), n_dev, seed)
+        chosen = [pair for pair in corpus.pairs() if random_rank(pair[0], seed) <= limit]
+        sources = {source for source, _ in chosen}
+        if len(chosen) == n_pairs:
+            raise InputError(
+                f"{parallel.source} and {parallel.target} have {n_pairs:,} pairs with {len(sources):,} different "
+                f"sources, and the pairs of {n_dev:,} sources are held out for evaluation, so none is left to learn "
+                "from; give more pairs, a smaller data.dev_pairs, or dev pairs of their own with --dev-source and "
+                "--dev-target."
+            )
+        others = (pair for pair in corpus.pairs() if pair[0] not in sources)
+        return cls(corpus, None, sources_with_own_targets(chosen, others) or frozenset(sources), seed)
+
+    def train(self, report: Report | None = None) -> Iterator[Pair]:
+        """Yield the training pairs; count in `report` those that are dev pairs."""
+        for pair in self.corpus.pairs():
+            if pair[0] not in self.held_out:
+                yield pair
+            elif report is not None:
+                report.held_out += 1
+
+    def dev(self, report: Report | None = None) -> Iterator[Pair]:
+        """Yield the dev pairs; count them in `report` if they come from files of their own."""
+        if self.dev_files is not None:
+            return self.dev_files.pairs(report)
+        return (pair for pair in self.corpus.pairs() if pair[0] in self.held_out)
+
+    def translated(self, n: int, vocabulary: Vocabulary, max_tokens: int) -> list[Pair]:
+        """Return the n dev pairs that evaluations translate: random, but the same in every run.
+
+        Only dev pairs whose source has at most `max_tokens` pieces are chosen; there may be fewer than n.
+        """
+        in_random_order = sorted(self.dev(), key=lambda pair: random_rank(pair[0], self.seed + 1))
+        return list(islice((pair for pair in in_random_order if len(vocabulary.encode(pair[0])) <= max_tokens), n))
+
+
+def sources_with_own_targets(chosen: Iterable[Pair], others: Iterable[Pair]) -> frozenset[str]:
+    """Return the sources of the chosen pairs none of whose targets is the target of a pair that is trained on.
+
+    A source that has such a target becomes a training sentence itself, and with it all its targets.
+
+    >>> chosen = [("a", "1"), ("b", "1"), ("b", "2"), ("c", "3"), ("d", "4")]
+    >>> sorted(sources_with_own_targets(chosen, [("e", "2"), ("f", "4")]))
+    ['c']
+    """
+    sources_of, targets_of = dict[str, set[str]](), dict[str, set[str]]()
+    for source, target in chosen:
+        sources_of.setdefault(target, set()).add(source)
+        targets_of.setdefault(source, set()).add(target)
+    trained = {target for _, target in others if target in sources_of}
+    left = set(targets_of)
+    while trained:
+        moved = {source for target in trained for source in sources_of[target]} & left
+        left -= moved
+        trained = {target for source in moved for target in targets_of[source]}
+    return frozenset(left)

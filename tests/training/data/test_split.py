@@ -1,0 +1,60 @@
+"""The split into training and dev pairs: no sentence of the dev pairs is trained on, in either language."""
+
+import pytest
+from refusals import refusal
+
+from regard import InputError
+from regard.text.clean_copy import CleanCopy
+from regard.text.parallel import Parallel
+from regard.training.data.split import Split
+from regard.training.settings.settled_config import CorpusConfig, SettledData, SettledVocabulary
+from regard.training.settings.train_config import Evaluation, Model, Training
+
+
+@pytest.fixture
+def split_of(tmp_path):
+    """split_of(pairs, n_dev) returns the split of a corpus of these pairs."""
+
+    def split(pairs, n_dev):
+        for side, name in enumerate(("source", "target")):
+            (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in pairs))
+        corpus = CleanCopy(Parallel(tmp_path / "source", tmp_path / "target"), tmp_path / "clean.tsv")
+        assert list(corpus.write()) == pairs
+        config = CorpusConfig(
+            data=SettledData(dev_pairs=n_dev, max_tokens=99),
+            vocabulary=SettledVocabulary(joint=False),
+            model=Model(preset="tiny"),
+            training=Training(seed=5),
+            evaluation=Evaluation(),
+        )
+        return Split.of(corpus, {}, config, len(pairs))
+
+    return split
+
+
+def test_no_dev_sentence_is_trained_on_in_either_language(split_of):
+    pairs = [(f"source {n % 137}", f"target {n - (n % 5 == 0)}") for n in range(149)]
+    split = split_of(pairs, 17)
+    train, dev = list(split.train()), list(split.dev())
+    assert sorted(train + dev) == sorted(pairs)
+    assert dev
+    for side in range(2):
+        assert not {pair[side] for pair in train} & {pair[side] for pair in dev}
+
+
+def test_where_each_target_stands_once_all_chosen_sources_are_held_out(split_of):
+    split = split_of([(f"source {n}", f"target {n}") for n in range(31)], 7)
+    assert len(list(split.dev())) == 7
+
+
+def test_where_every_target_is_also_trained_on_the_sources_alone_are_held_out(split_of):
+    split = split_of([(f"source {n}", "yes") for n in range(31)], 7)
+    assert (len(list(split.dev())), len(list(split.train()))) == (7, 24)
+
+
+def test_a_corpus_that_is_all_dev_pairs_is_refused(split_of, tmp_path):
+    assert refusal(InputError, split_of, [("a", "1"), ("a", "2"), ("b", "1")], 2) == (
+        f"{tmp_path / 'source'} and {tmp_path / 'target'} have 3 pairs with 2 different sources, and the pairs of 2 "
+        "sources are held out for evaluation, so none is left to learn from; give more pairs, a smaller "
+        "data.dev_pairs, or dev pairs of their own with --dev-source and --dev-target."
+    )
