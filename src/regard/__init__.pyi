@@ -94,6 +94,7 @@ from .transformer.feed_forward import FeedForward as FeedForward
 from .transformer.model import Transformer as Transformer
 from .translation.search.beam import Beam as Beam
 from .translation.search.greedy import Greedy as Greedy
+from .translation.search.minimum_risk import MinimumRisk as MinimumRisk
 from .translation.search.sampling import Sample as Sample
 from .translation.translation import Translation as Translation
 from .translation.translator import Translator as Translator

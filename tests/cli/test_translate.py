@@ -16,6 +16,7 @@ from regard.cli.translate import prompt_for
 from regard.text.parallel import LONGEST_LINE
 from regard.translation.search.beam import Beam
 from regard.translation.search.greedy import Greedy
+from regard.translation.search.minimum_risk import MinimumRisk
 from regard.translation.search.sampling import Sample
 from regard.translation.translator import Translator
 
@@ -56,6 +57,11 @@ def refusal(folder, *arguments, text="the cat\n"):
         (("--beam", 3, "--length-penalty", 1.5, "--coverage-penalty", 0.2), Beam(3, 1.5, 0.2)),
         (("--greedy",), Greedy()),
         (("--sample", "--temperature", 0.5, "--top-k", 4, "--top-p", 0.9, "--seed", 7), Sample(0.5, 4, 0.9, 7)),
+        (("--mbr", 4), MinimumRisk(4)),
+        (
+            ("--mbr", 3, "--beam", 4, "--length-penalty", 0.5, "--top-k", 9, "--seed", 2),
+            MinimumRisk(3, Beam(4, 0.5, n_best=4), Sample(top_k=9, seed=2)),
+        ),
         (("--batch-tokens", 1), Beam()),
     ],
 )
@@ -263,6 +269,16 @@ def test_a_line_that_is_no_text(folder):
         (
             ("--sample", "--n-best", 3),
             "got --sample and --n-best; a search is --greedy, or --sample, or a beam with the options of one.",
+        ),
+        (
+            ("--mbr", 8, "--sample"),
+            "got --sample and --mbr; a search is --greedy, or --sample, or a beam with the options of one.",
+        ),
+        (("--mbr", 0), "--mbr 0 must be at least 1: candidates are compared with samples."),
+        (("--mbr", 8, "--beam", 1), "--beam 1 leaves nothing to choose; it must be at least 2."),
+        (
+            ("--mbr", 8, "--beam", 3, "--n-best", 4),
+            "--n-best 4 must be at least 1 and at most 3, the number of candidates.",
         ),
         (("--top-p", 0.5), "--top-p 0.5 is an option of --sample; give that as well."),
         (("--seed", 0), "--seed 0 is an option of --sample; give that as well."),

@@ -42,6 +42,10 @@ def translate(
     n_best: Annotated[
         int | None, typer.Option("--n-best", "-n", help="Write this many translations of each line, with scores.")
     ] = None,
+    mbr: Annotated[
+        int | None,
+        typer.Option("--mbr", help="Choose from the beam the translation most similar to this many samples, by chrF."),
+    ] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Draw each piece from the model's probabilities.")] = False,
     temperature: Annotated[
         float | None,
@@ -99,12 +103,14 @@ def translate(
       regard translate en-fr --alignments < book.en > book.fr
       regard translate en-fr --n-best 3 --beam 8 < book.en
       regard translate en-fr --sample --temperature 0.7 --top-p 0.9
+      regard translate en-fr --mbr 32 --beam 8 < book.en > book.fr
       regard translate en-fr --json < book.en | jq .alignment
     """
     from regard.cli.progress import line_progress, spinner
     from regard.cli.text_lines import open_lines, read_lines, standard_input
 
     beams = {"size": beam, "length_penalty": length_penalty, "coverage_penalty": coverage_penalty, "n_best": n_best}
+    beams["mbr"] = mbr
     drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     check_search_options(greedy, sample, beams, drawing)
     check_exclusive({"--prefix": prefix, "--prefix-file": prefix_file})
@@ -172,7 +178,7 @@ def check_search_options(
             f"got {' and '.join(chosen)}; a search is --greedy, or --sample, or a beam with the options of one."
         )
     for name, value in drawing.items():
-        if value is not None and not sample:
+        if value is not None and not (sample or given.get("mbr")):
             raise InputError(f"{option_name(name)} {value} is an option of --sample; give that as well.")
 
 
@@ -204,17 +210,24 @@ def search_from_options(greedy: bool, sample: bool, beams: dict[str, Any], drawi
     """
     from regard.translation.search.beam import Beam
     from regard.translation.search.greedy import Greedy
+    from regard.translation.search.minimum_risk import MinimumRisk
     from regard.translation.search.sampling import Sample
 
-    kind, options = (Sample, drawing) if sample else (Beam, beams)
-    given = {name: value for name, value in options.items() if value is not None}
-    if "n_best" in given:
-        given.setdefault("size", max(given["n_best"], Beam().size))
+    beam, drawn = ({name: value for name, value in one.items() if value is not None} for one in (beams, drawing))
+    n_samples = beam.pop("mbr", None)
+    if "n_best" in beam:
+        beam.setdefault("size", max(beam["n_best"], Beam().size))
     try:
-        return Greedy() if greedy else kind(**given)
+        if greedy or sample:
+            return Greedy() if greedy else Sample(**drawn)
+        if n_samples is None:
+            return Beam(**beam)
+        n_best, size = beam.pop("n_best", 1), beam.pop("size", Beam().size)
+        candidates = Beam(size, n_best=size, **beam)
+        return MinimumRisk(n_samples, candidates, Sample(**drawn), n_best)
     except ValueError as error:
-        message = str(error).replace("Greedy()", "--greedy")
-        for name in given:
+        message = str(error).replace("Greedy()", "--greedy").replace("candidates.n_best=", "--beam ")
+        for name in (*beams, *drawn, "n_samples"):
             message = message.replace(f"{name}=", f"{option_name(name)} ")
         raise InputError(message) from error
 
@@ -222,10 +235,10 @@ def search_from_options(greedy: bool, sample: bool, beams: dict[str, Any], drawi
 def option_name(name: str) -> str:
     """Return the name of the command line option that sets an attribute of a search.
 
-    >>> option_name("size"), option_name("n_best")
-    ('--beam', '--n-best')
+    >>> option_name("size"), option_name("n_samples"), option_name("n_best")
+    ('--beam', '--mbr', '--n-best')
     """
-    return "--beam" if name == "size" else f"--{name.replace('_', '-')}"
+    return {"size": "--beam", "n_samples": "--mbr"}.get(name, f"--{name.replace('_', '-')}")
 
 
 class Prefixes:

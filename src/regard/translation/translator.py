@@ -120,7 +120,7 @@ class Translator:
 
         Args:
             texts: a list of texts, usually of one sentence each.
-            search: the search algorithm: `Beam`, `Greedy` or `Sample`.
+            search: the search algorithm: `Beam`, `Greedy`, `Sample` or `MinimumRisk`.
             prefix: the text that every translation must begin with, or a list with one such text for each source. A
                 prefix may end within a word.
             truncate: translate only the beginning of a text that is too long, instead of raising InputError.
@@ -313,7 +313,7 @@ class Translator:
             numbers=[first + one.index for one in batch],
             device=self.device,
         )
-        return search.run(self.model, sources)
+        return search.run(self.model, replace(sources, text_of=self.target_vocabulary.decode))
 
     def _too_long(self, texts: Sequence[str]) -> dict[int, str]:
         """Return the texts that have more pieces than the model can read, by their indices in `texts`."""

@@ -6,7 +6,7 @@ pieces it must choose EOS, however improbable EOS is.
     log P(y | source) = Σ_t log softmax(logits_t)[y_t]         over all pieces, a given prefix included, and EOS
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -19,6 +19,10 @@ from regard.translation.model_protocol import TranslatingModel
 
 PIECES_PER_SOURCE_PIECE, EXTRA_PIECES = 3, 20
 """A target text may have 3 pieces for each source token, EOS counted, and 20 more. A given prefix is not counted."""
+
+
+TextOf = Callable[[Sequence[int]], str]
+"""A function that turns the ids of a target into its text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +53,7 @@ class SourceBatch:
         limits: the largest number of pieces of each target.
         numbers: a number for each sentence, from which sampling derives its random numbers; the line number, if the
             sentences come from a file.
+        text_of: a function that turns the ids of a target into its text, for searches that compare texts; or None.
     """
 
     source: Int[Tensor, "batch source"]
@@ -56,6 +61,7 @@ class SourceBatch:
     prefix: Int[Tensor, "batch prefix"]
     limits: tuple[int, ...]
     numbers: tuple[int, ...]
+    text_of: TextOf | None = None
 
     @classmethod
     def of(
@@ -104,7 +110,7 @@ def pad_sequences(sequences: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "batc
 
 @runtime_checkable
 class Search(Protocol):
-    """A search algorithm for translations: greedy search, beam search or sampling."""
+    """A search algorithm for translations: greedy search, beam search, sampling or minimum risk."""
 
     def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
         """Return the hypotheses found for each source, best first; at least one for each source."""

@@ -1,0 +1,87 @@
+"""Minimum Bayes risk: of several translations choose the one that is most similar to what the model may write.
+
+    score(candidate) = mean over samples of chrF(candidate, sample) / 100
+
+The candidates come from beam search, the samples are drawn from the model's probabilities. A beam's best hypothesis can
+be an unusual text that is just probable enough; a text that many samples resemble is rarely one. It takes as many
+samples as it is given: with 32, about 32 times the time of greedy search.
+
+Source: Kumar & Byrne 2004; Eikema & Aziz 2022, "Sampling-based approximations to minimum Bayes risk decoding".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from regard.errors import import_extra
+from regard.text.keyed_random import seed_of
+from regard.translation.model_protocol import TranslatingModel
+from regard.translation.search.beam import Beam
+from regard.translation.search.interface import Hypothesis, SourceBatch, TextOf
+from regard.translation.search.sampling import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class MinimumRisk:
+    """Choose the candidate with the highest mean chrF against samples of the model.
+
+    Args:
+        n_samples: the number of samples for each source.
+        candidates: the beam search whose `n_best` hypotheses are the candidates.
+        sample: how the samples are drawn; each sample has a seed of its own, derived from this one's.
+        n_best: the number of candidates to return, best first.
+    """
+
+    n_samples: int = 32
+    candidates: Beam = Beam(5, n_best=5)  # noqa: RUF009 (frozen)
+    sample: Sample = Sample()  # noqa: RUF009 (frozen)
+    n_best: int = 1
+
+    def __post_init__(self) -> None:
+        if self.n_samples < 1:
+            raise ValueError(f"n_samples={self.n_samples} must be at least 1: candidates are compared with samples.")
+        if self.candidates.n_best < 2:
+            raise ValueError(
+                f"candidates.n_best={self.candidates.n_best} leaves nothing to choose; it must be at least 2."
+            )
+        if not 1 <= self.n_best <= self.candidates.n_best:
+            raise ValueError(
+                f"n_best={self.n_best} must be at least 1 and at most {self.candidates.n_best}, the number of "
+                "candidates."
+            )
+
+    def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
+        """Return the `n_best` candidates for each source, that with the highest score first.
+
+        Raises:
+            ValueError: `sources` has no function that turns ids into text.
+            InputError: sacrebleu is not installed.
+        """
+        text_of = sources.text_of
+        if text_of is None:
+            raise ValueError("MinimumRisk compares texts: give the sources a text_of, such as a vocabulary's decode.")
+        samples = [search.run(model, sources) for search in self.searches()]
+        return [
+            self.ranked(candidates, [text_of(of_source[row][0].tokens) for of_source in samples], text_of)
+            for row, candidates in enumerate(self.candidates.run(model, sources))
+        ]
+
+    def searches(self) -> list[Sample]:
+        """Return the search of each sample."""
+        return [replace(self.sample, seed=seed_of(self.sample.seed, number)) for number in range(self.n_samples)]
+
+    def ranked(
+        self, candidates: Sequence[Hypothesis], samples: Sequence[str], text_of: TextOf
+    ) -> tuple[Hypothesis, ...]:
+        """Return the `n_best` candidates with the highest mean chrF against the samples, best first."""
+        scored = [replace(one, score=mean_chrf(text_of(one.tokens), samples)) for one in candidates]
+        return tuple(sorted(scored, key=lambda one: -one.score)[: self.n_best])
+
+
+def mean_chrf(text: str, samples: Sequence[str]) -> float:
+    """Return the mean of chrF, from 0 to 1, of a text against each sample.
+
+    >>> mean_chrf("a cat", ["a cat", "xyz"])
+    0.5
+    """
+    chrf = import_extra("sacrebleu", "translation").CHRF()
+    return sum(chrf.sentence_score(text, [sample]).score for sample in samples) / (100 * len(samples))
