@@ -61,6 +61,24 @@ export interface Written {
   alternatives: [string, number][];
 }
 
+/** An array of integers in a block; a number is its integer times `step`. */
+export interface NumberArray {
+  block: string;
+  step: number;
+  shape: number[];
+}
+
+/** How the layers move all tokens, as arrows in a plane; views/page/movement.py and effects/plane_movement.py write it. */
+export interface Movement {
+  layers: number[];
+  shares: [number, number]; // of the variance, along each axis of the plane
+  left_out: number; // vectors too long to count in the fit of the plane
+  vectors: number;
+  // before, after [layers tokens 3]; turned [layers tokens]; nearest, nearest_angles [layers tokens n];
+  // of "parts", "heads" and "sources" each: places [layers tokens n 3], angles and names [layers tokens n]
+  arrays: Record<string, NumberArray>;
+}
+
 /** The alignments of the translations that a search found, best first; the trace is that of the first. */
 export interface Alignment {
   rule: { layer: number; head: number | null; step: "predicts" | "reads"; agreement: number | null }; // head null = the average
@@ -93,6 +111,7 @@ export interface Trace {
   image: { block: string; height: number; width: number } | null;
   spectrogram: { block: string; bands: number; frames: number } | null;
   alignment?: Alignment | null; // of a translation
+  movement?: Record<string, Movement> | null; // by kind of self-attention, where the trace has its hidden vectors
   blocks: Record<string, string>; // base64 of deflated bytes
   numbers?: Record<string, Float32Array>; // from a worker: vectors by the name of their block, which `blocks` then lacks
   live?: boolean; // somebody answers new texts: a server, or a worker

@@ -22,6 +22,7 @@ import { AlignmentView } from "./views/alignment";
 import { Generation } from "./views/generation";
 import { Heads } from "./views/heads";
 import { Medium } from "./views/medium";
+import { MovementView } from "./views/movement";
 import { Pattern } from "./views/pattern";
 import { Sentence } from "./views/sentence";
 import { StepByStep } from "./views/steps";
@@ -51,6 +52,7 @@ export function Page() {
         <Pattern />
         <Strongest />
         <WhatIf />
+        <MovementView />
         <StepByStep />
       </main>
       <footer>

@@ -15,6 +15,7 @@ from regard import Trace
 from regard.explore.guard import Guard
 from regard.explore.session import Session
 from regard.tracing.focus import focus_on
+from regard.tracing.for_page import trace_for_page
 from regard.tracing.model_loading import LoadedModel
 from regard.views.page.data import page_data
 
@@ -23,8 +24,9 @@ RAIN = "It rains."
 
 def test_an_answer_is_the_data_of_the_page(explorer: Running, minilm: LoadedModel) -> None:
     status, answer, _ = explorer.ask("/trace", {"text": RAIN})
-    wanted = regard.trace(minilm.model, RAIN, tokenizer=minilm.tokenizer)
+    wanted = trace_for_page(minilm.model, RAIN, tokenizer=minilm.tokenizer)
     assert status == 200
+    assert answer["movement"]["encoder"]["layers"] == [0, 1, 2, 3, 4, 5]
     data = page_data(wanted, focus_on(wanted))
     assert {name: answer[name] for name in ("text", "source", "kinds", "blocks")} == {
         name: data[name] for name in ("text", "source", "kinds", "blocks")

@@ -90,9 +90,9 @@ def look(
         if translation is not None:
             seen = translation.trace
         elif image or audio:
-            seen = trace_media(model, text, target, image, audio, new_tokens)
+            seen = trace_media(model, text, target, image, audio, new_tokens, for_page=html is not None)
         else:
-            seen = trace_model(model, text or "", target, truncate, new_tokens)
+            seen = trace_model(model, text or "", target, truncate, new_tokens, for_page=html is not None)
         focus = focus_on(seen, token, head, layer)
 
     from regard.tracing.readable_tokens import unfamiliar_text_note
@@ -189,15 +189,17 @@ def trace_text(
     return trace_model(model, text, target, truncate, new_tokens) if translation is None else translation.trace
 
 
-def trace_model(model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None) -> "Trace":
-    """Return the trace of a Hugging Face model while it reads a text."""
+def trace_model(
+    model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None, for_page: bool = False
+) -> "Trace":
+    """Return the trace of a Hugging Face model while it reads a text, for a page with its hidden vectors."""
+    from regard.tracing.for_page import trace_for_page
     from regard.tracing.model_loading import load
     from regard.tracing.run import trace
 
     loaded = load(model, writes=new_tokens is not None)
-    return trace(
-        loaded.model, text, target=target, tokenizer=loaded.tokenizer, truncate=truncate, new_tokens=new_tokens
-    )
+    run = trace_for_page if for_page else trace
+    return run(loaded.model, text, target=target, tokenizer=loaded.tokenizer, truncate=truncate, new_tokens=new_tokens)
 
 
 def trace_media(
@@ -207,20 +209,27 @@ def trace_media(
     image: Path | None,
     audio: Path | None,
     new_tokens: int | None,
+    for_page: bool,
 ) -> "Trace":
-    """Return the trace of a model while it reads a picture, with or without a text, or a recording."""
+    """Return the trace of a model while it reads a picture, with or without a text, or a recording.
+
+    Args:
+        for_page: keep the hidden vectors too, where they are found.
+    """
     if model is None:
         raise InputError("MiniLM reads text alone; name a model of pictures or recordings with --model.")
     if image and audio:
         raise InputError("--image and --audio cannot be read together; give one of them.")
     from regard.cli.media_files import read_picture, read_wave
+    from regard.tracing.for_page import trace_for_page
     from regard.tracing.run import trace
 
+    run = trace_for_page if for_page else trace
     if image:
-        return trace(model, text, target=target, new_tokens=new_tokens, images=read_picture(image))
+        return run(model, text, target=target, new_tokens=new_tokens, images=read_picture(image))
     assert audio is not None
     wave, rate = read_wave(audio)
-    return trace(model, text, target=target, new_tokens=new_tokens, audio=wave, sampling_rate=rate)
+    return run(model, text, target=target, new_tokens=new_tokens, audio=wave, sampling_rate=rate)
 
 
 def check_picture_ending(path: Path | None, ending: str) -> None:

@@ -11,8 +11,8 @@ from regard.errors import InputError
 from regard.explore.question import Question
 from regard.tracing.comparison import compare
 from regard.tracing.focus import focus_on
+from regard.tracing.for_page import trace_for_page
 from regard.tracing.model_loading import LoadedModel, load
-from regard.tracing.run import trace
 from regard.tracing.trace import Trace
 from regard.translation.search.beam import Beam
 from regard.translation.translation import Translation
@@ -104,7 +104,7 @@ class Session:
         model = self.load(question.model, writes)
         if isinstance(model, Translator):
             return self.translation(model, question).trace
-        return trace(
+        return trace_for_page(
             model.model,
             question.text,
             target=question.target,

@@ -23,6 +23,10 @@ from regard.errors import InputError
 from regard.tracing.watching import Watched, WatchedStep
 
 
+class StatesNotFoundError(InputError):
+    """The parts of a layer were not found, so that its vectors cannot be kept."""
+
+
 @dataclass(slots=True)
 class LayerCall:
     """The input and output of one call of a layer, and the outputs of the linear layers inside it, by path."""
@@ -159,6 +163,8 @@ def output_projection(module: nn.Module, step: Attended) -> OutputProjection:
     return OutputProjection(heads, bias.detach() if isinstance(bias, Tensor) else None)
 
 
-def not_found(step: WatchedStep, reason: str) -> InputError:
-    """Return the InputError for an attention step whose layer cannot be taken apart."""
-    return InputError(f"the vectors of the layer of {step.path} cannot be kept: {reason}; trace without keep=….")
+def not_found(step: WatchedStep, reason: str) -> StatesNotFoundError:
+    """Return the error for an attention step whose layer cannot be taken apart."""
+    return StatesNotFoundError(
+        f"the vectors of the layer of {step.path} cannot be kept: {reason}; trace without keep=…."
+    )

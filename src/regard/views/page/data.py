@@ -17,6 +17,7 @@ from regard.tracing.places import Patch
 from regard.tracing.readable_tokens import Token
 from regard.tracing.trace import Trace
 from regard.views.page.blocks import encode_bits, encode_shares
+from regard.views.page.movement import movement_records
 from regard.views.page.vectors import values_of, vectors_of
 from regard.views.page.weights import SMALL_BELOW, UNITS, encode_finest
 from regard.views.shared_text import decoder_note
@@ -77,6 +78,7 @@ def page_data(trace: Trace, focus: Focus, alignment: dict[str, Any] | None = Non
         "image": medium_record("image", trace.image, ("height", "width"), blocks),
         "spectrogram": medium_record("spectrogram", trace.spectrogram, ("bands", "frames"), blocks),
         "alignment": visible(alignment),
+        "movement": movement_records(trace, blocks),
         "blocks": blocks,
     }
 

@@ -1,0 +1,117 @@
+// The movement of the chosen token through the layers, decoded from the trace's arrays
+
+import { computed, effect, signal } from "@preact/signals";
+import { inflate, signedIntegers } from "./blocks";
+import type { Movement, NumberArray, Trace } from "./data";
+import { complaint, kindName, layerNumber, query, queryTokens, trace } from "./state";
+import { words } from "./words";
+
+export type Point = [number, number];
+
+/** A vector that is added to the token: where it leads in the plane, and its length and angle in all dimensions. */
+export interface Arrow {
+  name: number; // of the head or the source token; -1 = all others together
+  reach: Point;
+  length: number;
+  angle: number; // with the whole move, in degrees
+}
+
+/** One layer's move of the token. */
+export interface Move {
+  layer: number;
+  before: Point;
+  after: Point;
+  lengths: Point; // of the vectors before and after
+  turned: number; // the angle between them, in degrees
+  attention: Arrow;
+  bias: Arrow; // of the output projection, a part of attention
+  feedForward: Arrow;
+  rest: Arrow;
+  heads: Arrow[];
+  sources: Arrow[];
+  nearest: [number, number][]; // tokens and their angles
+}
+
+type Arrays = Record<string, { numbers: Float64Array; shape: number[] }>;
+
+const decoded = signal<{ of: Movement; arrays: Arrays } | null>(null);
+export const movement = computed<Movement | null>(() => (trace.value?.movement ? (trace.value.movement[kindName.value] ?? null) : null));
+
+effect(() => {
+  const of = movement.value;
+  if (!of || decoded.peek()?.of === of) return;
+  const from = trace.value;
+  void decodeAll(from, of).then(
+    (arrays) => movement.value === of && (decoded.value = { of, arrays }),
+    (error: Error) => (complaint.value = words().undecodable(error.message)),
+  );
+});
+
+async function decodeAll(from: Trace, of: Movement): Promise<Arrays> {
+  const decodeOne = async ({ block, step, shape }: NumberArray) => ({
+    numbers: Float64Array.from(signedIntegers(await inflate(from.blocks[block])), (n) => n * step),
+    shape,
+  });
+  const names = Object.keys(of.arrays);
+  const arrays = await Promise.all(names.map((name) => decodeOne(of.arrays[name])));
+  return Object.fromEntries(names.map((name, i) => [name, arrays[i]]));
+}
+
+/** The moves of the chosen token in all layers; null until they are decoded, or without a token. */
+export const moves = computed<Move[] | null>(() => {
+  const own = decoded.value;
+  if (!own || own.of !== movement.value || query.value === null || query.value >= queryTokens.value.length) return null;
+  return own.of.layers.map((layer, place) => moveOf(own.arrays, layer, place, query.value!));
+});
+
+/** The place of a token after a layer. */
+export function pointAfter(layer: number, token: number): Point {
+  const { arrays, of } = decoded.value!;
+  const [x, y] = rowOf(arrays.after, of.layers.indexOf(layer), token);
+  return [x, y];
+}
+
+/** The layer of the movement that is shown: the one that is chosen, or the nearest before it that has one. */
+export const shownMove = computed<Move | null>(() => {
+  const all = moves.value;
+  if (!all) return null;
+  return all.filter((move) => move.layer <= layerNumber.value).at(-1) ?? all[0];
+});
+
+/** The numbers of one token in one layer of an array [layers tokens …]. */
+function rowOf({ numbers, shape }: Arrays[string], place: number, token: number): Float64Array {
+  const width = shape.slice(2).reduce((product, size) => product * size, 1);
+  const start = (place * shape[1] + token) * width;
+  return numbers.subarray(start, start + width);
+}
+
+function moveOf(arrays: Arrays, layer: number, place: number, token: number): Move {
+  const row = (name: string) => rowOf(arrays[name], place, token);
+  const [before, after] = [row("before"), row("after")];
+  const [attention, bias, feedForward, rest] = arrowsOf(row, "parts");
+  const angles = row("nearest_angles");
+  return {
+    layer,
+    before: [before[0], before[1]],
+    after: [after[0], after[1]],
+    lengths: [before[2], after[2]],
+    turned: row("turned")[0],
+    attention,
+    bias,
+    feedForward,
+    rest,
+    heads: arrowsOf(row, "heads"),
+    sources: arrowsOf(row, "sources"),
+    nearest: Array.from(row("nearest"), (other, i) => [other, angles[i]]),
+  };
+}
+
+function arrowsOf(row: (name: string) => Float64Array, group: string): Arrow[] {
+  const [names, places, angles] = ["names", "places", "angles"].map((part) => row(`${group} ${part}`));
+  return Array.from(names, (name, i) => ({
+    name,
+    reach: [places[3 * i], places[3 * i + 1]] as Point,
+    length: places[3 * i + 2],
+    angle: angles[i],
+  })).filter((arrow) => arrow.name !== -2);
+}

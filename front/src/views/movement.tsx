@@ -1,0 +1,204 @@
+// Movement: the chosen token's vector from layer to layer, in a fixed plane, with what moved it
+
+import { signal } from "@preact/signals";
+import { dark, hueOf, shade } from "../colours";
+import { movement, moves, pointAfter, shownMove, type Arrow, type Move, type Point } from "../movement";
+import { useSize } from "../size";
+import { chooseHead, head, key, keyTokens, kind, layerNumber, layerOf, query, queryTokens } from "../state";
+import { words } from "../words";
+import { Choice, Numbers, Panel } from "./panel";
+
+const by = signal<"heads" | "sources" | "parts">("heads");
+const whole = signal(true); // the whole way, or this layer's move
+const HEIGHT = 360;
+const MARGIN = 34;
+const TIP = 8; // the length of an arrow's tip, in pixels
+const NAMED = 24; // the most tokens that all have their names in the picture
+const [FEED_FORWARD, REST, ATTENTION] = [150, 300, 75]; // hues
+
+export function MovementView() {
+  const say = words();
+  const of = movement.value;
+  if (!of) return null;
+  const move = shownMove.value;
+  if (!move) return <Panel view="movement" title={say.movement}><p class="caption">{say.movementToken}</p></Panel>;
+  const name = queryTokens.value[query.value!].text;
+  const [first, second] = of.shares.map((share) => (100 * share).toFixed(1));
+  return (
+    <Panel
+      view="movement"
+      title={`${say.movement} · L${move.layer} · ${name}`}
+      caption={say.movementPlane(first, second) + (of.left_out ? ` ${say.movementLeftOut(of.left_out, of.vectors)}` : "")}
+      tools={
+        <>
+          <Choice
+            label={say.movedBy}
+            chosen={by.value}
+            options={[["heads", say.byHeads], ["sources", say.bySources], ["parts", say.byParts]]}
+            choose={(way) => (by.value = way)}
+          />
+          <Choice
+            label={say.movementShows}
+            chosen={whole.value ? "whole" : "layer"}
+            options={[["whole", say.wholeWay], ["layer", say.thisLayer]]}
+            choose={(way) => (whole.value = way === "whole")}
+          />
+        </>
+      }
+    >
+      <div class="moved">
+        <Picture move={move} />
+        <div>
+          <MoveTable move={move} />
+          <p class="caption nearest">
+            {say.nearestAfter(`L${move.layer}`)}{" "}
+            {move.nearest.map(([token, angle]) => `${queryTokens.value[token].text} ${angle.toFixed(1)}°`).join(" · ")}
+          </p>
+        </div>
+      </div>
+      <p class="caption">{say.movementAngles}</p>
+      <Numbers
+        head={[say.layer, say.vectorBefore, say.byAttention, say.byFeedForward, say.byRest, say.vectorAfter, say.turnedBy]}
+        rows={() => moves.value!.map((one) => [
+          `L${one.layer}`,
+          ...[one.lengths[0], one.attention.length, one.feedForward.length, one.rest.length, one.lengths[1]].map((number) => number.toFixed(3)),
+          one.turned.toFixed(2),
+        ])}
+      />
+    </Panel>
+  );
+}
+
+interface Named extends Arrow {
+  text: string;
+  colour: string;
+  choose?: () => void;
+  near?: boolean;
+}
+
+/** What is added between the vectors before and after the layer, in the chosen division; together the whole move. */
+function arrowsOf(move: Move): Named[] {
+  const say = words();
+  const named = (arrow: Arrow, text: string, hue: number): Named => ({ ...arrow, text, colour: shade(0.85, hue) });
+  const others = (arrow: Arrow) => named(arrow, by.value === "heads" ? say.otherHeads : say.otherSources, ATTENTION);
+  const heads = layerOf(move.layer).heads;
+  const attention =
+    by.value === "parts"
+      ? [named(move.attention, say.byAttention, ATTENTION)]
+      : by.value === "heads"
+        ? move.heads.map((arrow) =>
+            arrow.name < 0 ? others(arrow) : { ...named(arrow, `H${arrow.name}`, hueOf(arrow.name, heads)), choose: () => chooseHead(move.layer, arrow.name), near: arrow.name === head.value && move.layer === layerNumber.value },
+          )
+        : move.sources.map((arrow) =>
+            arrow.name < 0 ? others(arrow) : { ...named(arrow, keyTokens.value[arrow.name].text, 255), choose: () => (key.value = arrow.name), near: arrow.name === key.value },
+          );
+  const bias = by.value === "parts" || move.bias.length < 1e-3 ? [] : [named(move.bias, say.outputBias, ATTENTION)];
+  const rest = move.rest.length < 1e-3 ? [] : [named(move.rest, say.byRest, REST)];
+  return [...attention, ...bias, named(move.feedForward, say.byFeedForward, FEED_FORWARD), ...rest];
+}
+
+/** Each part of the move with its length and its angle. */
+function MoveTable({ move }: { move: Move }) {
+  const say = words();
+  return (
+    <div class="scroll" tabIndex={0}>
+      <table class="parts">
+        <thead>
+          <tr><th scope="col">{say.adds}</th><th scope="col">{say.length}</th><th scope="col">{say.angle}</th></tr>
+        </thead>
+        <tbody>
+          <tr class="state"><th scope="row">{say.vectorBefore}</th><td>{move.lengths[0].toFixed(3)}</td><td /></tr>
+          {arrowsOf(move).map((arrow, i) => (
+            <tr key={i} class={arrow.near ? "near" : ""}>
+              <th scope="row" dir="auto">
+                <i style={{ background: arrow.colour }} />
+                {arrow.choose ? <button type="button" aria-pressed={arrow.near} onClick={arrow.choose}>{arrow.text}</button> : arrow.text}
+              </th>
+              <td>{arrow.length.toFixed(3)}</td>
+              <td>{arrow.angle.toFixed(1)}°</td>
+            </tr>
+          ))}
+          <tr class="state"><th scope="row">{say.vectorAfter}</th><td>{move.lengths[1].toFixed(3)}</td><td>{move.turned.toFixed(1)}°</td></tr>
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** The way of the token, the arrows of one layer tip to tail, and the other tokens after that layer. */
+function Picture({ move }: { move: Move }) {
+  const say = words();
+  const [box, { width }] = useSize<HTMLDivElement>();
+  void dark.value;
+  const all = moves.value!;
+  const arrows = arrowsOf(move);
+  const tips = [move.before];
+  for (const { reach } of arrows) tips.push([tips.at(-1)![0] + reach[0], tips.at(-1)![1] + reach[1]]);
+  const place = scaled([...tips, move.after, ...(whole.value ? all.flatMap((one) => [one.before, one.after]) : [])], width);
+  const others = queryTokens.value.map((token, i) => ({ token, i, at: place(pointAfter(move.layer, i)) }));
+  const near = new Set(move.nearest.map(([token]) => token));
+  const inside = ([x, y]: Point) => x > 4 && x < width - 4 && y > 4 && y < HEIGHT - 4;
+  const line = (from: Point, to: Point) => `M${place(from).join(" ")}L${place(to).join(" ")}`;
+  return (
+    <div ref={box}>
+      <svg class="plane" height={HEIGHT} role="img" aria-label={say.movementPicture(queryTokens.value[query.value!].text, all.length)}>
+        {others.filter(({ i, at }) => i !== query.value && inside(at)).map(({ token, i, at: [x, y] }) => (
+          <g class="other" key={i}>
+            <circle cx={x} cy={y} r={near.has(i) ? 3.5 : 2} />
+            {(near.has(i) || others.length <= NAMED) && <text x={x + 5} y={y + 4}>{token.text}</text>}
+          </g>
+        ))}
+        {whole.value && all.map((one) => <path class="way" key={one.layer} d={line(one.before, one.after)} />)}
+        {arrows.map((arrow, i) => (
+          <g class="arrow" key={i} stroke={arrow.colour} fill={arrow.colour}>
+            <title>{`${arrow.text} ${arrow.length.toFixed(3)}, ${arrow.angle.toFixed(1)}°`}</title>
+            <path d={line(tips[i], tips[i + 1])} stroke-width={arrow.near ? 3 : 1.6} />
+            <path d={tipOf(place(tips[i]), place(tips[i + 1]))} stroke="none" />
+          </g>
+        ))}
+        {all.map((one) => {
+          const [x, y] = place(one.after);
+          const shown = one === move;
+          if (!whole.value && !shown) return null;
+          return (
+            <g class={shown ? "stop shown" : "stop"} key={one.layer} onClick={() => chooseHead(one.layer, head.value)}>
+              <circle cx={x} cy={y} r={shown ? 6 : 5} />
+              <text x={x} y={y - 9}>L{one.layer}</text>
+            </g>
+          );
+        })}
+        {whole.value && (
+          <g class="stop start">
+            <circle cx={place(all[0].before)[0]} cy={place(all[0].before)[1]} r="4" />
+            <text x={place(all[0].before)[0]} y={place(all[0].before)[1] + 17}>{say.inputVector}</text>
+          </g>
+        )}
+        {!whole.value && <circle class="from" cx={place(move.before)[0]} cy={place(move.before)[1]} r="4" />}
+      </svg>
+      <div class="layers" role="group" aria-label={say.layer}>
+        {kind.value.layers.map(({ layer }) => (
+          <button type="button" key={layer} aria-pressed={layer === move.layer} onClick={() => chooseHead(layer, head.value)}>L{layer}</button>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+/** The triangle at the end of an arrow. */
+function tipOf([fromX, fromY]: Point, [x, y]: Point): string {
+  const long = Math.hypot(x - fromX, y - fromY);
+  if (long < 1) return "";
+  const [along, across] = [(x - fromX) / long, (y - fromY) / long];
+  const size = Math.min(TIP, long);
+  const [backX, backY] = [x - size * along, y - size * across];
+  const half = 0.45 * size;
+  return `M${x} ${y}L${backX - half * across} ${backY + half * along}L${backX + half * across} ${backY - half * along}Z`;
+}
+
+/** A function from points of the plane to pixels, on one scale for both axes, so that all given points are in view. */
+function scaled(points: Point[], width: number): (point: Point) => Point {
+  const [xs, ys] = [0, 1].map((axis) => points.map((point) => point[axis]));
+  const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+  const size = Math.max(1e-9, Math.min(Math.max(1, width - 2 * MARGIN) / Math.max(right - left, 1e-9), (HEIGHT - 2 * MARGIN) / Math.max(high - low, 1e-9)));
+  return ([x, y]) => [width / 2 + (x - (left + right) / 2) * size, HEIGHT / 2 - (y - (low + high) / 2) * size];
+}

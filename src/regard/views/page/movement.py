@@ -1,0 +1,83 @@
+"""The movement of all tokens through the layers, as arrows in a plane, for a page.
+
+An array is a block of integers; a number is its integer times the array's step.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Shaped
+from torch import Tensor
+
+from regard.effects.plane import Plane
+from regard.effects.plane_movement import Arrows, LayerArrows, layer_arrows
+from regard.tracing.trace import Trace
+from regard.views.page.blocks import encode_integers
+from regard.views.page.vectors import integers_of, step_of
+
+MOST_ARROWS = 8
+"""The number of heads, and of source tokens, with an arrow of their own in each layer; the others share one."""
+
+MAX_MOVES = 6_000
+"""The most moves, layers times tokens, in one page: they take about two megabytes."""
+
+BITS = 23
+"""The bits of the largest number's integer, without its sign."""
+
+
+def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | None:
+    """Return the movements of a trace by kind of self-attention, and add their arrays to `blocks`.
+
+    None if the trace has no hidden vectors, or more moves than a page takes.
+    """
+    kinds = [kind for kind in trace.kinds if kind != "cross"]
+    if trace.states is None:
+        return None
+    n_moves = sum(len(state.before) for kind in kinds for state in trace.states[kind].values())
+    return {kind: movement_record(trace, kind, blocks) for kind in kinds} if n_moves <= MAX_MOVES else None
+
+
+def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str, Any]:
+    """Return the movements of one kind of self-attention; `front/src/data.ts` describes the record."""
+    assert trace.states is not None
+    states = trace.states[kind]
+    first, *_ = states.values()
+    vectors = [first.before, *(state.after for state in states.values())]
+    plane = Plane.through(torch.cat(vectors).float())
+    layers = [
+        layer_arrows(trace.attended[kind][number].pattern, state, plane, MOST_ARROWS)
+        for number, state in states.items()
+    ]
+    arrays = {
+        name: torch.stack([getattr(layer, name) for layer in layers])
+        for name in ("before", "after", "turned", "nearest", "nearest_angles")
+    }
+    for group in ("parts", "heads", "sources"):
+        arrays |= {f"{group} {name}": table for name, table in stacked(layers, group).items()}
+    return {
+        "layers": list(states),
+        "shares": list(plane.shares),
+        "left_out": plane.n_left_out,
+        "vectors": sum(map(len, vectors)),
+        "arrays": {name: array_record(f"movement {kind} {name}", array, blocks) for name, array in arrays.items()},
+    }
+
+
+def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
+    """Return the arrows of all layers, padded to the same number with arrows of length 0 that have the name -2."""
+    groups: list[Arrows] = [getattr(layer, group) for layer in layers]
+    most = max(arrows.names.shape[1] for arrows in groups)
+    missing = [most - arrows.names.shape[1] for arrows in groups]
+    pad = torch.nn.functional.pad
+    return {
+        "places": torch.stack([pad(a.places, (0, 0, 0, n)) for a, n in zip(groups, missing, strict=True)]),
+        "angles": torch.stack([pad(a.angles, (0, n)) for a, n in zip(groups, missing, strict=True)]),
+        "names": torch.stack([pad(a.names, (0, n), value=-2) for a, n in zip(groups, missing, strict=True)]),
+    }
+
+
+def array_record(name: str, array: Shaped[Tensor, "*shape"], blocks: dict[str, str]) -> dict[str, Any]:
+    """Add an array to `blocks` and return its name there, its step and its shape."""
+    step = step_of(array, BITS) if array.is_floating_point() else 1.0
+    blocks[name] = encode_integers(integers_of(array, step))
+    return {"block": name, "step": step, "shape": list(array.shape)}

@@ -1,0 +1,44 @@
+"""Traces for pages: with the hidden vectors where they can be kept, and without them where not."""
+
+import copy
+
+import torch
+from torch.testing import assert_close
+
+from regard.tracing.for_page import MOST_LETTERS, trace_for_page
+
+TEXT = "The snake is very dangerous because it has a venom."
+
+
+def test_hidden_vectors_are_kept(minilm, snake):
+    found = trace_for_page(minilm.model, TEXT, tokenizer=minilm.tokenizer)
+    assert_close(found.states["encoder"][5].after, found.output[0])
+    assert_close(found["L3H1"].weights, snake["L3H1"].weights)
+
+
+def test_a_long_text_has_none(minilm):
+    text = "word " * (MOST_LETTERS // 5)
+    short = trace_for_page(minilm.model, text.strip(), tokenizer=minilm.tokenizer, truncate=True)
+    long = trace_for_page(minilm.model, text + "!", tokenizer=minilm.tokenizer, truncate=True)
+    assert short.states is not None
+    assert long.states is None
+
+
+def test_a_model_whose_layers_cannot_be_taken_apart_has_none(minilm):
+    model = copy.deepcopy(minilm.model)
+    dense = model.encoder.layer[2].attention.output.dense
+    model.encoder.layer[2].attention.output.dense = torch.nn.Sequential(torch.nn.Identity(), Twice(dense))
+    found = trace_for_page(model, TEXT, tokenizer=minilm.tokenizer)
+    assert found.states is None
+    assert len(found.encoder) == 6
+
+
+class Twice(torch.nn.Module):
+    """A projection that is more than a linear layer."""
+
+    def __init__(self, dense):
+        super().__init__()
+        self.dense = dense
+
+    def forward(self, x):
+        return self.dense(2 * x)
