@@ -3,6 +3,7 @@
 Record the attention of any PyTorch module:
 
 watching.py           record every attention call of a module: `regard.watching`
+answered_pattern.py   keep statistics in place of queries and keys: `ask=Ask(…)`; answered_file.py: in a trace file
 interception.py       intercept the attention calls of PyTorch code
 written_out.py        recognise attention that is computed by separate tensor operations
 sdpa_call.py          convert a call of F.scaled_dot_product_attention to a `Call`

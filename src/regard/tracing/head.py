@@ -24,16 +24,16 @@ class KeyWeight:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Head:
-    """One attention head of a traced model, with the tokens that are its queries and its keys.
+    """One attention head of a traced model, with the tokens of its queries and of its keys.
 
-    head["it"] is the tensor of weights of the query `it`; head["it", "snake"] is its weight on the key `snake`, a
-    float.
+    head["it"] is the tensor of the weights of the query `it` on all keys; head["it", "snake"] is its weight on the key
+    `snake`, a float.
 
     Attributes:
         kind: the kind of attention: "encoder", "decoder" or "cross".
         layer: the layer's number in the model, from 0.
         head: the head's number in the layer, from 0.
-        pattern: the pattern of the whole layer, with all its heads.
+        pattern: the attention pattern of all heads of the layer.
         queries: the token of each query.
         keys: the token of each key.
         projection: the output projection of the layer; None if the trace did not keep it.
@@ -66,11 +66,11 @@ class Head:
         return self.row(reference)
 
     def row(self, query: TokenReference) -> Float[Tensor, " keys"]:
-        """Return the weight of one query on each key."""
+        """Return the weights of one query on all keys."""
         return self.pattern[0, self.head, token_position(query, self.queries)].detach()
 
     def top(self, query: TokenReference, n: int = 5) -> list[KeyWeight]:
-        """Return the `n` keys with the largest weights of one query, largest first; keys of weight 0 are left out."""
+        """Return the `n` keys on which one query has the largest weights, largest first; weights of 0 are left out."""
         weights, keys = strongest_first(self.row(query), min(n, len(self.keys)))
         return [KeyWeight(w, k, self.keys[k]) for w, k in zip(weights.tolist(), keys.tolist(), strict=True) if w > 0]
 
@@ -100,5 +100,5 @@ class Head:
 
 
 def not_kept(method: str) -> InputError:
-    """Return the InputError for a method that needs more than the patterns."""
+    """Return the InputError for `method`, which needs tensors that the trace was not asked to keep."""
     return InputError(f"{method} needs the vectors of the layers; make the trace with keep=('hidden',).")

@@ -1,13 +1,15 @@
-"""Make a Hugging Face model compute its attention through regard, by the attention interface of transformers.
+"""Makes a Hugging Face model compute its attention through regard, by the attention interface of transformers.
 
-transformers calls one attention function for every layer and puts the function's second result, unchanged, into
-outputs.attentions. regard's function runs a fused kernel and returns a `Pattern` as the second result. regard also
-registers a mask function under the same name, because without one transformers drops the masks silently.
+transformers calls one attention function for every layer, and puts its second return value, unchanged, into
+outputs.attentions. regard's attention function runs a fused kernel, and returns a `Pattern` as the second value. regard
+also registers a mask function under the same name, because transformers drops the masks silently if there is none.
 
-regard registers two attention functions, because models use masks in two ways. Most models are written for PyTorch's
-scaled_dot_product_attention (SDPA): masks are boolean, and a causal module gets no mask if causality is the only
-constraint. The other models are written for eager attention only: masks are floats that are added to the scores, the
-model may add a bias to them, and causality is part of the mask.
+regard registers two attention functions, because models use masks in two ways:
+
+    SDPA     for models written for PyTorch's scaled_dot_product_attention: masks are boolean, and a module with
+             causal attention gets no mask if there is no padding
+    EAGER    for models written only for eager attention: masks are floats that are added to the scores, include
+             causality, and may include a bias
 """
 
 import copy
@@ -36,29 +38,29 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 SDPA, EAGER = "regard", "regard_eager"
-"""The names of the attention functions for models written for PyTorch's SDPA, and for eager attention only."""
+"""The names under which regard registers its attention functions in transformers (see the top of this file)."""
 
 UNSUPPORTED_ARGUMENTS = "block_indices", "sinks"
-"""Arguments that some models pass to their attention function and that regard does not implement."""
+"""Arguments of attention functions that some models use, and that regard does not support."""
 
 
 def install(model: "PreTrainedModel") -> "PreTrainedModel":
     """Make a Hugging Face model compute its attention through regard, and return the model.
 
-    The model then runs fused kernels. Called with output_attentions=True, or after model.config.output_attentions =
-    True, its outputs have tuples of `Pattern`s, one for each layer, in attentions (or encoder_attentions,
-    decoder_attentions and cross_attentions); so do the outputs of generate. A `Pattern` is indexed as the tensor of
-    weights would be. The model gets its own copy of its configuration, so no other model changes. `uninstall` undoes
-    all of this.
+    The model then runs fused kernels. With output_attentions=True, in the call or in model.config, outputs.attentions
+    (or encoder_attentions, decoder_attentions and cross_attentions) is a tuple of `Pattern`s, one for each layer; also
+    in the outputs of generate. A `Pattern` is indexed like the tensor of attention weights that transformers returns.
+    The model gets its own copy of its configuration, so no other model changes. `uninstall` undoes all of this.
 
-    If some attention of the model's first call does not pass through regard, a warning names its modules.
+    If a module of the model computes attention that does not pass through regard, a warning names the module at its
+    first call.
 
     Args:
         model: a PreTrainedModel, or a module around one, such as a PeftModel.
 
     Raises:
-        TypeError: `model` is no PreTrainedModel and has none inside.
-        InputError: some part of the model does not use the attention interface of transformers.
+        TypeError: `model` is not a PreTrainedModel, and contains none.
+        InputError: a part of the model does not use the attention interface of transformers.
     """
     use_regard(model)
     warn_of_unseen_attention(model)
@@ -66,7 +68,7 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
 
 
 def use_regard(model: "PreTrainedModel") -> None:
-    """Do the same as `install`, without the warning."""
+    """The same as `install`, without the warning about attention that does not pass through regard."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import eager_mask, sdpa_mask
 
@@ -91,9 +93,9 @@ def use_regard(model: "PreTrainedModel") -> None:
 
 
 def uninstall(model: "PreTrainedModel") -> "PreTrainedModel":
-    """Give a model the configuration and the attention functions back that it had before `install`; return the model.
+    """Undo `install`: restore the configuration and the attention functions of a model; return the model.
 
-    A model on which regard is not installed stays as it is.
+    A model on which regard is not installed is returned unchanged.
     """
     for module, config in getattr(model, BEFORE, ()):
         module.config = config
@@ -103,13 +105,13 @@ def uninstall(model: "PreTrainedModel") -> "PreTrainedModel":
 
 
 BEFORE = "_before_regard"
-"""The attribute in which an installed model stores its modules' configurations of before."""
+"""The attribute of a model in which `install` stores the configurations that `uninstall` restores."""
 
 
 def with_own_configs(model: nn.Module) -> list[tuple[nn.Module, Any]]:
-    """Give the modules of a model copies of their configurations; return each module with its configuration of before.
+    """Give all modules of a model copies of their configurations; return each module with its original configuration.
 
-    Modules that shared a configuration share its copy.
+    Modules that share a configuration share the copy.
     """
     from transformers import PretrainedConfig
 
@@ -125,9 +127,9 @@ def with_own_configs(model: nn.Module) -> list[tuple[nn.Module, Any]]:
 
 @cache
 def giving_attentions(config_class: type[Any]) -> type[Any]:
-    """Return a subclass of a configuration whose output_attentions may be True for every attention function.
+    """Return a subclass of a configuration class that allows output_attentions=True for every attention function.
 
-    transformers allows it for eager attention only.
+    transformers allows it only for eager attention.
     """
 
     def set_output_attentions(config: Any, value: bool) -> None:
@@ -148,7 +150,7 @@ def giving_attentions(config_class: type[Any]) -> type[Any]:
 
 @dataclass(slots=True)
 class Counter:
-    """The number of attention calls that have passed through regard."""
+    """Counts the attention calls that pass through regard."""
 
     calls: int = 0
 
@@ -157,7 +159,10 @@ COUNTER = Counter()
 
 
 def warn_of_unseen_attention(model: nn.Module) -> None:
-    """Warn at the first call of a module that is named like attention if its attention does not pass through regard."""
+    """Warn about modules that are named like attention but whose attention does not pass through regard.
+
+    A module is checked in its first call.
+    """
     warned: set[type] = set()
     for path, module in model.named_modules():
         if ATTENTION_NAME.search(type(module).__name__):
@@ -165,7 +170,13 @@ def warn_of_unseen_attention(model: nn.Module) -> None:
 
 
 def check_first_call(model: nn.Module, path: str, module: nn.Module, warned: set[type]) -> None:
-    """Warn after the first call of a module if nothing in it passed through regard; warn once for each class."""
+    """Add hooks to a module that warn after its first call if none of its attention passed through regard.
+
+    Args:
+        model: the model on which regard is installed.
+        path: the path of the module in the model, for the warning.
+        warned: the module classes that were warned about already, each only once.
+    """
     calls_before: list[int] = []
 
     def begin(module: nn.Module, args: Any) -> None:
@@ -190,10 +201,10 @@ def check_first_call(model: nn.Module, path: str, module: nn.Module, warned: set
 
 
 def is_for_sdpa(model: "PreTrainedModel") -> bool:
-    """Return whether a model is written for PyTorch's SDPA: boolean masks, and causal attention without a mask.
+    """Return whether a model uses boolean masks and is_causal=True, as PyTorch's SDPA takes them.
 
-    This also holds for models that lack SDPA only because of their softcaps or sinks, such as Gemma 2 and gpt-oss: they
-    support FlexAttention, so they add nothing to their masks, and all their modules are marked causal.
+    Models that do not support SDPA only because of softcaps or sinks, such as Gemma 2 and gpt-oss, are included. They
+    are recognised by their support of FlexAttention and by is_causal in all their modules.
     """
     if model._supports_sdpa:
         return True
@@ -202,10 +213,11 @@ def is_for_sdpa(model: "PreTrainedModel") -> bool:
 
 
 def needs_installing(model: "PreTrainedModel") -> bool:
-    """Return whether the patterns of a model can be seen only, or better, if its attention runs through regard.
+    """Return whether a model must use regard's attention function for its attention patterns to be recorded.
 
-    PyTorch's SDPA and attention written out as tensor operations can be watched as they are. Softcaps, sinks and
-    kernels of other packages are handed to an attention function of the interface.
+    It need not if it uses PyTorch's SDPA or separate tensor operations, which `regard.watching` records. It must if it
+    has softcaps or sinks, or uses attention kernels of other packages, and can be switched to another attention
+    function.
     """
     parts = models_in(model)
     watchable = all(
@@ -216,7 +228,7 @@ def needs_installing(model: "PreTrainedModel") -> bool:
 
 @contextmanager
 def installed(model: "PreTrainedModel") -> Iterator[None]:
-    """Within a `with` block, make a model compute its attention through regard."""
+    """Make a model compute its attention through regard inside a `with` block; undo it afterwards."""
     was_installed = hasattr(model, BEFORE)
     try:
         use_regard(model)
@@ -227,7 +239,7 @@ def installed(model: "PreTrainedModel") -> Iterator[None]:
 
 
 def models_in(model: nn.Module) -> list["PreTrainedModel"]:
-    """Return the Hugging Face models among a model's modules, including the model itself if it is one."""
+    """Return the Hugging Face models among the modules of `model`, including `model` itself if it is one."""
     from transformers import PreTrainedModel
 
     return [part for part in model.modules() if isinstance(part, PreTrainedModel)]
@@ -253,15 +265,15 @@ def attention_forward(
     cache: Any = None,
     **kwargs: Any,
 ) -> tuple[Float[Tensor, "batch queries heads d_value"], Pattern]:
-    """Return the context and the pattern of one attention call; called by transformers, with its arguments.
+    """Return the context and the pattern of one attention call; transformers calls this function for each layer.
 
     Args:
         position_bias: a bias that is added to the scores (T5).
         s_aux: for each head the score of a sink, which takes part in the softmax and has no value (gpt-oss).
-        indices: the only keys that each query may attend to (DeepSeek-V3.2).
+        indices: for each query, the indices of the only keys to which it may attend (DeepSeek-V3.2).
 
     Raises:
-        InputError: the call uses a feature that regard cannot reproduce exactly.
+        InputError: the call uses a feature that regard does not support.
     """
     COUNTER.calls += 1
     if cache is not None:
@@ -295,7 +307,7 @@ def attention_forward(
 def eager_forward(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Float[Tensor, "batch queries heads d_value"], Pattern]:
-    """Do the same as `attention_forward`, but never add a causal mask: for models written for eager attention."""
+    """The same as `attention_forward`, but without a causal mask: masks of eager attention include causality."""
     return attention_forward(module, query, key, value, attention_mask, **{**kwargs, "is_causal": False})
 
 
@@ -306,11 +318,11 @@ def mask_and_bias(
     is_causal: bool | None,
     position_bias: Tensor | None,
 ) -> tuple[Mask | None, Tensor | None]:
-    """Return the mask and the bias of an attention call from the arguments that transformers passes.
+    """Convert the arguments that transformers passes to the mask and the bias of a call of `attend`.
 
-    A boolean `attention_mask` is the mask; a float one is added to `position_bias`. Without an `attention_mask`, a call
-    with more than one query is causal if `is_causal` is True, or if it is None and the module's own is_causal is true
-    or missing. The first query is then at the first key, as in sdpa_attention_forward of transformers.
+    A boolean `attention_mask` is the mask; a float one is added to `position_bias`. If `attention_mask` is None, a call
+    with more than one query is causal if `is_causal` is True, or if it is None and the attribute is_causal of the
+    module is True or missing. Query 0 is then at the position of key 0, as in sdpa_attention_forward of transformers.
     """
     if attention_mask is not None and attention_mask.dtype != torch.bool:
         return None, attention_mask if position_bias is None else position_bias + attention_mask

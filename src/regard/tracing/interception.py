@@ -1,11 +1,13 @@
-"""See the attention calls of any PyTorch code, without changing what it computes.
+"""Intercepts the attention calls of any PyTorch code and records them.
 
-PyTorch hands every call of a torch function to the active `TorchFunctionMode`. The mode below makes each call as it is,
-and then records the calls that are attention:
+PyTorch passes every call of a torch function to the active `TorchFunctionMode`. The mode in this file runs each call,
+and then records the calls that compute attention:
 
-    F.scaled_dot_product_attention, nn.MultiheadAttention, FlexAttention     from their arguments
-    regard's own `attend`                                                    as it is
+    F.scaled_dot_product_attention, nn.MultiheadAttention, FlexAttention     from the arguments of the call
+    `regard.attend`                                                          from the result of the call
     matrix product → softmax → matrix product                                see `written_out.py`
+
+If statistics are requested, `attend` computes context and statistics together, in place of the intercepted call.
 """
 
 from collections.abc import Callable
@@ -36,11 +38,11 @@ multi_head_attention_forward = FunctionType(
     {**vars(F), "has_torch_function": lambda tensors: False},
     argdefs=F.multi_head_attention_forward.__defaults__,
 )
-"""F.multi_head_attention_forward that does not hand itself to the active mode, so that the mode sees its operations."""
+"""A copy of F.multi_head_attention_forward that calls the mode for each of its operations, not only for itself."""
 
 
 SDPA, FLEX, WRITTEN_OUT = "sdpa", "flex", "written out"
-"""The names of backends in recorded steps: how the code computed its context."""
+"""The values of `Attended.backend` in recorded attention calls: by which function the model computed the context."""
 
 
 ATTENTION = attend, F.scaled_dot_product_attention
@@ -48,15 +50,14 @@ ATTENTION = attend, F.scaled_dot_product_attention
 
 
 class AttentionInterceptor(TorchFunctionMode):
-    """Within a `with` block, call `record` with every attention step that PyTorch code computes in this thread.
+    """Calls `record` with every attention call that PyTorch code makes in this thread, inside a `with` block.
 
     Args:
-        record: called with the context that the code computed and its pattern.
-        record_unseen: called with the reason if a pattern for an attention call cannot be made.
-        n_heads: returns the number of heads of the module that is running, or None if it is unknown. It is needed where
-            batch and heads share an axis.
-        ask: returns the statistics to compute instead of keeping queries, keys and values, or None to keep them. The
-            context is then computed in the same pass as the statistics, if a kernel of regard can do that.
+        record: called with the context that the code computed, and its attention pattern.
+        record_unseen: called with the reason if no pattern can be made for an attention call.
+        n_heads: returns the number of heads of the module that is running, or None if it is unknown; used to split an
+            axis of batch · heads.
+        ask: returns the statistics to compute together with the context, or None.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class AttentionInterceptor(TorchFunctionMode):
         self.written_out = WrittenOut()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call a torch function, and record the call if it is attention."""
+        """Run a torch function, and record the call if it computes attention."""
         kwargs = kwargs or {}
         if torch.compiler.is_compiling():
             return func(*args, **kwargs)
@@ -98,12 +99,12 @@ class AttentionInterceptor(TorchFunctionMode):
         return result
 
     def with_statistics(self, func: Any, ask: Ask, args: Any, kwargs: Any) -> Attended | None:
-        """Make an attention call and compute its statistics in one pass; None if the call has to be made as it is."""
+        """Return the context and the statistics of an attention call, computed together; None if no engine can."""
         if func is attend:
             return attend(*args, **{**kwargs, "ask": ask}) if kwargs.get("ask") is None else None
         try:
             call = sdpa_call(self.n_heads(), *args, **kwargs)
-        except (ValueError, TypeError, RuntimeError):  # recorded as unseen when the call is made as it is
+        except (ValueError, TypeError, RuntimeError):  # recorded as unseen when the original call is made
             return None
         dropout = args[4] if len(args) > 4 else kwargs.get("dropout_p", 0.0)
         if engine_with_context(call, dropout) is None:
@@ -111,7 +112,10 @@ class AttentionInterceptor(TorchFunctionMode):
         return attend(call.query, call.key, call.value, score=call.score, mask=call.mask, ask=ask)
 
     def try_to_record(self, step: Callable[..., Attended], *args: Any, **kwargs: Any) -> None:
-        """Record the attention step that `step` makes of its arguments; if it fails, record why."""
+        """Record the attention call that the function `step` returns for the other arguments.
+
+        If `step` raises an error, record the reason instead.
+        """
         try:
             attended = step(*args, **kwargs)
         except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
@@ -120,7 +124,7 @@ class AttentionInterceptor(TorchFunctionMode):
             self.record(attended)
 
     def sdpa_step(self, context: Tensor, *args: Any, **kwargs: Any) -> Attended:
-        """Return the attention step of a call of F.scaled_dot_product_attention that returned `context`."""
+        """Return the record of a call of F.scaled_dot_product_attention, which returned `context`."""
         call = sdpa_call(self.n_heads(), *args, **kwargs)
         return Attended(context=context.reshape(*call.grid.shape[:3], -1), pattern=Pattern(call), backend=SDPA)
 
@@ -137,12 +141,18 @@ class AttentionInterceptor(TorchFunctionMode):
         score_buffers: tuple[Any, ...] = (),
         mask_buffers: tuple[Any, ...] = (),
     ) -> Attended:
-        """Return the attention step of a call of FlexAttention that returned `context`."""
+        """Return the record of a call of FlexAttention, which returned `context`."""
         score = FlexScore(score_mod, score_buffers, scale)
         return attended_of(context, query, key, value, score, FlexMask(block_mask[-1], mask_buffers), FLEX)
 
     def written_out_step(self, found: WeightedSum) -> Attended:
-        """Return the attention step of weights that a model computed itself and multiplied with values."""
+        """Return the record of attention that a model computed by separate tensor operations.
+
+        If the weights cannot be computed from queries and keys, the record has the scores themselves as a bias.
+
+        Args:
+            found: the product of weights and values that was recognised as attention.
+        """
         scores, product = found.weights.scores, found.weights.product
         lead, heads = scores.shape[:-2], self.n_heads()
         scores, context, value = (four_axes(part, lead, heads) for part in (scores, found.context, found.value))
@@ -161,13 +171,16 @@ class AttentionInterceptor(TorchFunctionMode):
 def attended_of(
     context: Tensor, query: Tensor, key: Tensor, value: Tensor, score: Score, mask: Mask | None, backend: str
 ) -> Attended:
-    """Return an attention step that was computed elsewhere, as `attend` would return it."""
+    """Return the record of an attention call that other code computed, in the form in which `attend` returns it."""
     call = Call.of(query, key, value, score, mask, Softmax())
     return Attended(context=context, pattern=Pattern(call), backend=backend)
 
 
 def has_weights(pattern: Pattern, scores: Tensor) -> bool:
-    """Return whether up to 64 rows of a pattern are, in every head, the softmax of a model's own scores."""
+    """Return whether the weights of a pattern are the softmax of the scores that the model computed.
+
+    In every head, up to 64 queries are compared.
+    """
     if pattern.shape != scores.shape:
         return False
     rows = torch.linspace(0, pattern.shape[2] - 1, min(64, pattern.shape[2])).long().tolist()

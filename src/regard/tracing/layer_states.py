@@ -1,10 +1,10 @@
-"""Record the vectors before, inside and after every layer of a model: `trace(…, keep=("hidden",))`.
+"""Records the vectors before, inside and after every layer of a model: `trace(…, keep=("hidden",))`.
 
-The parts of a layer are found while the model runs, so that no list of architectures is needed:
+The parts of a layer are found while the model runs, without a list of architectures:
 
-    layer               the module whose path ends with the first number, such as "encoder.layer.3"
-    output projection   the linear layer whose input is the context of the attention, heads side by side
-    feed-forward        the last other linear layer inside the layer whose output has the width of the model
+    layer               the module whose path ends with the first number in it, such as "encoder.layer.3"
+    output projection   the linear layer whose input is the concatenated contexts of all heads
+    feed-forward        the last other linear layer in the layer whose output has the width of the model
 """
 
 from collections.abc import Iterator
@@ -24,12 +24,12 @@ from regard.tracing.watching import Watched, WatchedStep
 
 
 class StatesNotFoundError(InputError):
-    """The parts of a layer were not found, so that its vectors cannot be kept."""
+    """Raised when a part of a layer was not found, so that the vectors of the layer cannot be recorded."""
 
 
 @dataclass(slots=True)
 class LayerCall:
-    """The input and output of one call of a layer, and the outputs of the linear layers inside it, by path."""
+    """The input and output of one forward call of a layer, and the outputs of the linear layers inside it, by path."""
 
     before: Tensor | None = None
     after: Tensor | None = None
@@ -38,13 +38,13 @@ class LayerCall:
 
 @dataclass(slots=True)
 class StateRecorder:
-    """Collects the vectors before, inside and after each layer, from the hooks of a model that is being watched.
+    """Records the vectors before, inside and after each layer, called by forward hooks of a watched model.
 
     Attributes:
-        watched: the attention steps so far, the latest last.
-        running: the calls of layers that are running, the innermost last.
-        projected: for each attention step, by the id of its `Attended`: the module of its output projection, the output
-            of that, and the call of the layer around it.
+        watched: the attention calls recorded so far, the latest last.
+        running: the forward calls of the layers that are running, the innermost last.
+        projected: for each attention call, by the id of its `Attended`: the module of its output projection, the output
+            of this module, and the forward call of the layer that contains it.
     """
 
     watched: Watched
@@ -52,17 +52,17 @@ class StateRecorder:
     projected: dict[int, tuple[nn.Module, Tensor, LayerCall]] = field(default_factory=dict)
 
     def enter_layer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Record the input of a layer."""
+        """Record the input of a layer: the first argument that is a tensor of three axes."""
         tensors = (given for given in (*args, *kwargs.values()) if isinstance(given, Tensor) and given.ndim == 3)
         self.running.append(LayerCall(before=next(tensors, None)))
 
     def leave_layer(self, output: Any) -> None:
-        """Record the output of the layer that is running."""
+        """Record the output of the innermost layer that is running."""
         hidden = output if isinstance(output, Tensor) else next(iter(output), None) if output else None
         self.running.pop().after = hidden
 
     def linear(self, path: str, module: nn.Module, given: Tensor, output: Tensor) -> None:
-        """Record the call of a linear layer."""
+        """Record the call of a linear layer, given its path, module, input and output."""
         layer = self.running[-1] if self.running else LayerCall()
         if self.watched.steps and is_context(given, self.watched.steps[-1].attended):
             self.projected.setdefault(id(self.watched.steps[-1].attended), (module, output, layer))
@@ -71,7 +71,7 @@ class StateRecorder:
             layer.outputs[path] = output
 
     def states_of(self, step: WatchedStep) -> LayerStates:
-        """Return the states of the layer that computed an attention step.
+        """Return the vectors before, inside and after the layer that made an attention call.
 
         Raises:
             InputError: a part of the layer was not found.
@@ -91,7 +91,7 @@ class StateRecorder:
 
 @contextmanager
 def recording_states(model: nn.Module, watched: Watched) -> Iterator[StateRecorder]:
-    """Within a `with` block, record the layers of a model that is being watched."""
+    """Record the layers of a model inside a `with` block; the model must be watched by `regard.watching`."""
     recorder = StateRecorder(watched)
     with ExitStack() as hooks:
         for path, module in model.named_modules():
@@ -107,7 +107,7 @@ def recording_states(model: nn.Module, watched: Watched) -> Iterator[StateRecord
 
 
 def linear_hook(recorder: StateRecorder, path: str) -> Any:
-    """Return a forward hook that records the calls of a linear layer."""
+    """Return a forward hook that passes the calls of a linear layer to `recorder`."""
 
     def hook(module: nn.Module, args: Any, output: Any) -> None:
         if args and isinstance(output, Tensor):
@@ -117,7 +117,7 @@ def linear_hook(recorder: StateRecorder, path: str) -> Any:
 
 
 def layer_hooks(recorder: StateRecorder, module: nn.Module) -> list[Any]:
-    """Add hooks to a layer that record its input and output; return their handles."""
+    """Add hooks to a layer that pass its input and output to `recorder`; return the hooks' handles."""
 
     def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
         recorder.enter_layer(args, kwargs)
@@ -132,7 +132,7 @@ def layer_hooks(recorder: StateRecorder, module: nn.Module) -> list[Any]:
 
 
 def layer_path(path: str) -> str:
-    """Return a path up to its first number; the path itself if it has none.
+    """Return the part of a module path up to its first number; the whole path if it has no number.
 
     >>> layer_path("encoder.layer.3.attention.self")
     'encoder.layer.3'
@@ -143,19 +143,19 @@ def layer_path(path: str) -> str:
 
 
 def is_linear(module: nn.Module) -> bool:
-    """Return whether a module is an nn.Linear, or a Conv1D of transformers, which is the same with W transposed."""
+    """Return whether a module is an nn.Linear, or a Conv1D of transformers, a linear layer that stores W transposed."""
     return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
 
 
 def is_context(given: Tensor, step: Attended) -> bool:
-    """Return whether a tensor holds the contexts of an attention step, the heads of each query side by side."""
+    """Return whether a tensor equals the concatenated contexts of all heads in an attention call."""
     if given.numel() != step.context.numel() or step.context.shape[0] != 1:
         return False
     return torch.equal(given.reshape(step.context.shape[2], -1), rearrange(step.context, "1 h q d -> q (h d)"))
 
 
 def output_projection(module: nn.Module, step: Attended) -> OutputProjection:
-    """Return a linear layer as the output projection of an attention step."""
+    """Convert a linear layer to the `OutputProjection` of an attention call."""
     weight, bias = module.weight, module.bias
     assert isinstance(weight, Tensor)
     matrix = weight.detach().T if isinstance(module, nn.Linear) else weight.detach()  # Conv1D stores W as it is
@@ -164,7 +164,12 @@ def output_projection(module: nn.Module, step: Attended) -> OutputProjection:
 
 
 def not_found(step: WatchedStep, reason: str) -> StatesNotFoundError:
-    """Return the error for an attention step whose layer cannot be taken apart."""
+    """Return the error for a layer whose parts were not found.
+
+    Args:
+        step: an attention call of the layer.
+        reason: which part was not found.
+    """
     return StatesNotFoundError(
         f"the vectors of the layer of {step.path} cannot be kept: {reason}; trace without keep=…."
     )

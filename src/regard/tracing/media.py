@@ -1,8 +1,8 @@
-"""Read pictures and recordings: a model's inputs, and the token for each patch or frame.
+"""Encodes pictures and recordings as input tensors, and makes a token for each patch or frame.
 
-A vision model has a token for each patch of the picture, and often some tokens before them (a class token, registers).
-A model of pictures and text has in its text a token for each patch, or for each square of patches, where the processor
-has put the image token. A model of sound has a token for each of many equal parts of the recording.
+A vision model has one token for each patch of the picture, often after some extra tokens (a class token, registers). In
+a model of pictures and text, the text contains one image token for each patch or each square of patches. An audio model
+has one token for each of many equal parts of the recording.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 MOST_EXTRA_TOKENS = 16
-"""The largest number of tokens of a vision model that are no patches."""
+"""The largest number of extra tokens of a vision model, which do not stand for a patch."""
 
 Tokens = tuple[Token, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Media:
-    """A picture or a recording as a model reads it.
+    """A picture or a recording, as input of a model.
 
     Attributes:
         inputs: the input tensors of the model.
-        image: the picture that the model reads, with numbers from 0 to 1; None for a recording.
-        spectrogram: the spectrogram that the model reads; None for a picture, or a model that reads the wave itself.
-        source_of: returns the tokens of the encoder, given their number.
+        image: the picture after the processor's resizing and cropping, with numbers from 0 to 1; None for a recording.
+        spectrogram: the spectrogram of the recording; None for a picture, and for models that read the waveform.
+        source_of: a function that returns the tokens of the encoder, given their number.
         target: the tokens of the decoder, or of the language model; empty if there is none.
     """
 
@@ -46,14 +46,14 @@ class Media:
 
 
 def read_image(model: "PreTrainedModel", processor: Any, image: Any, text: str) -> Media:
-    """Return a picture, and the text beside it, as a model reads them.
+    """Encode a picture, and the text beside it if there is one, as input of a model.
 
     Args:
-        image: the picture, in any form that the processor takes.
-        text: the text beside the picture; empty = none.
+        image: the picture, in any form that the processor accepts.
+        text: the text beside the picture; empty = no text.
 
     Raises:
-        InputError: the processor cannot read them, or divides the picture into several.
+        InputError: the processor cannot read them, or divides the picture into several pictures.
     """
     given = {"images": image} | ({"text": with_image_token(processor, text)} if text else {})
     encoded = processed(processor, **given)
@@ -87,14 +87,14 @@ def read_image(model: "PreTrainedModel", processor: Any, image: Any, text: str) 
 
 
 def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_rate: int) -> Media:
-    """Return a recording as a model reads it.
+    """Encode a recording as input of a model.
 
     Args:
-        audio: the wave, numbers from -1 to 1.
-        sampling_rate: numbers a second; the processor says which it takes.
+        audio: the waveform, numbers from -1 to 1.
+        sampling_rate: how many numbers per second the waveform has; the processor must support this rate.
 
     Raises:
-        InputError: the processor cannot read it.
+        InputError: the processor cannot read the recording.
     """
     encoded = processed(processor, audio, sampling_rate=sampling_rate)
     extractor = getattr(processor, "feature_extractor", processor)
@@ -114,7 +114,7 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
 
 
 def processed(processor: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return what a processor makes of a picture or a recording; raise InputError if it cannot read it."""
+    """Return the output of a processor for a picture or a recording; raise InputError if it cannot read it."""
     try:
         return processor(*args, return_tensors="pt", **kwargs)
     except Exception as error:  # processors raise exceptions of many classes
@@ -126,7 +126,7 @@ def on_device(encoded: Mapping[str, Any], model: "PreTrainedModel") -> dict[str,
 
 
 def patch_size(model: "PreTrainedModel") -> int | None:
-    """Return the side of a patch in pixels; None if the configuration does not say."""
+    """Return the side length of a patch in pixels; None if the configuration of the model has no patch size."""
     for config in (model.config, getattr(model.config, "vision_config", None)):
         size = getattr(config, "patch_size", None)
         if isinstance(size, int | tuple | list):
@@ -135,7 +135,7 @@ def patch_size(model: "PreTrainedModel") -> int | None:
 
 
 def with_image_token(processor: Any, text: str) -> str:
-    """Return the text with the processor's image token at its beginning, unless the text has it."""
+    """Return the text with the processor's image token at the beginning; unchanged if the text contains it already."""
     token = getattr(processor, "image_token", None)
     return text if not isinstance(token, str) or token in text else f"{token}{text}"
 
@@ -144,7 +144,7 @@ def patch_tokens(grid: tuple[int, int], size: tuple[int, int]) -> list[Token]:
     """Return a token for each patch, row by row.
 
     Args:
-        grid: the numbers of rows and columns.
+        grid: the numbers of rows and columns of patches.
         size: the height and width of the picture in pixels.
     """
     rows, columns = grid
@@ -156,7 +156,13 @@ def patch_tokens(grid: tuple[int, int], size: tuple[int, int]) -> list[Token]:
 def text_tokens(
     model: "PreTrainedModel", processor: Any, ids: Tensor, grid: tuple[int, int], size: tuple[int, int]
 ) -> Tokens:
-    """Return the tokens of a text in which some ids stand for parts of the picture."""
+    """Return the tokens of a text that contains image tokens, each of which stands for one part of the picture.
+
+    Args:
+        ids: the ids of the text's tokens.
+        grid: the numbers of rows and columns of patches.
+        size: the height and width of the picture in pixels.
+    """
     tokenizer = getattr(processor, "tokenizer", processor)
     tokens = list(readable_tokens(tokenizer, {"input_ids": ids}, ""))
     image_id = getattr(model.config, "image_token_id", getattr(model.config, "image_token_index", None))

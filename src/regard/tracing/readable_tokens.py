@@ -1,4 +1,4 @@
-"""Tokens with readable text: the letters of the text itself, without the tokenizer's markers (##, Ġ, ▁)."""
+"""Tokens with readable text: the letters of the original text, without the markers of the tokenizer (##, Ġ, ▁)."""
 
 import re
 import unicodedata
@@ -16,10 +16,10 @@ class Token:
 
     Attributes:
         text: the letters of the text that the token stands for; "[UNK:뱀]" where the vocabulary lacks the word 뱀.
-        piece: the token in the tokenizer's vocabulary, with its markers ("##nom", "Ġthe").
-        joined: whether no space separates the token from the token before it.
+        piece: the token as it is in the tokenizer's vocabulary, with its markers ("##nom", "Ġthe").
+        joined: True if there is no space between the token and the token before it.
         special: whether the tokenizer added the token ("[CLS]"); False for "[MASK]", which stands for a word.
-        place: where the token is in a picture or a recording; None for a token of text.
+        place: the part of a picture or a recording that the token stands for; None for a token of text.
     """
 
     text: str
@@ -33,11 +33,11 @@ class Token:
 
 
 def readable_tokens(tokenizer: Any, encoded: Any, text: str, as_target: bool = False) -> tuple[Token, ...]:
-    """Return a token for each id of an encoded text.
+    """Return a `Token` with readable text for each id of an encoded text.
 
     Args:
-        encoded: the tokenizer's output for `text`, with offset_mapping if the tokenizer has offsets.
-        as_target: whether the ids belong to the target's vocabulary, where the tokenizer has two vocabularies.
+        encoded: the tokenizer's output for `text`, with offset_mapping if the tokenizer supports it.
+        as_target: whether the ids belong to the target vocabulary, if the tokenizer has two vocabularies.
     """
     ids = encoded["input_ids"][0].tolist()
     pieces = pieces_of(tokenizer, ids, as_target)
@@ -64,8 +64,8 @@ def readable_tokens(tokenizer: Any, encoded: Any, text: str, as_target: bool = F
 def pieces_of(tokenizer: Any, ids: list[int], as_target: bool) -> list[str]:
     """Return the entry of the tokenizer's vocabulary for each id.
 
-    A Marian tokenizer with two vocabularies converts every id by the target's; ids of the source are converted by its
-    `encoder`, a dictionary from pieces to ids.
+    A Marian tokenizer may have two vocabularies, and converts ids only by that of the target. Ids of the source are
+    converted by its `encoder`, a dictionary from entries to ids.
     """
     if not getattr(tokenizer, "separate_vocabs", False) or as_target:
         return list(tokenizer.convert_ids_to_tokens(ids))
@@ -74,7 +74,7 @@ def pieces_of(tokenizer: Any, ids: list[int], as_target: bool) -> list[str]:
 
 
 def exclusive_text(text: str, spans: list[tuple[int, ...]], position: int) -> str | None:
-    """Return the part of the text that one token's span covers; None if it is empty or overlaps a neighbour's span."""
+    """Return the part of the text in the span of one token; None if it is empty or overlaps the span of a neighbour."""
     start, end = spans[position]
     neighbours = [spans[other] for other in (position - 1, position + 1) if 0 <= other < len(spans)]
     shared = any(first < end and start < last for first, last in neighbours)
@@ -82,21 +82,22 @@ def exclusive_text(text: str, spans: list[tuple[int, ...]], position: int) -> st
 
 
 def follows_directly(text: str, spans: list[tuple[int, ...]], position: int) -> bool:
-    """Return whether no white space separates the span of the token at `position` from the span before it."""
+    """Return whether there is no white space between the span of the token at `position` and the span before it."""
     start, before = spans[position][0], spans[position - 1][1]
     return start <= before and not text[start : start + 1].isspace()
 
 
 def decoded_without_space(tokenizer: Any, before: str, piece: str) -> bool:
-    """Return whether a tokenizer without offsets decodes `before` and `piece` with no space between them."""
+    """Return whether a tokenizer without offsets decodes `before` and `piece` without a space between them."""
     first, both = (tokenizer.convert_tokens_to_string(pieces).strip() for pieces in ([before], [before, piece]))
     return not both[len(first) :].startswith(" ")
 
 
 def display_text(letters: str) -> str:
-    """Return letters without white space around them.
+    """Return `letters` without leading and trailing white space; replace invisible text by visible characters.
 
-    White space alone is shown as ␣, or ⏎ if it has a line feed; invisible characters alone are shown as their codes.
+    If `letters` is only white space, it becomes ␣, or ⏎ if it contains a line feed. If it is only invisible characters,
+    it becomes their codes.
 
     >>> display_text(" snake"), display_text(" "), display_text("\u200b")
     ('snake', '␣', '‹200B›')
@@ -108,9 +109,9 @@ def display_text(letters: str) -> str:
 
 
 def piece_text(piece: str, tokenizer: Any) -> str:
-    """Return a piece without the tokenizer's markers, with Korean jamo as standalone letters.
+    """Return an entry of the tokenizer's vocabulary without markers; Korean jamo become standalone letters.
 
-    A piece that is only part of a character is shown as its bytes: ‹EB›‹80›.
+    An entry that is only part of a character is returned as its bytes: ‹EB›‹80›.
     """
     numbers, letters = piece_bytes(piece), tokenizer.convert_tokens_to_string([piece])
     if numbers is not None and (not letters or "\ufffd" in letters):
@@ -120,9 +121,9 @@ def piece_text(piece: str, tokenizer: Any) -> str:
 
 
 def piece_bytes(piece: str) -> bytes | None:
-    """Return the bytes that a piece stands for in the notation of SentencePiece ("<0xEB>"), GPT-2 or ByT5.
+    """Return the bytes of a vocabulary entry in the notation of SentencePiece ("<0xEB>"), GPT-2 or ByT5.
 
-    None if the piece has a character that stands for no byte.
+    None if a character of the entry does not stand for a byte.
 
     >>> piece_bytes("<0xEB>"), piece_bytes("ëĢ"), piece_bytes("뱀")
     (b'\\xeb', b'\\xeb\\x80', None)
@@ -134,7 +135,10 @@ def piece_bytes(piece: str) -> bytes | None:
 
 
 def gpt2_bytes() -> dict[str, int]:
-    """Return the byte of each character in GPT-2's alphabet: printable bytes as themselves, others from U+0100 on."""
+    """Return the byte for each character of GPT-2's alphabet, which writes every byte as a visible character.
+
+    Printable bytes are written as themselves, all others as characters from U+0100 on.
+    """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
@@ -144,7 +148,7 @@ GPT2_BYTES = gpt2_bytes()
 
 
 def standalone_letter(letter: str) -> str:
-    """Return the standalone form of a Korean jamo (a letter that joins into syllables); any other letter unchanged.
+    """Return the standalone form of a Korean jamo (a letter that is part of a syllable); other letters unchanged.
 
     >>> standalone_letter("\u11ab"), standalone_letter("n")
     ('ㄴ', 'n')
@@ -159,11 +163,11 @@ def standalone_letter(letter: str) -> str:
 
 
 FRAGMENT = re.compile(r"\[UNK:.*\]|[\u3131-\u318e]|(‹[0-9A-F]{2}›)+", re.DOTALL)
-"""The texts of tokens that a tokenizer makes of letters it does not know: [UNK:뱀], a jamo, bytes."""
+"""Matches the texts of tokens that stand for unknown or incomplete letters: [UNK:뱀], a jamo, or bytes."""
 
 
 def unfamiliar_text_note(model: str, tokens: Sequence[Token]) -> str:
-    """Return a remark if a model knows under half of a text's tokens; else an empty text.
+    """Return a warning for the user if a model knows less than half of the tokens of a text; else "".
 
     >>> unfamiliar_text_note("MiniLM", [Token(text, text) for text in ("ㅂ", "ㅐ", "[UNK:위험하다]", "a")])
     'MiniLM knows 1 of these 4 tokens; the others are unknown words, single jamo or bytes, so their attention says \

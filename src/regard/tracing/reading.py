@@ -1,4 +1,4 @@
-"""Prepare the input of a model: encode a text, picture or recording, or let the model write on after it."""
+"""Prepares the input of a model: encodes a text, picture or recording, or lets the model continue it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """The input of a model: its tensors, their tokens, and the changes with which the model reads them.
+    """The input of a model: its tensors, their tokens, and the changes to the model's attention.
 
     Attributes:
         source: the tokens of the encoder.
         target: the tokens of the decoder.
-        written_ids: the ids of the text with the tokens that the model wrote itself; None if it wrote none.
-        n_read: the number of tokens at the beginning of this text that the model did not write.
+        written_ids: the ids of the whole text, if the model generated a part of it; else None.
+        n_read: the number of tokens at the beginning of this text that the model did not generate.
     """
 
     inputs: Mapping[str, torch.Tensor]
@@ -41,7 +41,11 @@ class Reading:
     n_read: int = 0
 
     def written(self, tokenizer: Any, output: torch.Tensor | None) -> tuple[WrittenToken, ...]:
-        """Return the tokens that the model wrote, with their probabilities in its output."""
+        """Return the tokens that the model generated, with their probabilities.
+
+        Args:
+            output: the logits of the model for the whole text.
+        """
         if self.written_ids is None or output is None:
             return ()
         return written_tokens(tokenizer, self.written_ids, self.target, output, self.n_read)
@@ -57,7 +61,10 @@ def read_or_write(
     generation: "GenerationConfig | None",
     changes: Sequence[Change],
 ) -> Reading:
-    """Encode the text, and the target if one is given; let the model write on if new tokens are asked for."""
+    """Encode the text, and the target if one is given; let the model generate text if requested.
+
+    It is requested by `new_tokens` or `generation`.
+    """
     if new_tokens is None and generation is None:
         inputs, source, target_tokens = encode(model, tokenizer, text, target, truncate)
         located = tuple(with_positions(change, model, source, target_tokens) for change in changes)
@@ -91,9 +98,10 @@ def read_medium(
     generation: "GenerationConfig | None",
     changes: Sequence[Change],
 ) -> Reading:
-    """Return what a model reads of a picture or a recording, and let it write if new tokens are asked for.
+    """Return the input of a model that reads a picture or a recording; let it generate text if requested.
 
-    The tokens of the encoder are left empty: their number is known when the model has run.
+    It is requested by `new_tokens` or `generation`. `Reading.source`, the tokens of the encoder, is empty: their number
+    is known only after the model has run.
     """
     if any(isinstance(change, Cut) for change in changes) and not medium.target:
         raise InputError(
@@ -135,10 +143,10 @@ def read_medium(
 def with_positions(
     change: Change, model: "PreTrainedModel", source: Sequence[Token], target: Sequence[Token]
 ) -> Change:
-    """Return a change with its tokens given by position.
+    """Return a copy of a change in which tokens given by their text are replaced by their positions.
 
     Raises:
-        InputError: a token does not exist, or the heads have several kinds of attention, whose tokens differ.
+        InputError: a token does not exist, or the heads are of several kinds of attention, whose tokens differ.
     """
     if not isinstance(change, Cut):
         return change

@@ -1,4 +1,4 @@
-"""The roles of the heads of a model, over one text or many: which head looks at the previous token, at the first, …"""
+"""Tables of the roles of a model's heads: which head attends to the previous token, which to the first, and so on."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from regard.errors import InputError, nearest
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Roles:
-    """The roles of the heads of a model: a table with a row for each head; see `regard.effects.roles`.
+    """A table of the roles of heads: how much each head attends to the previous token, the first token, and so on.
 
     Attributes:
         heads: the name of each head, such as "L3H1".
@@ -26,25 +26,26 @@ class Roles:
 
     @property
     def columns(self) -> dict[str, list[object]]:
-        """The table by column, as pandas and pyarrow take it: "head", and the name of each role."""
+        """The columns of the table, for pandas or pyarrow: a dict from "head" and each role to a list of values."""
         return {"head": list(self.heads)} | {role: self[role].tolist() for role in ROLES}
 
     def __getitem__(self, role: str) -> Float[Tensor, " heads"]:
-        """Return the numbers of all heads for a role."""
+        """Return the value of a role for each head."""
         if role not in ROLES:
             raise InputError(f"no role {role!r}; nearest: {', '.join(nearest(role, list(ROLES)))}.")
         return self.means[ROLES.index(role)]
 
     def top(self, role: str, n: int = 3) -> list[tuple[str, float]]:
-        """Return the n heads with the largest numbers for a role, and these numbers; largest first."""
+        """Return the names of the n heads with the largest values of a role, and these values, largest first."""
         numbers = self[role].nan_to_num(-1.0)
         order = numbers.sort(descending=True, stable=True).indices[:n].tolist()
         return [(self.heads[head], float(numbers[head])) for head in order if numbers[head] >= 0]
 
     def role(self, head: str) -> str:
-        """Return the role whose share of the head's attention exceeds that of an average head of the model most.
+        """Return the role by which a head differs most from the average head: the largest value above the average.
 
-        The largest share itself would give nearly all heads the same role, since most heads look at the first token.
+        The role with the largest value would be the same for nearly all heads, since most heads attend to the first
+        token.
         """
         if head not in self.heads:
             raise InputError(f"no head {head!r}; nearest: {', '.join(nearest(head, list(self.heads)))}.")
@@ -60,7 +61,13 @@ class Roles:
 def sums_of_heads(
     patterns: Mapping[int, Pattern], texts: Sequence[str], special: Sequence[bool]
 ) -> tuple[tuple[str, ...], RoleSums]:
-    """Return the names of all heads, layer by layer, and the sums of their roles over one text."""
+    """Return the names of all heads, layer by layer, and the sums of their roles over the queries of one text.
+
+    Args:
+        patterns: the self-attention patterns by layer number.
+        texts: the text of each token.
+        special: for each token, whether it is a special token.
+    """
     layers = [(layer, role_sums(pattern, texts, special)) for layer, pattern in patterns.items()]
     names = tuple(f"L{layer}H{head}" for layer, sums in layers for head in range(sums.sums.shape[1]))
     return names, RoleSums(torch.cat([sums.sums for _, sums in layers], dim=1), layers[0][1].n_queries)

@@ -1,4 +1,4 @@
-"""Run a Hugging Face model on a text and record every attention step: `regard.trace`."""
+"""Runs a Hugging Face model on a text, a picture or a recording, and records its attention: `regard.trace`."""
 
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel
 
 RUNNING = RLock()
-"""Lock held while a model is traced, since its training mode and its attention functions are changed meanwhile."""
+"""A lock held while a model is traced, because its training mode and attention functions are changed temporarily."""
 
 
 def trace(
