@@ -141,7 +141,10 @@ def test_what_was_not_kept_is_refused(minilm, snake):
         lambda: snake.contributions("it", 3),
     ):
         message = refusal(InputError, call)
-        assert message.endswith(" needs the vectors of the layers; make the trace with keep=('hidden',).")
+        assert message.endswith(
+            " needs the vectors of the layers; make the trace with keep=('hidden',), and ask it for a head "
+            "and tokens: an average of heads and words have none."
+        )
     assert refusal(InputError, regard.trace, "MiniLM", TEXT, keep=("values",)) == (
         "keep=('values',): all that can be kept besides the patterns is keep=('hidden',)."
     )

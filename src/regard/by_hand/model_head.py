@@ -84,7 +84,9 @@ def head_numbers(focus: Focus, calls: Sequence[LinearCall], title: str) -> Numbe
         title: the title of the worked example.
     """
     head = focus.head
-    steps = head.pattern.steps(0, head.head)
+    if head.head is None:
+        raise InputError(f"{head.name} is an average of heads, which is not computed from a query; name a head.")
+    steps = head.pattern.steps(0, head.number)
     parts = {"Q": steps.query, "K": steps.key, "V": steps.value}
     projections = {name: find_projection(part, calls) for name, part in parts.items()}
     matrices = projected_matrices(projections)
@@ -182,14 +184,14 @@ def head_softmax(head: Head) -> dict[str, Any]:
         raise InputError(
             f"{head.name} weighs by {normalise!r}; explain works out softmax. `regard look` shows its weights."
         )
-    sinks = None if normalise.sinks is None else (float(normalise.sinks[head.head]),)
+    sinks = None if normalise.sinks is None else (float(normalise.sinks[head.number]),)
     return {"temperature": normalise.temperature, "sinks": sinks}
 
 
 def head_part(head: Head, tensor: Tensor) -> Float[Tensor, "queries keys"] | Bool[Tensor, "queries keys"]:
     """Return the matrix of one head from a tensor that can be broadcast to [batch heads queries keys]."""
     grid = head.pattern.grid
-    return tensor.detach().expand(grid.shape)[0, head.head].cpu()
+    return tensor.detach().expand(grid.shape)[0, head.number].cpu()
 
 
 def as_matrix(tensor: Float[Tensor, "_ _"]) -> Matrix:

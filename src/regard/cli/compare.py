@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.shared_options import Target, Truncate
+from regard.cli.shared_options import Target, Truncate, Words
 from regard.cli.written_files import print_written
 from regard.errors import InputError
 
@@ -28,6 +28,7 @@ def compare(
     json: Annotated[
         Path | None, typer.Option("--json", help="Write the numbers; - writes them alone to stdout.")
     ] = None,
+    words: Words = False,
     truncate: Truncate = False,
 ) -> None:
     """Compare two models that read the same text: checkpoints, quantised and not, before and after training.
@@ -57,6 +58,8 @@ def compare(
     text = read_stdin() if text == "-" else text
     with spinner("reading the text with both models"):
         traces = [trace_text(name, text, target, truncate) for name in (model, other)]
+        if words:
+            traces = [seen.words() for seen in traces]
         comparison = compare_traces(*traces, at_most=1e-3 if at_most is None else at_most)
     document = as_json(comparison)
     if to_stdout:

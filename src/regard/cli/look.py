@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.shared_options import HeadName, Model, Target, Token, Truncate
+from regard.cli.shared_options import HeadName, Model, Span, Target, Token, Truncate, Words
 from regard.cli.written_files import print_written
 from regard.errors import InputError
 from regard.visible_text import escape_controls
@@ -39,6 +39,8 @@ def look(
             "--json", help="Write the weights: all, or those of --head or --layer; - writes that alone to stdout."
         ),
     ] = None,
+    words: Words = False,
+    span: Span = None,
     truncate: Truncate = False,
     image: Annotated[
         Path | None, typer.Option("--image", help="A picture that the model reads, alone or beside the text.")
@@ -60,6 +62,7 @@ def look(
       regard look "The snake is very dangerous because it has a venom."
       regard look "The snake is very dangerous because it has a venom." \\
           --token it --head L3H1 --html snake.html --png snake.png
+      regard look "the Eiffel Tower in Montmartre" --span "Eiffel Tower" --words --head L3average
       regard look - --model openai-community/gpt2 --layer 5 < letter.txt
       regard look "The snake is" --model openai-community/gpt2 --new-tokens 20
       regard look --image cat.png --model google/vit-base-patch16-224 --png seen.png
@@ -93,6 +96,8 @@ def look(
             seen = trace_media(model, text, target, image, audio, new_tokens, for_page=html is not None)
         else:
             seen = trace_model(model, text or "", target, truncate, new_tokens, for_page=html is not None)
+        if words or span:
+            seen = seen.words(*(span or ()))
         focus = focus_on(seen, token, head, layer)
 
     from regard.tracing.readable_tokens import unfamiliar_text_note

@@ -12,7 +12,8 @@ HeadName = Annotated[
     str | None,
     typer.Option(
         "--head",
-        help='The head, by layer and head counted from 0: L3H1; "encoder L3H1" where there are several kinds.',
+        help='The head, by layer and head counted from 0: L3H1; L3average for a mean; "encoder L3H1" where there '
+        "are several kinds.",
         show_default="a telling one",
     ),
 ]
@@ -32,6 +33,14 @@ Target = Annotated[
 Device = Annotated[
     str | None,
     typer.Option("--device", help="cpu, cuda or mps; cuda:1 for the second.", show_default="the fastest there is"),
+]
+Words = Annotated[
+    bool,
+    typer.Option("--words", help="Join the pieces of each word: weights on them are added, weights of them averaged."),
+]
+Span = Annotated[
+    list[str] | None,
+    typer.Option("--span", help='Join these words too, as if they were one: --span "Eiffel Tower". May be repeated.'),
 ]
 Truncate = Annotated[
     bool,

@@ -29,7 +29,10 @@ The record:
 
 trace.py              `Trace`
 trace_file.py         save a trace to a file and load it
-head.py               one head of a trace, indexed by tokens
+patterns_by_layer.py  the patterns of one kind of attention
+head.py               one head of a trace, indexed by tokens; the average over the heads of a layer
+merged_pattern.py     patterns of words, and averages over heads
+words.py              the words of a text, from its tokens
 check.py              compare recomputed contexts with those of the model's kernels
 readable_tokens.py    `Token`: a token with its readable text
 token_reference.py    find a token by its position or its text

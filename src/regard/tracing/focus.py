@@ -18,9 +18,11 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.tracing.head import Head
+from regard.tracing.patterns_by_layer import missing_layer_error
 from regard.tracing.readable_tokens import Token
 from regard.tracing.token_reference import TokenReference, token_position
-from regard.tracing.trace import Trace, missing_layer_error
+from regard.tracing.trace import Trace
+from regard.tracing.words import is_word
 
 WEIGHTS_AT_ONCE = 2**20
 """The largest number of attention weights that are computed at one time."""
@@ -98,7 +100,7 @@ def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
         query: consider only this query; None = all queries.
     """
     pattern, first = heads[0].pattern, heads[0]
-    head_numbers, device = [head.head for head in heads], pattern.device
+    head_numbers, device = [head.number for head in heads], pattern.device
     n_queries = pattern.shape[2]
     mean_weight = pattern.received()[0][head_numbers] / n_queries
     query_is_word, key_is_word = is_word(first.queries).to(device), is_word(first.keys).to(device)
@@ -131,16 +133,6 @@ def salience(
     return scores.masked_fill(~eligible | (weights == 0), -torch.inf)
 
 
-def is_word(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
-    """Return, for each token, whether it is a word: it has a letter or digit, and is not a special token.
-
-    If no token is a word, all entries are True.
-    """
-    flags = [not token.special and any(map(str.isalnum, token.text)) for token in tokens]
-    words = torch.tensor(flags, dtype=torch.bool, device="cpu")
-    return words if bool(words.any()) else torch.ones_like(words)
-
-
 @torch.no_grad()
 def strongest_other_words(heads: Sequence[Head], query: int) -> list[tuple[Head, int, float]]:
     """Return, for each head, the word with the largest weight of a query, other than the query itself.
@@ -155,5 +147,5 @@ def strongest_other_words(heads: Sequence[Head], query: int) -> list[tuple[Head,
         if layer_heads[0].kind != "cross":
             eligible = eligible & (torch.arange(len(eligible), device=rows.device) != query)
         weights, keys = rows.masked_fill(~eligible, 0.0).max(dim=-1)
-        strongest += [(head, int(keys[head.head]), float(weights[head.head])) for head in layer_heads]
+        strongest += [(head, int(keys[head.number]), float(weights[head.number])) for head in layer_heads]
     return sorted((item for item in strongest if item[2] != 0), key=lambda item: -item[2])

@@ -1,6 +1,8 @@
 """One head of a traced model, indexed by the tokens of its text: `trace["L3H1"]["it", "snake"]`."""
 
-from dataclasses import dataclass
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from jaxtyping import Float
 from torch import Tensor
@@ -8,7 +10,9 @@ from torch import Tensor
 from regard.attention.pattern import Pattern
 from regard.attention.strongest import strongest_first
 from regard.effects.contributions import Contributions, OutputProjection, contributions
-from regard.errors import InputError
+from regard.errors import InputError, nearest
+from regard.tracing.merged_pattern import average_head
+from regard.tracing.patterns_by_layer import missing_layer_error
 from regard.tracing.readable_tokens import Token
 from regard.tracing.token_reference import TokenReference, token_position
 
@@ -32,8 +36,8 @@ class Head:
     Attributes:
         kind: the kind of attention: "encoder", "decoder" or "cross".
         layer: the layer's number in the model, from 0.
-        head: the head's number in the layer, from 0.
-        pattern: the attention pattern of all heads of the layer.
+        head: the head's number in the layer, from 0; None for the average over the heads of the layer.
+        pattern: the attention pattern of all heads of the layer; for the average, a pattern with one head.
         queries: the token of each query.
         keys: the token of each key.
         projection: the output projection of the layer; None if the trace did not keep it.
@@ -41,7 +45,7 @@ class Head:
 
     kind: str
     layer: int
-    head: int
+    head: int | None
     pattern: Pattern
     queries: tuple[Token, ...]
     keys: tuple[Token, ...]
@@ -49,13 +53,18 @@ class Head:
 
     @property
     def name(self) -> str:
-        """The head's name as in the literature: L3H1 is head 1 of layer 3, both counted from 0."""
-        return f"L{self.layer}H{self.head}"
+        """The head's name as in the literature: L3H1 is head 1 of layer 3, both counted from 0; or L3average."""
+        return f"L{self.layer}average" if self.head is None else f"L{self.layer}H{self.head}"
+
+    @property
+    def number(self) -> int:
+        """The head's number in `pattern`."""
+        return self.head or 0
 
     @property
     def weights(self) -> Float[Tensor, "queries keys"]:
         """The weight of each query on each key in this head."""
-        return self.pattern[0, self.head].detach()
+        return self.pattern[0, self.number].detach()
 
     def __getitem__(
         self, reference: TokenReference | tuple[TokenReference, TokenReference]
@@ -67,7 +76,7 @@ class Head:
 
     def row(self, query: TokenReference) -> Float[Tensor, " keys"]:
         """Return the weights of one query on all keys."""
-        return self.pattern[0, self.head, token_position(query, self.queries)].detach()
+        return self.pattern[0, self.number, token_position(query, self.queries)].detach()
 
     def top(self, query: TokenReference, n: int = 5) -> list[KeyWeight]:
         """Return the `n` keys on which one query has the largest weights, largest first; weights of 0 are left out."""
@@ -82,7 +91,7 @@ class Head:
 
         Source: Kobayashi et al. 2020, "Attention is not only a weight", section 3.
         """
-        if self.projection is None:
+        if self.projection is None or self.head is None:
             raise not_kept("contributions")
         position = token_position(query, self.queries)
         of_layer = contributions(self.pattern, position, self.projection)
@@ -101,4 +110,33 @@ class Head:
 
 def not_kept(method: str) -> InputError:
     """Return the InputError for `method`, which needs tensors that the trace was not asked to keep."""
-    return InputError(f"{method} needs the vectors of the layers; make the trace with keep=('hidden',).")
+    return InputError(
+        f"{method} needs the vectors of the layers; make the trace with keep=('hidden',), and ask it for a head "
+        "and tokens: an average of heads and words have none."
+    )
+
+
+AVERAGE = re.compile(r"L(\d+)average", re.IGNORECASE)
+"""Matches the name of the average over the heads of a layer."""
+
+
+def average_of(heads: Collection[Head], layer: int) -> Head:
+    """Return the average over the heads of a layer, as one head; raise InputError if none of the heads is in it."""
+    of_layer = next((head for head in heads if head.layer == layer), None)
+    if of_layer is None:
+        raise missing_layer_error(layer, {head.layer for head in heads}, "average")
+    return replace(of_layer, head=None, pattern=average_head(of_layer.pattern), projection=None)
+
+
+def nearest_heads(name: str, names: list[str]) -> list[str]:
+    """Return the three heads nearest to a name of the form L3H1, by layer, then head; else the most similar names."""
+    match = re.fullmatch(r"L(\d+)H(\d+)", name.upper())
+    if match is None:
+        return nearest(name.upper(), names)
+    layer, head = map(int, match.groups())
+
+    def distance(other: str) -> tuple[int, int]:
+        other_layer, other_head = map(int, other[1:].split("H"))
+        return abs(other_layer - layer), abs(other_head - head)
+
+    return sorted(names, key=distance)[:3]

@@ -4,12 +4,12 @@ A trace stores the query, key and value of each attention call, so it is small e
 computed when they are asked for, and `Trace.check` compares them with the output of the kernel that the model ran.
 """
 
-import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import NoReturn
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -20,13 +20,16 @@ from regard.effects.contributions import Contributions, contributions
 from regard.effects.movement import LayerStates, Movement, movement
 from regard.effects.roles import RoleSums
 from regard.effects.rollout import rollout
-from regard.errors import InputError, nearest
+from regard.errors import InputError
 from regard.tracing.check import Check, check_contexts
-from regard.tracing.head import Head, not_kept
+from regard.tracing.head import AVERAGE, Head, average_of, nearest_heads, not_kept
+from regard.tracing.merged_pattern import merged_pattern
+from regard.tracing.patterns_by_layer import PatternsByLayer
 from regard.tracing.readable_tokens import Token
 from regard.tracing.roles import Roles, sums_of_heads
 from regard.tracing.token_reference import TokenReference, token_position
 from regard.tracing.trace_file import read_record, write_record
+from regard.tracing.words import check_spans, joined_token, with_spans, word_groups
 from regard.tracing.writing import WrittenToken
 
 KINDS = ("encoder", "decoder", "cross")
@@ -56,6 +59,7 @@ class Trace:
         written: the tokens that the model wrote itself, with their probabilities; empty if it wrote none.
         image: the picture that the model read, with numbers from 0 to 1; None if it read none.
         spectrogram: the spectrogram that the model read; None if it read none.
+        joined: what `words` has joined; None for a trace of tokens.
     """
 
     model: str
@@ -70,6 +74,7 @@ class Trace:
     written: tuple[WrittenToken, ...] = ()
     image: Float[Tensor, "3 height width"] | None = None
     spectrogram: Float[Tensor, "bands frames"] | None = None
+    joined: "Joined | None" = None
 
     @property
     def tokens(self) -> tuple[Token, ...]:
@@ -120,6 +125,8 @@ class Trace:
     def __getitem__(self, name: str) -> Head:
         """Return one head by name: "L3H1", or "cross L3H1" where the trace has more than one kind of attention.
 
+        "L3average" is the average over the heads of layer 3.
+
         Raises:
             InputError: no head has this name; the message lists the nearest names.
             TypeError: the name is not a str.
@@ -131,6 +138,8 @@ class Trace:
             )
         *kind, short_name = name.split() or [""]
         heads = {head.name: head for head in self.heads(" ".join(kind))}
+        if match := AVERAGE.fullmatch(short_name):
+            return average_of(heads.values(), int(match[1]))
         if short_name.upper() not in heads:
             names = list(heads)
             raise InputError(
@@ -140,7 +149,12 @@ class Trace:
         return heads[short_name.upper()]
 
     def check(self) -> Check:
-        """Recompute every context as weights @ value and compare it with the one that the model's kernel returned."""
+        """Recompute every context as weights @ value and compare it with the one that the model's kernel returned.
+
+        Of a trace of words, the trace of its tokens is checked.
+        """
+        if self.joined is not None:
+            return self.joined.trace.check()
         return check_contexts([step for layers in self.attended.values() for step in layers.values()])
 
     def contributions(self, token: TokenReference, layer: int, kind: str | None = None) -> Contributions:
@@ -190,7 +204,12 @@ class Trace:
         kind = kind or self._only_kind()
         if kind == "cross":
             raise InputError("a rollout follows a text through its own layers; give kind='encoder' or kind='decoder'.")
-        return rollout(list(self._patterns(kind).values()), self._query(token, kind))
+        position = self._query(token, kind)
+        if self.joined is None:
+            return rollout(list(self._patterns(kind).values()), position)
+        groups = self.joined.source if kind == "encoder" else self.joined.target
+        pieces = torch.stack([self.joined.trace.rollout(piece, kind) for piece in groups[position]])
+        return torch.stack([pieces.mean(dim=0)[list(group)].sum() for group in groups])
 
     def role_sums(self, kind: str | None = None) -> tuple[tuple[str, ...], RoleSums]:
         """Return the names of all heads of one kind of self-attention, and the sums of their roles over this text."""
@@ -211,6 +230,39 @@ class Trace:
         """
         names, sums = self.role_sums(kind)
         return Roles(names, sums.means())
+
+    def words(self, *spans: str) -> "Trace":
+        """Return this trace with the pieces of each word joined to one token, in every pattern and view.
+
+        The weight on a word is the sum of the weights on its pieces, and the weight of a word the mean of theirs.
+
+        Args:
+            spans: texts of several words that shall be one token each, such as "Eiffel Tower".
+
+        Raises:
+            InputError: a span is not in the text, or begins or ends inside a word.
+        """
+        if self.joined is not None:
+            return self.joined.trace.words(*spans)
+        tokens = self.source, self.target
+        sides = [with_spans(side, word_groups(side), spans) for side in tokens]
+        check_spans(spans, list(zip(tokens, sides, strict=True)))
+        source, target = (
+            tuple(joined_token([side[i] for i in group]) for group in groups)
+            for side, groups in zip(tokens, sides, strict=True)
+        )
+        attended = {}
+        for kind, layers in self.attended.items():
+            queries, keys = sides[kind != "encoder"], sides[kind == "decoder"]
+            attended[kind] = {
+                layer: replace(step, pattern=merged_pattern(step.pattern, queries, keys))
+                for layer, step in layers.items()
+            }
+        joined = Joined(self, *map(tuple, sides))
+        written = joined.written(target if target else source)
+        return replace(
+            self, source=source, target=target, attended=attended, states=None, written=written, joined=joined
+        )
 
     def show(self, token: TokenReference | None = None, head: str | None = None) -> None:
         """Print in the terminal what one query token attends to in one head, and its largest weight in every head.
@@ -249,12 +301,18 @@ class Trace:
     def save(self, path: str | Path) -> Path:
         """Write the trace into one safetensors file, from which `load` reads it without the model.
 
+        A trace of words is not saved: save the trace of its tokens, and join the words of the trace that is loaded.
+
         The tensors of each attention call are saved bit by bit; weights computed from them agree up to rounding.
 
         Raises:
-            InputError: a score, mask or normaliser is not a class of regard, so `load` could not rebuild it; or the
-                file cannot be written.
+            InputError: a score, mask or normaliser is not a class of regard, so `load` could not rebuild it; the trace
+                is one of words; or the file cannot be written.
         """
+        if self.joined is not None:
+            raise InputError(
+                "a trace of words cannot be saved; save the trace of tokens, and call words() when it is loaded."
+            )
         return write_record(Path(path), {part.name: getattr(self, part.name) for part in fields(self)})
 
     @staticmethod
@@ -294,36 +352,25 @@ class Trace:
         return f"Trace({texts}, model={self.model!r}, tokens={len(self.tokens)}, {', '.join(counts)}{changes})"
 
 
-class PatternsByLayer(dict[int, Pattern]):
-    """The patterns of one kind of attention by layer number; a layer that is missing is refused in words."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Joined:
+    """The tokens that a trace of words has joined.
 
-    def __init__(self, kind: str, patterns: dict[int, Pattern]) -> None:
-        super().__init__(patterns)
-        self.kind = kind
+    Attributes:
+        trace: the trace of tokens.
+        source: for each word of the source, the positions of its tokens.
+        target: the same for the target.
+    """
 
-    def __missing__(self, layer: object) -> NoReturn:
-        if not self:
-            raise InputError(f"no layer {layer!r}: this trace has no {self.kind} attention.")
-        if not isinstance(layer, int):
-            raise InputError(f"no layer {layer!r}: a layer is a number from {min(self)} to {max(self)}.")
-        raise missing_layer_error(layer, self, f"read {self.kind} attention of")
+    trace: Trace
+    source: tuple[range, ...]
+    target: tuple[range, ...]
 
-
-def missing_layer_error(layer: int, layers: Collection[int], use: str) -> InputError:
-    """Return the InputError for a layer that is not in `layers`; `use` is the message's verb, such as "trace"."""
-    near = min(layers, key=lambda candidate: abs(candidate - layer))
-    return InputError(f"no layer {layer} to {use}: layers run from {min(layers)} to {max(layers)}; nearest: {near}.")
-
-
-def nearest_heads(name: str, names: list[str]) -> list[str]:
-    """Return the three heads nearest to a name of the form L3H1, by layer, then head; else the most similar names."""
-    match = re.fullmatch(r"L(\d+)H(\d+)", name.upper())
-    if match is None:
-        return nearest(name.upper(), names)
-    layer, head = map(int, match.groups())
-
-    def distance(other: str) -> tuple[int, int]:
-        other_layer, other_head = map(int, other[1:].split("H"))
-        return abs(other_layer - layer), abs(other_head - head)
-
-    return sorted(names, key=distance)[:3]
+    def written(self, words: Sequence[Token]) -> tuple[WrittenToken, ...]:
+        """Return the words that the model wrote wholly, each with the product of its tokens' probabilities."""
+        probabilities = {token.position: token.probability for token in self.trace.written}
+        return tuple(
+            WrittenToken(position, words[position], math.prod(probabilities[i] for i in group), ())
+            for position, group in enumerate(self.target or self.source)
+            if all(i in probabilities for i in group)
+        )

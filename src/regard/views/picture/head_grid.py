@@ -86,8 +86,9 @@ class HeadGrid:
         image = np.array([[weights.get((layer, head), 0.0) for head in range(n_heads)] for layer in layers])
         draw_cells(axes, image, Normalize(0, 1), "heads")
         draw_rules(axes, n_heads, len(layers), side)
-        chosen = (self.focus.head.head, layers.index(self.focus.head.layer))
-        axes.add_patch(Rectangle(chosen, 1, 1, **outline(INK, 1.6), gid="chosen-head"))
+        first, width = (0, n_heads) if self.focus.head.head is None else (self.focus.head.head, 1)
+        corner = first, layers.index(self.focus.head.layer)
+        axes.add_patch(Rectangle(corner, width, 1, **outline(INK, 1.6), gid="chosen-head"))
         number_grid(page, axes, n_heads, layers, side)
         below = top + self.above + len(layers) * side
         draw_scale(page, left + LEFT, below + 0.16)
@@ -109,7 +110,7 @@ class HeadGrid:
 def lay_out_head_grid(trace: Trace, focus: Focus, fonts: Fonts, room: float, tallest: float) -> HeadGrid:
     """Return the grid for the query token and the head in `focus`; see `HeadGrid` for the other arguments."""
     heads = trace.heads(focus.head.kind)
-    layers, n_heads = sorted(trace.attended[focus.head.kind]), 1 + max(head.head for head in heads)
+    layers, n_heads = sorted(trace.attended[focus.head.kind]), 1 + max(head.number for head in heads)
     return HeadGrid(focus, layers, n_heads, strongest_other_words(heads, focus.query), fonts, room, tallest)
 
 

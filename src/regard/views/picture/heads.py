@@ -17,7 +17,8 @@ from matplotlib.figure import Figure
 from regard.errors import counted
 from regard.tracing.focus import group_by_layer
 from regard.tracing.head import Head
-from regard.tracing.trace import Trace, missing_layer_error
+from regard.tracing.patterns_by_layer import missing_layer_error
+from regard.tracing.trace import Trace
 from regard.views.picture.canvas import (
     DPI,
     EDGE,
@@ -184,7 +185,7 @@ def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
     else:
         places = [(row, column) for row, layer in enumerate(layers) for column in range(len(layer))]
     most = max(LEAST_CELLS, ROW_CELLS // columns)
-    tiles = [pattern_cells(layer[0].pattern, [head.head for head in layer], most) for layer in layers]
+    tiles = [pattern_cells(layer[0].pattern, [head.number for head in layer], most) for layer in layers]
     rows, width = tiles[0].weights.shape[1:]
     between = max(1, round(width * 0.08))
     below = math.ceil(0.3 * columns * (width + between) / ROOM) if one_layer else max(1, round(rows * 0.08))

@@ -207,7 +207,7 @@ def lay_out_pattern(focus: Focus, fonts: Fonts, width: float, tallest: float) ->
         width: the width of the space in inches.
         tallest: the height of the space in inches.
     """
-    cells = pattern_cells(focus.head.pattern, [focus.head.head])
+    cells = pattern_cells(focus.head.pattern, [focus.head.number])
     rows, columns = cells.weights.shape[1:]
     left, top, right, bottom = margins(focus, fonts, LARGEST_CELL)
     side = min(LARGEST_CELL, (width - left - right) / columns, (tallest - top - bottom) / rows)

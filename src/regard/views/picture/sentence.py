@@ -113,7 +113,7 @@ class Sentence:
     def draw(self, page: Page, axes: Axes) -> None:
         """Draw the text into `axes`, whose coordinates are inches from its top left."""
         weights = self.focus.weights
-        step = self.focus.head.pattern.steps(0, self.focus.head.head, self.focus.query)
+        step = self.focus.head.pattern.steps(0, self.focus.head.number, self.focus.query)
         allowed = (step.masked > -float("inf")).tolist()
         self._draw_arcs(axes, weights)
         for box in self.keys:

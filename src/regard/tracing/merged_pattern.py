@@ -1,0 +1,127 @@
+"""Patterns of words, and of the average over heads: the weights of another pattern, merged when they are read.
+
+weight of a word on a word    the sum over the pieces of the key, the mean over the pieces of the query
+weight in the average head    the mean over the heads of the layer
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.attention.call import Call
+from regard.attention.grid.grid import Tile, as_indices, select_positions
+from regard.attention.normalise.normaliser import Normaliser, Rows
+from regard.attention.pattern import Pattern
+from regard.attention.scores.score import Score
+from regard.attention.weights import weights_of
+
+Group = Sequence[int]
+"""The positions of the tokens that are joined to one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MergedWeights(Score):
+    """The merged weights of another pattern; `AsTheyAre` leaves them as they are.
+
+    Attributes:
+        source: the pattern whose weights are merged.
+        query_group: for each query of `source`, the group that it belongs to; every group has one.
+        key_group: for each key of `source`, the group that it belongs to.
+        averages_heads: whether all heads are averaged to one.
+    """
+
+    source: Pattern
+    query_group: Int[Tensor, " queries"]
+    key_group: Int[Tensor, " keys"]
+    averages_heads: bool
+
+    def __call__(
+        self,
+        query: Float[Tensor, "batch heads queries 1"],
+        key: Float[Tensor, "batch heads keys 1"],
+        tile: Tile,
+    ) -> Float[Tensor, "batch heads queries keys"]:
+        place, part = self.source_tile(tile)
+        weights = weights_of(self.source.call, part)
+        if self.averages_heads:
+            weights = weights.mean(dim=1, keepdim=True)
+        merged = self.merged(weights, place, tile)
+        return merged / torch.bincount(place, minlength=merged.shape[2]).to(merged)[:, None]
+
+    def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
+        """Return True where some query of a group may attend to some key of the other group."""
+        place, part = self.source_tile(tile)
+        keep = self.source.keep(part)
+        if keep is None:
+            return None
+        allowed = keep.expand(part.shape).float()
+        if self.averages_heads:
+            allowed = allowed.amax(dim=1, keepdim=True)
+        return self.merged(allowed, place, tile) > 0
+
+    def source_tile(self, tile: Tile) -> tuple[Int[Tensor, " tokens"], Tile]:
+        """Return the tile of `source` with the queries of a tile, and for each of them its place in the tile."""
+        device = self.query_group.device
+        groups = as_indices(tile.queries, device)
+        place_of_group = torch.full((tile.grid.queries,), -1, device=device)
+        place_of_group[groups] = torch.arange(len(groups), device=device)
+        place = place_of_group[self.query_group]
+        queries = (place >= 0).nonzero()[:, 0]
+        whole = self.source.grid.whole()
+        heads = whole.heads if self.averages_heads else tile.heads
+        return place[queries], whole.part(tile.batch, heads, queries)
+
+    def merged(
+        self, numbers: Float[Tensor, "batch heads tokens keys"], place: Int[Tensor, " tokens"], tile: Tile
+    ) -> Float[Tensor, "batch heads queries groups"]:
+        """Return the sums of numbers over the queries and keys of the groups in a tile."""
+        by_key = numbers.new_zeros(*numbers.shape[:3], tile.grid.keys).index_add_(3, self.key_group, numbers)
+        by_query = by_key.new_zeros(*by_key.shape[:2], len(tile.queries), tile.grid.keys).index_add_(2, place, by_key)
+        return select_positions(by_query, 3, tile.keys)
+
+    def __repr__(self) -> str:
+        heads = f"heads={self.source.n_heads}, " if self.averages_heads else ""
+        return f"MergedWeights({heads}queries={self.source.grid.queries}, keys={self.source.grid.keys})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AsTheyAre(Normaliser):
+    """Takes the scores of the keys that are not masked as weights."""
+
+    def weights(self, masked: Rows, tile: Tile) -> Rows:
+        return masked.masked_fill(masked == -torch.inf, 0.0)
+
+
+def merged_pattern(
+    pattern: Pattern, queries: Sequence[Group], keys: Sequence[Group], averages_heads: bool = False
+) -> Pattern:
+    """Return the pattern of groups of queries and keys, which reads its weights from another pattern.
+
+    Args:
+        queries: the groups of queries; each query is in one group.
+        keys: the groups of keys; each key is in one group.
+        averages_heads: whether all heads are averaged to one.
+    """
+    device = pattern.device
+    score = MergedWeights(pattern, numbers_of(queries, device), numbers_of(keys, device), averages_heads)
+    like = torch.empty((), dtype=pattern.dtype, device=device)
+    heads = 1 if averages_heads else pattern.n_heads
+    query, key = (like.new_zeros(pattern.grid.batch, heads, len(groups), 1) for groups in (queries, keys))
+    return Pattern(Call.of(query, key, key, score, None, AsTheyAre()))
+
+
+def average_head(pattern: Pattern) -> Pattern:
+    """Return the average over the heads of a pattern, as a pattern of one head."""
+    queries, keys = ([[position] for position in range(n)] for n in pattern.shape[2:])
+    return merged_pattern(pattern, queries, keys, averages_heads=True)
+
+
+def numbers_of(groups: Sequence[Group], device: torch.device) -> Int[Tensor, " tokens"]:
+    """Return for each token the number of its group."""
+    numbers = torch.empty(sum(map(len, groups)), dtype=torch.long, device=device)
+    for number, group in enumerate(groups):
+        numbers[list(group)] = number
+    return numbers

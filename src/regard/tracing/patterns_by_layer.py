@@ -1,0 +1,28 @@
+"""The patterns of one kind of attention by layer number, with a message for a layer that does not exist."""
+
+from collections.abc import Collection
+from typing import NoReturn
+
+from regard.attention.pattern import Pattern
+from regard.errors import InputError
+
+
+class PatternsByLayer(dict[int, Pattern]):
+    """The patterns of one kind of attention by layer number; a layer that is missing is refused in words."""
+
+    def __init__(self, kind: str, patterns: dict[int, Pattern]) -> None:
+        super().__init__(patterns)
+        self.kind = kind
+
+    def __missing__(self, layer: object) -> NoReturn:
+        if not self:
+            raise InputError(f"no layer {layer!r}: this trace has no {self.kind} attention.")
+        if not isinstance(layer, int):
+            raise InputError(f"no layer {layer!r}: a layer is a number from {min(self)} to {max(self)}.")
+        raise missing_layer_error(layer, self, f"read {self.kind} attention of")
+
+
+def missing_layer_error(layer: int, layers: Collection[int], use: str) -> InputError:
+    """Return the InputError for a layer that is not in `layers`; `use` is the message's verb, such as "trace"."""
+    near = min(layers, key=lambda candidate: abs(candidate - layer))
+    return InputError(f"no layer {layer} to {use}: layers run from {min(layers)} to {max(layers)}; nearest: {near}.")
