@@ -160,10 +160,10 @@ def by_regard(translator: Translator) -> Way:
 
 def by_transformers(folder: Path) -> Way:
     """Translate with `generate` of the model exported to transformers."""
-    from regard.export.huggingface import Opened
+    from regard.export.huggingface import LoadedExport
     from regard.tracing.model_loading import quiet_transformers
 
-    opened = Opened(folder)
+    opened = LoadedExport(folder)
 
     @torch.inference_mode()
     def translate(lines: Lines, beam: int) -> list[str]:

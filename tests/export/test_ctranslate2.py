@@ -36,7 +36,7 @@ def test_every_activation_that_ctranslate2_has_is_in_a_shape():
 
 def written(contents, folder):
     export.write(contents, folder)
-    return export.Opened(folder)
+    return export.LoadedExport(folder)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -33,7 +33,7 @@ SHAPES = {
 def test_every_shape_translates_the_same(contents_of, tmp_path, name, shape):
     contents = contents_of(**shape)
     export.write(contents, tmp_path)
-    opened = export.Opened(tmp_path)
+    opened = export.LoadedExport(tmp_path)
     assert type(opened.model).__name__ == name
     parity = compare(contents, opened, LINES)
     assert parity.n_same == len(LINES)

@@ -64,7 +64,7 @@ def test_the_graphs_are_the_recurrent_model(recurrent_of, shape):
 def test_a_recurrent_translator_translates_the_same(recurrent_of, shape, tmp_path):
     contents = recurrent_of(**shape)
     export.write(contents, tmp_path)
-    opened = export.Opened(tmp_path)
+    opened = export.LoadedExport(tmp_path)
     parity = compare(contents, opened, LINES)
     assert parity.n_same == len(LINES)
     assert parity.difference < 1e-5
@@ -93,7 +93,7 @@ def exported(contents_of, tmp_path_factory):
     jaxtyping.config.update("jaxtyping_disable", True)  # an exported length is no int
     export.write(contents, folder)
     jaxtyping.config.update("jaxtyping_disable", False)
-    return contents, export.Opened(folder), folder
+    return contents, export.LoadedExport(folder), folder
 
 
 def test_it_translates_the_same(exported):

@@ -145,7 +145,7 @@ def test_an_error_reaches_whoever_asked_and_the_service_goes_on(
 
     service = serving(translator)
     with monkeypatch.context() as patched:
-        patched.setattr(Batching, "answers_to", fail)
+        patched.setattr(Batching, "batch_answers", fail)
         assert service.ask("/translate", {"texts": ["no dog"]})[0] == 500
     assert service.ask("/translate", {"texts": ["no dog"]})[0] == 200
 

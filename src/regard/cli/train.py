@@ -117,8 +117,8 @@ def print_result(trained: "Trained") -> None:
         return
     print(f"trained     {trained.step:,} steps: {trained.reason}")
     if trained.best is not None:
-        print(f"best        {trained.best.words()}")
+        print(f"best        {trained.best.summary()}")
     if trained.kept is not None and trained.kept != trained.best:
-        print(f"kept        {trained.kept.words()}")
+        print(f"kept        {trained.kept.summary()}")
     print(f"translator  {escape_controls(trained.folder)}")
     print(f"\nnow         echo '…' | regard translate {escape_controls(trained.folder)}")

@@ -22,7 +22,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 MOST_BYTES = 1_000_000
 """The most bytes of a request's body."""
 
-PLACES = "address", "cookie", "header"
+TOKEN_PLACES = "address", "cookie", "header"
 """The parts of a request that may contain the token."""
 
 COOKIE = "regard-token"
@@ -84,7 +84,7 @@ class Guard:
         if self.hosts and host not in self.hosts:
             address = f"http://{next(iter(self.hosts))}"
             return 421, f"the request was sent to {host!r}; the address of this {self.name} is {address}."
-        if self.token is not None and not any(map(partial(self.token_in, scope, headers), PLACES)):
+        if self.token is not None and not any(map(partial(self.token_in, scope, headers), TOKEN_PLACES)):
             return 401, f"the request has no valid token; open the address that this {self.name} printed."
         if scope["method"] == "POST":
             origin = headers.get("origin")

@@ -67,7 +67,7 @@ class Question:
         values: dict[str, Any] = dict(content) | {"changes": tuple(content.get("changes", ()))}
         return cls(**values)
 
-    def heads_changed(self) -> list[Change]:
+    def change_objects(self) -> list[Change]:
         """Return `changes` as objects of the classes in CHANGES.
 
         Raises:

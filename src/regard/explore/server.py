@@ -29,7 +29,7 @@ from regard.views.page import live_page
 MOST_WAITING = 32
 """The most requests that wait for the model; further ones are refused with status 503."""
 
-READER_IS_GONE = 499
+CLIENT_DISCONNECTED = 499
 """The HTTP status of a request whose client has disconnected; nobody receives it."""
 
 
@@ -43,7 +43,7 @@ class Explorer:
 
     async def page(self, request: Request) -> Response:
         """Answer GET / with the HTML page and a first trace; if there is no trace, with the reason as text."""
-        answer = await self.in_turn(request, self.session.first, lambda data: HTMLResponse(live_page(data)))
+        answer = await self.run_alone(request, self.session.first, lambda data: HTMLResponse(live_page(data)))
         if isinstance(answer, JSONResponse):
             return PlainTextResponse(json.loads(bytes(answer.body))["error"], status_code=answer.status_code)
         return answer
@@ -62,9 +62,9 @@ class Explorer:
         except (InputError, ValueError, RecursionError) as error:
             reason = str(error) if isinstance(error, InputError) else "a question is JSON in UTF-8."
             return JSONResponse({"error": reason}, status_code=400)
-        return await self.in_turn(request, partial(answer, question), JSONResponse)
+        return await self.run_alone(request, partial(answer, question), JSONResponse)
 
-    async def in_turn(
+    async def run_alone(
         self, request: Request, answer: Callable[[], dict[str, Any]], respond: Callable[[dict[str, Any]], Response]
     ) -> Response:
         """Call `answer` as soon as no other request uses the model, and return its result as a response.
@@ -82,7 +82,7 @@ class Explorer:
         try:
             async with self.turn:
                 if await request.is_disconnected():
-                    return Response(status_code=READER_IS_GONE)
+                    return Response(status_code=CLIENT_DISCONNECTED)
                 return respond(await run_in_threadpool(answer))
         except InputError as error:
             return JSONResponse({"error": str(error)}, status_code=400)

@@ -79,7 +79,7 @@ class Session:
         Raises:
             InputError: there is no change, or a change does not fit the model.
         """
-        changes = question.heads_changed()
+        changes = question.change_objects()
         if not changes:
             raise InputError("there is no change; cut an edge, silence a head, or change its temperature first.")
         before, after = self.trace(replace(question, changes=())), self.trace(question)
@@ -110,7 +110,7 @@ class Session:
             target=question.target,
             tokenizer=model.tokenizer,
             new_tokens=question.new_tokens,
-            changes=question.heads_changed(),
+            changes=question.change_objects(),
         )
 
     def translation(self, translator: Translator, question: Question) -> Translation:

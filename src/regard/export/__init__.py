@@ -44,7 +44,7 @@ class Format:
     @property
     def open(self) -> Callable[[Path], Any]:
         """Return the class that loads an exported translator from its folder and translates with it; see `Exported`."""
-        return import_module(self.module).Opened
+        return import_module(self.module).LoadedExport
 
 
 FORMATS: Mapping[str, Format] = MappingProxyType(

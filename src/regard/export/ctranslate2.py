@@ -175,7 +175,7 @@ def pieces(vocabulary: Vocabulary) -> list[str]:
     return vocabulary.pieces(range(len(vocabulary)))
 
 
-class Opened:
+class LoadedExport:
     """An exported translator, loaded with CTranslate2 and SentencePiece, to compare it with the original."""
 
     def __init__(self, folder: Path) -> None:

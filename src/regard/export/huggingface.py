@@ -176,7 +176,7 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
-class Opened:
+class LoadedExport:
     """An exported translator, loaded with transformers, to compare it with the original."""
 
     def __init__(self, folder: Path) -> None:

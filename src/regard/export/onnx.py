@@ -143,7 +143,7 @@ def quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-class Opened:
+class LoadedExport:
     """An exported translator, loaded with ONNX Runtime and SentencePiece, to compare it with the original."""
 
     def __init__(self, folder: Path) -> None:

@@ -59,7 +59,7 @@ class Batching:
             await self.arrived.wait()
             batch = self.next_batch()
             try:
-                answers = await run_in_threadpool(self.answers_to, [one.texts for one in batch])
+                answers = await run_in_threadpool(self.batch_answers, [one.texts for one in batch])
             except Exception as error:  # each request of the batch is told of it
                 for one in batch:
                     if not one.answer.done():
@@ -83,7 +83,7 @@ class Batching:
             self.arrived.clear()
         return batch
 
-    def answers_to(self, requests: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+    def batch_answers(self, requests: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
         """Translate the texts of several requests as one batch; return the answer to each request."""
         texts = [text for request in requests for text in request]
         translations = self.translator.translate(texts, search=self.search, split=True)

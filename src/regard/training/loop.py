@@ -280,7 +280,7 @@ def log_progress(run: Run, state: TrainingState, totals: StepTotals) -> None:
                 learning_rate=rate,
                 tokens_per_second=speed,
                 left_seconds=left_seconds(run, state),
-                best="" if state.best is None else f"best {state.best.words()}",
+                best="" if state.best is None else f"best {state.best.summary()}",
             )
         )
 

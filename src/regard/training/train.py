@@ -30,7 +30,7 @@ from regard.training.loop import Run, end_reason, train_on
 from regard.training.loss import TeacherForced
 from regard.training.optimiser import make_optimiser
 from regard.training.processes.process_group import Processes
-from regard.training.settings.settle import default_precision, otherwise
+from regard.training.settings.settle import default_precision, value_or_default
 from regard.training.settings.train_config import TrainConfig
 from regard.training.store.checkpoint import latest_checkpoint
 from regard.training.store.training_folder import claim, stored_config
@@ -89,7 +89,7 @@ def train(
     config, out = config or TrainConfig(), Path(out)
     texts = text_files(Path(source), Path(target), config)
     chosen_device, stored = device_named(device), stored_config(out)
-    precision = otherwise((stored or config).training.precision, default_precision(chosen_device))
+    precision = value_or_default((stored or config).training.precision, default_precision(chosen_device))
     with ExitStack() as folder_lock, Processes.start(chosen_device, precision) as processes:
         watcher = watcher if watcher is not None and processes.is_main else Watcher()
         prepared = prepare_in_turns(out, texts, config, processes, watcher, folder_lock)

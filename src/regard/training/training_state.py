@@ -42,7 +42,7 @@ class DevResult:
     averaged: int
     """The number of snapshots whose mean was evaluated; 1 = the parameters of this step alone."""
 
-    def words(self) -> str:
+    def summary(self) -> str:
         """Return BLEU, dev loss and step as a line of text for the user."""
         return f"BLEU {self.bleu:.1f}, dev loss {self.loss_nats:.3f} (step {self.step:,})"
 

@@ -35,7 +35,7 @@ class Progress:
     best: str
     """The best evaluation so far as text; empty = no evaluation yet."""
 
-    def words(self) -> str:
+    def summary(self) -> str:
         """Return the progress as a line of text for the user."""
         words = (
             f"step {self.step:,}/{self.max_steps:,}",
@@ -126,10 +126,10 @@ class Terminal(Watcher):
 
     def progress(self, progress: Progress) -> None:
         """Update the live line; without a terminal, print a line at every tenth call."""
-        self.now = progress.words()
-        self.live.update(self.task, completed=progress.step, total=progress.max_steps, description=progress.words())
+        self.now = progress.summary()
+        self.live.update(self.task, completed=progress.step, total=progress.max_steps, description=progress.summary())
         if not self.console.is_terminal and self.n_reports % PLAIN_EVERY == 0:
-            self.say(progress.words())
+            self.say(progress.summary())
         self.n_reports += 1
 
     def evaluated(self, entry: Mapping[str, Any]) -> None:

@@ -55,7 +55,7 @@ class Alignment:
 
         A row sums to 1, less the weight on the source's EOS and on punctuation that is attached to a source word.
         """
-        rows = pieces_that_count(self.target_pieces, self.target_word_of)
+        rows = representative_pieces(self.target_pieces, self.target_word_of)
         return self._merged(rows, [self.target_word_of[row] for row in rows], len(self.target_words))
 
     @cached_property
@@ -64,7 +64,7 @@ class Alignment:
 
         Pieces of punctuation or white space have no entry if their word has other pieces.
         """
-        rows = pieces_that_count(self.target_pieces, self.target_word_of)
+        rows = representative_pieces(self.target_pieces, self.target_word_of)
         if not self.source_word_of:
             return {}
         largest = self._merged(rows, range(len(rows)), len(rows)).argmax(dim=1).tolist()
@@ -104,7 +104,7 @@ class Alignment:
             rows_to: for each of these pieces, the row of the result to which it belongs.
             n_rows: the number of rows of the result.
         """
-        columns = pieces_that_count(self.source_pieces, self.source_word_of)
+        columns = representative_pieces(self.source_pieces, self.source_word_of)
         columns_to = [self.source_word_of[column] for column in columns]
         return merge_pieces(self.piece_weights[rows][:, columns], rows_to, columns_to, n_rows, len(self.source_words))
 
@@ -113,7 +113,7 @@ class Alignment:
         return f"Alignment({self.pharaoh!r}, {words})"
 
 
-def pieces_that_count(pieces: Sequence[str], word_of: Sequence[int]) -> list[int]:
+def representative_pieces(pieces: Sequence[str], word_of: Sequence[int]) -> list[int]:
     """Return the positions of the pieces that represent their words in an alignment.
 
     In a word with letters or other signs, these are its pieces with such characters. In a word of punctuation alone,
@@ -122,7 +122,7 @@ def pieces_that_count(pieces: Sequence[str], word_of: Sequence[int]) -> list[int
     Args:
         word_of: for each piece except EOS, the index of the word that it belongs to.
 
-    >>> pieces_that_count(["▁Tom", "'", "s", ".", "▁", "…", "</s>"], [0, 0, 0, 0, 1, 1])
+    >>> representative_pieces(["▁Tom", "'", "s", ".", "▁", "…", "</s>"], [0, 0, 0, 0, 1, 1])
     [0, 2, 5]
     """
     texts = [piece.replace(SPACE, "") for piece in pieces[: len(word_of)]]

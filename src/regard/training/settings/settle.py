@@ -230,11 +230,11 @@ def settle(
         count_batches: a function from batch_tokens to the number of batches in an epoch.
     """
     training, defaults = config.training, recipe.defaults[config.model.kind]
-    batch_tokens = otherwise(training.batch_tokens, recipe.batch_tokens)
+    batch_tokens = value_or_default(training.batch_tokens, recipe.batch_tokens)
     steps_per_epoch = ceil(count_batches(batch_tokens) / training.accumulate)
     steps = min(max(defaults.epochs * steps_per_epoch, recipe.least_steps), recipe.most_steps)
-    max_steps = otherwise(training.max_steps, steps)
-    n_evaluations = otherwise(recipe.evaluations, defaults.epochs)
+    max_steps = value_or_default(training.max_steps, steps)
+    n_evaluations = value_or_default(recipe.evaluations, defaults.epochs)
     return SettledConfig(
         data=config.data,
         vocabulary=config.vocabulary,
@@ -268,7 +268,7 @@ def settled_model(model: Model, recipe: Recipe, joint: bool) -> Model:
     changes = {} if model.preset else dict(defaults.changes)
     if model.kind == "transformer":
         changes["share"] = "all" if joint else "target"
-    preset = None if model.start_from is not None else otherwise(model.preset, defaults.preset)
+    preset = None if model.start_from is not None else value_or_default(model.preset, defaults.preset)
     return replace(model, preset=preset, changes={**changes, **model.changes})
 
 
@@ -299,7 +299,7 @@ def longest_sentence(max_tokens: int | None, room: int) -> int:
     Raises:
         InputError: the user's number is more than room - 1.
     """
-    longest = otherwise(max_tokens, min(LONGEST, room - 1))  # one token is EOS in the source, BOS in the target
+    longest = value_or_default(max_tokens, min(LONGEST, room - 1))  # one token is EOS in the source, BOS in the target
     if longest >= room:
         raise InputError(
             f"data.max_tokens = {longest} does not fit model.max_tokens = {room}: the model needs room for a "
@@ -328,6 +328,6 @@ def default_precision(device: torch.device) -> Precision:
         return "bfloat16" if torch.cuda.is_bf16_supported() else "float32"
 
 
-def otherwise(value: Value | None, default: Value) -> Value:
+def value_or_default(value: Value | None, default: Value) -> Value:
     """Return `value`, or `default` if the value is None."""
     return default if value is None else value

@@ -193,7 +193,7 @@ class Drawing:
             position: the point at which the text begins, in cells from the top left of the pattern.
             size: the font size in points.
         """
-        angle = slant(self.focus) if names_all_tokens(self.focus) else 45
+        angle = label_angle(self.focus) if names_all_tokens(self.focus) else 45
         aside, text = half_capital(size) / self.side, label_text(token, size, page.fonts)
         x = position[0] + aside * math.sin(math.radians(angle))
         y = position[1] + aside * math.cos(math.radians(angle)) / 2
@@ -228,7 +228,7 @@ def margins(focus: Focus, fonts: Fonts, side: float) -> tuple[float, float, floa
     size = label_size(side)
     left = max(fonts.width(label_text(token, size, fonts), size, bold=True) for token in focus.head.queries)
     above = [fonts.width(label_text(token, size, fonts), size) for token in focus.head.keys]
-    if slant(focus) == 90:
+    if label_angle(focus) == 90:
         return left + 0.12, max(above) + 0.12, 0.0, 0.0
     ends = [(column - len(above) + 0.5) * side + 0.71 * (width + 0.15) for column, width in enumerate(above)]
     return left + 0.12, 0.71 * (max(above) + 0.2), max(0.0, *ends), 0.0
@@ -274,7 +274,7 @@ def names_all_tokens(focus: Focus) -> bool:
     return max(len(focus.head.queries), len(focus.head.keys)) <= MOST_NAMED
 
 
-def slant(focus: Focus) -> int:
+def label_angle(focus: Focus) -> int:
     """Return the angle of the keys' labels in degrees: 45, or 90 if there are many keys."""
     return 45 if len(focus.head.keys) <= 24 else 90
 

@@ -171,7 +171,7 @@ def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int 
     names = [shortened(stage.columns[column], LABEL_CELLS) for column in candidates] if stage.columns else []
     layout, is_best = choose_layout(numbers, names, room, digits)
     columns = layout.columns_to_show(candidates, n_columns, first_columns, room)
-    row_lines = [Text.assemble(" " * INDENT, row) for row in row_starts(stage, rows, labels, label_cells)]
+    row_lines = [Text.assemble(" " * INDENT, row) for row in line_starts(stage, rows, labels, label_cells)]
     tint, values = Tint.of(stage), iter(zip(layout.cells, numbers, strict=True))
     for line, row in zip(row_lines, [*rows, *([SUM] if stage.summed else [])], strict=True):
         if row is not None:
@@ -180,7 +180,7 @@ def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int 
     return Block(heading(stage), header, tuple(row_lines), not is_best or None in columns or None in rows)
 
 
-def row_starts(stage: Stage, rows: Sequence[int | None], labels: Sequence[str], label_cells: int) -> Iterator[Text]:
+def line_starts(stage: Stage, rows: Sequence[int | None], labels: Sequence[str], label_cells: int) -> Iterator[Text]:
     """Yield the text at the start of each line of a matrix: the labels of its rows, padded to equal width.
 
     If the matrix has a row of sums, the label of this row is the last.

@@ -10,7 +10,7 @@ from regard.tracing.roles import Roles
 from regard.views.terminal.columns import Columns
 from regard.views.terminal.trace import colour
 
-LOOKS_AT = {
+PHRASES = {
     "previous": "the previous token",
     "next": "the next token",
     "same": "the token itself",
@@ -61,7 +61,7 @@ def table(roles: Roles) -> Table:
     rows = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for role in ROLES:
         if best := roles.top(role, N_HEADS):
-            rows.add_row(Text(LOOKS_AT[role]), *(Text(f"{head} {number:.2f}") for head, number in best))
+            rows.add_row(Text(PHRASES[role]), *(Text(f"{head} {number:.2f}") for head, number in best))
     return rows
 
 
