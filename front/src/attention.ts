@@ -40,7 +40,8 @@ export function stages(layer: Decoded, head: number, query: number, queries: num
   const [scaled, scores, masked, exponentials, weights] = Array.from({ length: 5 }, () => new Float64Array(keys));
   const { scale = 1, softcap, sinks } = layer;
   const numbers = layer.bias?.numbers[head % layer.bias.numbers.length];
-  const bias = numbers ? Float64Array.from({ length: keys }, (_, key) => numbers[key - query + queries - 1]) : null;
+  const first = layer.bias?.full ? query * keys : queries - 1 - query;
+  const bias = numbers ? Float64Array.from({ length: keys }, (_, key) => numbers[first + key] ?? -Infinity) : null;
   const temperature = (layer.temperature ?? 1) * changes.temperature;
   const cuts = changes.cut.size > 0;
   const sinkScore = sinks ? sinks[head] / temperature : null;

@@ -40,7 +40,8 @@ export interface Layer {
   softcap?: number | null;
   temperature?: number;
   sinks?: number[] | null;
-  bias?: { numbers: number[][] } | null; // for each head, by the key's place minus the query's, from the lowest
+  // For each head: by the key's place minus the query's, from the lowest; or in full, row after row, null = -∞.
+  bias?: { numbers: (number | null)[][]; full?: boolean } | null;
   weights?: string; // block of integers, each a weight in units
   mask: string | null; // block of bits [masks queries keys], 1 = may attend
   masks: number;
@@ -66,6 +67,13 @@ export interface NumberArray {
   block: string;
   step: number;
   shape: number[];
+}
+
+/** What comes before Q, K and V and after the heads in a worked example. */
+export interface Worked {
+  source: string;
+  notes: string[];
+  matrices: Record<string, NumberArray>; // x, memory, W_q, W_k, W_v, b_q, b_k, b_v, W_o, those that there are
 }
 
 /** How the layers move all tokens, as arrows in a plane; views/page/movement.py and effects/plane_movement.py write it. */
@@ -110,6 +118,7 @@ export interface Trace {
   written: Written[];
   image: { block: string; height: number; width: number } | null;
   spectrogram: { block: string; bands: number; frames: number } | null;
+  worked?: Worked; // numbers worked out by hand, with no view but the steps
   alignment?: Alignment | null; // of a translation
   movement?: Record<string, Movement> | null; // by kind of self-attention, where the trace has its hidden vectors
   blocks: Record<string, string>; // base64 of deflated bytes

@@ -5,6 +5,7 @@ import { render } from "preact";
 import "./page.css";
 import { hueOf } from "./colours";
 import type { Trace } from "./data";
+import { ExplainPage } from "./explain-page";
 import { follow, restore } from "./link";
 import { answerer } from "./live";
 import { Page } from "./page";
@@ -20,7 +21,7 @@ restore(location.hash);
 follow();
 effect(() => document.documentElement.style.setProperty("--hue", String(hueOf(head.value, layer.value.heads))));
 effect(() => void (document.documentElement.lang = language.value));
-render(<Page />, document.getElementById("page")!);
+render(data.worked ? <ExplainPage /> : <Page />, document.getElementById("page")!);
 
 const ARROWS: Record<string, () => void> = {
   ArrowLeft: () => step(0, -1),

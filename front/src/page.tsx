@@ -28,7 +28,7 @@ import { Sentence } from "./views/sentence";
 import { StepByStep } from "./views/steps";
 import { Strongest } from "./views/strongest";
 import { WhatIf } from "./views/what-if";
-import { language, words, type Language } from "./words";
+import { language, words, type Language as LanguageName } from "./words";
 
 export function Page() {
   const say = words();
@@ -71,12 +71,23 @@ function Top() {
     <header class="top">
       <div class="bar">
         <p class="brand">regard <span>{say.tagline}</span></p>
-        <Choose label={say.language} value={language.value} options={{ en: "English", ko: "한국어" }} choose={(name) => (language.value = name as Language)} />
+        <Language />
       </div>
       {live ? <TextField /> : <h1 dir="auto" class={text.length > 240 ? "long" : ""}>{text}</h1>}
       {target && <p class="target" dir="auto">{target}</p>}
       <p class="facts"><b>{model}</b> · {sizes()}</p>
     </header>
+  );
+}
+
+export function Language() {
+  return (
+    <Choose
+      label={words().language}
+      value={language.value}
+      options={{ en: "English", ko: "한국어" }}
+      choose={(name) => (language.value = name as LanguageName)}
+    />
   );
 }
 
@@ -97,7 +108,7 @@ interface ChooseProps {
   choose: (value: string) => void;
 }
 
-function Choose({ label, value, options, choose }: ChooseProps) {
+export function Choose({ label, value, options, choose }: ChooseProps) {
   return (
     <label>
       {label}{" "}

@@ -58,8 +58,39 @@ def test_temperature_0_and_a_mask_on_an_example():
     assert "−∞" in text
 
 
-def test_a_head_of_a_model():
-    text = explain("--text", SNAKE, "--head", "L3H1", "--token", "it")
+def test_a_head_of_a_model_begins_with_one_query(snake, tmp_path):
+    path = tmp_path / "steps.html"
+    lines = explain("--text", SNAKE, "--head", "L3H1", "--token", "it", "--html", path).splitlines()
+    assert lines[0] == "MiniLM · L3H1"
+    assert "the query it" in lines
+    rows = {line.split()[0]: line.split()[1:] for line in lines[lines.index("the query it") + 1 :] if line.strip()}
+    assert rows["products"][:3] == ["scores", "exp", "weights"]
+    steps = snake["L3H1"].pattern.steps(0, 1)
+    for key, name in ((0, "[CLS]"), (2, "snake"), (9, "a")):
+        exponential = float((steps.scores[7, key] - steps.scores[7].max()).exp())
+        exact = (steps.products[7, key], steps.scores[7, key], exponential, steps.weights[7, key])
+        assert [float(cell) for cell in rows[name][:4]] == pytest.approx([float(n) for n in exact], abs=2e-4)
+    total = float((steps.scores[7] - steps.scores[7].max()).exp().sum())
+    assert [float(cell) for cell in rows["sum"]] == pytest.approx([total, 1], abs=1e-4)
+    assert lines[-3:] == [
+        "--all shows every matrix of every token, --html FILE the steps as a page.",
+        "",
+        f"wrote {path}",
+    ]
+    assert all(cell_len(line) <= 80 for line in lines[:-1])
+    assert '"worked":' in path.read_text()
+
+
+def test_a_query_of_many_keys_lists_the_strongest_and_temperature_0_shows_every_matrix():
+    text = explain("--text", "The snake has a venom. " * 5, "--head", "L3H1", "--token", "venom:4", "--digits", "2")
+    rows = text.splitlines()
+    assert any(row.startswith("  20 other keys") for row in rows)
+    cold = explain("--text", SNAKE, "--head", "L3H1", "--token", "it", "--temperature", "0")
+    assert "weights = all on the largest of scores" in cold
+
+
+def test_every_matrix_of_a_head_of_a_model():
+    text = explain("--text", SNAKE, "--head", "L3H1", "--token", "it", "--all")
     assert text.startswith("MiniLM · L3H1\n")
     assert "  x\n  13 tokens × 384\n" in text
     assert "  Q = x W_q + b_q\n  13 tokens × 32\n" in text
@@ -73,7 +104,7 @@ def test_a_text_that_is_too_long_is_refused_or_cut():
         "the text is 602 tokens long and the model reads at most 512; shorten it, or read only its beginning with "
         "--truncate (truncate=True)."
     )
-    shown = explain("--text", text, "--truncate", "--head", "L3H1", "--token", "venom:7")
+    shown = explain("--text", text, "--truncate", "--head", "L3H1", "--token", "venom:7", "--all")
     assert "  512 tokens × 512 tokens\n" in shown
     assert len(shown.splitlines()) < 300
     assert all(cell_len(line) <= 80 for line in shown.splitlines())

@@ -2,28 +2,34 @@
 
 import { computed, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { stages, vectorOf, type Stages } from "../attention";
-import type { Decoded } from "../blocks";
+import { stages, vectorOf } from "../attention";
 import { shades, shownHue, textColour } from "../colours";
 import { numberText } from "../numbers";
-import { changes, decoded, head, headName, key, keyTokens, layer, query, queryTokens, wholeWords } from "../state";
+import { changes, decoded, head, headName, key, keyTokens, layer, query, queryTokens, trace, wholeWords } from "../state";
 import { words } from "../words";
+import { given, hasOutput, isProjected } from "../worked";
 import { Panel } from "./panel";
+import { Context, DotProduct, Output, productText, Projection, type Shown } from "./vectors";
 
 const LISTED = 10; // the keys with a row of their own; the others are one row together
 const STAGE_MILLISECONDS = 2500;
-const NAMES = ["stepProduct", "stepScale", "stepMask", "stepExponential", "stepSum", "stepWeight", "stepContext"] as const;
+const NAMES = [
+  "stepProject",
+  "stepProduct",
+  "stepScale",
+  "stepMask",
+  "stepExponential",
+  "stepSum",
+  "stepWeight",
+  "stepContext",
+  "stepOutput",
+] as const;
+const [PROJECT, PRODUCT, SCALE, MASK, EXPONENTIAL, SUM, WEIGHT, CONTEXT, OUTPUT] = NAMES.keys();
 
-const stage = signal(NAMES.length - 1);
+const stage = signal<number>(CONTEXT);
 const playing = signal(false);
 const chosenKey = signal<number | null>(null); // the key whose dot product is shown
-
-interface Shown {
-  of: Decoded;
-  which: number;
-  at: number; // the query's position
-  numbers: Stages;
-}
+const cellSum = signal(""); // which sum the number under the pointer came from
 
 const shown = computed<Shown | null>(() => {
   const of = decoded.value.get(layer.value);
@@ -37,8 +43,9 @@ export function StepByStep() {
   useEffect(() => {
     if (!playing.value) return;
     const timer = setInterval(() => {
-      if (stage.value < lastStage()) stage.value += 1;
-      else playing.value = false;
+      const next = neighbour(1);
+      if (next === null) playing.value = false;
+      else stage.value = next;
     }, STAGE_MILLISECONDS);
     return () => clearInterval(timer);
   }, [playing.value]);
@@ -47,44 +54,66 @@ export function StepByStep() {
     const reason = query.value === null && head.value !== null ? say.stepsToken : say.stepsNone;
     return <Panel view="steps" title={say.steps}><p class="caption">{reason}</p></Panel>;
   }
-  const at = Math.min(stage.value, lastStage());
-  const go = (to: number) => ([stage.value, playing.value] = [Math.max(0, Math.min(lastStage(), to)), false]);
+  const at = currentStage();
+  const go = (to: number) => ([stage.value, playing.value, cellSum.value] = [to, false, ""]);
+  const [back, next] = [neighbour(-1), neighbour(1)];
   const play = () => {
-    if (!playing.value && at === lastStage()) stage.value = 0;
+    if (!playing.value && next === null) stage.value = stagesThere()[0];
     playing.value = !playing.value;
+  };
+  const explain = (event: Event) => {
+    const cell = (event.target as Element).closest<HTMLElement>("td[title]");
+    if (cell?.title && cell.textContent) cellSum.value = `${cell.textContent} = ${cell.title}`;
   };
   return (
     <Panel
       view="steps"
-      title={`${say.steps} · ${headName()} · ${queryTokens.value[now.at].text}`}
+      title={[say.steps, ...(trace.value.worked ? [] : [headName()]), queryTokens.value[now.at].text].join(" · ")}
       tools={
         <>
-          <button type="button" disabled={at === 0} onClick={() => go(at - 1)}>‹ {say.back}</button>
+          <button type="button" disabled={back === null} onClick={() => go(back!)}>‹ {say.back}</button>
           <button type="button" aria-pressed={playing.value} onClick={play}>{playing.value ? say.pause : say.play}</button>
-          <button type="button" disabled={at === lastStage()} onClick={() => go(at + 1)}>{say.next} ›</button>
+          <button type="button" disabled={next === null} onClick={() => go(next!)}>{say.next} ›</button>
         </>
       }
     >
       <ol class="stages">
-        {NAMES.slice(0, lastStage() + 1).map((name, i) => (
-          <li key={name}>
-            <button type="button" aria-current={i === at ? "step" : undefined} class={i <= at ? "done" : ""} onClick={() => go(i)}>{say[name]}</button>
+        {stagesThere().map((i) => (
+          <li key={i}>
+            <button type="button" aria-current={i === at ? "step" : undefined} class={i <= at ? "done" : ""} onClick={() => go(i)}>{say[NAMES[i]]}</button>
           </li>
         ))}
       </ol>
       <p class="say" role="status">{sentenceOf(now, at)}</p>
-      <div class="worked">
+      <div class="worked" onPointerOver={explain} onClick={explain}>
         <div class="scroll" tabIndex={0}><StageTable now={now} at={at} /></div>
-        {at === 0 && <DotProduct now={now} />}
-        {at === 6 && <Context now={now} />}
+        {at === PROJECT && <Projection now={now} to={keyOf(now)} />}
+        {at === PRODUCT && <DotProduct now={now} to={keyOf(now)} />}
+        {at === CONTEXT && <Context now={now} to={keyOf(now)} />}
+        {at === OUTPUT && <Output now={now} />}
       </div>
+      <p class={cellSum.value ? "cell-sum" : "cell-sum quiet"} role="status">{cellSum.value || say.sayCell}</p>
       {!now.of.value && <p class="caption">{say.sayNoValues}</p>}
       {wholeWords.value && <p class="caption">{say.joinTitle}</p>}
     </Panel>
   );
 }
 
-const lastStage = () => NAMES.length - (shown.value?.of.value ? 1 : 2);
+/** The stages that this attention has: the first and the last one belong to worked examples, and values to short texts. */
+function stagesThere(): number[] {
+  const missing = new Set([
+    ...(isProjected() ? [] : [PROJECT]),
+    ...(shown.value?.of.value ? [] : [CONTEXT]),
+    ...(hasOutput() ? [] : [OUTPUT]),
+  ]);
+  return [...NAMES.keys()].filter((one) => !missing.has(one));
+}
+
+const currentStage = () => stagesThere().filter((one) => one <= stage.value).at(-1) ?? stagesThere()[0];
+
+/** The stage before or after the one that is shown; null at the end. */
+const neighbour = (by: number) => stagesThere()[stagesThere().indexOf(currentStage()) + by] ?? null;
+
 const keyOf = (now: Shown) => chosenKey.value !== null && chosenKey.value < keyTokens.value.length ? chosenKey.value : order(now)[0];
 
 /** The keys from the largest weight to the smallest. */
@@ -97,6 +126,7 @@ function sentenceOf({ of, numbers, at: position, which }: Shown, at: number): st
   const [from, to] = [queryTokens.value[position].text, keyTokens.value[keyOf(shown.value!)].text];
   const temperature = (of.temperature ?? 1) * changes.value.temperature;
   const texts = [
+    () => say.sayProject(from, to),
     () => say.sayProduct(from, to, of.query!.width),
     () =>
       say.sayScale(numberText(of.scale ?? 1)) +
@@ -108,6 +138,7 @@ function sentenceOf({ of, numbers, at: position, which }: Shown, at: number): st
     () => say.saySum(numberText(numbers.sum)) + (numbers.sink === null ? "" : say.saySink(numberText(numbers.sink))),
     () => say.sayWeight,
     () => say.sayContext(vectorOf(of, "value", which, 0).length),
+    () => say.sayOutput(given.value.W_o.columns),
   ];
   return texts[at]();
 }
@@ -119,7 +150,7 @@ interface Column {
   title: (key: number) => string; // which sum it came from
 }
 
-function columnsOf({ of, numbers }: Shown): Column[] {
+function columnsOf({ of, numbers, which, at }: Shown): Column[] {
   const say = words();
   const text = numberText;
   const n = numbers;
@@ -128,22 +159,22 @@ function columnsOf({ of, numbers }: Shown): Column[] {
     : (k: number) => `${text(n.products[k])} · ${text(of.scale ?? 1)}`;
   const temperature = (of.temperature ?? 1) * changes.value.temperature;
   const columns: Column[] = [
-    { name: say.columnProduct, from: 0, of: (k) => n.products[k], title: () => `${say.query} · ${say.key}` },
-    { name: say.columnScaled, from: 1, of: (k) => n.scaled[k], title: scaled },
+    { name: say.columnProduct, from: PRODUCT, of: (k) => n.products[k], title: (k) => productText(of, which, at, k) },
+    { name: say.columnScaled, from: SCALE, of: (k) => n.scaled[k], title: scaled },
   ];
-  if (n.bias) columns.push({ name: say.columnBias, from: 1, of: (k) => n.bias![k], title: () => say.columnBias });
+  if (n.bias) columns.push({ name: say.columnBias, from: SCALE, of: (k) => n.bias![k], title: () => say.columnBias });
   if (n.bias || temperature !== 1)
     columns.push({
       name: say.columnScore,
-      from: 1,
+      from: SCALE,
       of: (k) => n.scores[k],
       title: (k) => `(${text(n.scaled[k])}${n.bias ? ` + ${text(n.bias[k])}` : ""}) / ${text(temperature)}`,
     });
   return [
     ...columns,
-    { name: say.columnMasked, from: 2, of: (k) => n.masked[k], title: (k) => (n.masked[k] === -Infinity ? say.masked : text(n.scores[k])) },
-    { name: say.columnExponential, from: 3, of: (k) => n.exponentials[k], title: (k) => `exp(${text(n.masked[k])} − ${text(n.highest)})` },
-    { name: say.columnWeight, from: 5, of: (k) => n.weights[k], title: (k) => `${text(n.exponentials[k])} / ${text(n.sum)}` },
+    { name: say.columnMasked, from: MASK, of: (k) => n.masked[k], title: (k) => (n.masked[k] === -Infinity ? say.masked : text(n.scores[k])) },
+    { name: say.columnExponential, from: EXPONENTIAL, of: (k) => n.exponentials[k], title: (k) => `exp(${text(n.masked[k])} − ${text(n.highest)})` },
+    { name: say.columnWeight, from: WEIGHT, of: (k) => n.weights[k], title: (k) => `${text(n.exponentials[k])} / ${text(n.sum)}` },
   ];
 }
 
@@ -158,7 +189,7 @@ function StageTable({ now, at }: { now: Shown; at: number }) {
   const others = sorted.filter((k) => !listed.includes(k));
   const colours = shades(shownHue());
   const sum = (keys: number[], of: (key: number) => number) => keys.reduce((total, k) => total + of(k), 0);
-  const summed = (column: Column) => column.from >= 3;
+  const summed = (column: Column) => column.from >= EXPONENTIAL;
   const cell = (column: Column, text: string, title: string, i: number) => (
     <td key={i} class={column.from > at ? "later" : column.from === at ? "now" : ""} title={title}>{column.from > at ? "" : text}</td>
   );
@@ -172,7 +203,7 @@ function StageTable({ now, at }: { now: Shown; at: number }) {
       </thead>
       <tbody>
         {listed.map((k) => {
-          const shade = at >= 5 ? now.numbers.weights[k] : 0;
+          const shade = at >= WEIGHT ? now.numbers.weights[k] : 0;
           return (
             <tr key={k} aria-selected={k === keyOf(now)} onClick={() => (chosenKey.value = k)} onPointerEnter={() => (key.value = k)}>
               <th scope="row" dir="auto">
@@ -190,97 +221,24 @@ function StageTable({ now, at }: { now: Shown; at: number }) {
             {columns.map((column, i) => cell(column, summed(column) ? numberText(sum(others, column.of)) : "", "", i))}
           </tr>
         )}
-        {now.numbers.sink !== null && at >= 4 && (
+        {now.numbers.sink !== null && at >= SUM && (
           <tr class="others">
             <th scope="row">sink</th>
-            {columns.map((column, i) => cell(column, column.from === 3 ? numberText(now.numbers.sink!) : "", "", i))}
+            {columns.map((column, i) => cell(column, column.from === EXPONENTIAL ? numberText(now.numbers.sink!) : "", "", i))}
           </tr>
         )}
       </tbody>
-      {at >= 4 && (
+      {at >= SUM && (
         <tfoot>
           <tr>
             <th scope="row">{say.total}</th>
             {columns.map((column, i) => {
-              const total = column.from === 3 ? now.numbers.sum : sum(sorted, column.of);
+              const total = column.from === EXPONENTIAL ? now.numbers.sum : sum(sorted, column.of);
               return cell(column, summed(column) ? numberText(total) : "", "", i);
             })}
           </tr>
         </tfoot>
       )}
     </table>
-  );
-}
-
-/** The dot product of the query and the chosen key, dimension by dimension. */
-function DotProduct({ now }: { now: Shown }) {
-  const say = words();
-  const to = keyOf(now);
-  const [q, k] = [vectorOf(now.of, "query", now.which, now.at), vectorOf(now.of, "key", now.which, to)];
-  return (
-    <Dimensions
-      title={`${queryTokens.value[now.at].text} · ${keyTokens.value[to].text}`}
-      columns={[[say.query, q], [say.key, k], [say.product, q.map((number, i) => number * k[i])]]}
-    />
-  );
-}
-
-/** The context: each value times its weight, summed; shown for the chosen key and for all keys. */
-function Context({ now }: { now: Shown }) {
-  const say = words();
-  const to = keyOf(now);
-  const value = vectorOf(now.of, "value", now.which, to);
-  const weight = now.numbers.weights[to];
-  const context = new Float64Array(value.length);
-  now.numbers.weights.forEach((own, k) => vectorOf(now.of, "value", now.which, k).forEach((number, i) => (context[i] += own * number)));
-  const name = keyTokens.value[to].text;
-  return (
-    <Dimensions
-      title={`${numberText(weight)} · ${name}`}
-      columns={[[`${say.value} “${name}”`, value], [`${say.weight} · ${say.value}`, value.map((number) => weight * number)], [say.context, context]]}
-    />
-  );
-}
-
-/** Vectors side by side, a row for each dimension, with bars; the last line has the sum of the last column. */
-function Dimensions({ title, columns }: { title: string; columns: [string, Float64Array][] }) {
-  const say = words();
-  const most = columns.map(([, numbers]) => numbers.reduce((best, number) => Math.max(best, Math.abs(number)), 1e-12));
-  const width = columns[0][1].length;
-  const last = columns[columns.length - 1][1];
-  const isProduct = columns[2][0] === say.product;
-  return (
-    <div class="scroll" tabIndex={0}>
-      <table class="dimensions">
-        <caption>{title}</caption>
-        <thead>
-          <tr>
-            <th scope="col">{say.dimension}</th>
-            {columns.map(([name]) => <th scope="col" key={name}>{name}</th>)}
-          </tr>
-        </thead>
-        <tbody>
-          {Array.from({ length: width }, (_, i) => (
-            <tr key={i}>
-              <th scope="row">{i}</th>
-              {columns.map(([name, numbers], c) => (
-                <td key={name} class={numbers[i] < 0 ? "negative" : ""} style={{ "--share": `${(100 * Math.abs(numbers[i])) / most[c]}%` }}>
-                  {numberText(numbers[i])}
-                </td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-        {isProduct && (
-          <tfoot>
-            <tr>
-              <th scope="row">{say.total}</th>
-              <td /><td />
-              <td>{numberText(last.reduce((total, number) => total + number, 0))}</td>
-            </tr>
-          </tfoot>
-        )}
-      </table>
-    </div>
   );
 }

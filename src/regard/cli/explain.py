@@ -8,10 +8,10 @@ import typer
 
 from regard.cli.shared_options import HeadName, Model, Target, Token, Truncate
 from regard.errors import InputError
-from regard.visible_text import escape_controls
 
 if TYPE_CHECKING:
     from regard.by_hand.numbers import Numbers
+    from regard.by_hand.worked_attention import WorkedAttention
 
 
 def explain(
@@ -43,8 +43,17 @@ def explain(
         Path | None,
         typer.Option("--json", help="Write every number with all its digits; - writes that alone to standard output."),
     ] = None,
+    every_matrix: Annotated[
+        bool, typer.Option("--all", help="Show every matrix of a model's head, not the steps of one token alone.")
+    ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", help="Write the steps as a page, for any browser, to go through one by one."),
+    ] = None,
 ) -> None:
     """Show attention by hand: every matrix of every step, with its formula and its shape.
+
+    Of a model's head, with --text, the steps of one token are shown, key by key; --all shows every matrix.
 
     \b
     [bold]Examples[/bold]
@@ -53,7 +62,8 @@ def explain(
       regard explain snakes.toml --token it --temperature 0.5
       regard explain --head L3H1 --token it \\
         --text "The snake is very dangerous because it has a venom."
-      regard explain --model en-de --head L2H0 --text "A dog runs."
+      regard explain --model en-de --head L2H0 --text "A dog runs." --all
+      regard explain --example multi-head --html steps.html
 
     \b
     [bold]Your own numbers[/bold], in a TOML file
@@ -78,10 +88,11 @@ def explain(
     check_model_options(text, {"--head": head, "--model": model, "--target": target})
     check_digits(digits)
     to_stdout = json == Path("-")
-    if json is not None and not to_stdout:
+    outputs = [path for path in (html, None if to_stdout else json) if path is not None]
+    for path in outputs:
         from regard.views.output_file import check_writable
 
-        check_writable(json)
+        check_writable(path)
     with spinner("working it out"):
         from regard.by_hand.numbers_file import named_mask
         from regard.by_hand.work_out import work_out
@@ -95,15 +106,33 @@ def explain(
         worked = work_out(numbers.changed(temperature=temperature, causal=causal), query)
     from regard.by_hand.worked_json import worked_json
     from regard.views.output_file import write_output
-    from regard.views.terminal.matrices import show
 
+    if html is not None:
+        from regard.views.page.worked import write_worked_page
+
+        write_worked_page(worked, html)
     if to_stdout:
         sys.stdout.write(worked_json(worked))
         return
-    show(worked, digits=digits)
+    print_steps(worked, digits, every_matrix=text is None or every_matrix)
     if json is not None:
         write_output(json, worked_json(worked))
-        print(f"\nwrote {escape_controls(json)}")
+    if outputs:
+        from regard.cli.written_files import print_written
+
+        print_written(outputs)
+
+
+def print_steps(worked: "WorkedAttention", digits: int | None, every_matrix: bool) -> None:
+    """Print every matrix of a worked example, or the steps of the marked query alone."""
+    if every_matrix:
+        from regard.views.terminal.matrices import show
+
+        show(worked, digits=digits)
+    else:
+        from regard.views.terminal.query_steps import show_query
+
+        show_query(worked, digits=digits)
 
 
 def numbers_from_model(model: str | None, text: str, **options: Any) -> "tuple[Numbers, int]":

@@ -1,0 +1,50 @@
+// The page of a worked example: the steps on their own
+
+import { Choose, Language } from "./page";
+import { chooseHead, complaint, head, layer, query, queryItem, queryItems, trace } from "./state";
+import { directionOf } from "./items";
+import { StepByStep } from "./views/steps";
+import { words } from "./words";
+
+export function ExplainPage() {
+  const say = words();
+  const { text, worked } = trace.value;
+  const { source, notes } = worked!;
+  const heads = layer.value.heads;
+  const items = queryItems.value;
+  return (
+    <>
+      <header class="top">
+        <div class="bar">
+          <p class="brand">regard <span>{say.tagline}</span></p>
+          <Language />
+        </div>
+        <h1 dir="auto">{text}</h1>
+        {[source, ...notes].filter(Boolean).map((line) => <p class="facts" dir="auto" key={line}>{line}</p>)}
+      </header>
+      {complaint.value && <p class="notice" role="alert">{complaint.value}</p>}
+      <main class="alone">
+        <div class="controls" role="group" aria-label={say.shown}>
+          {heads > 1 && (
+            <Choose
+              label={say.head}
+              value={head.value ?? 0}
+              options={Object.fromEntries(Array.from({ length: heads }, (_, n) => [n, say.headOf(n + 1, heads)]))}
+              choose={(which) => chooseHead(0, Number(which))}
+            />
+          )}
+          <span>{say.query}</span>
+          <p class="tokens queries" role="listbox" aria-label={say.queries} dir={directionOf(items)} tabIndex={0}>
+            {items.map((item) => (
+              <span key={item.index} class="word" role="option" aria-selected={queryItem.value === item} onClick={() => (query.value = item.positions[0])}>
+                <bdi>{item.text}</bdi>
+              </span>
+            ))}
+          </p>
+        </div>
+        <StepByStep />
+      </main>
+      <footer><p>{say.oneFile}</p></footer>
+    </>
+  );
+}

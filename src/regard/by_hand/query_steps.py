@@ -1,0 +1,61 @@
+"""The steps of one query of a worked example, key by key, with the exponentials and their sum.
+
+exp_k = exp(tempered_k - the largest of the row)        subtracting the largest changes no weight
+weight_k = exp_k / sum                                  sum: of all exp of the row, and that of the sink
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.by_hand.head_steps import largest_of_each_row
+from regard.by_hand.worked_attention import WorkedAttention
+
+STAGES = ("products", "scores", "masked", "tempered")
+"""The stages before the exponential; the last two are left out where they change nothing."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuerySteps:
+    """The numbers of one query and one head.
+
+    Attributes:
+        before: by name, the row of each stage before the exponential.
+        formulas: the formula of each of these stages.
+        largest: the number that is subtracted before the exponential.
+        exponentials: exp of each key's score, less the largest.
+        sink: the exponential of the head's sink; None = the softmax has none.
+        total: the sum of the exponentials and the sink.
+        weights: the weight of each key.
+    """
+
+    before: dict[str, Float[np.ndarray, " keys"]]
+    formulas: dict[str, str]
+    largest: float
+    exponentials: Float[np.ndarray, " keys"]
+    sink: float | None
+    total: float
+    weights: Float[np.ndarray, " keys"]
+
+
+def query_steps(worked: WorkedAttention) -> QuerySteps:
+    """Return the steps of the marked query of a worked example with one head, whose temperature is above 0."""
+    assert worked.query is not None
+    stages = {stage.name: stage for stage in worked.stages if stage.name in STAGES}
+    before = {name: stage.matrix[worked.query] for name, stage in stages.items()}
+    numbers = worked.numbers
+    last = list(before.values())[-1]
+    sink = None if numbers.sinks is None else numbers.sinks[0] / numbers.temperature
+    largest = float(largest_of_each_row(last[None], sink)[0, 0])
+    exponentials = np.exp(last - largest)
+    sink_exponential = None if sink is None else float(np.exp(sink - largest))
+    return QuerySteps(
+        before=before,
+        formulas={name: stage.formula for name, stage in stages.items()},
+        largest=largest,
+        exponentials=exponentials,
+        sink=sink_exponential,
+        total=float(exponentials.sum()) + (sink_exponential or 0.0),
+        weights=worked.weights[0, worked.query],
+    )

@@ -1,0 +1,122 @@
+"""Attention worked out by hand as a web page: the page's view of the steps, on its own.
+
+The page computes every step itself, from Q, K and V. Where these are products of x and W_q, W_k and W_v, and where W_o
+follows, these matrices are in the page too, so that each number can be traced back to the numbers that are given.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from regard.by_hand.numbers import Numbers
+from regard.by_hand.work_out import projections
+from regard.by_hand.worked_attention import WorkedAttention
+from regard.errors import InputError
+from regard.views.output_file import write_output
+from regard.views.page import document
+from regard.views.page.blocks import encode_bits, encode_integers
+from regard.views.page.data import token_records
+from regard.views.page.movement import array_record
+from regard.views.page.vectors import integers_of, step_of
+from regard.views.page.weights import SMALL_BELOW, UNITS
+from regard.visible_text import escape_controls
+
+GIVEN = ("x", "memory", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o")
+"""The matrices before Q, K and V, and after the heads."""
+
+BITS = 23
+"""The bits of the largest number's integer, without its sign."""
+
+
+def write_worked_page(worked: WorkedAttention, path: Path) -> Path:
+    """Write a worked example as one web page and return the path.
+
+    Raises:
+        InputError: the temperature is 0, or the file cannot be written.
+    """
+    return write_output(path, document(worked_data(worked), worked.title))
+
+
+def worked_data(worked: WorkedAttention) -> dict[str, Any]:
+    """Return a worked example as the data of a page, which `front/src/data.ts` describes.
+
+    Raises:
+        InputError: the temperature is 0.
+    """
+    numbers = worked.numbers
+    if numbers.temperature == 0:
+        raise InputError(
+            "a page shows the steps of a softmax, which temperature 0 has none of; give a temperature above 0, or "
+            "leave --html out."
+        )
+    blocks: dict[str, str] = {}
+    layer = layer_record(numbers, blocks)
+    kind = "cross" if numbers.crosses else "encoder"
+    queries, keys = token_records(numbers.queries), token_records(numbers.keys)
+    sides = ("target", "source") if numbers.crosses else ("source", "source")
+    return {
+        "model": "",
+        "text": escape_controls(numbers.title),
+        "target_text": "",
+        "source": keys,
+        "target": queries if numbers.crosses else [],
+        "kinds": {kind: {"queries": sides[0], "keys": sides[1], "note": "", "layers": [layer]}},
+        "units": UNITS,
+        "small": {"below": SMALL_BELOW, "step": 1},
+        "focus": {"kind": kind, "layer": 0, "head": 0, "query": worked.query or 0},
+        "written": [],
+        "image": None,
+        "spectrogram": None,
+        "worked": {
+            "source": escape_controls(numbers.source),
+            "notes": [escape_controls(note) for note in worked.notes],
+            "matrices": {
+                name: array_record(name, torch.from_numpy(numbers.matrices[name]), blocks)
+                for name in GIVEN
+                if name in numbers.matrices
+            },
+        },
+        "blocks": blocks,
+    }
+
+
+def layer_record(numbers: Numbers, blocks: dict[str, str]) -> dict[str, Any]:
+    """Return the record of the one layer, and add Q, K, V and the mask to `blocks`."""
+    projected = projections(numbers)
+    d_key = projected["Q"].shape[1] // numbers.n_heads
+    keep = numbers.keep
+    if keep is not None:
+        blocks["mask"] = encode_bits(np.broadcast_to(keep, (1, numbers.n_queries, numbers.n_keys)))
+    return {
+        "layer": 0,
+        "heads": numbers.n_heads,
+        "query": vectors_record("query", projected["Q"], numbers.n_heads, blocks),
+        "key": vectors_record("key", projected["K"], numbers.n_heads, blocks),
+        "value": vectors_record("value", projected["V"], numbers.n_heads, blocks),
+        "scale": d_key**-0.5 if numbers.scale is None else numbers.scale,
+        "softcap": numbers.softcap,
+        "temperature": numbers.temperature,
+        "sinks": None if numbers.sinks is None else list(numbers.sinks),
+        "bias": None if numbers.bias is None else {"numbers": without_infinities(numbers.bias), "full": True},
+        "mask": None if keep is None else "mask",
+        "masks": 0 if keep is None else 1,
+    }
+
+
+def vectors_record(
+    name: str, matrix: Float[np.ndarray, "tokens columns"], n_heads: int, blocks: dict[str, str]
+) -> dict[str, Any]:
+    """Return the record of Q, K or V, whose columns are those of all heads, and add its numbers to `blocks`."""
+    heads = torch.from_numpy(np.stack(np.split(matrix, n_heads, axis=1)))
+    step = step_of(heads, BITS)
+    blocks[name] = encode_integers(integers_of(heads, step))
+    return {"block": name, "step": step, "heads": n_heads, "width": heads.shape[2]}
+
+
+def without_infinities(bias: Float[np.ndarray, "heads queries keys"]) -> list[list[float | None]]:
+    """Return the numbers of a bias for each head, row after row; None for -∞."""
+    flat = bias.reshape(len(bias), -1).tolist()
+    return [[None if number == -np.inf else number for number in head] for head in flat]

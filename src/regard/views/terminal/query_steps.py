@@ -1,0 +1,106 @@
+"""Print the steps of one query of a model's head: a row for each key, a column for each step, sums below."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from regard.by_hand.query_steps import QuerySteps, query_steps
+from regard.by_hand.worked_attention import WorkedAttention, largest_first
+from regard.errors import counted
+from regard.views.terminal.matrices import show, standard_output, strongest_keys, wrapped
+from regard.views.terminal.number_text import aligned, printable, shortened
+
+MOST_KEYS = 12
+"""The most keys with a row of their own, those with the largest weights; the others share one row."""
+
+LABEL_CELLS, GAP = 16, 3
+"""The largest width of a key's name, and the spaces before each column, in terminal cells."""
+
+BAR_CELLS = 20
+"""The width of the bar of the weight 1, in terminal cells."""
+
+DIGITS = 4
+
+
+def show_query(worked: WorkedAttention, console: Console | None = None, digits: int | None = None) -> None:
+    """Print the steps of the marked query; every matrix if the temperature is 0, which has no softmax.
+
+    Args:
+        console: None = standard output, as in `show`.
+        digits: the decimals of the numbers; None = 4.
+    """
+    console = console or standard_output()
+    if worked.numbers.temperature == 0:
+        show(worked, console, digits)
+        return
+    for line in lines(worked, console.width, DIGITS if digits is None else digits):
+        console.print(line, soft_wrap=True, highlight=False)
+
+
+def lines(worked: WorkedAttention, width: int, digits: int) -> Iterator[Text]:
+    """Yield the lines that `show_query` prints."""
+    assert worked.query is not None
+    steps = query_steps(worked)
+    yield from wrapped(printable(worked.title), width, "bold")
+    for note in filter(None, (worked.numbers.source, *worked.notes)):
+        yield from wrapped(printable(note), width)
+    yield Text()
+    yield Text.assemble("the query ", (printable(worked.numbers.query_texts[worked.query]), "bold"))
+    for name, formula in (*steps.formulas.items(), *softmax_formulas(steps, digits)):
+        yield Text.assemble("  ", (name, "bold"), f" = {printable(formula)}")
+    yield Text()
+    yield from table(worked, steps, digits)
+    yield from strongest_keys(worked)
+    yield Text()
+    yield from wrapped("--all shows every matrix of every token, --html FILE the steps as a page.", width)
+
+
+def softmax_formulas(steps: QuerySteps, digits: int) -> list[tuple[str, str]]:
+    """Return the names and formulas of the last columns."""
+    last = list(steps.before)[-1]
+    return [
+        ("exp", f"exp({last} - {steps.largest:.{digits}f}), the largest subtracted, which changes no weight"),
+        ("weights", "exp / sum of exp"),
+    ]
+
+
+def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[Text]:
+    """Yield the lines of the table: the keys in the order of the text, the other keys together, the sums."""
+    keys = sorted(largest_first(steps.weights)[:MOST_KEYS])
+    others = [key for key in range(len(steps.weights)) if key not in keys]
+    columns = {**steps.before, "exp": steps.exponentials, "weights": steps.weights}
+    labels = [shortened(worked.numbers.key_texts[key], LABEL_CELLS) for key in keys]
+    sums = {"exp": steps.total, "weights": float(steps.weights.sum())}
+    rows = [[float(column[key]) for column in columns.values()] for key in keys]
+    if others:
+        labels.append(counted(len(others), "other key"))
+        rows.append([float(columns[name][others].sum()) if name in sums else np.nan for name in columns])
+    if steps.sink is not None:
+        labels.append("sink")
+        rows.append([steps.sink if name == "exp" else np.nan for name in columns])
+    labels.append("sum")
+    rows.append([sums.get(name, np.nan) for name in columns])
+    texts = [columns_text(column, digits) for column in zip(*rows, strict=True)]
+    widths = [max(map(cell_len, [name, *column])) for name, column in zip(columns, texts, strict=True)]
+    label_cells = max(map(cell_len, labels))
+    header = "".join(" " * GAP + name.rjust(cells) for name, cells in zip(columns, widths, strict=True))
+    yield Text(" " * (2 + label_cells) + header, style="dim")
+    for place, label in enumerate(labels):
+        cells = "".join(" " * GAP + column[place].rjust(width) for column, width in zip(texts, widths, strict=True))
+        line = Text("  " + label + " " * (label_cells - cell_len(label)) + cells)
+        if place < len(keys):
+            line.append("  " + "█" * round(BAR_CELLS * float(steps.weights[keys[place]])))
+        else:
+            line.stylize("bold" if label == "sum" else "dim")
+        line.rstrip()
+        yield line
+
+
+def columns_text(numbers: tuple[float, ...], digits: int) -> list[str]:
+    """Return the numbers of a column as text, their points in line; NaN is left empty."""
+    known = [[number] for number in numbers if not np.isnan(number)]
+    texts = iter([text for (text,) in aligned(known, digits)])
+    return ["" if np.isnan(number) else next(texts) for number in numbers]

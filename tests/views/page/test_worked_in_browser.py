@@ -1,0 +1,181 @@
+"""The page of a worked example in a real browser: every number of every step is the worked example's."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Locator, Page, expect
+from refusals import refusal
+
+from regard.by_hand.examples import names
+from regard.by_hand.numbers import Numbers
+from regard.by_hand.numbers_file import example_numbers
+from regard.by_hand.work_out import work_out
+from regard.by_hand.worked_attention import WorkedAttention
+from regard.errors import InputError
+from regard.views.page.worked import write_worked_page
+
+AXE = Path(__file__).parents[3] / "front" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@pytest.fixture
+def shown(opened: Callable[..., Page], tmp_path: Path) -> Callable[..., Page]:
+    """shown(worked, width=360) is the worked example's page in the browser."""
+
+    def show(worked: WorkedAttention, **window: object) -> Page:
+        page = opened(write_worked_page(worked, tmp_path / "steps.html"), **window)
+        expect(view(page).locator("table.steps tbody tr")).not_to_have_count(0)
+        return page
+
+    return show
+
+
+def view(page: Page) -> Locator:
+    return page.locator("[data-view=steps]")
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-").replace("∞", "inf"))
+
+
+def columns(page: Page, table: str) -> np.ndarray:
+    """The numbers of a table, an array [columns rows]; an empty cell is NaN."""
+    rows = (
+        view(page)
+        .locator(f"table.{table} tbody tr")
+        .evaluate_all("rows => rows.map(row => [...row.cells].slice(1).map(cell => cell.textContent))")
+    )
+    return np.array([[number(cell) if cell else np.nan for cell in row] for row in rows]).T
+
+
+def step(page: Page, name: str) -> None:
+    view(page).locator(".stages").get_by_role("button", name=name).click()
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_steps_of_every_example(shown: Callable[..., Page], name: str) -> None:
+    numbers = example_numbers(name)
+    page = shown(work_out(numbers))
+    expect(page.locator("h1")).to_have_text(numbers.title)
+    last = numbers.n_queries - 1
+    page.locator(".queries .word").nth(last).click()
+    worked = work_out(numbers, last)
+    end = "" if numbers.n_heads == 1 else f"_{numbers.n_heads}"
+    if end:
+        page.get_by_label("Head", exact=True).select_option(str(numbers.n_heads - 1))
+    stages = {stage.name.removesuffix(end) if end else stage.name: stage.matrix for stage in worked.stages}
+    seen = columns(page, "steps")
+    masked = stages.get("masked", stages["scores"])[last]
+    exponentials = np.exp(masked - masked.max())
+    wanted = [stages["products"][last], stages["scores"][last], masked, exponentials, stages["weights"][last]]
+    np.testing.assert_allclose(seen, wanted, atol=6e-5)
+    sums = view(page).locator("table.steps tfoot td").all_inner_texts()
+    assert [number(text) for text in sums if text] == pytest.approx([exponentials.sum(), 1], abs=6e-5)
+    np.testing.assert_allclose(columns(page, "dimensions")[2], stages["context"][last], atol=6e-5)
+    if "W_o" in numbers.matrices:
+        step(page, "8 · output")
+        np.testing.assert_allclose(columns(page, "dimensions")[0], worked["output"].matrix[last], atol=6e-5)
+    else:
+        expect(view(page).get_by_role("button", name="8 · output")).to_have_count(0)
+    if "x" in numbers.matrices:
+        step(page, "0 · project")
+        strongest = int(stages["weights"][last].argmax())
+        seen = columns(page, "dimensions")
+        for column, letter, row in ((0, "Q", last), (1, "K", strongest), (2, "V", strongest)):
+            column_numbers = seen[column][~np.isnan(seen[column])]
+            np.testing.assert_allclose(column_numbers, stages[letter][row], atol=6e-5)
+
+
+def test_a_number_tells_which_sum_it_came_from(shown: Callable[..., Page]) -> None:
+    page = shown(work_out(example_numbers("self-attention"), 1))
+    line = view(page).locator(".cell-sum")
+    expect(line).to_have_text("Point at a number, or tap it, to see which sum it came from.")
+    cells = view(page).locator("table.steps tbody tr").nth(2).locator("td")
+    cells.nth(0).hover()
+    q, k = (work_out(example_numbers("self-attention"))[name].matrix for name in "QK")
+    products = " + ".join(f"{a:.4f} · {b:.4f}" for a, b in zip(q[1], k[2], strict=True))
+    expect(line).to_have_text(f"12.0000 = {products}")
+    cells.nth(1).click()
+    expect(line).to_have_text("6.9282 = 12.0000 · 0.5774")
+    step(page, "0 · project")
+    x, w = (example_numbers("self-attention").matrices[name] for name in ("x", "W_q"))
+    view(page).locator("table.dimensions tbody tr").first.locator("td").first.hover()
+    terms = " + ".join(f"{a:g} · {b:g}" for a, b in zip(x[1], w[:, 0], strict=True))
+    expect(line).to_have_text(f"{q[1, 0]:.4f} = {terms}")
+
+
+def test_a_mask_a_bias_a_softcap_a_temperature_and_a_sink(shown: Callable[..., Page]) -> None:
+    numbers = replace(
+        example_numbers("self-attention"),
+        mask=np.array([[True, False, True]] * 3),
+        bias=np.array([[[0.5, 1.0, -np.inf], [1.5, -1.0, 2.0], [0.0, 3.0, -0.5]]]),
+        softcap=5.0,
+        temperature=2.0,
+        sinks=(1.0,),
+    )
+    worked = work_out(numbers, 1)
+    page = shown(worked)
+    seen = columns(page, "steps")
+    weights = worked["weights"].matrix[1]
+    np.testing.assert_allclose(seen[-1][:3], weights, atol=6e-5)
+    np.testing.assert_allclose(seen[4][:3], worked["masked"].matrix[1] / 2, atol=6e-5)
+    assert np.isneginf(seen[4][1])
+    expect(view(page).locator("tr.others")).to_contain_text("sink")
+    page.locator(".queries .word").first.click()
+    np.testing.assert_allclose(columns(page, "steps")[-1][:3], worked["weights"].matrix[0], atol=6e-5)
+
+
+def test_the_steps_are_played_and_gone_through(shown: Callable[..., Page]) -> None:
+    page = shown(work_out(example_numbers("self-attention"), 0))
+    step(page, "0 · project")
+    for name in ("1 · query · key", "2 · scale", "3 · mask"):
+        view(page).get_by_role("button", name="next ›").click()
+        expect(view(page).locator("[aria-current=step]")).to_have_text(name)
+    view(page).get_by_role("button", name="‹ back").click()
+    expect(view(page).locator("[aria-current=step]")).to_have_text("2 · scale")
+    view(page).get_by_role("button", name="play").click()
+    expect(view(page).locator("[aria-current=step]")).to_have_text("3 · mask")
+    page.locator(".queries").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".queries [aria-selected=true]")).to_have_text("x2")
+
+
+def test_numbers_that_start_from_q_k_and_v(shown: Callable[..., Page]) -> None:
+    matrices = {"Q": np.eye(2), "K": np.array([[1.0, 0], [0, 2], [3, 1]]), "V": np.array([[1.0], [2], [3]])}
+    worked = work_out(Numbers(title="<script>alert(1)</script>", matrices=matrices), 0)
+    page = shown(worked)
+    expect(page.locator("h1")).to_have_text("<script>alert(1)</script>")
+    expect(view(page).get_by_role("button", name="0 · project")).to_have_count(0)
+    np.testing.assert_allclose(columns(page, "steps")[-1], worked["weights"].matrix[0], atol=6e-5)
+
+
+def test_temperature_0_is_refused(tmp_path: Path) -> None:
+    worked = work_out(example_numbers("self-attention").changed(temperature=0.0))
+    assert refusal(InputError, write_worked_page, worked, tmp_path / "a.html") == (
+        "a page shows the steps of a softmax, which temperature 0 has none of; give a temperature above 0, or leave "
+        "--html out."
+    )
+
+
+@pytest.mark.skipif(not AXE.exists() and "CI" not in os.environ, reason="`make front` installs axe; CI always does")
+@pytest.mark.parametrize("dark", [False, True])
+def test_axe_finds_nothing_and_it_fits_a_narrow_window(shown: Callable[..., Page], dark: bool) -> None:
+    page = shown(work_out(example_numbers("multi-head"), 0), width=360, dark=dark)
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 360
+    page.evaluate(AXE.read_text())
+    for name in ("0 · project", "4 · exp", "8 · output"):
+        step(page, name)
+        found = page.evaluate("() => axe.run()")
+        assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found["violations"]] == []
+
+
+def test_it_is_korean_too(shown: Callable[..., Page]) -> None:
+    page = shown(work_out(example_numbers("multi-head"), 0))
+    page.get_by_label("Language").select_option("ko")
+    expect(view(page).locator("h2")).to_have_text("한 단계씩 · x1")
+    for name in ("0 · 투영", "8 · 출력"):
+        step(page, name)
+        assert not set(view(page).locator(".say").inner_text().split()) & {"the", "of", "and"}
