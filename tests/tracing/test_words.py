@@ -206,5 +206,5 @@ def test_merging_works_in_any_batch():
     assert_close(merged.dense().double(), loops(pattern.dense(), queries, keys), atol=1e-6, rtol=1e-5)
     assert_close(merged[1, :, 2].double(), loops(pattern.dense(), queries, keys)[1, :, 2], atol=1e-6, rtol=1e-5)
     assert repr(merged) == (
-        "Pattern(batch=3, heads=2, queries=4, keys=3, score=MergedWeights(queries=7, keys=7), normalise=AsTheyAre())"
+        "Pattern(batch=3, heads=2, queries=4, keys=3, score=MergedWeights(queries=7, keys=7), normalise=Identity())"
     )

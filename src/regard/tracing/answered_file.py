@@ -1,4 +1,4 @@
-"""The form in which a trace file stores an attention step of which only statistics are kept."""
+"""Converts an attention call with an `AnsweredPattern` (statistics only) to and from the JSON of a trace file."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,11 +13,17 @@ from regard.tracing.answered_pattern import AnsweredPattern, ForgottenCall, name
 from regard.typed_fields import check_fields
 
 Json = Any
-"""A value that JSON can hold."""
+"""A value that can be written as JSON."""
 
 
 def answered_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Tensor], str]) -> Json:
-    """Return an attention step as JSON; `add` takes a tensor and returns its name in the file."""
+    """Return an attention call as JSON.
+
+    Args:
+        step: the attention call.
+        pattern: the pattern of the call, which has statistics only.
+        add: adds a tensor to the file, and returns its name there.
+    """
     known = pattern.summary_known
     ask = {name: getattr(known.ask, name) for name in Ask.__slots__ if name != "groups"}
     statistics: dict[str, Json] = {}
@@ -36,7 +42,7 @@ def answered_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Te
 
 
 def answered_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
-    """Return the attention step that `answered_to_json` described; raise some exception unless its parts fit."""
+    """Return an attention call from its JSON, as `answered_to_json` wrote it; raise an exception if it is damaged."""
     grid = Grid(*map(positive, document["grid"]))
     dtype = {"float32": torch.float32, "float64": torch.float64}[document["dtype"]]
     groups = None if document["groups"] is None else tensors[document["groups"]]
@@ -68,7 +74,7 @@ def answered_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attende
 
 
 def shapes_of(ask: Ask, grid: Grid) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each statistic that `ask` names."""
+    """Return the shape of each statistic that `ask` requests, by name."""
     lead = grid.batch, grid.heads
     shapes: dict[str, tuple[int, ...]] = {name: (*lead, grid.queries) for name in PER_QUERY if getattr(ask, name)}
     if ask.received:
@@ -83,14 +89,14 @@ def shapes_of(ask: Ask, grid: Grid) -> dict[str, tuple[int, ...]]:
 
 
 def checked(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return a tensor; raise ValueError unless it has this shape."""
+    """Return `tensor`; raise ValueError unless it has the shape `shape`."""
     if tuple(tensor.shape) != shape:
         raise ValueError(f"a statistic has shape {list(tensor.shape)} and not {list(shape)}.")
     return tensor
 
 
 def positive(number: Json) -> int:
-    """Return a number; raise TypeError unless it is a whole number above 0."""
+    """Return `number`; raise TypeError unless it is an int above 0."""
     if type(number) is not int or number < 1:
         raise TypeError(f"{number!r:.40} is no size.")
     return number

@@ -1,7 +1,7 @@
-"""A pattern of which only statistics are kept: `regard.trace(…, ask=Ask(…))` and `regard.watching(model, ask=Ask(…))`.
+"""Patterns that store only statistics: `regard.trace(…, ask=Ask(…))` and `regard.watching(model, ask=Ask(…))`.
 
-Queries and keys are forgotten as soon as the statistics of their attention call are known. So a long text takes hardly
-more memory than the model itself needs for it.
+The queries and keys of an attention call are freed as soon as its statistics are computed, so that recording a long
+text takes little memory besides that of the model.
 """
 
 from dataclasses import dataclass, replace
@@ -26,10 +26,10 @@ NOT_KEPT = (
 
 
 class ForgottenCall(Call):
-    """A call of `attend` whose tensors and rules are forgotten: only its grid, data type and device are known.
+    """A `Call` of `attend` without tensors, score, mask and normaliser: it has only sizes, data type and device.
 
     Attributes:
-        nan: which of query, key and value had a NaN; None = none of them.
+        nan: the name of the first of query, key and value that contained NaN; None = none did.
     """
 
     __slots__ = ("known_device", "known_dtype", "nan")
@@ -40,7 +40,7 @@ class ForgottenCall(Call):
 
     @classmethod
     def after(cls, call: Call) -> "ForgottenCall":
-        """Return what is still known of a call when it is forgotten."""
+        """Return the sizes, data type and device of a call, and which of its tensors contained NaN."""
         tensors = ((name, getattr(call, name)) for name in ("query", "key", "value"))
         nan = next((name for name, tensor in tensors if may_hold_nan(tensor) and bool(tensor.isnan().any())), None)
         return cls(call.grid, call.dtype, call.device, nan)
@@ -54,7 +54,7 @@ class ForgottenCall(Call):
         return self.known_device
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Raise InputError for what is forgotten; AttributeError for what no call has."""
+        """Raise InputError for an attribute of `Call` that is not stored, AttributeError for any other name."""
         if name.startswith("_") or not hasattr(Call, name):
             raise AttributeError(f"a call has no attribute {name!r}")
         raise InputError(NOT_KEPT)
@@ -65,22 +65,22 @@ class ForgottenCall(Call):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AnsweredPattern(Pattern):
-    """The statistics of a pattern whose queries and keys are forgotten.
+    """A `Pattern` that stores statistics of its weights in place of queries and keys.
 
-    Its methods return the statistics that were asked for. What needs a single weight raises InputError.
+    Its methods return the statistics that `known.ask` requested. Methods that need single weights raise InputError.
     """
 
     @property
     def summary_known(self) -> Summary:
-        """The statistics that are known."""
+        """The stored statistics."""
         assert self.known is not None
         return self.known
 
     def answer(self, ask: Ask, report: ProgressCallback | None = None) -> Summary:
-        """Return the statistics that `ask` requests, all of which must be known.
+        """Return the statistics that `ask` requests, all of which must be stored.
 
         Raises:
-            InputError: one of them is not known; the message names it.
+            InputError: one of them is not stored; the message names it.
         """
         ask.check(self.grid)
         known = self.summary_known
@@ -109,9 +109,9 @@ class AnsweredPattern(Pattern):
 
 
 def answered(attended: Attended, ask: Ask) -> Attended:
-    """Return an attention step with the statistics of its pattern instead of its queries, keys, values and context.
+    """Return a copy of an attention call that has statistics in place of queries, keys, values and context.
 
-    The context of the result is on the meta device: it has a shape and no numbers.
+    The context of the result is a tensor on the meta device, which has a shape but no numbers.
     """
     pattern = attended.pattern
     summary = pattern.known if pattern.known is not None and pattern.known.ask is ask else pattern.answer(ask)
@@ -120,17 +120,17 @@ def answered(attended: Attended, ask: Ask) -> Attended:
 
 
 def names_of(summary: Summary) -> list[str]:
-    """Return the names of the statistics that a summary has."""
+    """Return the names of the statistics in a summary."""
     return [name for name in summary.__slots__ if name != "ask" and getattr(summary, name) is not None]
 
 
 def asks_for_something(ask: Ask) -> bool:
-    """Return whether `ask` names any statistic."""
+    """Return whether `ask` requests at least one statistic."""
     sized = ask.groups, ask.top, ask.pooled
     return any(getattr(ask, name) for name in ("received", *PER_QUERY)) or any(part is not None for part in sized)
 
 
 def wording(name: str, ask: Ask) -> str:
-    """Return a statistic that `ask` requests, as an argument of Ask."""
+    """Return the statistic `name` of `ask`, written as an argument of `Ask`, such as "top=8"."""
     asked = getattr(ask, name)
     return f"{name}=…" if isinstance(asked, Tensor) else f"{name}={asked!r}"

@@ -53,12 +53,12 @@ class Head:
 
     @property
     def name(self) -> str:
-        """The head's name as in the literature: L3H1 is head 1 of layer 3, both counted from 0; or L3average."""
+        """The head's name as in the literature: "L3H1" is head 1 of layer 3, both counted from 0; or "L3average"."""
         return f"L{self.layer}average" if self.head is None else f"L{self.layer}H{self.head}"
 
     @property
     def number(self) -> int:
-        """The head's number in `pattern`."""
+        """The index of the head in `pattern`: its number in the layer, or 0 for the average over the heads."""
         return self.head or 0
 
     @property
@@ -117,11 +117,11 @@ def not_kept(method: str) -> InputError:
 
 
 AVERAGE = re.compile(r"L(\d+)average", re.IGNORECASE)
-"""Matches the name of the average over the heads of a layer."""
+"""Matches a name such as "L3average": the average over the heads of layer 3."""
 
 
 def average_of(heads: Collection[Head], layer: int) -> Head:
-    """Return the average over the heads of a layer, as one head; raise InputError if none of the heads is in it."""
+    """Return the average over the heads of a layer, as one `Head`; raise InputError if the layer does not exist."""
     of_layer = next((head for head in heads if head.layer == layer), None)
     if of_layer is None:
         raise missing_layer_error(layer, {head.layer for head in heads}, "average")
@@ -129,7 +129,10 @@ def average_of(heads: Collection[Head], layer: int) -> Head:
 
 
 def nearest_heads(name: str, names: list[str]) -> list[str]:
-    """Return the three heads nearest to a name of the form L3H1, by layer, then head; else the most similar names."""
+    """Return the three heads nearest to a name such as "L3H1", by layer, then by head number.
+
+    If the name has another form, return the most similar names.
+    """
     match = re.fullmatch(r"L(\d+)H(\d+)", name.upper())
     if match is None:
         return nearest(name.upper(), names)

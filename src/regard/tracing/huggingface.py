@@ -246,7 +246,7 @@ def models_in(model: nn.Module) -> list["PreTrainedModel"]:
 
 
 SHARING: WeakKeyDictionary[nn.Module, Sharing] = WeakKeyDictionary()
-"""For each attention module, what lets the patterns of a generation share keys and values."""
+"""For each attention module, the object that makes the patterns of a generated text share keys and values."""
 
 
 def attention_forward(

@@ -1,6 +1,6 @@
-"""Patterns of words, and of the average over heads: the weights of another pattern, merged when they are read.
+"""Patterns of words, and of the average over heads, computed from the weights of another pattern when they are read.
 
-weight of a word on a word    the sum over the pieces of the key, the mean over the pieces of the query
+weight of a word on a word    the sum over the tokens of the key's word, the mean over those of the query's word
 weight in the average head    the mean over the heads of the layer
 """
 
@@ -19,18 +19,18 @@ from regard.attention.scores.score import Score
 from regard.attention.weights import weights_of
 
 Group = Sequence[int]
-"""The positions of the tokens that are joined to one."""
+"""The positions of the tokens that are joined to one word."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MergedWeights(Score):
-    """The merged weights of another pattern; `AsTheyAre` leaves them as they are.
+    """A score that returns the merged weights of another pattern; `Identity` returns them as weights.
 
     Attributes:
         source: the pattern whose weights are merged.
-        query_group: for each query of `source`, the group that it belongs to; every group has one.
-        key_group: for each key of `source`, the group that it belongs to.
-        averages_heads: whether all heads are averaged to one.
+        query_group: for each query of `source`, the index of its group; no group is empty.
+        key_group: for each key of `source`, the index of its group.
+        averages_heads: whether the weights are averaged over all heads, which gives one head.
     """
 
     source: Pattern
@@ -52,7 +52,7 @@ class MergedWeights(Score):
         return merged / torch.bincount(place, minlength=merged.shape[2]).to(merged)[:, None]
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return True where some query of a group may attend to some key of the other group."""
+        """Return a boolean mask: True where a token of the query's group may attend to a token of the key's group."""
         place, part = self.source_tile(tile)
         keep = self.source.keep(part)
         if keep is None:
@@ -63,7 +63,10 @@ class MergedWeights(Score):
         return self.merged(allowed, place, tile) > 0
 
     def source_tile(self, tile: Tile) -> tuple[Int[Tensor, " tokens"], Tile]:
-        """Return the tile of `source` with the queries of a tile, and for each of them its place in the tile."""
+        """Return the tile of `source` with the tokens of the queries in `tile`, and the query index of each token.
+
+        A query of `tile` is a group of tokens. The index counts the queries of `tile` from 0.
+        """
         device = self.query_group.device
         groups = as_indices(tile.queries, device)
         place_of_group = torch.full((tile.grid.queries,), -1, device=device)
@@ -77,7 +80,7 @@ class MergedWeights(Score):
     def merged(
         self, numbers: Float[Tensor, "batch heads tokens keys"], place: Int[Tensor, " tokens"], tile: Tile
     ) -> Float[Tensor, "batch heads queries groups"]:
-        """Return the sums of numbers over the queries and keys of the groups in a tile."""
+        """Return the sums of `numbers` over the tokens of each query's group and of each key's group in a tile."""
         by_key = numbers.new_zeros(*numbers.shape[:3], tile.grid.keys).index_add_(3, self.key_group, numbers)
         by_query = by_key.new_zeros(*by_key.shape[:2], len(tile.queries), tile.grid.keys).index_add_(2, place, by_key)
         return select_positions(by_query, 3, tile.keys)
@@ -88,8 +91,8 @@ class MergedWeights(Score):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AsTheyAre(Normaliser):
-    """Takes the scores of the keys that are not masked as weights."""
+class Identity(Normaliser):
+    """The normaliser that returns the scores as weights; 0 for masked keys."""
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
         return masked.masked_fill(masked == -torch.inf, 0.0)
@@ -98,29 +101,29 @@ class AsTheyAre(Normaliser):
 def merged_pattern(
     pattern: Pattern, queries: Sequence[Group], keys: Sequence[Group], averages_heads: bool = False
 ) -> Pattern:
-    """Return the pattern of groups of queries and keys, which reads its weights from another pattern.
+    """Return a pattern whose queries and keys are groups of the queries and keys of another pattern.
 
     Args:
         queries: the groups of queries; each query is in one group.
         keys: the groups of keys; each key is in one group.
-        averages_heads: whether all heads are averaged to one.
+        averages_heads: whether the weights are averaged over all heads, which gives one head.
     """
     device = pattern.device
     score = MergedWeights(pattern, numbers_of(queries, device), numbers_of(keys, device), averages_heads)
     like = torch.empty((), dtype=pattern.dtype, device=device)
     heads = 1 if averages_heads else pattern.n_heads
     query, key = (like.new_zeros(pattern.grid.batch, heads, len(groups), 1) for groups in (queries, keys))
-    return Pattern(Call.of(query, key, key, score, None, AsTheyAre()))
+    return Pattern(Call.of(query, key, key, score, None, Identity()))
 
 
 def average_head(pattern: Pattern) -> Pattern:
-    """Return the average over the heads of a pattern, as a pattern of one head."""
+    """Return a pattern of one head, whose weights are the mean over the heads of another pattern."""
     queries, keys = ([[position] for position in range(n)] for n in pattern.shape[2:])
     return merged_pattern(pattern, queries, keys, averages_heads=True)
 
 
 def numbers_of(groups: Sequence[Group], device: torch.device) -> Int[Tensor, " tokens"]:
-    """Return for each token the number of its group."""
+    """Return, for each token, the index of its group."""
     numbers = torch.empty(sum(map(len, groups)), dtype=torch.long, device=device)
     for number, group in enumerate(groups):
         numbers[list(group)] = number

@@ -1,4 +1,4 @@
-"""The patterns of one kind of attention by layer number, with a message for a layer that does not exist."""
+"""The patterns of one kind of attention by layer number, and the error message for a missing layer."""
 
 from collections.abc import Collection
 from typing import NoReturn
@@ -8,7 +8,7 @@ from regard.errors import InputError
 
 
 class PatternsByLayer(dict[int, Pattern]):
-    """The patterns of one kind of attention by layer number; a layer that is missing is refused in words."""
+    """A dict from layer number to pattern, for one kind of attention; a missing layer raises InputError."""
 
     def __init__(self, kind: str, patterns: dict[int, Pattern]) -> None:
         super().__init__(patterns)
@@ -23,6 +23,10 @@ class PatternsByLayer(dict[int, Pattern]):
 
 
 def missing_layer_error(layer: int, layers: Collection[int], use: str) -> InputError:
-    """Return the InputError for a layer that is not in `layers`; `use` is the message's verb, such as "trace"."""
+    """Return the InputError for a layer that is not in `layers`.
+
+    Args:
+        use: the verb of the message, such as "trace".
+    """
     near = min(layers, key=lambda candidate: abs(candidate - layer))
     return InputError(f"no layer {layer} to {use}: layers run from {min(layers)} to {max(layers)}; nearest: {near}.")

@@ -60,22 +60,26 @@ def trace(
         target: the text that the decoder of an encoder-decoder reads; other models take none.
         tokenizer: None = the tokenizer that belongs to the model's name.
         layers: the numbers of the layers to keep, counted from 0; None = all layers that have attention.
-        truncate: cut off a text that is longer than the model reads, instead of raising.
-        changes: what the heads shall attend to instead: `Cut`, `Silence` and `Sharpen`, with tokens given by their
+        truncate: whether to cut off a text that is longer than the model can read, instead of raising InputError.
+        changes: changes to the attention of heads: `Cut`, `Silence` and `Sharpen` objects; tokens are given by their
             texts or positions.
-        keep: ("hidden",) = also the vectors of the tokens before, inside and after each layer, for `contributions` and
-            `movement`.
+        keep: ("hidden",) = also record the vectors of the tokens before, inside and after each layer, which
+            `contributions` and `movement` need.
         ask: keep these statistics of every layer instead of queries, keys and values, for long texts: the trace then
             answers what `ask` names, and refuses single weights. The outputs may differ from those of the plain model
             by rounding. None = keep queries, keys and values.
-        new_tokens: let the model write up to this many tokens after the text (or the target of an encoder-decoder), and
-            trace prompt and answer together; `trace.written` has their probabilities. None = write nothing.
-        generation: how the model searches for them, a GenerationConfig of transformers; None = its own.
-        images: a picture that the model reads, alone or beside the text; its tokens know their patch. In models of
-            pictures and text, "encoder" is attention among patches and "decoder" that of the text with the picture.
-        audio: a recording that the model reads, numbers from -1 to 1; its tokens know their time.
-        sampling_rate: the recording's numbers a second.
-        processor: the processor of pictures or recordings; None = the one that belongs to the model's name.
+        new_tokens: let the model generate up to this many tokens after the text (in an encoder-decoder: the target),
+            and record the attention of the whole text; `trace.written` has the generated tokens with their
+            probabilities. None = generate nothing.
+        generation: how the model generates, a GenerationConfig of transformers; None = the model's own
+            generation_config.
+        images: a picture that the model reads, alone or beside the text; the tokens of the trace have the positions of
+            their patches. In models for pictures and text, the kind "encoder" is the attention among patches, and
+            "decoder" the attention of text and picture together.
+        audio: the waveform of a recording that the model reads, numbers from -1 to 1; the tokens of the trace have the
+            times of their frames.
+        sampling_rate: how many numbers per second the waveform has.
+        processor: the processor for pictures or recordings; None = the processor that belongs to the model's name.
 
     Raises:
         InputError: the text is blank, not UTF-8 or longer than the model reads; the tokenizer has another vocabulary; a
@@ -153,10 +157,10 @@ def trace(
 
 
 def source_tokens(medium: Media, steps: Mapping[str, Mapping[int, WatchedStep]]) -> tuple[Token, ...]:
-    """Return a token for each patch or frame that the encoder reads; empty if no attention of an encoder was seen.
+    """Return a token for each patch or frame that the encoder reads; () if no encoder attention was recorded.
 
     Args:
-        steps: the attention steps by kind and layer number.
+        steps: the attention calls by kind and layer number.
     """
     encoder = list(steps.get("encoder", {}).values())
     return medium.source_of(encoder[0].attended.pattern.shape[2]) if encoder else ()
@@ -164,7 +168,7 @@ def source_tokens(medium: Media, steps: Mapping[str, Mapping[int, WatchedStep]])
 
 @contextmanager
 def evaluating(model: "PreTrainedModel") -> Iterator[None]:
-    """Within a `with` block, a model is in evaluation mode, without gradients, and its attention can be watched."""
+    """Put a model into evaluation mode without gradients inside a `with` block, with attention that can be recorded."""
     with RUNNING:
         modes = [(module, module.training) for module in model.modules()]
         interface = installed(model) if needs_installing(model) else nullcontext()
@@ -178,10 +182,10 @@ def evaluating(model: "PreTrainedModel") -> Iterator[None]:
 
 
 def run_model(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> Any:
-    """Return the model's outputs for an encoded text.
+    """Return the outputs of a model for some input tensors.
 
     Raises:
-        InputError: the model raised an error, for instance because it needs more than a text.
+        InputError: the model raised an error, for instance because it needs more input than a text.
     """
     try:
         return model(**inputs, return_dict=True)
@@ -192,7 +196,7 @@ def run_model(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> A
 
 
 def output_of(outputs: Any) -> torch.Tensor | None:
-    """Return a model's logits, else its last hidden state, else None."""
+    """Return the logits of a model's outputs, or else its last hidden state, or else None."""
     return next((outputs[name] for name in ("logits", "last_hidden_state") if name in outputs), None)
 
 
@@ -200,7 +204,7 @@ def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> dict[str, dict[
     """Return the attention calls of a model by kind (encoder, decoder, cross) and layer.
 
     Raises:
-        InputError: the model computed attention that could not be seen, or none at all.
+        InputError: the model made attention calls that could not be recorded, or none at all.
     """
     if watched.unseen:
         path, reason = next(iter(watched.unseen.items()))
@@ -221,7 +225,7 @@ def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> dict[str, dict[
 
 
 def without_pooling(steps: list[WatchedStep]) -> list[WatchedStep]:
-    """Return the attention steps without those outside the numbered layers, such as a pooling head; warn of them."""
+    """Return the attention calls inside numbered layers; warn about others, such as that of a pooling head."""
     inside = [step for step in steps if step.layer is not None]
     if not inside or len(inside) == len(steps):
         return steps
@@ -235,9 +239,10 @@ def without_pooling(steps: list[WatchedStep]) -> list[WatchedStep]:
 
 
 def steps_by_layer(steps: Sequence[WatchedStep]) -> dict[int, WatchedStep]:
-    """Return attention calls by layer number: the numbers in the paths of their modules if these rise, else 0, 1, …
+    """Return attention calls by layer number.
 
-    The numbers have gaps where layers of the model have no attention. They do not rise where layers share a module.
+    The layer number is the first number in the path of the module. If these numbers are not strictly increasing, as
+    when layers share a module, the calls are numbered 0, 1, … instead. Layers without attention have no entry.
     """
     numbers = [-1 if step.layer is None else step.layer for step in steps]
     if -1 in numbers or numbers != sorted(set(numbers)):
@@ -246,10 +251,10 @@ def steps_by_layer(steps: Sequence[WatchedStep]) -> dict[int, WatchedStep]:
 
 
 def select_layers(steps: AttentionSteps, layers: Collection[int] | None) -> AttentionSteps:
-    """Return the attention calls of the given layers, by kind and layer; None = all layers.
+    """Return the attention calls of the given layers, by kind and layer number; all calls if `layers` is None.
 
     Raises:
-        InputError: `layers` is empty, or names a layer that does not exist.
+        InputError: `layers` is empty, or contains the number of a layer that does not exist.
     """
     existing = sorted({layer for by_layer in steps.values() for layer in by_layer})
     wanted = existing if layers is None else layers
@@ -264,7 +269,7 @@ def select_layers(steps: AttentionSteps, layers: Collection[int] | None) -> Atte
 
 
 def check_shapes(trace: Trace) -> None:
-    """Raise InputError if a layer does not have one query and one key for each token of its texts."""
+    """Raise InputError unless every layer has one query and one key for each token of the texts in the trace."""
     for kind in trace.kinds:
         for head in trace.heads(kind):
             n_tokens, n_positions = (len(head.queries), len(head.keys)), tuple(head.pattern.shape[2:])
@@ -277,7 +282,7 @@ def check_shapes(trace: Trace) -> None:
 
 
 def check_no_nan(name: str, steps: AttentionSteps) -> None:
-    """Raise InputError if a query, key or value has a NaN; the message names the first such layer."""
+    """Raise InputError if a query, key or value contains NaN; the message names the first layer that does."""
     for kind, by_layer in steps.items():
         for layer, step in by_layer.items():
             call = step.pattern.call

@@ -1,4 +1,4 @@
-"""Find out which module of a model is running, by hooks on all of them."""
+"""Finds out which module of a model is running, by forward hooks on all modules."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -9,14 +9,14 @@ from typing import Any
 from torch import nn
 
 ATTENTION_NAME = re.compile("attention|attn", re.IGNORECASE)
-"""Matches the class names of modules that are expected to compute attention."""
+"""Matches the class names of modules that should compute attention."""
 
 HEAD_COUNTS = ("num_heads", "n_heads", "num_attention_heads", "n_head", "heads", "nhead", "n_attention_heads")
-"""The attributes in which modules store their number of heads."""
+"""The attribute names under which modules store their number of heads."""
 
 
 class RunningModules:
-    """The modules of a model that are running, the innermost last, each with its path in the model."""
+    """A stack of the modules of a model that are running, the innermost last, each with its path in the model."""
 
     def __init__(self) -> None:
         self.stack: list[tuple[str, nn.Module | None]] = [("", None)]
@@ -28,7 +28,7 @@ class RunningModules:
 
     @property
     def n_heads(self) -> int | None:
-        """The number of heads of the innermost module that is running; None if it has no attribute for it."""
+        """The number of heads of the innermost module that is running; None if the module has no such attribute."""
         numbers = (getattr(self.stack[-1][1], name, None) for name in HEAD_COUNTS)
         return next((number for number in numbers if isinstance(number, int) and number > 0), None)
 
@@ -39,11 +39,12 @@ def running_modules(
     entered: Callable[[int], None] | None = None,
     left: Callable[[nn.Module, bool], None] | None = None,
 ) -> Iterator[RunningModules]:
-    """Within a `with` block, keep track of the modules of a model that are running in this thread.
+    """Keep track of the modules of a model that are running in this thread, inside a `with` block.
 
     Args:
-        entered: called with the number of modules that are running when one starts.
-        left: called when a module ends, with the module and whether it has returned an output.
+        entered: called when a module starts, with the number of modules that are then running.
+        left: called when a module ends, with the module and whether it returned an output (False if it raised an
+            error).
     """
     running = RunningModules()
     thread = get_ident()
@@ -73,7 +74,7 @@ def running_modules(
 
 
 def layer_of(path: str) -> int | None:
-    """Return the first number in the path of a module; None if it has none.
+    """Return the layer number of a module: the first number in its path; None if the path has no number.
 
     >>> layer_of("encoder.layer.11.attention.self"), layer_of("pool")
     (11, None)

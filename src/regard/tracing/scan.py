@@ -1,4 +1,4 @@
-"""The roles of the heads of a model over many texts, one at a time: `regard scan`."""
+"""The roles of the heads of a model, summed over many texts: `regard scan`."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -20,14 +20,14 @@ FORMAT = "regard scan"
 
 @dataclass(slots=True)
 class Scan:
-    """The sums of the roles over the texts that were read so far.
+    """The sums of the roles of all heads over the texts read so far.
 
     Attributes:
         model: the name of the model.
-        n_lines: how many lines were read, blank ones included.
-        n_texts: how many of them were texts.
-        n_tokens: how many tokens the texts had.
-        n_truncated: how many texts were longer than the model reads; only their beginnings were used.
+        n_lines: how many lines were read, blank lines included.
+        n_texts: how many lines were not blank; each is a text.
+        n_tokens: how many tokens the texts had together.
+        n_truncated: how many texts were too long for the model; only their beginnings were used.
     """
 
     model: str
@@ -39,7 +39,7 @@ class Scan:
     sums: RoleSums | None = field(default=None)
 
     def read(self, loaded: LoadedModel, lines: Iterable[str]) -> Iterator[None]:
-        """Add the roles of each line; yield after each."""
+        """Add the roles of each line to the sums; yield after each line, so that the caller can report progress."""
         for line in lines:
             if line.strip():
                 self.add(loaded, line)
@@ -47,7 +47,7 @@ class Scan:
             yield
 
     def add(self, loaded: LoadedModel, text: str) -> None:
-        """Add the roles of one text."""
+        """Run the model on one text, and add the roles of its heads to the sums."""
         arguments: dict[str, Any] = {"tokenizer": loaded.tokenizer}
         try:
             seen = trace(loaded.model, text, **arguments)
@@ -72,7 +72,7 @@ class Scan:
         return Roles(self.heads, self.sums.means())
 
     def save(self, path: Path, source: str) -> None:
-        """Write the scan into a file, so that `load` can go on from here; `source` identifies the texts."""
+        """Write the sums into a file, from which `load` can continue; `source` identifies the texts."""
         sums = None if self.sums is None else [self.sums.sums.tolist(), self.sums.n_queries.tolist()]
         counts = [self.n_lines, self.n_texts, self.n_tokens, self.n_truncated]
         document = {"format": FORMAT, "model": self.model, "source": source, "counts": counts, "heads": self.heads}

@@ -1,4 +1,4 @@
-"""A call of torch's scaled_dot_product_attention, as a `Call` of regard."""
+"""Converts a call of F.scaled_dot_product_attention to a `Call` of regard."""
 
 from typing import Any
 
@@ -24,13 +24,13 @@ def sdpa_call(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Call:
-    """Return the `Call` of the arguments of F.scaled_dot_product_attention, without the dropout.
+    """Convert the arguments of F.scaled_dot_product_attention, except for the dropout, to a `Call`.
 
-    A boolean `attn_mask` is a mask, True = may attend; another one is added to the scores. A causal call starts with
-    the first query at the first key.
+    A boolean `attn_mask` is a mask, True = may attend; any other is added to the scores. If `is_causal`, query 0 is at
+    the position of key 0.
 
     Args:
-        n_heads: the number of heads, in case that batch and heads share an axis; None = unknown.
+        n_heads: the number of heads, used if batch and heads share an axis; None = unknown.
     """
     lead = output_shape(query, key, value, enable_gqa=enable_gqa)[:-2]
     mask: Mask | None = Causal(offset=0) if is_causal else None
@@ -51,18 +51,21 @@ def sdpa_call(
 def output_shape(
     query: Tensor, key: Tensor, value: Tensor, *args: Any, enable_gqa: bool = False, **kwargs: Any
 ) -> torch.Size:
-    """Return the shape of what F.scaled_dot_product_attention returns for these arguments."""
+    """Return the shape of the tensor that F.scaled_dot_product_attention returns for these arguments."""
     leads = [query.shape[:-2]] if enable_gqa else [part.shape[:-2] for part in (query, key, value)]
     lead = torch.broadcast_shapes(*leads)  # type: ignore[no-untyped-call]
     return torch.Size((*lead, query.shape[-2], value.shape[-1]))
 
 
 CHANGED: Any = WeakTensorKeyDictionary()
-"""The attention steps that took the place of a call of F.scaled_dot_product_attention, by the context they returned."""
+"""For a context that a changed attention call returned: the `Attended` of this call.
+
+`AttentionInterceptor` then records the changed call, not the original one.
+"""
 
 
 def autocast(*tensors: Tensor) -> list[Tensor]:
-    """Return tensors in the data type to which autocast converts the arguments of attention, if it is enabled."""
+    """Return the tensors in the data type to which autocast converts the arguments of attention, if autocast is on."""
     device = tensors[0].device.type
     if not torch.is_autocast_enabled(device):
         return list(tensors)

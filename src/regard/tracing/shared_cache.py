@@ -1,8 +1,8 @@
-"""One copy of the keys and values for all steps in which a model generates a text token by token.
+"""Stores keys and values once for all decoding steps in which a model generates a text token by token.
 
-A cache of transformers makes new tensors at each step, with the keys and values of all earlier steps. If the pattern of
-each step kept its own, n steps would need memory for n² / 2 keys. Here the patterns of all steps share one growing
-tensor, which exists as long as one of the patterns.
+At each step, the cache of transformers makes new tensors with the keys and values of all tokens so far. If the pattern
+of each step kept its tensors, n steps would need memory for n² / 2 keys. Here the patterns of all steps share one
+growing tensor, which exists as long as one of the patterns.
 """
 
 from dataclasses import dataclass, field, replace
@@ -16,17 +16,17 @@ from regard.attention.attend import Attended
 from regard.attention.pattern import Pattern
 
 GROWTH = 1.2
-"""How much longer a new tensor is than it has to be, so that not every step needs another."""
+"""The ratio of the allocated to the needed length of a new buffer, so that not every step has to allocate one."""
 
 
 @dataclass(slots=True)
 class GrowingTensor:
-    """A tensor [batch heads tokens width] to which tokens are appended.
+    """A tensor [batch heads tokens width] to which the vectors of more tokens can be appended.
 
     Attributes:
-        buffer: the tokens so far, and room for more.
+        buffer: the vectors of the tokens so far, followed by free memory.
         n_tokens: the number of tokens so far.
-        parts: weak references to the tensors whose memory is a beginning of the buffer.
+        parts: weak references to the tensors that are views of the first tokens in the buffer.
     """
 
     buffer: Tensor
@@ -34,7 +34,7 @@ class GrowingTensor:
     parts: list[Any] = field(default_factory=list)
 
     def append(self, tensor: Tensor) -> None:
-        """Append those tokens of a tensor that come after the tokens so far; make the tensor a part of the buffer."""
+        """Append the last tokens of a tensor, which begins with all tokens so far; make it a view of the buffer."""
         before, n_tokens = self.n_tokens, tensor.shape[2]
         if n_tokens > self.buffer.shape[2]:
             grown = tensor.new_empty(*tensor.shape[:2], int(n_tokens * GROWTH) + 1, tensor.shape[3])
@@ -52,20 +52,20 @@ class GrowingTensor:
 
 @dataclass(slots=True, eq=False)
 class SharedCache:
-    """The keys and values of one attention module, shared by its steps in a generation."""
+    """The keys and values of one attention module, stored once for all decoding steps of a generated text."""
 
     key: GrowingTensor
     value: GrowingTensor
 
     @classmethod
     def like(cls, key: Tensor, value: Tensor) -> "SharedCache":
-        """Return a cache that is still empty, for keys and values with the shapes of these."""
+        """Return an empty cache for keys and values with the batch, heads and widths of `key` and `value`."""
         return cls(GrowingTensor(key[:, :, :0].clone()), GrowingTensor(value[:, :, :0].clone()))
 
     def append(self, query: Tensor, key: Tensor, value: Tensor) -> None:
-        """Append the new keys and values of a step, and let its tensors use the memory of the cache.
+        """Append the new keys and values of a decoding step, and make its tensors `key` and `value` views of the cache.
 
-        The query gets memory of its own, without the keys and values that a joint projection stores beside it.
+        `query` is copied, because it may be a view of a tensor that also contains keys and values.
         """
         query.data = query.data.clone()
         self.key.append(key)
@@ -74,23 +74,23 @@ class SharedCache:
 
 
 CACHE_OF: Any = WeakTensorKeyDictionary()
-"""The shared cache of each tensor of keys that is a part of one; a cache exists as long as one of these tensors."""
+"""For each tensor of keys that is a view of a shared cache, the cache; it is freed with the last such tensor."""
 
 
 class Sharing:
-    """Lets the successive steps of one attention module share their keys and values, where each continues the last.
+    """Makes the attention calls of one module in successive decoding steps share the memory of keys and values.
 
     Attributes:
-        latest: weak references to the query, key and value of the latest step; None before the first.
+        latest: weak references to the query, key and value of the latest call; None before the first call.
     """
 
     def __init__(self) -> None:
         self.latest: tuple[Any, ...] | None = None
 
     def shared(self, attended: Attended) -> Attended:
-        """Return an attention step, its keys and values shared with the latest step if they continue it.
+        """Return an attention call that shares memory with the latest call, if its keys and values begin with those.
 
-        Nothing is shared if no pattern of the latest step exists any more, or while autograd is enabled.
+        Nothing is shared if no pattern of the latest call exists any more, or while autograd is enabled.
         """
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
             self.latest = None
@@ -112,6 +112,6 @@ class Sharing:
 
 
 def continues(tensor: Tensor, earlier: Tensor) -> bool:
-    """Return whether a tensor of keys or values begins with all tokens of an earlier one, and has more."""
+    """Return whether a tensor of keys or values begins with all tokens of an earlier one, and has more tokens."""
     n_before = earlier.shape[2]
     return tensor.shape[2] > n_before and torch.equal(tensor[:, :, :n_before], earlier)

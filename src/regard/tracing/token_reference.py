@@ -1,4 +1,4 @@
-"""Find a token that the user names by its position or by its text: `it`, or "it:2" for the second `it`."""
+"""Finds a token that the user names by its position or by its text: `it`, or "it:2" for the second `it`."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,8 +12,8 @@ TokenReference = int | str
 def token_position(reference: TokenReference, tokens: Sequence[Token]) -> int:
     """Return the position of a token that is given by its position (negative: from the end) or by its text.
 
-    A text is compared with the tokens' texts, then with the tokenizer's names for them, then with the texts in any
-    case.
+    A text is compared with the texts of the tokens, then with their entries in the tokenizer's vocabulary, then with
+    their texts again, ignoring case.
 
     Raises:
         InputError: there is no such token, or the text is a word of several tokens; the message names the most similar
@@ -41,7 +41,7 @@ def token_position(reference: TokenReference, tokens: Sequence[Token]) -> int:
 
 
 def reference_of(position: int, tokens: Sequence[Token]) -> str:
-    """Return the text of a token, followed by its number where several tokens have this text: "it:2".
+    """Return the text of a token; if several tokens have this text, followed by a number, such as "it:2".
 
     >>> tokens = [Token(text=text, piece=text, special=False) for text in ("it", "is", "it")]
     >>> reference_of(1, tokens), reference_of(2, tokens)
@@ -53,7 +53,10 @@ def reference_of(position: int, tokens: Sequence[Token]) -> str:
 
 
 def occurrences(text: str, tokens: Sequence[Token]) -> list[int]:
-    """Return the positions of the tokens with this text, else with this `piece`, else with this text in any case."""
+    """Return the positions of the tokens that a text names.
+
+    They are the tokens with this text; or if there are none, with this `piece`; or else with this text, ignoring case.
+    """
     criteria: list[Callable[[Token], bool]] = [
         lambda token: token.text == text,
         lambda token: token.piece == text,
@@ -64,7 +67,7 @@ def occurrences(text: str, tokens: Sequence[Token]) -> list[int]:
 
 
 def tokens_spelling(word: str, tokens: Sequence[Token]) -> list[str]:
-    """Return the texts of the first consecutive tokens that spell a word in any case when joined; empty if none do."""
+    """Return the texts of the first consecutive tokens that spell `word` when joined, ignoring case; [] if none do."""
     for start in range(len(tokens)):
         spelling = ""
         for stop in range(start, len(tokens)):
@@ -77,5 +80,5 @@ def tokens_spelling(word: str, tokens: Sequence[Token]) -> list[str]:
 
 
 def times(count: int) -> str:
-    """Return a count as an adverb: "once", "twice", "3 times"."""
+    """Return a number of times in words: "once", "twice", "3 times"."""
     return {1: "once", 2: "twice"}.get(count, f"{count} times")

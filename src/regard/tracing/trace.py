@@ -33,18 +33,23 @@ from regard.tracing.words import check_spans, joined_token, with_spans, word_gro
 from regard.tracing.writing import WrittenToken
 
 KINDS = ("encoder", "decoder", "cross")
-"""encoder: a text attends to itself; decoder: a text attends to its past; cross: a target attends to its source."""
+"""The kinds of attention.
+
+    encoder    a text attends to itself in both directions
+    decoder    a text attends to itself, each token to earlier tokens and to itself
+    cross      the target of an encoder-decoder attends to its source
+"""
 
 AttentionSteps = Mapping[str, Mapping[int, Attended]]
-"""The attention calls of a model, by kind and layer number."""
+"""The attention calls of a model, by kind ("encoder", "decoder", "cross") and layer number."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Trace:
-    """The attention patterns of a model that read a text.
+    """The attention patterns of a model, in all layers and heads, for one text.
 
-    trace["L3H1"] is the `Head` 1 of layer 3. trace.encoder[3], trace.decoder[3] and trace.cross[3] are each the
-    `Pattern` of all heads in layer 3.
+    trace["L3H1"] is head 1 of layer 3, a `Head`. trace.encoder[3], trace.decoder[3] or trace.cross[3] is the `Pattern`
+    of all heads of layer 3.
 
     Attributes:
         model: the model's name.
@@ -53,13 +58,15 @@ class Trace:
         source: the tokens that the encoder read; empty for a decoder-only model.
         target: the tokens that the decoder read; empty for an encoder-only model.
         attended: every attention call, by kind ("encoder", "decoder", "cross") and layer number.
-        output: the model's logits, or its last hidden state if it has none, [1 tokens numbers]; None if it has neither.
-        changes: the changes to its heads with which the model ran, their tokens given by position.
-        states: the tokens' vectors in each layer, by kind and layer number; None unless `keep` asked for them.
-        written: the tokens that the model wrote itself, with their probabilities; empty if it wrote none.
+        output: the model's logits [1 tokens vocabulary], or else its last hidden state [1 tokens d_model], or else
+            None.
+        changes: the changes to the model's heads; tokens are given by position.
+        states: the vectors of all tokens in each layer, by kind and layer number; None unless keep=("hidden",) was
+            given.
+        written: the tokens that the model generated, with their probabilities; empty if it generated none.
         image: the picture that the model read, with numbers from 0 to 1; None if it read none.
         spectrogram: the spectrogram that the model read; None if it read none.
-        joined: what `words` has joined; None for a trace of tokens.
+        joined: for a trace of words, from `words()`: the trace of tokens, and the tokens of each word; else None.
     """
 
     model: str
@@ -78,7 +85,7 @@ class Trace:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The tokens of `text`."""
+        """The tokens that the model read: those of the encoder, or of a decoder-only model."""
         return self.source or self.target
 
     @property
@@ -98,7 +105,7 @@ class Trace:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of attention in this trace: those of encoder, decoder and cross that it has, in this order."""
+        """The kinds of attention in this trace, in the order "encoder", "decoder", "cross"."""
         return tuple(kind for kind in KINDS if self.attended.get(kind))
 
     def heads(self, kind: str | None = None) -> list[Head]:
@@ -123,7 +130,7 @@ class Trace:
         ]
 
     def __getitem__(self, name: str) -> Head:
-        """Return one head by name: "L3H1", or "cross L3H1" where the trace has more than one kind of attention.
+        """Return one head by its name: "L3H1", or "cross L3H1" if the trace has more than one kind of attention.
 
         "L3average" is the average over the heads of layer 3.
 
@@ -149,18 +156,18 @@ class Trace:
         return heads[short_name.upper()]
 
     def check(self) -> Check:
-        """Recompute every context as weights @ value and compare it with the one that the model's kernel returned.
+        """Recompute every context as weights @ value, and compare it with the context from the model's kernel.
 
-        Of a trace of words, the trace of its tokens is checked.
+        For a trace of words, this is done for the trace of its tokens.
         """
         if self.joined is not None:
             return self.joined.trace.check()
         return check_contexts([step for layers in self.attended.values() for step in layers.values()])
 
     def contributions(self, token: TokenReference, layer: int, kind: str | None = None) -> Contributions:
-        """Return the vector that each key adds to a query in each head of a layer, and its length.
+        """Return the vectors that the keys add to a query's token, and their lengths, for each head of a layer.
 
-        `trace["L3H1"].contributions("it")` gives them for one head.
+        For one head, use `trace["L3H1"].contributions("it")`.
 
         Raises:
             InputError: there is no such token or layer, or the trace was made without keep=("hidden",).
@@ -172,9 +179,11 @@ class Trace:
         return contributions(pattern, self._query(token, kind), self.states[kind][layer].projection)
 
     def movement(self, token: TokenReference, kind: str | None = None) -> Movement:
-        """Return how each layer moves the vector of a token, and what each head, source token and part adds.
+        """Return how each layer changes the vector of a token: what each head, source token and part of the layer adds.
 
-        In an encoder-decoder, `kind` is "encoder", or "decoder": then what cross-attention adds is in `rest`.
+        Args:
+            token: the position or the text of the token.
+            kind: "encoder" or "decoder", for an encoder-decoder; for "decoder", what cross-attention adds is in `rest`.
 
         Raises:
             InputError: there is no such token, or the trace was made without keep=("hidden",).
@@ -188,13 +197,13 @@ class Trace:
         )
 
     def rollout(self, token: TokenReference, kind: str | None = None) -> Float[Tensor, " tokens"]:
-        """Return the share that each input token has in a token's vector after the last layer of this trace.
+        """Return the attention rollout of a token: the share of each input token in its vector after the last layer.
 
-        Each layer passes on half of a token's own vector and half of what its heads look at on average; the shares sum
-        to 1.
+        Attention rollout assumes that each layer passes on half of a token's vector, and half of the vectors that the
+        token attends to, weighted by the mean of the weights over the heads. The shares sum to 1.
 
         Args:
-            kind: "encoder" or "decoder"; None = the only kind of the trace.
+            kind: "encoder" or "decoder"; None = the only kind in the trace.
 
         Raises:
             InputError: there is no such token, or the kind is "cross", whose queries and keys are not the same tokens.
@@ -212,7 +221,7 @@ class Trace:
         return torch.stack([pieces.mean(dim=0)[list(group)].sum() for group in groups])
 
     def role_sums(self, kind: str | None = None) -> tuple[tuple[str, ...], RoleSums]:
-        """Return the names of all heads of one kind of self-attention, and the sums of their roles over this text."""
+        """Return the names of all heads of one kind of self-attention, and the sums of their roles over the text."""
         kind = kind or self._only_kind()
         if kind == "cross":
             raise InputError("roles compare a query with the tokens of its own text; give 'encoder' or 'decoder'.")
@@ -220,10 +229,10 @@ class Trace:
         return sums_of_heads(self._patterns(kind), [t.text for t in tokens], [t.special for t in tokens])
 
     def roles(self, kind: str | None = None) -> Roles:
-        """Return a table of what the heads look at: the previous token, the first, separators, earlier copies, …
+        """Return a table of how much each head attends to the previous token, the first token, and so on.
 
         Args:
-            kind: "encoder" or "decoder"; None = the only kind of the trace.
+            kind: "encoder" or "decoder"; None = the only kind in the trace.
 
         Raises:
             InputError: the trace has no such kind, or the kind is "cross".
@@ -232,12 +241,13 @@ class Trace:
         return Roles(names, sums.means())
 
     def words(self, *spans: str) -> "Trace":
-        """Return this trace with the pieces of each word joined to one token, in every pattern and view.
+        """Return a trace of words: the tokens of each word are joined to one, in every pattern and view.
 
-        The weight on a word is the sum of the weights on its pieces, and the weight of a word the mean of theirs.
+        The weight on a word is the sum of the weights on its tokens. The weights of a word are the mean of the weights
+        of its tokens.
 
         Args:
-            spans: texts of several words that shall be one token each, such as "Eiffel Tower".
+            spans: sequences of words that are joined to one token each, such as "Eiffel Tower".
 
         Raises:
             InputError: a span is not in the text, or begins or ends inside a word.
@@ -265,34 +275,39 @@ class Trace:
         )
 
     def show(self, token: TokenReference | None = None, head: str | None = None) -> None:
-        """Print in the terminal what one query token attends to in one head, and its largest weight in every head.
+        """Print in the terminal the weights of one query token in one head, and its largest weight in every head.
 
         Args:
-            token: the query's position or text; None = chosen by salience: a large weight on a distant token.
-            head: a name such as "L3H1"; None = chosen in the same way.
+            token: the position or the text of the query token; None = the one with the most salient weight, a large
+                weight on a distant token.
+            head: a name such as "L3H1"; None = the head of the most salient weight.
         """
         from regard.views.terminal.trace import show
 
         show(self, token=token, head=head)
 
     def html(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
-        """Write the trace as one web page that needs no network, opened on a token and head chosen as in `show`."""
+        """Write the trace to one HTML file that needs no network; it first shows `token` and `head`, as in `show`."""
         from regard.views.page import write_page
 
         return write_page(self, Path(path), token=token, head=head)
 
     def figure(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
-        """Write a picture of one query token in one head, chosen as in `show`; `path` ends in .png, .svg or .pdf."""
+        """Write a picture of the weights of one query token in one head to a file; `path` ends in .png, .svg or .pdf.
+
+        Args:
+            token, head: as in `show`.
+        """
         from regard.views.picture.trace import write_figure
 
         return write_figure(self, Path(path), token=token, head=head)
 
     def heads_figure(self, path: str | Path, layer: int | None = None, kind: str | None = None) -> Path:
-        """Write the patterns of many heads side by side into one picture; `path` ends in .png, .svg or .pdf.
+        """Write a picture of the patterns of many heads, side by side, to a file; `path` ends in .png, .svg or .pdf.
 
         Args:
-            layer: draw only the heads of this layer; None = of all layers.
-            kind: "encoder", "decoder" or "cross"; None = the last of these that the trace has.
+            layer: draw only the heads of this layer; None = the heads of all layers.
+            kind: "encoder", "decoder" or "cross"; None = the last of these kinds that the trace has.
         """
         from regard.views.picture.heads import write_heads
 
@@ -336,7 +351,7 @@ class Trace:
         return self.kinds[0]
 
     def _repr_html_(self) -> str:
-        """Return the trace's web page in an HTML frame, for a notebook."""
+        """Return the HTML page of the trace inside an HTML frame, for a notebook."""
         from regard.views.page.notebook import notebook_frame
 
         return notebook_frame(self)
@@ -354,12 +369,12 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Joined:
-    """The tokens that a trace of words has joined.
+    """The tokens of the words in a trace of words, which `Trace.words` returns.
 
     Attributes:
         trace: the trace of tokens.
         source: for each word of the source, the positions of its tokens.
-        target: the same for the target.
+        target: for each word of the target, the positions of its tokens.
     """
 
     trace: Trace
@@ -367,7 +382,7 @@ class Joined:
     target: tuple[range, ...]
 
     def written(self, words: Sequence[Token]) -> tuple[WrittenToken, ...]:
-        """Return the words that the model wrote wholly, each with the product of its tokens' probabilities."""
+        """Return the words of which the model generated all tokens, each with the product of their probabilities."""
         probabilities = {token.position: token.probability for token in self.trace.written}
         return tuple(
             WrittenToken(position, words[position], math.prod(probabilities[i] for i in group), ())

@@ -1,11 +1,14 @@
-"""Save a trace to one safetensors file, and load it without the model.
+"""Saves a trace to one safetensors file, and loads it without the model.
 
-    tensors     the query, key, value and context of every attention call, and the parameters of scores, by number
-    metadata    as JSON: the tokens, and the rules of every attention call
+    tensors     the query, key, value and context of every attention call, and the parameters of scores, named by
+    numbers
+    metadata    JSON: the tokens, and the score, mask and normaliser of every attention call
 
-A rule is a score, mask, bias or normaliser, or a part of one. The file has no weights: they are computed from queries
-and keys when they are asked for; where a trace keeps only statistics, the file has these (see `answered_file.py`). The
-file has no code: rules are named, and looked up among regard's own classes.
+Attention weights are not in the file: they are computed from queries and keys when they are read. If the trace has only
+statistics, the file has these (see `answered_file.py`).
+
+In this file, a rule is a score, mask, bias or normaliser, or a part of one. The file has no code: a rule is stored as
+the name of its class and its fields, and only classes of regard are loaded.
 """
 
 import json
@@ -47,33 +50,33 @@ FORMAT = "regard trace"
 VERSION = 2
 
 SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}
-"""For each kind of attention, the fields of a trace with the tokens of its queries and of its keys."""
+"""For each kind of attention, the names of the fields of `Trace` with the tokens of its queries and of its keys."""
 
 BASE_CLASSES = (Score, Mask, Normaliser, Bias, Choice)
-"""A file may name these classes and their subclasses: the rules that turn queries and keys into weights."""
+"""The base classes of the rules that a trace file may contain."""
 
 JSON_SCALARS = (type(None), bool, int, float, str)
 
 Json = Any
-"""A value that JSON can hold."""
+"""A value that can be written as JSON."""
 
 
 @dataclass(slots=True)
 class TensorTable:
-    """The tensors to write into a file, by name; names are numbers in the order in which tensors were added.
+    """The tensors to write into a file, each under a number as its name.
 
     Attributes:
-        tensors: copies of the tensors on the CPU.
-        names: the name of each tensor by its memory address, shape, stride, type and device.
+        tensors: copies of the tensors on the CPU, by name.
+        names: for each tensor, given by its memory address, shape, stride, type and device: its name.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
     names: dict[tuple[object, ...], str] = field(default_factory=dict)
     originals: list[Tensor] = field(default_factory=list)
-    """References to the added tensors, so that no new tensor gets the memory address of one of them."""
+    """The added tensors, kept alive so that no new tensor gets the memory address of one of them."""
 
     def add(self, tensor: Tensor) -> str:
-        """Return the name of a tensor in the table; copy the tensor into the table unless it is there."""
+        """Return the name of a tensor in the table; add a copy of the tensor to the table if it is not there yet."""
         identity = tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device
         if identity not in self.names:
             self.names[identity] = str(len(self.tensors))
@@ -83,7 +86,10 @@ class TensorTable:
 
 
 def write_record(path: Path, record: Mapping[str, Any]) -> Path:
-    """Write a trace, given as its fields by name, into a file, completely or not at all.
+    """Write a trace to a file, completely or not at all.
+
+    Args:
+        record: the fields of the trace, by name.
 
     Raises:
         InputError: a score, mask or normaliser is not a class of regard, so `read_record` could not rebuild it; or the
@@ -110,10 +116,10 @@ def write_record(path: Path, record: Mapping[str, Any]) -> Path:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """Return the fields of the trace in a file that `write_record` wrote, by name.
+    """Return the fields of a trace, by name, from a file that `write_record` wrote.
 
-    The file may come from somebody else, so its content is checked: every call has one query and one key for each
-    token, and every rule is built by its own class, which checks it.
+    The file may come from an untrusted source, so its content is checked: every attention call must have one query and
+    one key for each token, and the constructors of scores, masks and normalisers check their arguments.
 
     Raises:
         InputError: the file has no trace, is damaged, or was written by another version of regard.
@@ -136,7 +142,10 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Return the fields of a trace from the file's document; raise some exception if the document describes none."""
+    """Return the fields of a trace from the JSON document in a file.
+
+    Any exception may be raised if the document is damaged; `read_record` converts it to an InputError.
+    """
     texts = {name: document[name] for name in ("model", "text", "target_text")}
     tokens: dict[str, tuple[Token, ...]] = {}
     for side in ("source", "target"):
@@ -173,7 +182,7 @@ def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str,
 
 
 def written_from_json(position: Json, token: Json, probability: Json, alternatives: Json) -> WrittenToken:
-    """Return a token that the model wrote; raise some exception if these are not its parts."""
+    """Return a token that the model generated, from its JSON parts; raise an exception if they do not fit."""
     check_fields(WrittenToken, {"position": position, "probability": probability})
     pairs = tuple((text, number) for text, number in alternatives)
     if not all(isinstance(text, str) and type(number) is float for text, number in pairs):
@@ -182,7 +191,7 @@ def written_from_json(position: Json, token: Json, probability: Json, alternativ
 
 
 def checked_numbers(value: Any, name: str) -> Tensor | None:
-    """Return a value; raise TypeError unless it is None or a floating-point tensor with the axes that its name says."""
+    """Return `value`; raise TypeError unless it is None or a floating-point tensor of as many axes as `name` has."""
     n_axes = {"output": 3, "image": 3, "spectrogram": 2}[name]
     if value is not None and not (isinstance(value, Tensor) and value.is_floating_point() and value.ndim == n_axes):
         raise TypeError(f"{name} must be a floating-point tensor of {n_axes} axes.")
@@ -192,13 +201,13 @@ def checked_numbers(value: Any, name: str) -> Tensor | None:
 
 
 def token_to_json(token: Token) -> Json:
-    """Return a token as JSON, with its place only if it has one."""
+    """Return a token as JSON; the field `place` is left out if it is None."""
     document = asdict(token)
     return document if token.place is not None else {name: part for name, part in document.items() if name != "place"}
 
 
 def token_from_json(place: Json = None, **parts: Json) -> Token:
-    """Return the token that `token_to_json` described; raise some exception if there is no such token."""
+    """Return the token from its JSON, as `token_to_json` wrote it; raise an exception if it describes no token."""
     check_fields(Token, parts)
     if place is None:
         return Token(**parts)
@@ -208,18 +217,23 @@ def token_from_json(place: Json = None, **parts: Json) -> Token:
 
 
 def change_from_json(kind: str, **parts: Any) -> Change:
-    """Return a change from the name of its class and its fields; raise some exception if there is no such change."""
+    """Return a `Cut`, `Silence` or `Sharpen` from its JSON; raise an exception if it describes no change.
+
+    Args:
+        kind: the name of the class.
+        parts: the fields of the object.
+    """
     change_class = {cls.__name__: cls for cls in get_args(Change)}[kind]
     check_fields(change_class, parts)
     return change_class(**parts)
 
 
 STATES = ("before", "attention", "feed_forward", "after")
-"""The vectors of the tokens that a trace may have of each layer."""
+"""The names of the vectors of the tokens that a trace may have for each layer."""
 
 
 def states_to_json(states: Mapping[str, Mapping[int, LayerStates]], table: TensorTable) -> Json:
-    """Return the states of all layers as JSON, in which `table` names their tensors; add them to the table."""
+    """Return the vectors of all tokens in each layer as JSON, and add their tensors to `table`."""
     return {
         kind: {
             str(layer): {
@@ -236,7 +250,10 @@ def states_to_json(states: Mapping[str, Mapping[int, LayerStates]], table: Tenso
 def states_from_json(
     document: Json, tensors: Mapping[str, Tensor], attended: Mapping[str, Mapping[int, Attended]]
 ) -> dict[str, dict[int, LayerStates]] | None:
-    """Return the states that `states_to_json` described; raise some exception unless they fit the attention calls."""
+    """Return the vectors of all tokens in each layer from their JSON, as `states_to_json` wrote it.
+
+    An exception is raised unless their shapes fit the attention calls.
+    """
     if document is None:
         return None
     return {
@@ -246,7 +263,10 @@ def states_from_json(
 
 
 def layer_states(document: Json, tensors: Mapping[str, Tensor], step: Attended) -> LayerStates:
-    """Return the states of one layer; raise some exception unless they fit its attention call."""
+    """Return the vectors of all tokens in one layer from their JSON.
+
+    An exception is raised unless their shapes fit the attention call `step` of the layer.
+    """
     weight = tensors[document["weight"]]
     bias = None if document["bias"] is None else tensors[document["bias"]]
     vectors = {name: tensors[document[name]] for name in STATES}
@@ -258,7 +278,7 @@ def layer_states(document: Json, tensors: Mapping[str, Tensor], step: Attended) 
 
 
 def step_to_json(step: Attended, table: TensorTable) -> Json:
-    """Return an attention call as JSON, in which `table` names its tensors; add them to the table."""
+    """Return an attention call as JSON, and add its tensors to `table`."""
     pattern = step.pattern
     if isinstance(pattern, AnsweredPattern):
         return answered_to_json(step, pattern, table.add)
@@ -271,7 +291,7 @@ def step_to_json(step: Attended, table: TensorTable) -> Json:
 
 
 def step_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
-    """Return the attention call that `step_to_json` described; raise some exception unless its parts fit together."""
+    """Return an attention call from its JSON, as `step_to_json` wrote it; raise an exception if parts do not fit."""
     if "statistics" in document:
         return answered_from_json(document, tensors)
     query, key, value, context = (tensors[document[name]] for name in ("query", "key", "value", "context"))
@@ -286,10 +306,12 @@ def step_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
 
 
 def to_json(value: object, table: TensorTable) -> Json:
-    """Return a rule, or a part of one, as JSON: its class by name, with its parts; add its tensors to `table`.
+    """Return a score, mask, bias or normaliser, or one of their fields, as JSON; add its tensors to `table`.
+
+    An object becomes the name of its class and the JSON of its fields.
 
     Raises:
-        InputError: the class is not regard's own.
+        InputError: the class of the object is not a class of regard.
     """
     if isinstance(value, JSON_SCALARS):
         return value
@@ -314,7 +336,7 @@ def to_json(value: object, table: TensorTable) -> Json:
 
 
 def parts_of(rule: object) -> dict[str, object]:
-    """Return the constructor's fields of a dataclass, or a module's attributes without those of every nn.Module."""
+    """Return the fields of a score, mask or normaliser that its constructor takes; of a module, its own attributes."""
     if is_dataclass(rule):
         return {part.name: getattr(rule, part.name) for part in fields(rule) if part.init}
     module_attributes = vars(nn.Module())
@@ -322,7 +344,7 @@ def parts_of(rule: object) -> dict[str, object]:
 
 
 def from_json(document: Json, tensors: Mapping[str, Tensor]) -> Any:
-    """Return the rule or part of a rule that `to_json` described."""
+    """Return a score, mask, bias or normaliser, or one of their fields, from its JSON, as `to_json` wrote it."""
     if isinstance(document, JSON_SCALARS):
         return document
     if "tensor" in document:
@@ -348,7 +370,7 @@ def from_json(document: Json, tensors: Mapping[str, Tensor]) -> Any:
 
 @cache
 def rule_classes() -> dict[str, type]:
-    """Return regard's classes of scores, masks, normalisers and their parts, by name: those that a file may name."""
+    """Return, by name, the classes of scores, masks, normalisers and their parts that a trace file may contain."""
     for package in (masks, normalise, scores):
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.endswith("__main__"):

@@ -1,7 +1,7 @@
-"""Watch every attention step that a PyTorch module computes: `regard.watching`.
+"""Records every attention call of a PyTorch module: `regard.watching`.
 
-The module computes what it always computes. regard only looks at the tensors that enter and leave its attention
-functions (see `interception.py`), and at which of the module's submodules is running at that time.
+The module computes the same as without recording. regard reads the input and output tensors of the attention functions
+(see `interception.py`), and which submodule is running.
 """
 
 from collections import Counter
@@ -23,18 +23,18 @@ from regard.tracing.running_modules import ATTENTION_NAME, RunningModules, layer
 from regard.tracing.shared_cache import Sharing
 
 NO_ATTENTION = "it computes no softmax of scores whose result is multiplied with values"
-"""Why a module that is named like attention is listed as unseen."""
+"""The reason in `Watched.unseen` for a module that is named like attention but makes no attention call."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WatchedStep:
-    """One attention step of a watched model.
+    """One recorded attention call (also called attention step) of a watched model.
 
     Attributes:
-        path: where the module that computed the step is in the model, such as "blocks.3.attn"; "" for the model itself.
+        path: the path in the model of the module that made the call, such as "blocks.3.attn"; "" for the model itself.
         layer: the first number in the path, here 3; None if the path has no number.
-        call: how many steps this module had computed before, inside the same block.
-        attended: the context that the module computed, and the pattern of its weights.
+        call: how many attention calls this module had made before, inside the same `with` block.
+        attended: the context that the module computed, and the pattern of the attention weights.
     """
 
     path: str
@@ -48,12 +48,12 @@ class WatchedStep:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Watched:
-    """The attention steps that a model computed inside a `watching` block.
+    """The attention calls that a model made inside a `with regard.watching(model)` block.
 
     Attributes:
-        layers: the layers whose steps are kept; None = all.
-        unseen: the paths of the modules whose attention regard could not see, each with the reason.
-        steps: the attention steps, in the order of the calls.
+        layers: the numbers of the layers whose calls are recorded; None = all layers.
+        unseen: for each module whose attention could not be recorded, its path and the reason.
+        steps: the recorded attention calls, in order.
     """
 
     layers: Collection[int] | None = None
@@ -61,9 +61,9 @@ class Watched:
     steps: list[WatchedStep] = field(default_factory=list)
 
     def check(self) -> Check:
-        """Recompute every context as weights @ value and compare it with the one that the model computed.
+        """Recompute every context as weights @ value, and compare it with the context that the model computed.
 
-        The two differ where dropout is active: the weights are those before dropout.
+        They differ if the model applies dropout to the weights: a pattern has the weights before dropout.
         """
         return check_contexts([step.attended for step in self.steps])
 
@@ -74,23 +74,23 @@ class Watched:
 
 @contextmanager
 def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: Ask | None = None) -> Iterator[Watched]:
-    """Within a `with` block, record every attention step that a PyTorch module computes; yield the record.
+    """Record every attention call that a PyTorch module makes inside a `with` block; yield the record.
 
-    Any module will do: of torch, diffusers, transformers or your own. Its outputs do not change, bit for bit, except by
-    rounding where torch's own encoder layers would take their fast path, which they do not take inside the block. Seen
-    are calls of F.scaled_dot_product_attention, nn.MultiheadAttention, FlexAttention (unless compiled) and `attend`,
-    and attention that is written out as a matrix product, a softmax and a second matrix product. A module whose class
-    is named like attention and in which none of these is seen is listed in `watched.unseen`.
+    The module may be from torch, diffusers, transformers or your own code. Its outputs are the same bit for bit, with
+    one exception: torch's encoder layers do not use their fast path inside the block, which may change the rounding.
+    Recorded are calls of F.scaled_dot_product_attention, nn.MultiheadAttention, FlexAttention (unless compiled) and
+    `attend`, and attention that consists of a matrix product, a softmax and a second matrix product. A module whose
+    class is named like attention, but in which no attention is recorded, is listed in `watched.unseen`.
 
-    Only calls in the thread of the block are recorded. The record refers to the tensors of the model, so it needs the
-    memory of the queries, keys and values of all steps; choose `layers` to keep fewer. Scores of a written-out
-    attention that are more than a scaled and masked product are kept as a whole.
+    Only calls in the thread of the block are recorded. The record refers to the queries, keys and values of all calls,
+    so their memory is not freed; to record fewer calls, use `layers`. If the scores are more than a scaled, masked and
+    biased matrix product, the record contains the whole matrix of scores.
 
     Args:
-        layers: keep only the steps of these layers; the layer of a module is the first number in its path.
-        ask: keep these statistics of each step instead of its queries, keys, values and context. Calls of
-            F.scaled_dot_product_attention are then computed by the kernel that computes the statistics in the same
-            pass, so the model's outputs may change by rounding.
+        layers: record only the calls of these layers; the layer number of a module is the first number in its path.
+        ask: record these statistics of each call instead of its queries, keys, values and context. Calls of
+            F.scaled_dot_product_attention are then computed by the kernel that also computes the statistics, so the
+            model's outputs may change by rounding.
 
     Raises:
         TypeError: `model` is not a torch.nn.Module, or `ask` is not an `Ask`.
@@ -122,14 +122,14 @@ def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: As
 
 
 class Recorder:
-    """Records attention steps in a `Watched`, each with the path of the module that is running.
+    """Adds attention calls to a `Watched`, each with the path of the module that is running.
 
     Attributes:
-        ask: the statistics to keep of each step instead of its tensors; None = keep the tensors.
+        ask: the statistics to record of each call instead of its tensors; None = record the tensors.
         n_calls: for each path, how many attention calls the module has made.
-        sharing: for each path, what lets the steps of a generation share keys and values.
-        n_seen: how many attention calls have been seen.
-        before: for each module that is running, the numbers of attention calls, and of those seen, when it started.
+        sharing: for each path, the object that makes the calls of a generated text share keys and values.
+        n_seen: how many of these calls have a pattern, in all layers.
+        before: for each running module, the total of `n_calls`, and `n_seen`, at the time when it started.
     """
 
     def __init__(self, watched: Watched, ask: Ask | None = None) -> None:
@@ -141,7 +141,7 @@ class Recorder:
         self.before: list[tuple[int, int]] = []
 
     def record(self, attended: Attended) -> None:
-        """Record an attention step of the module that is running."""
+        """Add an attention call of the module that is running to the record."""
         self.n_seen += 1
         path, call = self.count_call()
         if self.keeps(path):
@@ -152,33 +152,34 @@ class Recorder:
             self.watched.steps.append(WatchedStep(path, layer_of(path), call, attended))
 
     def asked_of_running(self) -> Ask | None:
-        """Return the statistics to compute in the module that is running; None if none are."""
+        """Return the statistics to compute for the attention of the running module, or None."""
         return self.ask if self.keeps(self.running.path) else None
 
     def record_unseen(self, reason: str) -> None:
-        """Record that the module that is running computes attention of which no pattern can be made."""
+        """Record that the module that is running computes attention for which no pattern can be made."""
         path, _ = self.count_call()
         if self.keeps(path):
             self.watched.unseen.setdefault(path, reason)
 
     def count_call(self) -> tuple[str, int]:
-        """Count an attention call of the module that is running; return its path and its number of earlier calls."""
+        """Count an attention call of the running module; return its path and the number of its earlier calls."""
         path = self.running.path
         self.n_calls[path] += 1
         return path, self.n_calls[path] - 1
 
     def keeps(self, path: str) -> bool:
-        """Return whether the steps of the module at this path are kept."""
+        """Return whether the attention calls of the module at this path are recorded."""
         return self.watched.layers is None or layer_of(path) in self.watched.layers
 
     def enter(self, n_running: int) -> None:
-        """Take note that a module starts."""
+        """Handle the start of a module: remember how many attention calls were made and recorded before it."""
         self.before.append((self.n_calls.total(), self.n_seen))
 
     def leave(self, module: nn.Module, has_output: bool) -> None:
-        """Record a module as unseen if it is named like attention and ends without an attention call.
+        """Handle the end of a module: list it as unseen if it is named like attention and made no attention call.
 
-        A part of a module of this name is not unseen if attention was seen elsewhere in the module: it is a projection.
+        If attention was recorded in a module that is named like attention, its submodules with such names, such as an
+        output projection, are removed from the list.
         """
         n_calls, n_seen = self.before.pop()
         if not has_output or not ATTENTION_NAME.search(type(module).__name__):
@@ -194,7 +195,7 @@ class Recorder:
 
 
 def check_not_compiled(model: nn.Module) -> None:
-    """Raise InputError if a part of the model is compiled or scripted."""
+    """Raise InputError if a part of the model is compiled by torch.compile or scripted by torch.jit."""
     for path, module in model.named_modules():
         scripted = isinstance(module, torch.jit.ScriptModule)
         compiled = hasattr(module, "_orig_mod") or module._compiled_call_impl is not None

@@ -1,4 +1,4 @@
-"""Whole words of a text, and spans of words, from the pieces into which a tokenizer divides it."""
+"""The words of a text, and sequences of words, as groups of the tokens into which a tokenizer divides them."""
 
 from collections.abc import Sequence
 
@@ -21,9 +21,9 @@ def is_word(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
 
 
 def word_groups(tokens: Sequence[Token]) -> list[range]:
-    """Return the positions of the tokens of each word.
+    """Return, for each word, the positions of its tokens.
 
-    A token continues the word before it if no space is between them and both have letters or digits.
+    A token belongs to the same word as the token before it if no space separates them and both have letters or digits.
     """
     words = is_word(tokens).tolist()
     groups: list[range] = []
@@ -36,7 +36,12 @@ def word_groups(tokens: Sequence[Token]) -> list[range]:
 
 
 def with_spans(tokens: Sequence[Token], groups: Sequence[range], spans: Sequence[str]) -> list[range]:
-    """Return groups in which the words of each span are joined wherever they follow one another in the text."""
+    """Return the groups of tokens after joining the groups that together spell a span, wherever they do.
+
+    Args:
+        groups: for each word, the positions of its tokens.
+        spans: sequences of words, such as "Eiffel Tower".
+    """
     joined = list(groups)
     for span in spans:
         letters, start = letters_of(span), 0
@@ -51,7 +56,12 @@ def with_spans(tokens: Sequence[Token], groups: Sequence[range], spans: Sequence
 
 
 def check_spans(spans: Sequence[str], sides: Sequence[tuple[Sequence[Token], Sequence[range]]]) -> None:
-    """Raise InputError unless each span is the text of a group on one of the sides, which are tokens and groups."""
+    """Raise InputError unless each span is the text of one group of tokens.
+
+    Args:
+        spans: sequences of words, such as "Eiffel Tower".
+        sides: for the source and for the target, the tokens and their groups.
+    """
     found = {spelled(tokens, [group]) for tokens, groups in sides for group in groups}
     for span in spans:
         if not letters_of(span) or letters_of(span) not in found:
@@ -68,12 +78,12 @@ def letters_of(text: str) -> str:
 
 
 def spelled(tokens: Sequence[Token], groups: Sequence[range]) -> str:
-    """Return the letters of the tokens in some groups."""
+    """Return the texts of the tokens in some groups, joined, without white space and in lower case."""
     return letters_of("".join(tokens[position].text for group in groups for position in group))
 
 
 def joined_token(tokens: Sequence[Token]) -> Token:
-    """Return one token for several that follow one another."""
+    """Return one token with the texts of several consecutive tokens."""
     if len(tokens) == 1:
         return tokens[0]
     first, *others = tokens

@@ -1,4 +1,4 @@
-"""Let a model write a text before it is traced, and the probabilities of the tokens that it wrote."""
+"""Lets a model generate text before it is traced, and computes the probabilities of the generated tokens."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel
 
 PROMPT = ("input_ids", "attention_mask", "pixel_values", "input_features", "input_values")
-"""The input tensors that `generate` takes."""
+"""The names of the input tensors that are passed to `generate`."""
 
 N_ALTERNATIVES = 5
-"""The number of likely tokens that are kept for each token that a model wrote."""
+"""How many likely alternatives are stored for each token that a model generated."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenToken:
-    """A token that the model wrote, and what else it might have written.
+    """A token that the model generated, and likely alternatives.
 
     Attributes:
-        position: its position in the text: in prompt and answer together, or in the target of an encoder-decoder.
+        position: the position of the token in prompt and answer together, or in the target of an encoder-decoder.
         token: the token.
-        probability: its probability in the model, given the tokens before it.
-        alternatives: the texts of the likeliest tokens in its place, with their probabilities, likeliest first.
+        probability: the probability of the token in the model, given the tokens before it.
+        alternatives: the texts and probabilities of the most likely tokens at this position, most likely first.
     """
 
     position: int
@@ -41,15 +41,15 @@ class WrittenToken:
 def write(
     model: "PreTrainedModel", inputs: Mapping[str, Tensor], new_tokens: int | None, config: "GenerationConfig | None"
 ) -> Int[Tensor, "1 tokens"]:
-    """Return the ids that a model generates: prompt and answer, or the target of an encoder-decoder.
+    """Return the token ids that a model generates: prompt and answer together, or the target of an encoder-decoder.
 
     Args:
         inputs: the encoded text.
-        new_tokens: the largest number of tokens to write; None = as `config` says.
-        config: how to search; None = the model's own generation_config.
+        new_tokens: the largest number of tokens to generate; None = as in `config`.
+        config: how to generate; None = the model's own generation_config.
 
     Raises:
-        InputError: the model cannot generate, or `config` asks for several texts.
+        InputError: the model cannot generate, or `config` requests several texts.
     """
     reads_both_sides = not model.config.is_encoder_decoder and not is_causal(model)
     if reads_both_sides or not model.can_generate():
@@ -70,7 +70,7 @@ def write(
 
 
 def tokens_of(tokenizer: Any, ids: Int[Tensor, "1 tokens"], as_target: bool) -> tuple[Token, ...]:
-    """Return a token for each id of a text that a model wrote."""
+    """Return a `Token` for each id of a text that a model generated."""
     return readable_tokens(tokenizer, {"input_ids": ids}, "", as_target)
 
 
@@ -81,13 +81,13 @@ def written_tokens(
     logits: Float[Tensor, "1 tokens vocabulary"],
     n_read: int,
 ) -> tuple[WrittenToken, ...]:
-    """Return the tokens that a model wrote, with their probabilities.
+    """Return the tokens that a model generated, with their probabilities.
 
     Args:
         ids: the ids of the whole text.
         tokens: the tokens of the whole text.
         logits: the model's output for the whole text.
-        n_read: the number of tokens at the beginning that the model did not write.
+        n_read: the number of tokens at the beginning that the model did not generate.
     """
     probabilities = logits[0].double().softmax(dim=-1)
     written = []

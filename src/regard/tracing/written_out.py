@@ -1,4 +1,4 @@
-"""Attention that a model writes out as tensor operations, recognised from the sequence of these operations.
+"""Recognises attention that a model computes by separate tensor operations, from the sequence of the operations.
 
     scores  = query @ key.mT                    matmul, bmm, baddbmm, einsum
     scores  = scores * scale + bias             with a number as scale
@@ -6,8 +6,9 @@
     weights = softmax(scores)                   over the last axis
     context = dropout(weights) @ value          matmul, bmm, einsum
 
-`WrittenOut` stores how each tensor was computed that results from one of these lines. The softmax and the product with
-values are what makes attention. If the scores were computed in another way than above, they are used as they are.
+For each tensor that results from one of these lines, `WrittenOut` stores how it was computed. A softmax followed by a
+product with values is taken as attention. If its scores were computed in another way than above, the scores themselves
+are recorded.
 """
 
 import math
@@ -23,7 +24,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Product:
-    """How scores [... queries keys] were computed: scale · query keyᵀ + bias, and -∞ where `keep` is False."""
+    """The record that a tensor is scores [... queries keys]: scale · query keyᵀ + bias; -∞ where `keep` is False."""
 
     query: Tensor
     key: Tensor
@@ -34,7 +35,11 @@ class Product:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Normalised:
-    """How weights [... queries keys] were computed: as the softmax of `scores`, which are `product` if it is known."""
+    """The record that a tensor is weights [... queries keys]: the softmax of `scores`.
+
+    Attributes:
+        product: how the scores were computed; None = unknown.
+    """
 
     scores: Tensor
     product: Product | None
@@ -42,7 +47,7 @@ class Normalised:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightedSum:
-    """A context [... queries d_value] that was computed as weights @ value."""
+    """The record that a tensor is a context [... queries d_value]: weights @ value."""
 
     weights: Normalised
     value: Tensor
@@ -50,23 +55,23 @@ class WeightedSum:
 
 
 Origin = Product | Normalised
-"""How a tensor was computed."""
+"""How a tensor was computed: as scores or as weights."""
 
 OPERANDS = ("condition", "input", "self", "mask", "value", "batch1", "batch2", "mat2", "other")
-"""The names under which torch's functions take their operands, in the order in which each takes them."""
+"""The names of the operands of torch's functions, in an order that agrees with the signature of each function."""
 
 Known = Callable[[Any], Origin | None]
 """A function that returns how a tensor was computed, or None if that is unknown."""
 
 
 class WrittenOut:
-    """Follows the tensor operations of a model and recognises attention in them."""
+    """Records how the tensors of a model are computed, and recognises attention among the operations."""
 
     def __init__(self) -> None:
         self.origins: Any = WeakTensorKeyDictionary()
 
     def follow(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, WeightedSum | None]:
-        """Call a torch function; return its result, and the weighted sum of values if that is what it computed."""
+        """Run a torch function; return its result, and a `WeightedSum` if the result is a context (else None)."""
         rule = RULES.get(getattr(func, "__name__", "").strip("_"))
         if rule is None:
             return func(*args, **kwargs), None
@@ -83,19 +88,19 @@ class WrittenOut:
         return result, made if isinstance(made, WeightedSum) else None
 
     def origin(self, tensor: Tensor) -> Origin | None:
-        """Return how a tensor was computed; None if that is unknown, or if it was changed in place since."""
+        """Return how a tensor was computed; None if that is unknown, or if it was changed in place afterwards."""
         origin, at_version = self.origins.get(tensor, (None, 0))
         return origin if origin is not None and version(tensor) == at_version else None
 
 
 def tensors_in(operands: list[Any]) -> list[Tensor]:
-    """Return the tensors among the arguments of an operation, those in lists included."""
+    """Return all tensors among the arguments of an operation, also those inside lists and tuples."""
     flat = [part for operand in operands for part in (operand if isinstance(operand, list | tuple) else [operand])]
     return [part for part in flat if isinstance(part, Tensor)]
 
 
 def version(tensor: Tensor) -> int:
-    """Return a tensor's in-place version counter; 0 for a tensor of inference mode, which has none."""
+    """Return the in-place version counter of a tensor; 0 for an inference-mode tensor, which has no counter."""
     return 0 if tensor.is_inference() else tensor._version
 
 
@@ -103,7 +108,7 @@ def version(tensor: Tensor) -> int:
 
 
 def matrix_product(known: Known, result: Tensor, left: Tensor, right: Tensor) -> Product | WeightedSum | None:
-    """matmul and bmm: the scores of queries and keys, or weights times values."""
+    """The rule for matmul and bmm: the result is scores, or the context if `left` is weights."""
     if left.ndim < 2 or right.ndim < 2:
         return None
     weights = known(left)
@@ -115,14 +120,14 @@ def matrix_product(known: Known, result: Tensor, left: Tensor, right: Tensor) ->
 def added_product(
     known: Known, result: Tensor, bias: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Product:
-    """baddbmm: beta · bias + alpha · left @ right."""
+    """The rule for baddbmm: the result is scores, beta · bias + alpha · left @ right."""
     if beta == 0:
         return Product(left, right.mT, alpha)
     return Product(left, right.mT, alpha, bias if beta == 1 else beta * bias)
 
 
 def einsum(known: Known, result: Tensor, equation: Any, *operands: Any) -> Product | WeightedSum | None:
-    """einsum of two tensors: the scores of queries and keys, or weights times values."""
+    """The rule for einsum with two tensors: the result is scores, or the context if the first tensor is weights."""
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
     if len(operands) != 2 or not isinstance(equation, str) or "->" not in equation:
@@ -151,12 +156,19 @@ def einsum(known: Known, result: Tensor, equation: Any, *operands: Any) -> Produ
 
 
 def spell_out(axes: str, n_axes: int) -> str:
-    """Return the axes of an einsum operand with capital letters in place of an ellipsis."""
+    """Return the axes of an einsum operand, with an ellipsis replaced by capital letters.
+
+    Args:
+        axes: the letters of the operand in the equation, such as "...qd".
+        n_axes: the number of axes of the operand.
+    """
     return axes.replace("...", ascii_uppercase[-(n_axes - len(axes) + 3) :] if n_axes > len(axes) - 3 else "")
 
 
 def arrange(tensor: Tensor, axes: list[str], wanted: list[str]) -> Tensor | None:
-    """Permute a tensor's axes into the wanted order; a wanted axis that it lacks gets size 1; None if one is left over.
+    """Permute the axes of a tensor, named by letters, into the order `wanted`; return None if `wanted` lacks one.
+
+    An axis in `wanted` that the tensor does not have is added with size 1.
 
     >>> arrange(torch.ones(2, 3), ["j", "b"], ["b", "h", "j"]).shape
     torch.Size([3, 1, 2])
@@ -168,13 +180,13 @@ def arrange(tensor: Tensor, axes: list[str], wanted: list[str]) -> Tensor | None
 
 
 def scaled(known: Known, result: Tensor, left: Any, right: Any) -> Product | None:
-    """Multiplication: scores times a number."""
+    """The rule for multiplication: scores times a number are scores."""
     product, number = (known(left), right) if known(left) is not None else (known(right), left)
     return times(product, number)
 
 
 def divided(known: Known, result: Tensor, scores: Any, number: Any) -> Product | None:
-    """Division: scores by a number."""
+    """The rule for division: scores divided by a number are scores."""
     if not is_number(number) or float(number) == 0:
         return None
     return times(known(scores), 1 / float(number))
@@ -193,7 +205,7 @@ def is_number(value: Any) -> bool:
 
 
 def biased(known: Known, result: Tensor, left: Any, right: Any, *, alpha: float = 1) -> Product | None:
-    """Addition: scores plus a bias."""
+    """The rule for addition: scores plus a bias are scores."""
     product, bias = (known(left), right) if isinstance(known(left), Product) else (known(right), left)
     if alpha != 1 or not isinstance(product, Product):
         return None
@@ -204,9 +216,10 @@ def biased(known: Known, result: Tensor, left: Any, right: Any, *, alpha: float 
 
 
 def masked(known: Known, result: Tensor, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
-    """masked_fill: scores whose keys are masked by -∞, or by a number so low that its exponential is 0.
+    """The rule for masked_fill: scores in which some keys are set to -∞, or to a very low number, are masked scores.
 
-    Weights may be masked again, by 0, if this changes none of them.
+    The number must be so low that its exponential is 0. Weights to which masked_fill with 0 is applied are still
+    weights, if this changes none of them.
     """
     product = known(scores)
     if isinstance(product, Normalised):
@@ -220,13 +233,13 @@ def masked(known: Known, result: Tensor, scores: Tensor, mask: Tensor, value: An
 
 
 def chosen(known: Known, result: Tensor, first: Any, second: Any = None, third: Any = None) -> Origin | None:
-    """torch.where(keep, scores, number) and scores.where(keep, number)."""
+    """The rule for torch.where(keep, scores, number) and scores.where(keep, number): see `masked`."""
     keep, scores = (first, second) if known(first) is None else (second, first)
     return None if third is None else masked(known, result, scores, ~keep, third)
 
 
 def normalised(known: Known, result: Tensor, scores: Tensor, dim: int | None = None, *_: Any, **__: Any) -> Any:
-    """softmax over the last axis."""
+    """The rule for softmax over the last axis: the result is weights."""
     if dim not in (-1, result.ndim - 1) or result.ndim < 2:
         return None
     product = known(scores)
@@ -234,7 +247,10 @@ def normalised(known: Known, result: Tensor, scores: Tensor, dim: int | None = N
 
 
 def passed_on(known: Known, result: Tensor, tensor: Any, *_: Any, **__: Any) -> Origin | None:
-    """Dropout, conversions and views that leave the axes of queries and keys as they are."""
+    """The rule for dropout, conversions and views: scores stay scores and weights stay weights.
+
+    The last two axes, queries and keys, must be unchanged.
+    """
     origin = known(tensor)
     if origin is None or result.numel() != tensor.numel() or result.shape[-2:] != tensor.shape[-2:]:
         return None
@@ -248,7 +264,10 @@ def passed_on(known: Known, result: Tensor, tensor: Any, *_: Any, **__: Any) -> 
 
 
 def reshaped(product: Product, old: torch.Size, new: torch.Size) -> Product:
-    """Return a product whose tensors have other leading axes: expanded to `old`, then reshaped to `new`."""
+    """Return how scores were computed, after a view has changed their leading axes from `old` to `new`.
+
+    Query, key, bias and mask are expanded to `old` and then reshaped to `new`.
+    """
     parts = {name: getattr(product, name) for name in ("query", "key", "bias", "keep")}
     for name, part in parts.items():
         if part is not None:
@@ -271,4 +290,4 @@ RULES: dict[str, Callable[..., Origin | WeightedSum | None]] = {
     "softmax": normalised,
     **dict.fromkeys(("dropout", *VIEWS, *CONVERSIONS), passed_on),
 }
-"""The rule for each operation, by its name without underscores."""
+"""For each operation, by its name without underscores: the function that returns how its result was computed."""
