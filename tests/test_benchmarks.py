@@ -13,6 +13,7 @@ import measure
 import memory
 import models
 import number_alignment
+import pages
 import picture
 import pytest
 import results
@@ -173,7 +174,7 @@ def test_a_benchmark_of_a_gpu_says_that_there_is_none(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # of other programs
-@pytest.mark.parametrize("script", [alignment, memory, models, training], ids=lambda script: script.__name__)
+@pytest.mark.parametrize("script", [alignment, memory, models, pages, training], ids=lambda script: script.__name__)
 def test_a_quick_run_of_a_long_benchmark_writes_its_table(script, busy, tmp_path, capsys):
     script.main(quick=True, threads=1, out=tmp_path)
     assert capsys.readouterr().out.count("\n| ") >= 3

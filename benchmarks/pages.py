@@ -1,0 +1,196 @@
+"""The pages that regard, bertviz and CircuitsVis write of one text: their sizes, and how fast they are made and used.
+
+Every page shows all heads of MiniLM (6 layers of 12 heads), but for that of CircuitsVis, which shows one layer. A page
+is made in a process of its own. It is then opened in Chromium without a network: a page that loads its scripts from the
+internet cannot be used there.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import torch
+import typer
+from machine import machine
+from measure import in_new_process, peak_memory
+from options import Length, Out, Quick, Threads
+from picture import Picture
+from playwright.sync_api import Browser, Page, sync_playwright
+from table import Row, Table, command_of, publish
+from torch import Tensor
+
+from regard import trace
+from regard.tracing.model_loading import load
+
+LENGTHS = 32, 512
+BROWSERS = "chromium", "chromium-browser", "google-chrome"
+HOVERS, QUICK_HOVERS = 40, 2
+
+# Moves the pointer to some cells of a canvas, one after the other. Returns the milliseconds from each move to the end
+# of the frame that shows it, which is never less than the rest of a frame (16.7 ms at 60 frames a second).
+HOVER = """async (canvas, n) => {
+  const box = canvas.getBoundingClientRect()
+  const times = []
+  for (let i = 0; i < n; i++) {
+    const clientX = box.left + box.width * (0.3 + 0.6 * i / n)
+    const clientY = box.top + box.height * (0.9 - 0.6 * i / n)
+    await new Promise(requestAnimationFrame)
+    const start = performance.now()
+    canvas.dispatchEvent(new PointerEvent("pointermove", {bubbles: true, clientX, clientY}))
+    await new Promise((done) => requestAnimationFrame(() => setTimeout(done)))
+    times.push(performance.now() - start)
+  }
+  return times
+}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What it took to make a page."""
+
+    seconds: float
+    peak_bytes: int
+
+
+def main(length: Length = None, threads: Threads = None, quick: Quick = False, out: Out = None) -> None:
+    """Compare the pages that regard, bertviz and CircuitsVis write of one text.
+
+    bertviz and CircuitsVis are measured if they are installed: pip install bertviz circuitsvis.
+
+    \b
+    Example
+      python benchmarks/pages.py --length 32
+    """
+    lengths = length or ([8] if quick else LENGTHS)
+    table = Table(
+        name="pages",
+        title="Pages of every head",
+        about=(
+            "MiniLM, 6 layers of 12 heads, on a text of so many tokens; CircuitsVis shows one layer. seconds and peak "
+            "MiB: making the file from the model and the text, in a process of its own. usable: seconds from opening "
+            "the file in Chromium without a network until its numbers are there. hover: milliseconds from a move of "
+            "the pointer over the pattern to the end of the frame that shows it; a frame has 16.7 ms. –: not "
+            "installed, or of no use without a network, since the page loads its scripts from the internet."
+        ),
+        command=command_of(__file__),
+        machine=machine("transformers", "bertviz", "circuitsvis", "playwright"),
+        rows=[row for n in lengths for row in rows_of(n, threads or torch.get_num_threads(), quick)],
+        picture=Picture(x="tokens", y=["MB"], each=["page"], label="MB of the page", log=True),
+    )
+    publish(table, out, quick)
+
+
+def rows_of(n_tokens: int, threads: int, quick: bool) -> list[Row]:
+    """Return the row of each program for a text of so many tokens."""
+    rows: list[Row] = []
+    with TemporaryDirectory() as folder, sync_playwright() as playwright:
+        path = next(filter(None, map(shutil.which, BROWSERS)), None)
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        for name, write in WRITERS.items():
+            file = Path(folder) / f"{name}.html"
+            try:
+                made: Made | None = in_new_process(measured, write, n_tokens, file, threads)
+            except ImportError:
+                made = None
+            usable, hover = used(browser, file, QUICK_HOVERS if quick else HOVERS) if name == "regard" else (None, None)
+            rows.append(
+                {
+                    "tokens": n_tokens,
+                    "page": name,
+                    "MB": file.stat().st_size / 1e6 if made else None,
+                    "seconds": made.seconds if made else None,
+                    "peak MiB": made.peak_bytes / 2**20 if made else None,
+                    "usable s": usable,
+                    "hover ms": hover,
+                }
+            )
+        browser.close()
+    return rows
+
+
+def measured(write: Callable[[int, Path], object], n_tokens: int, file: Path, threads: int) -> Made:
+    """Write a page, and return the time and the memory that this took; a first, small page does not count."""
+    torch.set_num_threads(threads)
+    write(8, file)
+    with peak_memory() as peak:
+        start = time.perf_counter()
+        write(n_tokens, file)
+        seconds = time.perf_counter() - start
+    return Made(seconds, peak.above)
+
+
+def used(browser: Browser, file: Path, n_hovers: int) -> tuple[float, float]:
+    """Open a page of regard; return the seconds until its numbers are there, and the milliseconds of a hover."""
+    page: Page = browser.new_page(viewport={"width": 1280, "height": 900})
+    start = time.perf_counter()
+    page.goto(file.as_uri())
+    page.locator("[data-view=steps] td").first.wait_for(state="attached")
+    usable = time.perf_counter() - start
+    times = page.locator("[data-view=pattern] canvas").first.evaluate(HOVER, n_hovers)
+    page.close()
+    return usable, median(times)
+
+
+# The pages
+
+
+def write_regard(n_tokens: int, file: Path) -> None:
+    """Write regard's page of all heads."""
+    minilm = load()
+    trace(minilm.model, text_of(n_tokens), tokenizer=minilm.tokenizer).html(file)
+
+
+def write_bertviz(n_tokens: int, file: Path) -> None:
+    """Write bertviz's model view of all heads.
+
+    Raises:
+        ImportError: bertviz is not installed.
+    """
+    from bertviz import model_view
+
+    weights, tokens = eager_weights(n_tokens)
+    file.write_text(model_view(weights, tokens, html_action="return").data, encoding="utf-8")
+
+
+def write_circuitsvis(n_tokens: int, file: Path) -> None:
+    """Write CircuitsVis's page of all heads of one layer.
+
+    Raises:
+        ImportError: CircuitsVis is not installed.
+    """
+    import circuitsvis
+
+    weights, tokens = eager_weights(n_tokens)
+    shown = circuitsvis.attention.attention_patterns(tokens=tokens, attention=weights[0][0])
+    file.write_text(str(shown), encoding="utf-8")
+
+
+WRITERS: Mapping[str, Callable[[int, Path], None]] = {
+    "regard": write_regard,
+    "bertviz": write_bertviz,
+    "CircuitsVis, one layer": write_circuitsvis,
+}
+
+
+def text_of(n_tokens: int) -> str:
+    """Return a text of so many tokens, special tokens counted: each of these words is one token of MiniLM."""
+    words = ["the", "snake", "is", "very", "dangerous", "because", "it", "has", "a", "venom"]
+    return " ".join(words[i % len(words)] for i in range(n_tokens - 2))
+
+
+def eager_weights(n_tokens: int) -> tuple[tuple[Tensor, ...], list[str]]:
+    """Return all attention weights of MiniLM, [1 heads queries keys] for each layer, and the tokens."""
+    minilm = load()
+    minilm.model.set_attn_implementation("eager")
+    ids = minilm.tokenizer(text_of(n_tokens), return_tensors="pt")
+    with torch.inference_mode():
+        weights = minilm.model(**ids, output_attentions=True).attentions
+    return weights, minilm.tokenizer.convert_ids_to_tokens(ids["input_ids"][0])
+
+
+if __name__ == "__main__":
+    typer.run(main)
