@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.shared_options import Device
+from regard.errors import InputError
 from regard.visible_text import escape_controls
 
 if TYPE_CHECKING:
@@ -13,9 +14,21 @@ if TYPE_CHECKING:
 
 
 def train(
-    source: Annotated[Path, typer.Argument(help="Sentences of the language to translate from, one a line.")],
-    target: Annotated[Path, typer.Argument(help="Their translations, line by line.")],
+    source: Annotated[
+        str, typer.Argument(help="Sentences of the language to translate from, one a line; several files: A,B.")
+    ],
+    target: Annotated[str, typer.Argument(help="Their translations, line by line; as many files.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the translator and its training.")],
+    weights: Annotated[
+        str | None,
+        typer.Option("--weights", help="How often a pair of each corpus is seen in an epoch: 1,0.3.", show_default="1"),
+    ] = None,
+    synthetic: Annotated[
+        str | None,
+        typer.Option(
+            "--synthetic", help="The corpora, from 1, whose sources a machine wrote: 2 or 2,3.", show_default="none"
+        ),
+    ] = None,
     dev_source: Annotated[
         Path | None,
         typer.Option("--dev-source", help="Sentences for evaluations.", show_default="some pairs of the corpus"),
@@ -66,6 +79,8 @@ def train(
       regard train train.en train.de --out en-de \\
           --dev-source val.en --dev-target val.de \\
           --set training.seed=3 --set model.d_model=128
+      regard train real.en,news.en real.ko,news.ko --out en-ko \\
+          --weights 1,0.3 --synthetic 2
       regard train medical.en medical.de --out medical --from en-de
       regard train medical.en medical.de --out medical --from opus-mt-en-de
       regard train train.en train.ko --out en-ko --vocabulary own.model
@@ -80,7 +95,7 @@ def train(
 
     \b
     [bold]Settings[/bold], in a TOML file for --config or one by one with --set; the folder's config.toml has its own
-      \\[data]        dev_pairs  max_tokens  max_ratio
+      \\[data]        weights  synthetic  dev_pairs  max_tokens  max_ratio
       \\[vocabulary]  file  n_tokens  joint  coverage  bpe_dropout
       \\[model]       kind  preset  start_from  d_model  n_layers  dropout …
       \\[training]    seed  batch_tokens  accumulate  learning_rate  schedule
@@ -97,7 +112,12 @@ def train(
         from regard.training.watcher import Terminal, Watcher
 
         options: dict[str, dict[str, Any]] = {
-            "data": {"dev_source": dev_source and str(dev_source), "dev_target": dev_target and str(dev_target)},
+            "data": {
+                "weights": numbers("--weights", weights, float, "1,0.3"),
+                "synthetic": numbers("--synthetic", synthetic, int, "2,3"),
+                "dev_source": dev_source and str(dev_source),
+                "dev_target": dev_target and str(dev_target),
+            },
             "vocabulary": {"file": vocabulary},
             "model": {"kind": kind, "preset": preset, "start_from": start_from and str(start_from)},
         }
@@ -108,6 +128,20 @@ def train(
         print_result(trained)
     if trained.reason is None:
         raise typer.Exit(130)
+
+
+def numbers(option: str, text: str | None, kind: type[int] | type[float], example: str) -> tuple[float, ...] | None:
+    """Return the numbers in the text of an option, with commas between; None for an option that is not given.
+
+    Raises:
+        InputError: the text has something else.
+    """
+    if text is None:
+        return None
+    try:
+        return tuple(kind(number) for number in text.split(","))
+    except ValueError as error:
+        raise InputError(f"{option} {text}: write numbers with commas between, such as {option} {example}.") from error
 
 
 def print_result(trained: "Trained") -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from regard.text.bpe_dropout import BPEDropout
 from regard.text.corpus import SIDES, Corpus
+from regard.text.joined_corpus import JoinedCorpus
 from regard.text.keyed_random import Numbers, permutation
 from regard.text.vocabulary import BOS, EOS, PAD
 
@@ -56,7 +57,11 @@ class Batches:
     """
 
     def __init__(
-        self, corpus: Corpus, max_tokens: int, seed: int, dropouts: tuple[BPEDropout, BPEDropout] | None = None
+        self,
+        corpus: Corpus | JoinedCorpus,
+        max_tokens: int,
+        seed: int,
+        dropouts: tuple[BPEDropout, BPEDropout] | None = None,
     ) -> None:
         if max_tokens < 1:
             raise ValueError(f"max_tokens={max_tokens} is the most tokens of a batch; it must be at least 1.")
@@ -80,7 +85,7 @@ class Batches:
 
     def n_batches(self) -> int:
         """Return the number of batches in an epoch; an estimate if the corpus has more than `COUNTED_POOLS` pools."""
-        counts, n_pools = [], -(-len(self.corpus) // POOL)
+        counts, n_pools = list[int](), -(-len(self.corpus.order(self.seed, 0)) // POOL)
         for pool in self._pools(0):
             counts.append(len(pool))
             if len(counts) == COUNTED_POOLS:
@@ -108,7 +113,7 @@ class Batches:
 
     def _pools(self, epoch: int) -> Iterator[list[Numbers]]:
         """Yield the batches of each pool as a list of arrays; each array has the indices of the pairs of one batch."""
-        order = permutation(len(self.corpus), self.seed, epoch)
+        order = self.corpus.order(self.seed, epoch)
         for first in range(0, len(order), POOL):
             batches = list(self._cut(order[first : first + POOL]))
             yield [batches[index] for index in permutation(len(batches), self.seed, epoch, first)]

@@ -18,7 +18,11 @@ from numpy.typing import NDArray
 from regard.text.cleaning import SPACE
 from regard.text.corpus import Ids, Lengths, Side
 from regard.text.keyed_random import Numbers, philox, uniform
+from regard.text.piece_table import NORMAL, pieces_of
 from regard.text.vocabulary import EOS, Vocabulary
+
+WHOLE = "\0\0"
+"""Stands for a piece that is not divided into letters, such as a special piece or a tag: no text has its letters."""
 
 NEVER = 2**31
 """The rank of a merge that is never performed: the joined symbols are not a piece, or BPE-dropout skips the merge."""
@@ -41,7 +45,7 @@ class BPEDropout:
 
     def __init__(self, vocabulary: Vocabulary, probability: float, max_tokens: int) -> None:
         self.probability, self.max_tokens = probability, max_tokens
-        pieces = vocabulary.pieces(range(len(vocabulary)))
+        pieces = [piece.text if piece.kind == NORMAL else WHOLE for piece in pieces_of(vocabulary.model)]
         self.letters, self.merges = spellings(pieces), Merges(pieces, vocabulary.scores())
         self.begins = np.array(pieces) == SPACE
 

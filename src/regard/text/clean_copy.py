@@ -22,6 +22,9 @@ class CleanCopy:
     path: Path
     """The file of the copy."""
 
+    tag: str = ""
+    """A word that is put before every source; "" = none."""
+
     counts: Report = field(default_factory=Report)
     """The counts of the pairs that `write` has read, cleaned and left out."""
 
@@ -33,8 +36,9 @@ class CleanCopy:
         """
         with self.path.open("w", encoding="utf-8", newline="\n") as file:
             for source, target in self.parallel.pairs(self.counts):
-                file.write(f"{source}\t{target}\n")
-                yield source, target
+                tagged = f"{self.tag} {source}" if self.tag else source
+                file.write(f"{tagged}\t{target}\n")
+                yield tagged, target
 
     def pairs(self) -> Iterator[Pair]:
         """Yield the pairs of the copy."""

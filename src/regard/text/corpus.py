@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from regard.atomic_files import write_atomically
 from regard.errors import InputError
+from regard.text.keyed_random import Numbers, permutation
 from regard.text.parallel import Report
 from regard.text.vocabulary import UNK, Vocabulary
 
@@ -104,6 +105,10 @@ class Corpus:
             pair: the index of the pair.
         """
         return self.source[pair], self.target[pair]
+
+    def order(self, seed: int, epoch: int) -> Numbers:
+        """Return the indices of the pairs in the random order of an epoch."""
+        return permutation(len(self), seed, epoch)
 
     def __repr__(self) -> str:
         sizes = f"{len(self.source.ids):,} and {len(self.target.ids):,}"

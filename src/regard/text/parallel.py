@@ -116,6 +116,22 @@ class Report:
         return ", ".join(f"{number:,} {label}" for label, number in reasons.items() if number)
 
 
+def total(reports: Iterable[Report]) -> Report:
+    """Return the sums of the counts of several reports, such as those of several corpora.
+
+    >>> total([Report(read=3, kept=2), Report(read=5)])
+    Report(read=8, byte_order_marks=0, carriage_returns=0, extra_spaces=0, composed=0, control_characters=0, empty=0,
+    over_long=0, mismatched=0, held_out=0, kept=2, unknown=0)
+    """
+    rows = [report.as_dict() for report in reports]
+    return Report(**{name: sum(row[name] for row in rows) for name in Report().as_dict()})
+
+
+def paths_in(text: str) -> list[Path]:
+    """Return the paths in a text with commas between them; a file whose name has a comma is one path."""
+    return [Path(text)] if Path(text).is_file() else [Path(one) for one in text.split(",")]
+
+
 @dataclass(frozen=True, slots=True)
 class Parallel:
     """Two text files whose lines are translations of each other; they are read line by line, never as a whole."""

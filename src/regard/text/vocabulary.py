@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from regard.atomic_files import write_atomically
 from regard.errors import InputError, import_extra, reason
-from regard.text.cleaning import refuse_lone_surrogates, tidied
+from regard.text.cleaning import SPACE, refuse_lone_surrogates, tidied
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """The ids of padding, of unknown characters, and of the beginning and the end of a text."""
@@ -57,7 +57,9 @@ class Vocabulary:
         return import_extra("sentencepiece", "translation").SentencePieceProcessor(model_proto=self.model)
 
     @classmethod
-    def train(cls, lines: Iterable[str], n_tokens: int, *, coverage: float = 1.0) -> "Vocabulary":
+    def train(
+        cls, lines: Iterable[str], n_tokens: int, *, coverage: float = 1.0, tags: Sequence[str] = ()
+    ) -> "Vocabulary":
         """Train a vocabulary of about `n_tokens` pieces on the lines of a text.
 
         It has fewer pieces if the text is too short for that many, and more if the text has more different letters.
@@ -66,6 +68,7 @@ class Vocabulary:
             n_tokens: the number of pieces; `vocabulary_size` computes one that suits a text.
             coverage: the share of the text's characters, counted with repetitions, that must have a piece; the rarest
                 characters have none.
+            tags: words that are one piece each, however rare they are.
 
         Raises:
             InputError: the text is empty, or SentencePiece cannot train on it.
@@ -74,14 +77,14 @@ class Vocabulary:
         if not sampled:
             raise InputError("there is no text to make a vocabulary of: every line is empty.")
         try:
-            return cls(trained_model(sampled, max(n_tokens, FEWEST), coverage))
+            return cls(trained_model(sampled, max(n_tokens, FEWEST), coverage, tags))
         except RuntimeError as error:
             n_characters = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
             if n_characters is None:
                 raise InputError(
                     f"SentencePiece makes no vocabulary of these {len(sampled):,} lines: {error}."
                 ) from error
-            return cls(trained_model(sampled, int(n_characters[1]) + FEWEST, coverage))
+            return cls(trained_model(sampled, int(n_characters[1]) + FEWEST, coverage, tags))
 
     @classmethod
     def load(cls, path: str | Path) -> "Vocabulary":
@@ -210,7 +213,7 @@ def sampled_lines(lines: Iterable[str], n: int) -> list[str]:
     return kept
 
 
-def trained_model(lines: list[str], n_tokens: int, coverage: float) -> bytes:
+def trained_model(lines: list[str], n_tokens: int, coverage: float, tags: Sequence[str]) -> bytes:
     """Train a SentencePiece model on lines and return it as bytes.
 
     SentencePiece leaves out lines with "▅", and text that looks like a special piece, such as "<s>". With a coverage of
@@ -226,6 +229,7 @@ def trained_model(lines: list[str], n_tokens: int, coverage: float) -> bytes:
         hard_vocab_limit=False,
         character_coverage=coverage,
         required_chars="".join(letters),
+        user_defined_symbols=[SPACE + tag for tag in tags],
         normalization_rule_name="identity",
         max_sentence_length=2**20,
         pad_id=PAD,

@@ -21,8 +21,8 @@ from torch import nn
 from torch.optim import Optimizer
 
 from regard.device import device_named
-from regard.errors import InputError
 from regard.text.keyed_random import seed_of
+from regard.training.data.corpora import Texts, text_files
 from regard.training.data.prepare import Prepared, prepare
 from regard.training.evaluator import DevPairs, Evaluator
 from regard.training.learning_rate import named_schedule
@@ -64,8 +64,8 @@ class Trained:
 
 
 def train(
-    source: str | Path,
-    target: str | Path,
+    source: Texts,
+    target: Texts,
     out: str | Path,
     config: TrainConfig | None = None,
     *,
@@ -75,8 +75,8 @@ def train(
     """Train a translator from two text files, or resume the training in a folder exactly where it was stopped.
 
     Args:
-        source: a text file with one sentence per line.
-        target: a text file whose line n is the translation of line n of `source`.
+        source: a text file with one sentence per line; or several files, one for each corpus.
+        target: a text file whose line n is the translation of line n of `source`; as many files.
         out: the folder for the translator and the files of the training; created if it does not exist.
         config: the settings; a setting that is None is derived from the size of the corpus and the device.
         device: cpu, cuda or mps; None = the fastest device available.
@@ -87,7 +87,7 @@ def train(
             diverges.
     """
     config, out = config or TrainConfig(), Path(out)
-    texts = text_files(Path(source), Path(target), config)
+    texts = text_files(source, target, config.data)
     chosen_device, stored = device_named(device), stored_config(out)
     precision = value_or_default((stored or config).training.precision, default_precision(chosen_device))
     with ExitStack() as folder_lock, Processes.start(chosen_device, precision) as processes:
@@ -144,21 +144,6 @@ def prepare_in_turns(
             prepared = prepare(out, texts, config, processes.device, watcher)
         processes.wait()
     return prepared
-
-
-def text_files(source: Path, target: Path, config: TrainConfig) -> dict[str, Path]:
-    """Return the text files by name: source and target, and "dev source" and "dev target" if the settings have them.
-
-    Raises:
-        InputError: the settings have only one of data.dev_source and data.dev_target.
-    """
-    dev = config.data.dev_source, config.data.dev_target
-    if dev == (None, None):
-        return {"source": source, "target": target}
-    if dev[0] is None or dev[1] is None:
-        present, missing = ("source", "target") if dev[1] is None else ("target", "source")
-        raise InputError(f"there is a dev {present} and no dev {missing}; give both: --dev-source and --dev-target.")
-    return {"source": source, "target": target, "dev source": Path(dev[0]), "dev target": Path(dev[1])}
 
 
 def set_up(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher) -> tuple[Run, TrainingState]:

@@ -27,7 +27,7 @@ def split_of(tmp_path):
             training=Training(seed=5),
             evaluation=Evaluation(),
         )
-        return Split.of(corpus, {}, config, len(pairs))
+        return Split.of([corpus], {}, config)
 
     return split
 

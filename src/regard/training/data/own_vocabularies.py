@@ -1,10 +1,10 @@
 """The user's own vocabularies: SentencePiece models in files, in place of vocabularies trained on the corpus."""
 
 from dataclasses import replace
-from pathlib import Path
 
 from regard.errors import InputError
 from regard.text.foreign_vocabulary import own_vocabulary
+from regard.text.parallel import paths_in
 from regard.text.piece_table import BPE, algorithm_of
 from regard.text.vocabulary import Vocabulary
 from regard.training.settings.train_config import TrainConfig, VocabularySettings
@@ -22,7 +22,7 @@ def read_own_vocabularies(settings: VocabularySettings) -> Vocabularies | None:
     """
     if settings.file is None:
         return None
-    paths = files_in(settings.file)
+    paths = paths_in(settings.file)
     if len(paths) > 2:
         raise InputError(
             f"vocabulary.file = {settings.file} names {len(paths)} files; give one for both languages, or two with a "
@@ -30,11 +30,6 @@ def read_own_vocabularies(settings: VocabularySettings) -> Vocabularies | None:
         )
     vocabularies = [own_vocabulary(path) for path in paths]
     return vocabularies[0], vocabularies[-1]
-
-
-def files_in(text: str) -> list[Path]:
-    """Return the paths in a text, divided at commas; but a text that is the name of a file is one path."""
-    return [Path(text)] if Path(text).is_file() else [Path(one) for one in text.split(",")]
 
 
 def with_own_vocabularies(config: TrainConfig, own: Vocabularies) -> TrainConfig:

@@ -1,7 +1,7 @@
 """From two text files to batches: clean the pairs, take out the dev pairs, train the vocabularies, write token ids.
 
     DIR/data/source.spm target.spm     the vocabularies; vocabulary.spm if the languages share one
-    DIR/data/train/ dev/               the training pairs and the dev pairs as token ids
+    DIR/data/train/ dev/               the training pairs and the dev pairs as token ids; train-2/ for a second corpus
     DIR/data/start.safetensors         the initial parameters, if training starts from a translator
     DIR/data/dev.json                  the dev pairs that evaluations translate, as texts
     DIR/data/report.json               the counts of pairs read, cleaned, left out and kept
@@ -13,7 +13,7 @@ again.
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -28,9 +28,11 @@ from regard.text.batches import Batches
 from regard.text.bpe_dropout import BPEDropout
 from regard.text.clean_copy import CleanCopy
 from regard.text.corpus import Corpus, write_corpus
-from regard.text.parallel import Parallel, Report
+from regard.text.joined_corpus import JoinedCorpus
+from regard.text.parallel import Report, total
 from regard.text.vocabulary import Vocabulary
 from regard.text.vocabulary_size import vocabulary_size
+from regard.training.data.corpora import clean_copies
 from regard.training.data.own_vocabularies import (
     Vocabularies,
     read_own_vocabularies,
@@ -93,19 +95,22 @@ def prepare(
     if stored is not None:
         settled = resumed_config(folder, stored, config)
         if not data.exists():
-            corpus = clean_copy(texts, data)
-            n_pairs = survey_corpus(corpus.write(), watcher).n_pairs
-            write_data(data, corpus, texts, settled, n_pairs, watcher, Given.of(settled))
+            corpora = clean_copies(texts, settled.data, new_writing_folder(data))
+            n_pairs = sum(survey_corpus(corpus.write(), watcher).n_pairs for corpus in corpora)
+            write_data(data, corpora, texts, settled, n_pairs, watcher, Given.of(settled))
         if settled != stored:
             write_config(folder, settled)
         return load(data, settled)
-    corpus = clean_copy(texts, data)
-    survey = survey_corpus(corpus.write(), watcher)
-    recipe, given = chosen_recipe(survey.n_pairs, device), Given.of(config)
+    corpora = clean_copies(texts, config.data, new_writing_folder(data))
+    genuine, synthetic = ([corpus for corpus in corpora if bool(corpus.tag) == tagged] for tagged in (False, True))
+    survey = survey_corpus(chain.from_iterable(corpus.write() for corpus in genuine or synthetic), watcher)
+    others = chain.from_iterable(corpus.write() for corpus in (synthetic if genuine else []))
+    n_pairs = survey.n_pairs + survey_corpus(others, watcher).n_pairs
+    recipe, given = chosen_recipe(n_pairs, device), Given.of(config)
     corpus_config = settle_corpus(given.settings(config), recipe, survey)
-    vocabularies = write_data(data, corpus, texts, corpus_config, survey.n_pairs, watcher, given)
+    vocabularies = write_data(data, corpora, texts, corpus_config, n_pairs, watcher, given)
     model_config(corpus_config.model, *map(len, vocabularies))  # raises before settings are stored
-    encoded, seed = Corpus(data / "train"), config.training.seed
+    encoded, seed = read_corpora(data, config.data.weights), config.training.seed
     settled = settle(corpus_config, recipe, device, lambda n_tokens: Batches(encoded, n_tokens, seed).n_batches())
     write_config(folder, settled)
     return load(data, settled)
@@ -145,11 +150,11 @@ class Given:
         return self.own if self.start is None else (self.start.source_vocabulary, self.start.target_vocabulary)
 
 
-def clean_copy(texts: Mapping[str, Path], data: Path) -> CleanCopy:
-    """Return the clean copy of the corpus, which is not written yet, in a new folder beside the data folder."""
+def new_writing_folder(data: Path) -> Path:
+    """Return the folder in which the data folder is written, created anew."""
     shutil.rmtree(writing_folder(data), ignore_errors=True)
     writing_folder(data).mkdir()
-    return CleanCopy(Parallel(texts["source"], texts["target"]), writing_folder(data) / "clean.tsv")
+    return writing_folder(data)
 
 
 def writing_folder(data: Path) -> Path:
@@ -159,7 +164,7 @@ def writing_folder(data: Path) -> Path:
 
 def write_data(
     data: Path,
-    corpus: CleanCopy,
+    corpora: Sequence[CleanCopy],
     texts: Mapping[str, Path],
     config: CorpusConfig,
     n_pairs: int,
@@ -169,8 +174,8 @@ def write_data(
     """Write the data folder, completely or not at all; return the source and the target vocabulary.
 
     Args:
-        corpus: the clean copy of the corpus, which is deleted.
-        n_pairs: the number of pairs in the corpus, dev pairs included.
+        corpora: the clean copies of the corpora, which are deleted.
+        n_pairs: the number of pairs in all corpora, dev pairs included.
         given: a translator to fine-tune, or vocabularies to use.
 
     Raises:
@@ -178,7 +183,7 @@ def write_data(
     """
     writing = writing_folder(data)
     watcher.busy("choosing the dev pairs")
-    split = Split.of(corpus, texts, config, n_pairs)
+    split = Split.of(corpora, texts, config)
     vocabularies = given.vocabularies()
     if vocabularies is None:
         watcher.busy("making the vocabulary")
@@ -189,7 +194,7 @@ def write_data(
         copy_parameters(given.start, writing)
     source, target = vocabularies
     save_vocabularies(writing, source, target)
-    report, n_done = corpus.report(), 0
+    reports, n_done = [corpus.report() for corpus in corpora], 0
 
     def progress(n: int) -> None:
         nonlocal n_done
@@ -198,33 +203,61 @@ def write_data(
 
     longest = config.data.max_tokens
     write = partial(write_corpus, max_tokens=longest, max_ratio=config.data.max_ratio)
-    write(writing / "train", split.train(report), source, target, report=report, progress=progress)
+    for number, (corpus, report) in enumerate(zip(corpora, reports, strict=True), start=1):
+        pairs = split.train_of(corpus, report)
+        write(writing / corpus_folder(number), pairs, source, target, report=report, progress=progress)
     dev_report = Report()
     write(writing / "dev", split.dev(dev_report), source, target, report=dev_report, purpose="for evaluation")
     translated = split.translated(config.evaluation.pairs, source, longest)
     write_atomically(writing / "dev.json", json.dumps(translated, ensure_ascii=False))
-    write_atomically(writing / "report.json", json.dumps(report.as_dict()))
-    corpus.path.unlink()
+    write_atomically(writing / "report.json", json.dumps(total(reports).as_dict()))
+    for corpus in corpora:
+        corpus.path.unlink()
     sync_folder(writing)
     shutil.rmtree(data, ignore_errors=True)
     writing.replace(data)
     sync_folder(data.parent)
-    watcher.say(report.table())
+    watcher.say(total(reports).table())
     return source, target
+
+
+def corpus_folder(number: int) -> str:
+    """Return the name of the folder of an encoded corpus, counted from 1.
+
+    >>> corpus_folder(1), corpus_folder(2)
+    ('train', 'train-2')
+    """
+    return "train" if number == 1 else f"train-{number}"
+
+
+def read_corpora(data: Path, weights: Sequence[float] | None) -> Corpus | JoinedCorpus:
+    """Return the encoded corpora of a data folder as one.
+
+    Raises:
+        InputError: a file of one is missing or damaged.
+    """
+    corpora = [Corpus(data / corpus_folder(1))]
+    while (folder := data / corpus_folder(len(corpora) + 1)).exists():
+        corpora.append(Corpus(folder))
+    if len(corpora) == 1 and weights is None:
+        return corpora[0]
+    return JoinedCorpus(corpora, weights or [1.0] * len(corpora))
 
 
 def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) -> tuple[Vocabulary, Vocabulary]:
     """Train the source and the target vocabulary on the training pairs; a joint vocabulary is returned twice."""
 
-    def vocabulary(lines: Callable[[], Iterator[str]]) -> Vocabulary:
+    tags = list(dict.fromkeys(corpus.tag for corpus in split.corpora if corpus.tag))
+
+    def vocabulary(lines: Callable[[], Iterator[str]], tags: Sequence[str]) -> Vocabulary:
         n_tokens = vocabulary_size(lines(), n_pairs) if settings.n_tokens is None else settings.n_tokens
-        return Vocabulary.train(lines(), n_tokens, coverage=settings.coverage)
+        return Vocabulary.train(lines(), n_tokens, coverage=settings.coverage, tags=tags)
 
     if settings.joint:
-        joint = vocabulary(lambda: chain.from_iterable(split.train()))
+        joint = vocabulary(lambda: chain.from_iterable(split.train()), tags)
         return joint, joint
-    source = vocabulary(lambda: (source for source, _ in split.train()))
-    target = vocabulary(lambda: (target for _, target in split.train()))
+    source = vocabulary(lambda: (source for source, _ in split.train()), tags)
+    target = vocabulary(lambda: (target for _, target in split.train()), [])
     return source, target
 
 
@@ -257,7 +290,7 @@ def load(data: Path, config: SettledConfig) -> Prepared:
     """
     try:
         source, target = load_vocabularies(data, config.vocabulary.joint)
-        corpus, dev_corpus = Corpus(data / "train"), Corpus(data / "dev")
+        corpus, dev_corpus = read_corpora(data, config.data.weights), Corpus(data / "dev")
         translated = json.loads((data / "dev.json").read_bytes())
     except (OSError, ValueError) as error:
         raise InputError(f"{data} is damaged ({first_paragraph(error)}); delete it, and it is made again.") from error

@@ -6,9 +6,9 @@ is also learnt from another source is not chosen. If every sentence that could b
 held out by their sources alone.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from regard.errors import InputError
@@ -24,46 +24,63 @@ Pair = tuple[str, str]
 class Split:
     """The training pairs and the dev pairs. The choice depends only on the corpus and the seed."""
 
-    corpus: CleanCopy
-    """The corpus."""
+    corpora: tuple[CleanCopy, ...]
+    """The corpora. Those with a tag are synthetic: no dev pair is taken out of them."""
 
     dev_files: Parallel | None
     """The files of dev pairs; None = dev pairs are taken out of the corpus."""
 
     held_out: frozenset[str]
-    """The sources of the dev pairs that are taken out of the corpus."""
+    """The sources of the dev pairs that are taken out of the corpora."""
+
+    held_out_targets: frozenset[str]
+    """The targets of these pairs; a synthetic pair with such a target is left out."""
 
     seed: int
     """The seed of the random ranks."""
 
     @classmethod
-    def of(cls, corpus: CleanCopy, texts: Mapping[str, Path], config: CorpusConfig, n_pairs: int) -> "Split":
+    def of(cls, corpora: Sequence[CleanCopy], texts: Mapping[str, Path], config: CorpusConfig) -> "Split":
         """Return the split that the settings ask for.
 
         Raises:
-            InputError: all pairs are dev pairs, so that no training pair is left.
+            InputError: all pairs that are not synthetic are dev pairs, so that no training pair is left.
         """
-        seed, parallel = config.training.seed, corpus.parallel
+        seed, copies = config.training.seed, tuple(corpora)
         if "dev source" in texts:
-            return cls(corpus, Parallel(texts["dev source"], texts["dev target"]), frozenset(), seed)
-        n_dev = config.data.dev_pairs
-        limit = dev_limit((source for source, _ in corpus.pairs()), n_dev, seed)
-        chosen = [pair for pair in corpus.pairs() if random_rank(pair[0], seed) <= limit]
+            dev_files = Parallel(texts["dev source"], texts["dev target"])
+            return cls(copies, dev_files, frozenset(), frozenset(), seed)
+        genuine = [corpus for corpus in copies if not corpus.tag]
+
+        def pairs() -> Iterator[Pair]:
+            return chain.from_iterable(corpus.pairs() for corpus in genuine)
+
+        n_dev, n_pairs = config.data.dev_pairs, sum(1 for _ in pairs())
+        limit = dev_limit((source for source, _ in pairs()), n_dev, seed)
+        chosen = [pair for pair in pairs() if random_rank(pair[0], seed) <= limit]
         sources = {source for source, _ in chosen}
         if len(chosen) == n_pairs:
+            names = [f"{path}" for corpus in genuine for path in (corpus.parallel.source, corpus.parallel.target)]
             raise InputError(
-                f"{parallel.source} and {parallel.target} have {n_pairs:,} pairs with {len(sources):,} different "
+                f"{', '.join(names[:-1])} and {names[-1]} have {n_pairs:,} pairs with {len(sources):,} different "
                 f"sources, and the pairs of {n_dev:,} sources are held out for evaluation, so none is left to learn "
                 "from; give more pairs, a smaller data.dev_pairs, or dev pairs of their own with --dev-source and "
                 "--dev-target."
             )
-        others = (pair for pair in corpus.pairs() if pair[0] not in sources)
-        return cls(corpus, None, sources_with_own_targets(chosen, others) or frozenset(sources), seed)
+        others = (pair for pair in pairs() if pair[0] not in sources)
+        held_out = sources_with_own_targets(chosen, others) or frozenset(sources)
+        targets = frozenset(target for source, target in chosen if source in held_out)
+        return cls(copies, None, held_out, targets, seed)
 
-    def train(self, report: Report | None = None) -> Iterator[Pair]:
-        """Yield the training pairs; count in `report` those that are dev pairs."""
-        for pair in self.corpus.pairs():
-            if pair[0] not in self.held_out:
+    def train(self) -> Iterator[Pair]:
+        """Yield the training pairs of all corpora."""
+        return chain.from_iterable(self.train_of(corpus) for corpus in self.corpora)
+
+    def train_of(self, corpus: CleanCopy, report: Report | None = None) -> Iterator[Pair]:
+        """Yield the training pairs of a corpus; count in `report` those that are held out."""
+        for pair in corpus.pairs():
+            held_out = pair[1] in self.held_out_targets if corpus.tag else pair[0] in self.held_out
+            if not held_out:
                 yield pair
             elif report is not None:
                 report.held_out += 1
@@ -72,7 +89,8 @@ class Split:
         """Yield the dev pairs; count them in `report` if they come from files of their own."""
         if self.dev_files is not None:
             return self.dev_files.pairs(report)
-        return (pair for pair in self.corpus.pairs() if pair[0] in self.held_out)
+        pairs = chain.from_iterable(corpus.pairs() for corpus in self.corpora if not corpus.tag)
+        return (pair for pair in pairs if pair[0] in self.held_out)
 
     def translated(self, n: int, vocabulary: Vocabulary, max_tokens: int) -> list[Pair]:
         """Return the n dev pairs that evaluations translate: random, but the same in every run.

@@ -99,7 +99,7 @@ def section_from_table(name: str, table: Mapping[str, Any]) -> Section:
         return model_from_table(table)
     for key in table:
         refuse_unknown(name, key, names_of(name))
-    return SECTIONS[name](**table)
+    return SECTIONS[name](**{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()})
 
 
 def model_from_table(table: Mapping[str, Any]) -> Model:

@@ -55,6 +55,7 @@ NotNegative = Annotated[float, Range(0)]
 Share = Annotated[float, Range(0, 0.99)]
 Length = Annotated[int, Range(2)]
 BatchTokens = Annotated[int, Range(8)]
+Weight = Annotated[float, Above(0)]
 
 
 class Section:
@@ -81,6 +82,14 @@ class Data(Section):
     dev_pairs: Count | None = None
     """The number of different source sentences whose pairs are taken out of the corpus as dev pairs; None = one in
     twenty pairs, at most 1,000."""
+
+    weights: tuple[Weight, ...] | None = None
+    """For each corpus, how often each of its pairs is seen in an epoch on average: 2 = twice, 0.3 = in three epochs of
+    ten; None = once."""
+
+    synthetic: tuple[Count, ...] | None = None
+    """The numbers, from 1, of the corpora whose sources were written by a machine. Their sources begin with a tag, so
+    that the model can tell them from other sources; no dev pair is taken out of them. None = no corpus."""
 
     max_tokens: Length | None = None
     """The longest training sentence in subword pieces; pairs with a longer sentence are left out and counted. None =
@@ -267,7 +276,9 @@ def check(value: Any, hint: Any, name: str) -> None:
     if value is None and len(kinds) < len(alternatives(hint)):
         return
     for kind in kinds:
-        if get_origin(kind) is Literal:
+        if get_origin(kind) is tuple:
+            check_list(value, get_args(kind)[0], name)
+        elif get_origin(kind) is Literal:
             if value not in get_args(kind):
                 refuse(name, value, " or ".join(f'"{choice}"' for choice in get_args(kind)))
         elif get_origin(kind) is Annotated:
@@ -277,6 +288,14 @@ def check(value: Any, hint: Any, name: str) -> None:
                 refuse(name, value, f"{TYPE_WORDS[number_type]} {allowed}")
         elif kind in TYPE_WORDS:
             refuse_type(name, value, kind)
+
+
+def check_list(values: Any, hint: Any, name: str) -> None:
+    """Raise InputError unless each of the values, of which there is at least one, has the type and range of a hint."""
+    if not isinstance(values, tuple) or not values:
+        refuse(name, list(values) if isinstance(values, tuple) else values, "a list, such as [1, 2]")
+    for value in values:
+        check(value, hint, name)
 
 
 def alternatives(hint: Any) -> tuple[Any, ...]:

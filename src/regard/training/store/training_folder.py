@@ -153,7 +153,7 @@ def refuse_other_texts(
         now: the checksums of the present texts, by name.
         texts: the present text files by name.
     """
-    for name in (*texts, *(before.keys() - now.keys())):
+    for name in (*texts, *sorted(before.keys() - now.keys())):
         if before.get(name) == now.get(name):
             continue
         if name in before and name in now:
@@ -232,6 +232,7 @@ def refuse_model_changes(folder: Path, section: str, old: Mapping[str, Any], new
 
 
 def changed_setting(folder: Path, path: str, new: Any, old: Any) -> InputError:
+    new, old = (list(value) if isinstance(value, tuple) else value for value in (new, old))
     return InputError(
         f"cannot go on in {folder} with {path} = {new}: training began with {old}; "
         "leave it out, or name a new folder with --out."

@@ -1,0 +1,75 @@
+"""Several corpora as one, and the pairs of each that an epoch has.
+
+The index of a pair counts through the corpora in their order. With a weight w, an epoch has w · n of the n pairs of a
+corpus: the pairs are put in a random order once, and each epoch takes the next ones, after the last the first again. So
+all pairs of a corpus are seen equally often, and the pairs of an epoch follow from its number alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.text.corpus import Corpus, Ids, Lengths, Side
+from regard.text.keyed_random import Numbers, permutation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedSide:
+    """The texts of one language in several corpora."""
+
+    sides: Sequence[Side]
+    starts: Numbers
+    """For each corpus, the index of its first pair."""
+
+    def lengths(self, pairs: NDArray[np.int64]) -> Lengths:
+        """Return the number of ids in the texts of these pairs."""
+        corpus, lengths = self._corpus_of(pairs), np.empty(len(pairs), dtype=np.int64)
+        for number, side in enumerate(self.sides):
+            lengths[corpus == number] = side.lengths(pairs[corpus == number] - self.starts[number])
+        return lengths
+
+    def rows(self, pairs: NDArray[np.int64]) -> tuple[Ids, Lengths]:
+        """Return the ids of the texts of these pairs, concatenated, and the number of ids in each text."""
+        corpus, lengths = self._corpus_of(pairs), self.lengths(pairs)
+        ids = np.empty(lengths.sum(), dtype=self.sides[0].ids.dtype)
+        corpus_of_id = np.repeat(corpus, lengths)
+        for number, side in enumerate(self.sides):
+            ids[corpus_of_id == number], _ = side.rows(pairs[corpus == number] - self.starts[number])
+        return ids, lengths
+
+    def _corpus_of(self, pairs: NDArray[np.int64]) -> Numbers:
+        return np.searchsorted(self.starts, pairs, side="right") - 1
+
+
+class JoinedCorpus:
+    """The pairs of several corpora, which have the same vocabularies.
+
+    Args:
+        weights: for each corpus, how often each of its pairs is seen in an epoch on average.
+    """
+
+    def __init__(self, corpora: Sequence[Corpus], weights: Sequence[float]) -> None:
+        self.weights = weights
+        self.sizes = np.array([len(corpus) for corpus in corpora], dtype=np.int64)
+        self.starts = np.cumsum(self.sizes) - self.sizes
+        self.source = JoinedSide([corpus.source for corpus in corpora], self.starts)
+        self.target = JoinedSide([corpus.target for corpus in corpora], self.starts)
+
+    def __len__(self) -> int:
+        return int(self.sizes.sum())
+
+    def order(self, seed: int, epoch: int) -> Numbers:
+        """Return the indices of the pairs of an epoch in its random order."""
+        pairs = self.pairs_of_epoch(seed, epoch)
+        return pairs[permutation(len(pairs), seed, epoch)]
+
+    def pairs_of_epoch(self, seed: int, epoch: int) -> Numbers:
+        """Return the indices of the pairs of an epoch, in the order of the corpora."""
+        parts, sizes = list[Numbers](), self.sizes.tolist()
+        for number, (size, start, weight) in enumerate(zip(sizes, self.starts, self.weights, strict=True)):
+            n_pairs = max(1, round(weight * size))
+            turns = (epoch * n_pairs + np.arange(n_pairs)) % size
+            parts.append(start + permutation(size, seed, "corpus", number)[turns])
+        return np.concatenate(parts)

@@ -1,0 +1,91 @@
+"""The corpora of a training: their text files, their weights, and which of them are synthetic.
+
+A synthetic corpus, such as the output of `regard back-translate`, has sources that a machine wrote. Its sources begin
+with a tag, so that the model learns how such sources look without taking other sources for them.
+
+Source: Caswell, Chelba & Grangier 2019, "Tagged Back-Translation".
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from regard.errors import InputError, counted
+from regard.text.clean_copy import CleanCopy
+from regard.text.parallel import Parallel, paths_in
+from regard.training.settings.train_config import Data
+
+TAG = "<synthetic>"
+"""The word before each source of a synthetic corpus."""
+
+Texts = str | Path | Sequence[str | Path]
+"""The text files of one language: paths, or a text with commas between them."""
+
+
+def text_files(source: Texts, target: Texts, data: Data) -> dict[str, Path]:
+    """Return the text files by name.
+
+    The names are source and target, "source 2" and "target 2" for a second corpus, and so on, and "dev source" and
+    "dev target" if the settings have them.
+
+    Raises:
+        InputError: there are not as many source as target files, the settings do not fit the number of corpora, or they
+            have only one of data.dev_source and data.dev_target.
+    """
+    sources, targets = paths(source), paths(target)
+    if len(sources) != len(targets):
+        raise InputError(
+            f"got {counted(len(sources), 'source file')} and {counted(len(targets), 'target file')}; give a target "
+            "file for each source file, with commas between."
+        )
+    check_corpora(len(sources), data)
+    texts = dict[str, Path]()
+    for number, files in enumerate(zip(sources, targets, strict=True), start=1):
+        texts |= dict(zip(names_of_corpus(number), files, strict=True))
+    dev = data.dev_source, data.dev_target
+    if dev == (None, None):
+        return texts
+    if dev[0] is None or dev[1] is None:
+        present, missing = ("source", "target") if dev[1] is None else ("target", "source")
+        raise InputError(f"there is a dev {present} and no dev {missing}; give both: --dev-source and --dev-target.")
+    return {**texts, "dev source": Path(dev[0]), "dev target": Path(dev[1])}
+
+
+def paths(texts: Texts) -> list[Path]:
+    """Return the paths of text files."""
+    if isinstance(texts, Sequence) and not isinstance(texts, str):
+        return [Path(one) for one in texts]
+    return paths_in(str(texts))
+
+
+def names_of_corpus(number: int) -> tuple[str, str]:
+    """Return the names of the source and the target file of a corpus, counted from 1.
+
+    >>> names_of_corpus(1), names_of_corpus(2)
+    (('source', 'target'), ('source 2', 'target 2'))
+    """
+    return ("source", "target") if number == 1 else (f"source {number}", f"target {number}")
+
+
+def check_corpora(n_corpora: int, data: Data) -> None:
+    """Raise InputError unless the settings with a value for each corpus fit the number of corpora."""
+    n = counted(n_corpora, "corpus").replace("corpuss", "corpora")
+    if data.weights is not None and len(data.weights) != n_corpora:
+        raise InputError(f"data.weights = {list(data.weights)}: got {n}; give a weight for each.")
+    synthetic = set(data.synthetic or ())
+    if synthetic and max(synthetic) > n_corpora:
+        raise InputError(f"data.synthetic = {sorted(synthetic)}: got {n}, counted from 1.")
+    if len(synthetic) == n_corpora and data.dev_source is None:
+        raise InputError(
+            "data.synthetic names every corpus, and dev pairs are taken from the others; give pairs that people "
+            "translated as a corpus, or as dev pairs with --dev-source and --dev-target."
+        )
+
+
+def clean_copies(texts: Mapping[str, Path], data: Data, folder: Path) -> list[CleanCopy]:
+    """Return the clean copies of the corpora, which are not written yet; their files are in `folder`."""
+    copies = list[CleanCopy]()
+    while (names := names_of_corpus(number := len(copies) + 1))[0] in texts:
+        tag = TAG if number in (data.synthetic or ()) else ""
+        source, target = (texts[name] for name in names)
+        copies.append(CleanCopy(Parallel(source, target), folder / f"clean-{number}.tsv", tag))
+    return copies
