@@ -1,11 +1,11 @@
-"""A plane through the vectors of all tokens in all layers, onto which movements are drawn.
+"""The plane that shows most of the variation in the vectors of all tokens in all layers (principal components).
 
-    axes   = the two directions in which the vectors vary most (principal components)
+    axes   = the two orthogonal directions in which the vectors have the largest variance
     shares = the variance along each axis, divided by the variance in all directions
 
-A few tokens of many models have vectors a hundred times as long as those of the others, mostly the first token. They
-would turn the plane towards themselves, so that the plane shows nothing of the other tokens. So vectors that are more
-than `TOO_LONG` times as long as the median vector are left out of the fit; they are drawn all the same.
+In many models, the vectors of a few tokens, mostly of the first token, are a hundred times as long as those of the
+others, and would determine the axes alone. So vectors longer than `TOO_LONG` times the median length are not used to
+compute the axes; they are still drawn.
 """
 
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from jaxtyping import Float
 from torch import Tensor
 
 TOO_LONG = 10.0
-"""How many times as long as the median a vector may be, to count in the fit of the plane."""
+"""Vectors longer than this many times the median length are not used to compute the plane."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plane:
-    """A plane through many vectors.
+    """A plane in the space of the tokens' vectors, onto which the vectors are projected.
 
     Attributes:
-        middle: the mean of the fitted vectors.
-        axes: two directions of length 1, orthogonal to each other.
-        shares: the share of the variance of the fitted vectors along each axis.
-        n_left_out: the number of vectors that were too long to count.
+        middle: the mean of the vectors from which the plane was computed.
+        axes: two orthogonal directions of length 1.
+        shares: for each axis, its share of the variance of these vectors.
+        n_left_out: the number of vectors that were too long to be used.
     """
 
     middle: Float[Tensor, " d_model"]
@@ -36,7 +36,7 @@ class Plane:
 
     @classmethod
     def through(cls, vectors: Float[Tensor, "vectors d_model"]) -> "Plane":
-        """Return the plane that keeps most of the variance of the vectors."""
+        """Return the plane of the first two principal components of some vectors."""
         lengths = vectors.norm(dim=-1)
         fitted = vectors[lengths <= TOO_LONG * lengths.median()].double()
         middle = fitted.mean(dim=0)
@@ -50,9 +50,9 @@ class Plane:
         return cls(middle.to(vectors), (axes * signs).to(vectors), (shares[0], shares[1]), n_left_out)
 
     def points(self, vectors: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 2"]:
-        """Return where vectors lie in the plane."""
+        """Return the coordinates of vectors in the plane, after subtracting `middle`."""
         return self.directions(vectors - self.middle)
 
     def directions(self, differences: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 2"]:
-        """Return how far differences of vectors reach along each axis."""
+        """Return the coordinates of differences of vectors along the two axes of the plane."""
         return differences @ self.axes.T

@@ -1,9 +1,10 @@
-"""How one layer moves the vectors of all tokens, as arrows in a plane, each with its length and its angle.
+"""The movement of all tokens in one layer, as arrows in a plane.
 
     before + heads + bias + feed_forward + rest = after          as in `movement`, and so in the plane too
 
-The angle of an arrow is that between the vector itself, in all its dimensions, and the whole move after - before: below
-90 degrees it moves the token along, above it holds the token back.
+An arrow is a vector that a part of the layer adds to the vector of a token, projected onto the plane. Its angle is
+computed in all d_model dimensions, between the added vector and the total change after - before: below 90 degrees the
+part acts in the direction of the total change, above 90 degrees against it.
 """
 
 import math
@@ -19,20 +20,20 @@ from regard.effects.movement import LayerStates
 from regard.effects.plane import Plane
 
 QUERIES_AT_ONCE = 32
-"""The number of tokens whose contributions from source tokens are in memory at one time."""
+"""The number of queries for which the vectors added by source tokens are in memory at one time."""
 
 N_NEAREST = 5
-"""The number of tokens that are named as the nearest of each token."""
+"""The number of nearest tokens that are stored for each token."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrows:
-    """Vectors that were added to each token.
+    """Vectors that were added to the vectors of tokens, projected onto a plane.
 
     Attributes:
-        places: how far each vector reaches along the axes of the plane, and its length in all dimensions.
-        angles: the angle between each vector and the token's whole move, in degrees; 0 for a vector of length 0.
-        names: the number of the head or of the source token; -1 = all that have no arrow of their own, together.
+        places: for each vector, its coordinates along the two axes of the plane, and its length in all dimensions.
+        angles: the angle in degrees between each vector and the token's total change; 0 for a vector of length 0.
+        names: for each vector, the number of the head or source token that added it; -1 = the sum over all others.
     """
 
     places: Float[Tensor, "tokens arrows 3"]
@@ -42,15 +43,16 @@ class Arrows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerArrows:
-    """The movement of all tokens in one layer.
+    """The movement of all tokens in one layer, as arrows in a plane.
 
     Attributes:
-        before, after: the place of each token in the plane, and the length of its vector.
-        turned: the angle between each token's vectors before and after, in degrees.
-        parts: what attention, the bias of its output, the feed-forward part and the norms in between add, in this
-            order; the bias is a part of attention.
-        heads, sources: the longest of what heads and source tokens add, the longest first.
-        nearest, nearest_angles: the tokens at the smallest angle to each token after the layer, and the angles.
+        before, after: for each token, the coordinates of its vector in the plane, and the length of the vector.
+        turned: for each token, the angle between its vectors before and after the layer, in degrees.
+        parts: the vectors added by attention, by the bias of its output projection (a part of attention), by the
+            feed-forward network, and by layer norms, in this order.
+        heads, sources: the longest vectors that heads, or source tokens, add to each token, longest first.
+        nearest, nearest_angles: the tokens whose vectors after the layer have the smallest angles to each token's
+            vector, and these angles in degrees.
     """
 
     before: Float[Tensor, "tokens 3"]
@@ -65,10 +67,12 @@ class LayerArrows:
 
 @torch.no_grad()
 def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, most: int) -> LayerArrows:
-    """Return the movement of all tokens in one layer.
+    """Return the movement of all tokens in one layer, as arrows in a plane.
 
     Args:
-        most: the number of heads, and of source tokens, that have an arrow of their own; the others share one.
+        pattern: the attention pattern of the layer.
+        state: the vectors of all tokens in the layer.
+        most: the number of heads, and of source tokens, with an arrow of their own; the others share one arrow.
     """
     change = state.after - state.before
     groups = pattern.n_heads // pattern.value.shape[1]
@@ -94,7 +98,12 @@ def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, most: int) 
 def longest_heads(
     by_head: Float[Tensor, "tokens heads d_model"], change: Float[Tensor, "tokens d_model"], plane: Plane, most: int
 ) -> Arrows:
-    """Return the longest vectors that heads add to each token, and the sum of the others."""
+    """Return the `most` longest vectors that heads add to each token, and the sum of the other heads' vectors.
+
+    Args:
+        by_head: the vector that each head adds to each token.
+        change: the total change of each token's vector in the layer, for the angles.
+    """
     names = longest_first(by_head.norm(dim=-1), most)
     own = by_head.gather(1, names[:, :, None].expand(-1, -1, by_head.shape[2]))
     return with_others(own, names, by_head.sum(dim=1), by_head.shape[1], change, plane)
@@ -108,11 +117,17 @@ def longest_sources(
     plane: Plane,
     most: int,
 ) -> Arrows:
-    """Return the longest vectors that source tokens add to each token in all heads, and the sum of the others.
+    """Return the `most` longest vectors that source tokens add to each token, and the sum of the others.
 
-    The lengths of all vectors come from the products of the heads' vectors, so that only the longest are computed:
+    The lengths of all vectors are computed from dot products, so that only the longest vectors are computed themselves:
 
         |sum over heads of w_h u_h|² = sum over heads h, g of w_h w_g (u_h · u_g)
+
+    Args:
+        weights: the attention weights w.
+        written: value · W_O of each key in each head, u.
+        total: the sum over all source tokens.
+        change: the total change of each token's vector in the layer, for the angles.
     """
     products = torch.einsum("hkd,gkd->khg", written, written)
     by_key = rearrange(weights, "h q k -> k q h")
@@ -127,7 +142,7 @@ def longest_sources(
 
 
 def longest_first(lengths: Float[Tensor, "tokens all"], most: int) -> Int[Tensor, "tokens some"]:
-    """Return the places of the largest lengths of each token, the largest first; equal ones in their order."""
+    """Return the indices of the `most` largest lengths of each token, largest first; equal lengths in index order."""
     return lengths.argsort(dim=-1, descending=True, stable=True)[:, :most]
 
 
@@ -139,7 +154,10 @@ def with_others(
     change: Float[Tensor, "tokens d_model"],
     plane: Plane,
 ) -> Arrows:
-    """Return vectors as arrows; the last is what is left of the total, if there are more than these vectors."""
+    """Return vectors as arrows, and one more arrow for the difference between `total` and their sum.
+
+    The last arrow is left out if there are `n_all` vectors, so that the difference is 0.
+    """
     if names.shape[1] < n_all:
         own = torch.cat([own, (total - own.sum(dim=1))[:, None]], dim=1)
         names = torch.cat([names, names.new_full((len(names), 1), -1)], dim=1)
@@ -152,17 +170,17 @@ def arrows(
     plane: Plane,
     names: Int[Tensor, "tokens arrows"],
 ) -> Arrows:
-    """Return vectors as arrows in a plane."""
+    """Return vectors as arrows: projected onto a plane, with their lengths and their angles to `change`."""
     return Arrows(placed(plane.directions(vectors), vectors), angle_between(vectors, change[:, None]), names)
 
 
 def placed(where: Float[Tensor, "*shape 2"], vectors: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 3"]:
-    """Return places in the plane with the lengths of the vectors behind them."""
+    """Return coordinates in the plane, followed by the lengths of the vectors that were projected."""
     return torch.cat([where, vectors.norm(dim=-1, keepdim=True)], dim=-1)
 
 
 def angle_between(a: Float[Tensor, "*#shape d_model"], b: Float[Tensor, "*#shape d_model"]) -> Float[Tensor, "*shape"]:
-    """Return the angles between vectors, in degrees; 0 where a vector has length 0."""
+    """Return the angles between the vectors in `a` and `b`, in degrees; 0 if one of the two has length 0."""
     a, b = a.double(), b.double()
     lengths = a.norm(dim=-1) * b.norm(dim=-1)
     cosine = ((a * b).sum(dim=-1) / lengths.clamp(min=1e-300)).clamp(-1, 1)
@@ -172,7 +190,7 @@ def angle_between(a: Float[Tensor, "*#shape d_model"], b: Float[Tensor, "*#shape
 def nearest_tokens(
     vectors: Float[Tensor, "tokens d_model"],
 ) -> tuple[Int[Tensor, "tokens nearest"], Float[Tensor, "tokens nearest"]]:
-    """Return the tokens whose vectors have the smallest angles to each token's, and these angles in degrees."""
+    """Return, for each token, the tokens at the smallest angles to its vector, and these angles in degrees."""
     unit = vectors.double() / vectors.double().norm(dim=-1, keepdim=True).clamp(min=1e-300)
     cosines = (unit @ rearrange(unit, "tokens d -> d tokens")).fill_diagonal_(-2.0)
     n_nearest = min(N_NEAREST, len(vectors) - 1)

@@ -1,4 +1,7 @@
-"""Compare two traces of the same text: `regard.compare`, for checkpoints, quantised models, backends or changes."""
+"""Compares two traces of the same text: `regard.compare`.
+
+The traces may be of two checkpoints, a model and its quantised version, two backends, or with and without changes.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A trace that has what a page shows: the hidden vectors too, where they can be kept."""
+"""A trace for a page: with the vectors of all tokens in each layer, if they can be recorded."""
 
 from typing import Any
 
@@ -7,14 +7,14 @@ from regard.tracing.run import trace
 from regard.tracing.trace import Trace
 
 MOST_LETTERS = 2_500
-"""The most letters of a text whose hidden vectors are kept: MiniLM reads about as many in its 512 tokens."""
+"""The largest number of letters of a text whose vectors are recorded; about as many as MiniLM reads in 512 tokens."""
 
 
 def trace_for_page(model: Any, text: str | None, **options: Any) -> Trace:
-    """Return the trace of a text with the hidden vectors, or without them.
+    """Return the trace of a text with the vectors of all tokens in each layer, or without them.
 
-    They are left out if the text is longer than `MOST_LETTERS`, since they take much memory in a large model, or if the
-    parts of the model's layers are not found.
+    They are left out if the text has more than `MOST_LETTERS` letters, since they need much memory in a large model, or
+    if the parts of a layer are not found.
 
     Args:
         model: as in `regard.trace`.

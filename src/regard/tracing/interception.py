@@ -46,7 +46,7 @@ SDPA, FLEX, WRITTEN_OUT = "sdpa", "flex", "written out"
 
 
 ATTENTION = attend, F.scaled_dot_product_attention
-"""The functions whose context can be computed in the same pass as statistics."""
+"""The functions for which context and statistics can be computed together."""
 
 
 class AttentionInterceptor(TorchFunctionMode):

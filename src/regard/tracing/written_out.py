@@ -108,7 +108,7 @@ def version(tensor: Tensor) -> int:
 
 
 def matrix_product(known: Known, result: Tensor, left: Tensor, right: Tensor) -> Product | WeightedSum | None:
-    """The rule for matmul and bmm: the result is scores, or the context if `left` is weights."""
+    """Return how the result of matmul or bmm was computed: as scores, or as a context if `left` is weights."""
     if left.ndim < 2 or right.ndim < 2:
         return None
     weights = known(left)
@@ -120,14 +120,17 @@ def matrix_product(known: Known, result: Tensor, left: Tensor, right: Tensor) ->
 def added_product(
     known: Known, result: Tensor, bias: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Product:
-    """The rule for baddbmm: the result is scores, beta · bias + alpha · left @ right."""
+    """Return how the result of baddbmm was computed: as scores, beta · bias + alpha · left @ right."""
     if beta == 0:
         return Product(left, right.mT, alpha)
     return Product(left, right.mT, alpha, bias if beta == 1 else beta * bias)
 
 
 def einsum(known: Known, result: Tensor, equation: Any, *operands: Any) -> Product | WeightedSum | None:
-    """The rule for einsum with two tensors: the result is scores, or the context if the first tensor is weights."""
+    """Return how the result of an einsum was computed: as scores, or as a context if the first tensor is weights.
+
+    Return None if it has not two operands, or is neither scores nor a context.
+    """
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
     if len(operands) != 2 or not isinstance(equation, str) or "->" not in equation:
@@ -180,13 +183,13 @@ def arrange(tensor: Tensor, axes: list[str], wanted: list[str]) -> Tensor | None
 
 
 def scaled(known: Known, result: Tensor, left: Any, right: Any) -> Product | None:
-    """The rule for multiplication: scores times a number are scores."""
+    """Return how the result of a multiplication was computed, if it is scores times a number; else None."""
     product, number = (known(left), right) if known(left) is not None else (known(right), left)
     return times(product, number)
 
 
 def divided(known: Known, result: Tensor, scores: Any, number: Any) -> Product | None:
-    """The rule for division: scores divided by a number are scores."""
+    """Return how the result of a division was computed, if it is scores divided by a number; else None."""
     if not is_number(number) or float(number) == 0:
         return None
     return times(known(scores), 1 / float(number))
@@ -205,7 +208,7 @@ def is_number(value: Any) -> bool:
 
 
 def biased(known: Known, result: Tensor, left: Any, right: Any, *, alpha: float = 1) -> Product | None:
-    """The rule for addition: scores plus a bias are scores."""
+    """Return how the result of an addition was computed, if it is scores plus a bias; else None."""
     product, bias = (known(left), right) if isinstance(known(left), Product) else (known(right), left)
     if alpha != 1 or not isinstance(product, Product):
         return None
@@ -216,10 +219,10 @@ def biased(known: Known, result: Tensor, left: Any, right: Any, *, alpha: float 
 
 
 def masked(known: Known, result: Tensor, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
-    """The rule for masked_fill: scores in which some keys are set to -∞, or to a very low number, are masked scores.
+    """Return how the result of masked_fill was computed, if it masks some keys of scores; else None.
 
-    The number must be so low that its exponential is 0. Weights to which masked_fill with 0 is applied are still
-    weights, if this changes none of them.
+    Keys are masked by -∞, or by a number so low that its exponential is 0. If masked_fill with 0 leaves weights
+    unchanged, the result is weights.
     """
     product = known(scores)
     if isinstance(product, Normalised):
@@ -233,13 +236,13 @@ def masked(known: Known, result: Tensor, scores: Tensor, mask: Tensor, value: An
 
 
 def chosen(known: Known, result: Tensor, first: Any, second: Any = None, third: Any = None) -> Origin | None:
-    """The rule for torch.where(keep, scores, number) and scores.where(keep, number): see `masked`."""
+    """Return how the result of torch.where(keep, scores, number) or scores.where(keep, number) was computed."""
     keep, scores = (first, second) if known(first) is None else (second, first)
     return None if third is None else masked(known, result, scores, ~keep, third)
 
 
 def normalised(known: Known, result: Tensor, scores: Tensor, dim: int | None = None, *_: Any, **__: Any) -> Any:
-    """The rule for softmax over the last axis: the result is weights."""
+    """Return how the result of softmax was computed: as weights, if it is over the last axis; else None."""
     if dim not in (-1, result.ndim - 1) or result.ndim < 2:
         return None
     product = known(scores)
@@ -247,9 +250,9 @@ def normalised(known: Known, result: Tensor, scores: Tensor, dim: int | None = N
 
 
 def passed_on(known: Known, result: Tensor, tensor: Any, *_: Any, **__: Any) -> Origin | None:
-    """The rule for dropout, conversions and views: scores stay scores and weights stay weights.
+    """Return how the result of dropout, a conversion or a view was computed: in the same way as its input.
 
-    The last two axes, queries and keys, must be unchanged.
+    Return None if the last two axes, queries and keys, are changed.
     """
     origin = known(tensor)
     if origin is None or result.numel() != tensor.numel() or result.shape[-2:] != tensor.shape[-2:]:

@@ -40,7 +40,7 @@ BLOCK_QUERIES = 256
 """The number of queries in one block; on two cores and 2,048 causal tokens, 256 is faster than 128 and 512."""
 
 WIDEST_GROUPED = 256
-"""The largest width of a float16 or bfloat16 query for which CUDA's fused kernels take grouped heads."""
+"""The largest width of float16 or bfloat16 queries for which CUDA's fused kernels support grouped query heads."""
 
 REGISTER_NUMBERS = 16
 """How many float32 numbers fit into the widest vector register of a CPU (AVX-512).
