@@ -17,6 +17,7 @@ await build({
   ...options,
   entryPoints: { worker: "src/site/worker.ts" },
   format: "iife",
+  legalComments: "eof", // whose ONNX Runtime this is
   define: { "import.meta.url": '"worker.js"' }, // ONNX Runtime loads nothing by it: its WebAssembly is given
 });
 const runtime = await readFile("node_modules/onnxruntime-web/dist/ort-wasm-simd-threaded.wasm");

@@ -4,7 +4,7 @@ import functools
 import http.server
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -76,16 +76,29 @@ def small(tmp_path_factory: pytest.TempPathFactory, minilm: LoadedModel) -> Path
 
 
 @pytest.fixture(scope="session")
-def served(carried: None, small: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The small model's site, served while the tests run."""
+def serve_folder() -> Iterator[Callable[[Path], str]]:
+    """serve_folder(path) is the address of a plain server of this folder's files; it ends with the tests."""
+    servers: list[http.server.ThreadingHTTPServer] = []
+
+    def serve(folder: Path) -> str:
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Files, directory=folder))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_port}/"
+
+    yield serve
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(scope="session")
+def served(
+    carried: None, small: Path, serve_folder: Callable[[Path], str], tmp_path_factory: pytest.TempPathFactory
+) -> Served:
+    """The small model's site, served while the tests run, below the root of its server."""
     root = tmp_path_factory.mktemp("root")
-    (root / "below").mkdir()
     folder = root / "below" / "attention"
+    folder.parent.mkdir()
     written = write_site(folder, str(small))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Files, directory=root))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield Served(folder, f"http://127.0.0.1:{server.server_port}/below/attention/", written)
-    server.shutdown()
-    thread.join(10)
-    server.server_close()
+    return Served(folder, f"{serve_folder(root)}below/attention/", written)

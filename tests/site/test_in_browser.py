@@ -16,6 +16,9 @@ from regard.visible_text import escape_controls
 
 RAIN = "It rains today, and the old man looks at the river."
 
+PATIENCE = 60_000
+"""The milliseconds that loading the model may take."""
+
 ASK = """async ({ address, files, most, texts, shape }) => {
   const script = await (await fetch(new URL("worker.js", address))).text();
   const worker = new Worker(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
@@ -78,7 +81,7 @@ def test_typed_text_has_the_weights_of_python_and_the_site_asks_nobody_else(
     page.get_by_label("Layer", exact=True).select_option("1")
     page.get_by_label("Head", exact=True).select_option("2")
     page.get_by_label("Text").fill(RAIN)
-    expect(page.locator(".word")).to_have_count(15)
+    expect(page.locator(".word")).to_have_count(15, timeout=PATIENCE)
     wanted = regard.trace(model.model, RAIN, tokenizer=model.tokenizer)
     for layer, head in ((1, 2), (0, 0)):
         page.get_by_label("Layer", exact=True).select_option(str(layer))
@@ -96,7 +99,7 @@ def test_typed_text_has_the_weights_of_python_and_the_site_asks_nobody_else(
 
 def test_a_cut_edge_a_sharper_and_a_silenced_head_have_python_s_effect(page: Page, model: LoadedModel) -> None:
     page.get_by_label("Text").fill(RAIN)
-    expect(page.locator(".word")).to_have_count(15)
+    expect(page.locator(".word")).to_have_count(15, timeout=PATIENCE)
     page.get_by_label("Layer", exact=True).select_option("0")
     page.get_by_label("Head", exact=True).select_option("1")
     page.locator(".word", has_text="looks").click()
@@ -154,7 +157,7 @@ def test_what_cannot_be_read_is_said_in_the_reader_s_language(page: Page) -> Non
     page.get_by_label("Text").fill("word " * 63)
     page.get_by_role("button", name="look").click()
     expect(page.locator("[role=alert]")).to_have_text(
-        "The text is 65 tokens long and the model reads at most 64; shorten it."
+        "The text is 65 tokens long and the model reads at most 64; shorten it.", timeout=PATIENCE
     )
     page.get_by_label("Text").fill(" ")
     page.get_by_role("button", name="look").click()
@@ -168,17 +171,22 @@ def test_what_cannot_be_read_is_said_in_the_reader_s_language(page: Page) -> Non
 
 
 def test_a_file_that_is_missing_is_named_and_loaded_when_it_is_back(page: Page) -> None:
-    missing = "**/model.onnx*"
-    page.route(missing, lambda route: route.fulfill(status=404))
+    missing, waiting = "**/model.onnx*", []
+    page.route(missing, lambda route: waiting.append(route))
     page.get_by_label("Text").fill(RAIN)
+    status = page.locator(".type [role=status]")
+    expect(status).to_contain_text("the model is loaded into this page: ", timeout=PATIENCE)
+    waiting[0].fulfill(status=404)
     expect(page.locator("[role=alert]")).to_have_text(
         "model.onnx of this site could not be loaded (status 404); see that it is in the site’s folder, and press "
-        "“look” again."
+        "“look” again.",
+        timeout=PATIENCE,
     )
     page.unroute(missing)
     page.get_by_role("button", name="look").click()
-    expect(page.locator(".word")).to_have_count(15)
+    expect(page.locator(".word")).to_have_count(15, timeout=PATIENCE)
     expect(page.locator("[role=alert]")).to_have_count(0)
+    expect(status).to_have_text("")
 
 
 def test_the_page_may_load_only_from_its_own_folder_s_server(page: Page, served) -> None:

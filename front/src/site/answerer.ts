@@ -58,7 +58,7 @@ export function answererOf(site: Site, first: Trace): Answerer {
     trace: ({ text }: Question, stopped) => ask({ text, changes: null }, stopped) as Promise<Trace>,
     effect: ({ text, changes = [] }: Question, stopped) => ask({ text, changes }, stopped) as Promise<Effect>,
     here: { difference: site.difference },
-    pauseMilliseconds: 80,
+    pauseMilliseconds: 40,
     prepare: () => void started().catch(() => undefined),
   };
 }
