@@ -197,7 +197,11 @@ def trace_text(
 def trace_model(
     model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None, for_page: bool = False
 ) -> "Trace":
-    """Return the trace of a Hugging Face model while it reads a text, for a page with its hidden vectors."""
+    """Return the trace of a Hugging Face model while it reads a text.
+
+    Args:
+        for_page: keep the hidden vectors too, which a page shows.
+    """
     from regard.tracing.for_page import trace_for_page
     from regard.tracing.model_loading import load
     from regard.tracing.run import trace
@@ -219,7 +223,7 @@ def trace_media(
     """Return the trace of a model while it reads a picture, with or without a text, or a recording.
 
     Args:
-        for_page: keep the hidden vectors too, where they are found.
+        for_page: keep the hidden vectors too, if the model has them.
     """
     if model is None:
         raise InputError("MiniLM reads text alone; name a model of pictures or recordings with --model.")

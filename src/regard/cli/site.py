@@ -32,9 +32,9 @@ def site(
 ) -> None:
     """Write a folder for any web server, in which the model itself runs in the reader's browser.
 
-    The page is that of regard explore: type, and the model reads. No server runs the model, and what is typed stays in
-    the browser. The folder takes about as many bytes as the model, and 5 MB. Before it is written, the exported model
-    is compared with the model itself.
+    The page is that of regard explore: type a text, and the model reads it. No server runs the model, and the typed
+    text stays in the browser. The folder takes about as many bytes as the model, and 5 MB. Before it is written, the
+    exported model is compared with the model itself.
 
     [bold]Examples[/bold]
 

@@ -1,4 +1,4 @@
-"""A clean copy of a corpus in one file: the texts are cleaned once, and the copy is then read as often as needed.
+"""A clean copy of a corpus in one file: the texts are cleaned once, and the copy is read as often as needed.
 
 A line of the copy is the source, a tab and the target; clean text has no tabs and no line ends.
 """
@@ -26,10 +26,12 @@ class CleanCopy:
     """A word that is put before every source; "" = none."""
 
     counts: Report = field(default_factory=Report)
-    """The counts of the pairs that `write` has read, cleaned and left out."""
+    """The numbers of pairs that `write` has read, cleaned and left out."""
 
     def write(self) -> Iterator[Pair]:
-        """Yield the pairs of the corpus, cleaned, and write them to the copy; it is complete after the last pair.
+        """Clean the pairs of the corpus, write them to the copy, and yield them.
+
+        The copy is complete after the last pair.
 
         Raises:
             InputError: see `Parallel.pairs`.
@@ -48,5 +50,5 @@ class CleanCopy:
                 yield source, target
 
     def report(self) -> Report:
-        """Return the counts of `write` as a new object, to which further counts can be added."""
+        """Return a copy of `counts`, to which further counts can be added."""
         return replace(self.counts)

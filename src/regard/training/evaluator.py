@@ -53,7 +53,7 @@ class DevEvaluation:
     result: DevResult
 
     training_loss_nats: float
-    """The dev loss as training computes its own, with label smoothing, in nats per target token."""
+    """The dev loss with label smoothing, as in the training loss, in nats per target token."""
 
     sample: Mapping[str, str]
     """The texts "source", "translation" and "reference" of one sentence."""
@@ -89,7 +89,7 @@ class Evaluator:
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
     smoothing: float = 0.0
-    """ε of label smoothing in the training loss."""
+    """The ε of label smoothing in the training loss."""
 
     def evaluate(self, folder: Path, names: Sequence[str], step: int) -> DevEvaluation:
         """Compare the newest snapshot with the mean of all `names` by dev loss; evaluate the better one.
@@ -136,7 +136,7 @@ class Evaluator:
         return self.loaded_loss()
 
     def loaded_loss(self, smoothing: float = 0.0) -> float:
-        """Return the cross-entropy of the loaded parameters on the dev set in nats per target token.
+        """Return the dev loss of the loaded parameters: cross-entropy in nats per target token.
 
         Args:
             smoothing: ε of label smoothing.

@@ -10,7 +10,7 @@ PLAIN_EVERY = 10
 """If standard error is not a terminal, only every tenth call of `progress` prints a line."""
 
 QUIET_SECONDS = 30
-"""If standard error is not a terminal, a line says what is going on after this many seconds without a line."""
+"""If standard error is not a terminal: after this many seconds without a line, a line says what the task is."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,7 +106,7 @@ class Terminal(Watcher):
         self.printed.set()
 
     def print_while_quiet(self) -> None:
-        """Print what is going on whenever no line was printed for `QUIET_SECONDS`, until the with-block ends."""
+        """Within the with-block, print the current task whenever no line was printed for `QUIET_SECONDS`."""
         quiet_seconds = 0
         while not self.ended.is_set():
             if self.printed.wait(QUIET_SECONDS):

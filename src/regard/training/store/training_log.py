@@ -5,8 +5,8 @@ If TensorBoard is installed, the same numbers are also written as TensorBoard ev
 loss/training and loss/dev. `dev_loss_nats` is the dev loss without label smoothing, the logarithm of the perplexity.
 Dropout and R-Drop are a part of the training loss alone.
 
-{"step": 400, "epoch": 3, "loss_nats": 2.1, "learning_rate": 0.001, "tokens_per_second": 9000, …}
-{"step": 400, "epoch": 3, "dev_loss_nats": 1.9, "dev_bleu": 31.2, "averaged": 5, "sample": {…}, …}
+{"step": 400, "epoch": 3, "loss_nats": 2.1, "learning_rate": 0.001, "tokens_per_second": 9000, …} {"step": 400, "epoch":
+3, "dev_loss_nats": 1.9, "dev_bleu": 31.2, "averaged": 5, "sample": {…}, …}
 """
 
 import json
@@ -24,7 +24,7 @@ TAGS = {
     "dev_training_loss_nats": "loss/dev",
     "dev_loss_nats": "loss/dev_without_label_smoothing",
 }
-"""The names in TensorBoard of the numbers whose name in the log is another."""
+"""The names in TensorBoard of those numbers that have another name in the log."""
 
 
 class Log:

@@ -22,7 +22,7 @@ PIECES_PER_SOURCE_PIECE, EXTRA_PIECES = 3, 20
 
 
 TextOf = Callable[[Sequence[int]], str]
-"""A function that turns the ids of a target into its text."""
+"""The type of a function from the ids of a target to its text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

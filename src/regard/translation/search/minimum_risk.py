@@ -1,10 +1,10 @@
-"""Minimum Bayes risk: of several translations choose the one that is most similar to what the model may write.
+"""Minimum Bayes risk decoding: of several candidates, choose the one most similar to samples of the model.
 
     score(candidate) = mean over samples of chrF(candidate, sample) / 100
 
-The candidates come from beam search, the samples are drawn from the model's probabilities. A beam's best hypothesis can
-be an unusual text that is just probable enough; a text that many samples resemble is rarely one. It takes as many
-samples as it is given: with 32, about 32 times the time of greedy search.
+The candidates come from beam search, the samples are drawn from the model's probabilities. The best hypothesis of a
+beam can be an unusual text that is only just the most probable; a text that is similar to many samples rarely is. With
+32 samples the search takes about 32 times the time of greedy search.
 
 Source: Kumar & Byrne 2004; Eikema & Aziz 2022, "Sampling-based approximations to minimum Bayes risk decoding".
 """
@@ -22,12 +22,12 @@ from regard.translation.search.sampling import Sample
 
 @dataclass(frozen=True, slots=True)
 class MinimumRisk:
-    """Choose the candidate with the highest mean chrF against samples of the model.
+    """Minimum Bayes risk decoding: choose the candidate with the highest mean chrF against samples of the model.
 
     Args:
         n_samples: the number of samples for each source.
         candidates: the beam search whose `n_best` hypotheses are the candidates.
-        sample: how the samples are drawn; each sample has a seed of its own, derived from this one's.
+        sample: how the samples are drawn; each sample has a seed of its own, derived from the seed of `sample`.
         n_best: the number of candidates to return, best first.
     """
 
@@ -50,7 +50,7 @@ class MinimumRisk:
             )
 
     def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
-        """Return the `n_best` candidates for each source, that with the highest score first.
+        """Return the `n_best` candidates for each source, highest score first.
 
         Raises:
             ValueError: `sources` has no function that turns ids into text.
@@ -66,7 +66,7 @@ class MinimumRisk:
         ]
 
     def searches(self) -> list[Sample]:
-        """Return the search of each sample."""
+        """Return a `Sample` search for each sample, with a seed of its own."""
         return [replace(self.sample, seed=seed_of(self.sample.seed, number)) for number in range(self.n_samples)]
 
     def ranked(

@@ -69,10 +69,13 @@ def live_page(data: dict[str, Any]) -> str:
 
 
 def site_page(data: dict[str, Any], site: dict[str, Any]) -> str:
-    """Return the page with the data of a trace for a folder in which the model lies too: a worker runs it.
+    """Return the HTML page of a static site, in which the model runs in the reader's browser.
+
+    The page shows the trace in `data`. The folder of the page also has the model, which a web worker runs for other
+    texts.
 
     Args:
-        site: what the worker needs to know; `Site` in front/src/site/messages.ts tells what.
+        site: the settings of the worker, as `Site` in front/src/site/messages.ts describes them.
     """
     # The worker is made from a text that the page has loaded, so that this policy holds for it too.
     sources = "connect-src 'self'; worker-src blob:"
@@ -88,8 +91,8 @@ def document(
         data: the trace, as `page_data` returns it.
         text: the text that the model read; the title of the page begins with it.
         sources: further directives of the content security policy, such as "connect-src 'self'".
-        scripts: what may run besides the page's script, in the notation of the policy.
-        site: see `site_page`; None = no worker runs the model.
+        scripts: the scripts that may run in addition to the page's own, in the notation of the policy.
+        site: the settings of a worker that runs the model (see `site_page`); None = the page has no worker.
     """
     style, script = read_source("built/page.css"), read_source("built/page.js")
     return Template(read_source("page.html")).substitute(

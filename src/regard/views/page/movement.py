@@ -1,6 +1,6 @@
-"""The movement of all tokens through the layers, as arrows in a plane, for a page.
+"""Encode the movement of all tokens through the layers for a page, which draws it as arrows in a plane.
 
-An array is a block of integers; a number is its integer times the array's step.
+The numbers of an array are stored as integers, to be multiplied by the array's step.
 """
 
 from typing import Any
@@ -16,19 +16,21 @@ from regard.views.page.blocks import encode_integers
 from regard.views.page.vectors import integers_of, step_of
 
 MOST_ARROWS = 8
-"""The number of heads, and of source tokens, with an arrow of their own in each layer; the others share one."""
+"""The number of heads, and of source tokens, that have an arrow of their own in each layer; the others share one."""
 
 MAX_MOVES = 6_000
-"""The most moves, layers times tokens, in one page: they take about two megabytes."""
+"""The most moves (layers × tokens) in one page; they take about two megabytes."""
 
 BITS = 23
-"""The bits of the largest number's integer, without its sign."""
+"""The number of bits, without the sign bit, to which the numbers of arrows are rounded."""
 
 
 def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | None:
-    """Return the movements of a trace by kind of self-attention, and add their arrays to `blocks`.
+    """Encode the movements of a trace for a page, and add their arrays to `blocks`.
 
-    None if the trace has no hidden vectors, or more moves than a page takes.
+    Returns:
+        A record for each kind of self-attention; None if the trace has no hidden vectors, or more moves than a page
+        takes.
     """
     kinds = [kind for kind in trace.kinds if kind != "cross"]
     if trace.states is None:
@@ -38,7 +40,10 @@ def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | N
 
 
 def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str, Any]:
-    """Return the movements of one kind of self-attention; `front/src/data.ts` describes the record."""
+    """Encode the movements of one kind of self-attention, and return their record.
+
+    `front/src/data.ts` describes the record.
+    """
     assert trace.states is not None
     states = trace.states[kind]
     first, *_ = states.values()
@@ -64,7 +69,10 @@ def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str
 
 
 def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
-    """Return the arrows of all layers, padded to the same number with arrows of length 0 that have the name -2."""
+    """Stack the arrows of all layers into tensors.
+
+    Layers with fewer arrows are padded with arrows of length 0 whose name is -2.
+    """
     groups: list[Arrows] = [getattr(layer, group) for layer in layers]
     most = max(arrows.names.shape[1] for arrows in groups)
     missing = [most - arrows.names.shape[1] for arrows in groups]
@@ -77,7 +85,7 @@ def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
 
 
 def array_record(name: str, array: Shaped[Tensor, "*shape"], blocks: dict[str, str]) -> dict[str, Any]:
-    """Add an array to `blocks` and return its name there, its step and its shape."""
+    """Encode an array into `blocks`, and return a record with its name there, its step and its shape."""
     step = step_of(array, BITS) if array.is_floating_point() else 1.0
     blocks[name] = encode_integers(integers_of(array, step))
     return {"block": name, "step": step, "shape": list(array.shape)}
