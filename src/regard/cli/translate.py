@@ -153,7 +153,7 @@ def translate(
 
 
 def prompt_for(stream: BufferedIOBase, name: str) -> Callable[[], None]:
-    """Return a function that asks for a line on a terminal; it does nothing if input or output is no terminal."""
+    """Return a function that prompts for the next line if input and output are a terminal; else it does nothing."""
     if not (stream.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
         return lambda: None
     print("Type a text and press Enter; Ctrl-D ends.", file=sys.stderr)

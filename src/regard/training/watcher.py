@@ -106,7 +106,7 @@ class Terminal(Watcher):
         self.printed.set()
 
     def print_while_quiet(self) -> None:
-        """Within the with-block, print the current task whenever no line was printed for `QUIET_SECONDS`."""
+        """Print the current task whenever no line was printed for `QUIET_SECONDS`; a thread runs this method."""
         quiet_seconds = 0
         while not self.ended.is_set():
             if self.printed.wait(QUIET_SECONDS):

@@ -151,7 +151,7 @@ class Given:
 
 
 def new_writing_folder(data: Path) -> Path:
-    """Return the folder in which the data folder is written, created anew."""
+    """Create an empty folder in which the data folder is written, and return its path."""
     shutil.rmtree(writing_folder(data), ignore_errors=True)
     writing_folder(data).mkdir()
     return writing_folder(data)

@@ -1,9 +1,9 @@
 """The split of a corpus into training pairs and dev pairs, which are used only to evaluate.
 
-Without files of dev pairs, the pairs of a random choice of source sentences are the dev pairs. No source of a dev pair
-is a source of a training pair, and no target of a dev pair is a target of a training pair: a sentence whose translation
-is also learnt from another source is not chosen. If every sentence that could be chosen is like that, the dev pairs are
-held out by their sources alone.
+Without files of dev pairs, source sentences are chosen at random, and their pairs are the dev pairs. No source of a dev
+pair is a source of a training pair, and no target of a dev pair is a target of a training pair: a source is not chosen
+if one of its targets is also the target of a source that is not chosen. If this leaves no source, the first condition
+alone decides.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,10 +22,10 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The training pairs and the dev pairs. The choice depends only on the corpus and the seed."""
+    """The split into training pairs and dev pairs. The choice of dev pairs depends only on the corpus and the seed."""
 
     corpora: tuple[CleanCopy, ...]
-    """The corpora. Those with a tag are synthetic: no dev pair is taken out of them."""
+    """The corpora. A corpus with a tag is synthetic: no dev pair is taken out of it."""
 
     dev_files: Parallel | None
     """The files of dev pairs; None = dev pairs are taken out of the corpus."""
@@ -34,14 +34,14 @@ class Split:
     """The sources of the dev pairs that are taken out of the corpora."""
 
     held_out_targets: frozenset[str]
-    """The targets of these pairs; a synthetic pair with such a target is left out."""
+    """The targets of these dev pairs; a synthetic pair with such a target is left out."""
 
     seed: int
     """The seed of the random ranks."""
 
     @classmethod
     def of(cls, corpora: Sequence[CleanCopy], texts: Mapping[str, Path], config: CorpusConfig) -> "Split":
-        """Return the split that the settings ask for.
+        """Choose the dev pairs as the settings describe, and return the split.
 
         Raises:
             InputError: all pairs that are not synthetic are dev pairs, so that no training pair is left.
@@ -77,7 +77,7 @@ class Split:
         return chain.from_iterable(self.train_of(corpus) for corpus in self.corpora)
 
     def train_of(self, corpus: CleanCopy, report: Report | None = None) -> Iterator[Pair]:
-        """Yield the training pairs of a corpus; count in `report` those that are held out."""
+        """Yield the training pairs of a corpus; add the number of pairs that are left out to `report`."""
         for pair in corpus.pairs():
             held_out = pair[1] in self.held_out_targets if corpus.tag else pair[0] in self.held_out
             if not held_out:
@@ -86,14 +86,14 @@ class Split:
                 report.held_out += 1
 
     def dev(self, report: Report | None = None) -> Iterator[Pair]:
-        """Yield the dev pairs; count them in `report` if they come from files of their own."""
+        """Yield the dev pairs; add their number to `report` if they come from separate files."""
         if self.dev_files is not None:
             return self.dev_files.pairs(report)
         pairs = chain.from_iterable(corpus.pairs() for corpus in self.corpora if not corpus.tag)
         return (pair for pair in pairs if pair[0] in self.held_out)
 
     def translated(self, n: int, vocabulary: Vocabulary, max_tokens: int) -> list[Pair]:
-        """Return the n dev pairs that evaluations translate: random, but the same in every run.
+        """Choose n dev pairs for evaluations to translate: random, but the same in every run.
 
         Only dev pairs whose source has at most `max_tokens` pieces are chosen; there may be fewer than n.
         """
@@ -102,9 +102,14 @@ class Split:
 
 
 def sources_with_own_targets(chosen: Iterable[Pair], others: Iterable[Pair]) -> frozenset[str]:
-    """Return the sources of the chosen pairs none of whose targets is the target of a pair that is trained on.
+    """Return the sources of dev pairs that share no target with a training pair.
 
-    A source that has such a target becomes a training sentence itself, and with it all its targets.
+    A chosen source that shares a target becomes a training source, with all its targets; then other chosen sources may
+    share one of these targets, and so on.
+
+    Args:
+        chosen: the pairs of the sources chosen as dev pairs.
+        others: all other pairs.
 
     >>> chosen = [("a", "1"), ("b", "1"), ("b", "2"), ("c", "3"), ("d", "4")]
     >>> sorted(sources_with_own_targets(chosen, [("e", "2"), ("f", "4")]))
