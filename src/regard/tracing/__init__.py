@@ -17,6 +17,7 @@ Run a Hugging Face model:
 
 run.py                run a model and record its attention: `regard.trace`
 reading.py            prepare the input of a model: text, picture or recording
+prompt.py             a text, the messages of a chat, or token ids
 encoding.py           encode a text as input tensors
 media.py              encode pictures and recordings as input tensors
 writing.py            let a model generate text

@@ -8,6 +8,7 @@ from regard.attention.representation import type_name
 from regard.errors import InputError, first_paragraph
 from regard.likely_encoding import likely_encoding
 from regard.tracing.attention_kind import is_causal
+from regard.tracing.prompt import Prompt
 from regard.tracing.readable_tokens import Token, readable_tokens
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def encode(
-    model: "PreTrainedModel", tokenizer: Any, text: str, target: str | None, truncate: bool
+    model: "PreTrainedModel", tokenizer: Any, prompt: Prompt, target: str | None, truncate: bool
 ) -> tuple[dict[str, torch.Tensor], tuple[Token, ...], tuple[Token, ...]]:
     """Return the input tensors of a model, the tokens that its encoder reads, and the tokens that its decoder reads.
 
@@ -31,10 +32,10 @@ def encode(
         raise InputError(f"{type(model).__name__} reads a source and writes a target; give the target text as well.")
     if not has_target and target is not None:
         raise InputError(f"{type(model).__name__} reads one text, so it takes no target.")
-    inputs, tokens = encode_text(model, tokenizer, text, truncate)
+    inputs, tokens = encode_text(model, tokenizer, prompt, truncate)
     if not has_target:
         return (inputs, (), tokens) if is_causal(model) else (inputs, tokens, ())
-    encoded_target, target_tokens = encode_text(model, tokenizer, target or "", truncate, as_target=True)
+    encoded_target, target_tokens = encode_text(model, tokenizer, Prompt(target or ""), truncate, as_target=True)
     start = torch.full((1, 1), decoder_start_id(model), device=model.device)
     shifted = torch.cat([start, encoded_target["input_ids"][:, :-1]], dim=1)
     piece = tokenizer.convert_ids_to_tokens(int(start))
@@ -57,7 +58,7 @@ def decoder_start_id(model: "PreTrainedModel") -> int:
 
 
 def encode_text(
-    model: "PreTrainedModel", tokenizer: Any, text: str, truncate: bool, as_target: bool = False
+    model: "PreTrainedModel", tokenizer: Any, prompt: Prompt, truncate: bool, as_target: bool = False
 ) -> tuple[dict[str, torch.Tensor], tuple[Token, ...]]:
     """Return the input tensors of the tokenizer for one text, on the device of the model, and the tokens of the text.
 
@@ -68,18 +69,12 @@ def encode_text(
     Raises:
         InputError: the text is blank, not UTF-8 or too long, or the tokenizer does not belong to the model.
     """
-    check_text(text)
     limit = token_limit(model, tokenizer)
-    text_argument = {"text_target": text} if as_target else {"text": text}
-    limit_arguments = {"truncation": True, "max_length": limit} if truncate and limit else {"verbose": False}
-    has_offsets = bool(getattr(tokenizer, "is_fast", False))
-    try:
-        encoded = tokenizer(**text_argument, return_tensors="pt", return_offsets_mapping=has_offsets, **limit_arguments)
-    except Exception as error:  # some tokenizers raise an error of their own until their languages are set
-        raise InputError(
-            f"{type(tokenizer).__name__} could not read the text: {first_paragraph(error)}; set what it needs "
-            "(src_lang, tgt_lang where it knows languages) and give it with tokenizer=…."
-        ) from error
+    if prompt.ids is not None:
+        encoded: Any = {"input_ids": prompt.ids[:, :limit] if truncate else prompt.ids}
+        encoded["attention_mask"] = torch.ones_like(encoded["input_ids"])
+    else:
+        encoded = tokenized(tokenizer, prompt, limit if truncate else None, as_target)
     n_tokens = encoded["input_ids"].shape[1]
     if limit and n_tokens > limit:
         raise InputError(
@@ -87,9 +82,30 @@ def encode_text(
             f"shorten it, or read only its beginning with --truncate (truncate=True)."
         )
     check_vocabulary(model, tokenizer, encoded["input_ids"], as_target)
-    tokens = readable_tokens(tokenizer, encoded, text, as_target)
+    tokens = readable_tokens(tokenizer, encoded, prompt.text, as_target)
     inputs = {name: ids.to(model.device) for name, ids in encoded.items() if name != "offset_mapping"}
     return inputs, tokens
+
+
+def tokenized(tokenizer: Any, prompt: Prompt, limit: int | None, as_target: bool) -> Any:
+    """Return what the tokenizer makes of a text, with the positions of its tokens in the text if it has them.
+
+    Args:
+        limit: the number of tokens at which to cut the text off; None = do not cut it off.
+    """
+    text = prompt.text
+    check_text(text)
+    text_argument = {"text_target": text} if as_target else {"text": text}
+    options = {"truncation": True, "max_length": limit} if limit else {"verbose": False}
+    options |= {"add_special_tokens": False} if prompt.is_whole else {}
+    has_offsets = bool(getattr(tokenizer, "is_fast", False))
+    try:
+        return tokenizer(**text_argument, return_tensors="pt", return_offsets_mapping=has_offsets, **options)
+    except Exception as error:  # some tokenizers raise an error of their own until their languages are set
+        raise InputError(
+            f"{type(tokenizer).__name__} could not read the text: {first_paragraph(error)}; set what it needs "
+            "(src_lang, tgt_lang where it knows languages) and give it with tokenizer=…."
+        ) from error
 
 
 def check_reads_text(model: "PreTrainedModel") -> None:

@@ -12,6 +12,7 @@ from regard.tracing.attention_kind import KindOfPath
 from regard.tracing.changing import changing
 from regard.tracing.encoding import decoder_start_id, encode, encode_text
 from regard.tracing.media import Media
+from regard.tracing.prompt import Prompt
 from regard.tracing.readable_tokens import Token
 from regard.tracing.token_reference import token_position
 from regard.tracing.writing import WrittenToken, tokens_of, write, written_tokens
@@ -54,7 +55,7 @@ class Reading:
 def read_or_write(
     model: "PreTrainedModel",
     tokenizer: Any,
-    text: str,
+    prompt: Prompt,
     target: str | None,
     truncate: bool,
     new_tokens: int | None,
@@ -66,12 +67,12 @@ def read_or_write(
     It is requested by `new_tokens` or `generation`.
     """
     if new_tokens is None and generation is None:
-        inputs, source, target_tokens = encode(model, tokenizer, text, target, truncate)
+        inputs, source, target_tokens = encode(model, tokenizer, prompt, target, truncate)
         located = tuple(with_positions(change, model, source, target_tokens) for change in changes)
-        return Reading(inputs, text, target or "", source, target_tokens, located)
+        return Reading(inputs, prompt.text, target or "", source, target_tokens, located)
     if target is not None:
         raise InputError("with target the model reads a text, with new_tokens it writes one; give only one of them.")
-    inputs, tokens = encode_text(model, tokenizer, text, truncate)
+    inputs, tokens = encode_text(model, tokenizer, prompt, truncate)
     has_encoder = bool(model.config.is_encoder_decoder)
     source, target_tokens = (tokens, ()) if has_encoder else ((), tokens)
     located = tuple(with_positions(change, model, source, target_tokens) for change in changes)
@@ -81,9 +82,11 @@ def read_or_write(
         target_tokens = tokens_of(tokenizer, ids, as_target=True)
         target_text = tokenizer.decode(ids[0], skip_special_tokens=True)
         inputs = {**inputs, "decoder_input_ids": ids}
-        return Reading(inputs, text, target_text, source, target_tokens, located, ids, 1)
+        return Reading(inputs, prompt.text, target_text, source, target_tokens, located, ids, 1)
     new = tokens_of(tokenizer, ids[:, len(tokens) - 1 :], as_target=True)[1:]
-    whole = text + "".join(token.text if token.joined else f" {token.text}" for token in new if not token.special)
+    whole = prompt.text + "".join(
+        token.text if token.joined else f" {token.text}" for token in new if not token.special
+    )
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     return Reading(inputs, whole, "", (), (*tokens, *new), located, ids, len(tokens))
 

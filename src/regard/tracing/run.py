@@ -23,6 +23,7 @@ from regard.tracing.layer_states import recording_states
 from regard.tracing.media import Media, read_audio, read_image
 from regard.tracing.model_loading import load, load_processor, load_tokenizer, load_with_processor, model_name
 from regard.tracing.patterns_by_layer import missing_layer_error
+from regard.tracing.prompt import prompt_of
 from regard.tracing.readable_tokens import Token
 from regard.tracing.reading import read_medium, read_or_write
 from regard.tracing.trace import AttentionSteps, Trace
@@ -37,7 +38,7 @@ RUNNING = RLock()
 
 def trace(
     model: "PreTrainedModel | str | Path",
-    text: str | None = None,
+    text: "str | Sequence[Mapping[str, Any]] | Sequence[int] | torch.Tensor | None" = None,
     *,
     target: str | None = None,
     tokenizer: Any = None,
@@ -57,6 +58,8 @@ def trace(
 
     Args:
         model: a loaded model, or the name or folder of one.
+        text: a text; or the messages of a chat, as the chat template of the tokenizer takes them; or the ids of tokens.
+            With `new_tokens` the model writes the next message.
         target: the text that the decoder of an encoder-decoder reads; other models take none.
         tokenizer: None = the tokenizer that belongs to the model's name.
         layers: the numbers of the layers to keep, counted from 0; None = all layers that have attention.
@@ -102,6 +105,8 @@ def trace(
     if text is None and images is None and audio is None:
         raise InputError("there is nothing to read; give a text, images=… or audio=….")
     if images is not None or audio is not None:
+        if not isinstance(text, str | None):
+            raise TypeError(f"beside images=… or audio=… the text must be a str; got {type_name(text)}.")
         if isinstance(model, str | Path):
             model, processor = load_with_processor(str(model), processor, writes=new_tokens is not None)
         processor = processor or load_processor(model.name_or_path)
@@ -119,9 +124,10 @@ def trace(
         name, tokenizer = model_name(model), tokenizer or load_tokenizer(model.name_or_path)
     with evaluating(model):
         if medium is not None:
-            reading = read_medium(model, medium, text or "", target, tokenizer, new_tokens, generation, changes)
+            reading = read_medium(model, medium, str(text or ""), target, tokenizer, new_tokens, generation, changes)
         else:
-            reading = read_or_write(model, tokenizer, text or "", target, truncate, new_tokens, generation, changes)
+            prompt = prompt_of(tokenizer, text, writes=new_tokens is not None or generation is not None)
+            reading = read_or_write(model, tokenizer, prompt, target, truncate, new_tokens, generation, changes)
         with (
             watching(model, ask=ask) as watched,
             recording_states(model, watched) if keep else nullcontext() as recorder,

@@ -1,0 +1,75 @@
+"""What a model is given to read: a text, the messages of a chat, or token ids."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.errors import InputError, first_paragraph
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prompt:
+    """What a model is given to read.
+
+    Attributes:
+        text: the text; for token ids, the text that they stand for.
+        ids: the token ids, if these were given; None = the tokenizer makes them of the text.
+        is_whole: whether the text has all its special tokens already, as that of a chat has.
+    """
+
+    text: str
+    ids: Int[Tensor, "1 tokens"] | None = None
+    is_whole: bool = False
+
+
+def prompt_of(tokenizer: Any, given: Any, writes: bool) -> Prompt:
+    """Return a text, the messages of a chat or token ids as a prompt; an object of another type is taken as a text.
+
+    Args:
+        given: a str; a list of messages, each {"role": …, "content": …}; or token ids, as a list or a tensor.
+        writes: whether the model writes the next message of the chat.
+
+    Raises:
+        InputError: the tokenizer has no template for chats, or the messages or the ids are not valid.
+    """
+    if is_chat(given):
+        return Prompt(chat_text(tokenizer, list(given), writes), is_whole=True)
+    if is_ids(given):
+        ids = torch.as_tensor(given).reshape(1, -1)
+        if ids.numel() == 0 or int(ids.min()) < 0:
+            raise InputError("the token ids are empty or negative; give at least one id, each from 0 on.")
+        return Prompt(tokenizer.decode(ids[0], skip_special_tokens=True), ids=ids)
+    return Prompt(given)
+
+
+def is_chat(given: object) -> bool:
+    """Return whether an object is a list of messages."""
+    several = isinstance(given, Sequence) and not isinstance(given, str) and len(given) > 0
+    return several and all(isinstance(message, Mapping) for message in given)  # type: ignore[attr-defined]
+
+
+def is_ids(given: object) -> bool:
+    """Return whether an object is a list of integers, or a tensor of integers for one text."""
+    if isinstance(given, Tensor):
+        return not given.is_floating_point() and (given.ndim == 1 or (given.ndim == 2 and given.shape[0] == 1))
+    return isinstance(given, list | tuple) and all(type(number) is int for number in given)
+
+
+def chat_text(tokenizer: Any, messages: list[Mapping[str, Any]], writes: bool) -> str:
+    """Return the text of a chat as the template of the tokenizer writes it."""
+    if not getattr(tokenizer, "chat_template", None):
+        raise InputError(
+            f"{type(tokenizer).__name__} has no chat template, so it takes no messages; give the text itself, or set "
+            "tokenizer.chat_template."
+        )
+    try:
+        return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=writes))
+    except Exception as error:  # a template may raise any exception
+        raise InputError(
+            f"the chat template of {type(tokenizer).__name__} does not take these messages: {first_paragraph(error)}; "
+            'give messages such as {"role": "user", "content": "Hello"}.'
+        ) from error
