@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import typer
 
+from regard.cli.back_translate import back_translate
 from regard.cli.compare import compare
 from regard.cli.demo import demo
 from regard.cli.evaluate import evaluate
@@ -60,6 +61,7 @@ app.command(rich_help_panel=TRANSLATE)(translate)
 app.command(rich_help_panel=TRANSLATE)(evaluate)
 app.command(rich_help_panel=TRANSLATE)(score)
 app.command(rich_help_panel=TRANSLATE)(serve)
+app.command("back-translate", rich_help_panel=TRANSLATE)(back_translate)
 app.command(rich_help_panel=TRANSLATE)(export)
 
 

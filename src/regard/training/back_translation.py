@@ -1,0 +1,211 @@
+"""Back-translation: synthetic sentence pairs from text in the target language alone.
+
+A translator of the other direction translates each line. The pair is the translation as source and the line as target,
+so that the target of every pair is real text.
+
+    SOURCE   TARGET                   the pairs, line by line, written when all lines are translated
+    .TARGET.back-translation/         until then: the pairs so far, and how far they are
+
+A run that was stopped or killed is resumed from there; its pairs are those of a run without interruption, since the
+random numbers of a sample depend only on the seed and the number of the line.
+
+Source: Sennrich, Haddow & Birch 2016, "Improving Neural Machine Translation Models with Monolingual Data"; sampling:
+Edunov et al. 2018, "Understanding Back-Translation at Scale".
+"""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from regard.atomic_files import sync_folder, write_atomically
+from regard.errors import InputError, reason
+from regard.text.parallel import tidy_lines
+from regard.training.stopping import StopHandler
+from regard.training.store.checksums import checksum
+from regard.training.watcher import Watcher, clock
+from regard.translation.pieces import UNKNOWN
+from regard.translation.search.interface import Search
+from regard.translation.translation import Translation
+from regard.translation.translator import Translator
+
+LINES = 256
+"""Lines that are translated together; after each such group the pairs so far are safe on the disk."""
+
+STATE = "state.json"
+"""The file with the state of a run; its pairs are in the files source and target beside it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counts:
+    """Counts of the lines of a text, by what became of them."""
+
+    lines: int = 0
+    """Lines that were read."""
+
+    pairs: int = 0
+    """Lines that became a pair."""
+
+    empty: int = 0
+    """Lines without words, and lines whose translation has none."""
+
+    over_long: int = 0
+    """Lines that are too long for the translator, or whose translation reached the largest number of pieces."""
+
+    unknown: int = 0
+    """Lines whose translation has a piece that the translator does not know."""
+
+    def with_line(self, field_name: str) -> "Counts":
+        """Return the counts after one more line, counted in a field."""
+        return replace(self, **{"lines": self.lines + 1, field_name: getattr(self, field_name) + 1})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class State:
+    """How far a run is."""
+
+    counts: Counts = field(default_factory=Counts)
+    bytes: tuple[int, int] = (0, 0)
+    """The sizes of the files with the sources and the targets of the pairs so far."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BackTranslation:
+    """A text to translate back, and the files to write."""
+
+    translator: Path
+    """The folder of a translator from the language of the text into the language of the sources."""
+
+    text: Path
+    source: Path
+    target: Path
+    search: Search
+
+    @property
+    def folder(self) -> Path:
+        """The folder of a run that is not complete."""
+        return self.target.with_name(f".{self.target.name}.back-translation")
+
+    def run(self, device: str | None, watcher: Watcher) -> Counts | None:
+        """Translate the text and write the pairs; return the counts, or None if a signal stopped the run.
+
+        Raises:
+            InputError: a file cannot be read or written, exists already, or is named twice.
+        """
+        refuse_files(self.source, self.target)
+        watcher.busy("reading the text")
+        n_lines = sum(1 for _ in tidy_lines(self.text))
+        translator = Translator.load(self.translator, device)
+        try:
+            state = self.earlier_state(watcher)
+            with StopHandler() as handler:
+                state = self.translate_from(state, n_lines, translator, watcher, lambda: handler.requested)
+            if state.counts.lines < n_lines:
+                return None
+            self.finish()
+        except OSError as error:
+            raise InputError(f"cannot write the pairs to {self.source.parent}: {reason(error)}.") from error
+        return state.counts
+
+    def description(self) -> dict[str, Any]:
+        """Return what must be the same for a run to be resumed: the text, the translator and the search."""
+        files = sorted(path for path in self.translator.iterdir() if path.suffix in (".json", ".safetensors", ".spm"))
+        return {
+            "text": checksum(self.text),
+            "translator": {path.name: checksum(path) for path in files},
+            "search": repr(self.search),
+        }
+
+    def earlier_state(self, watcher: Watcher) -> State:
+        """Return the state of an earlier run with the same description, or make the folder of a new run."""
+        description = self.description()
+        try:
+            stored = json.loads((self.folder / STATE).read_bytes())
+            if stored["description"] == description:
+                counts = Counts(**stored["counts"])
+                watcher.say(f"going on from line {counts.lines + 1:,}")
+                return State(counts=counts, bytes=tuple(stored["bytes"]))
+            watcher.say("an earlier run had another text, translator or search: its pairs are made anew")
+        except (OSError, ValueError, KeyError, TypeError):
+            pass  # no earlier run, or one that was killed while its folder was made
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir()
+        for name in ("source", "target"):
+            (self.folder / name).touch()
+        self.store(State(), description)
+        return State()
+
+    def translate_from(
+        self, state: State, n_lines: int, translator: Translator, watcher: Watcher, stopped: Callable[[], bool]
+    ) -> State:
+        """Translate the lines after those of `state`, until the end or until `stopped()`; return the state reached."""
+        description, lines = self.description(), islice(tidy_lines(self.text), state.counts.lines, None)
+        start, first = time.monotonic(), state.counts.lines
+        while not stopped() and (group := list(islice(lines, LINES))):
+            n_done = state.counts.lines
+            left = "" if n_done == first else f", {clock(seconds_left(start, n_done - first, n_lines - n_done))} left"
+            watcher.busy(f"translating back: {n_done:,} of {n_lines:,} lines{left}")
+            found = translator.translate(group, search=self.search, split=True, first=n_done + 1)
+            state = self.append(state, found)
+            self.store(state, description)
+        return state
+
+    def append(self, state: State, found: list[Translation]) -> State:
+        """Write the pairs of translations behind those of `state`; return the state with them."""
+        counts, pairs = state.counts, list[tuple[str, str]]()
+        for one in found:
+            outcome = outcome_of(one)
+            counts = counts.with_line(outcome)
+            if outcome == "pairs":
+                pairs.append((" ".join(one.text.split()), one.source))
+        sizes = []
+        for side, name in enumerate(("source", "target")):
+            with (self.folder / name).open("rb+") as file:
+                file.truncate(state.bytes[side])  # what a killed run wrote after its last state
+                file.seek(state.bytes[side])
+                file.write("".join(f"{pair[side]}\n" for pair in pairs).encode())
+                file.flush()
+                os.fsync(file.fileno())
+                sizes.append(file.tell())
+        return State(counts=counts, bytes=(sizes[0], sizes[1]))
+
+    def store(self, state: State, description: Mapping[str, Any]) -> None:
+        values = {"description": description, "counts": asdict(state.counts), "bytes": state.bytes}
+        write_atomically(self.folder / STATE, json.dumps(values))
+
+    def finish(self) -> None:
+        """Give the files with the pairs their names, and remove the folder of the run."""
+        for name, path in (("source", self.source), ("target", self.target)):
+            (self.folder / name).replace(path)
+            sync_folder(path.parent)
+        shutil.rmtree(self.folder)
+
+
+def outcome_of(translation: Translation) -> str:
+    """Return the field of `Counts` in which a translated line is counted."""
+    if not translation.source or not translation.text.strip():
+        return "empty"
+    if translation.parts or translation.untranslated or translation.cut:
+        return "over_long"
+    return "unknown" if UNKNOWN in translation.target_pieces else "pairs"
+
+
+def seconds_left(start: float, n_done: int, n_left: int) -> float:
+    """Return the seconds for the lines that are left, at the pace since `start`."""
+    return (time.monotonic() - start) / n_done * n_left
+
+
+def refuse_files(source: Path, target: Path) -> None:
+    """Raise InputError if a file to write exists, has no folder, or is named twice."""
+    if source.absolute() == target.absolute():
+        raise InputError(f"{source} is named for the sources and for the targets; name two files.")
+    for path in (source, target):
+        if path.exists():
+            raise InputError(f"{path} exists; name another file, or delete it.")
+        if not path.parent.is_dir():
+            raise InputError(f"cannot write {path}: there is no folder {path.parent}.")

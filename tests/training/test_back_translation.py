@@ -1,0 +1,213 @@
+"""Back-translation: the pairs are the translator's, a stopped or killed run goes on to the same pairs, refusals."""
+
+import json
+import shutil
+import signal
+
+import pytest
+from cli_runner import invoke, output, refused
+from refusals import refusal
+
+from regard import InputError
+from regard.training import back_translation
+from regard.training.back_translation import BackTranslation, Counts
+from regard.training.watcher import Watcher
+from regard.translation.search.sampling import Sample
+
+LINES = ["the cat sat", "", "no dog", "a  mat", "the cat", "the mat sat", "no cat", "a dog", "the dog sat", "a cat"]
+
+
+KINDS = "a search is --greedy, or --beam, or sampling with its options."
+
+
+@pytest.fixture(autouse=True)
+def groups_of_three(monkeypatch):
+    monkeypatch.setattr(back_translation, "LINES", 3)
+
+
+@pytest.fixture
+def task(tmp_path, translator_folder):
+    (tmp_path / "mono.txt").write_text("".join(f"{line}\n" for line in LINES))
+    return BackTranslation(
+        translator=translator_folder,
+        text=tmp_path / "mono.txt",
+        source=tmp_path / "synthetic.source",
+        target=tmp_path / "synthetic.target",
+        search=Sample(top_k=9, seed=4),
+    )
+
+
+class Interrupter(Watcher):
+    """Sends SIGINT, or fails, when the group after a number of lines begins."""
+
+    def __init__(self, n_lines, fails=False):
+        self.n_lines, self.fails, self.said, self.now = n_lines, fails, [], []
+
+    def busy(self, text):
+        self.now.append(text)
+        if f"{self.n_lines:,} of" in text:
+            if self.fails:
+                raise RuntimeError("killed")
+            signal.raise_signal(signal.SIGINT)
+
+    def say(self, text):
+        self.said.append(text)
+
+
+def pairs(task):
+    return list(zip(task.source.read_text().splitlines(), task.target.read_text().splitlines(), strict=True))
+
+
+def test_the_pairs_are_samples_of_the_translator(task, translator):
+    counts = task.run("cpu", Watcher())
+    texts = [" ".join(line.split()) for line in LINES]
+    found = translator.translate(texts, search=task.search)
+    expected = [
+        (" ".join(one.text.split()), one.source)
+        for one in found
+        if one.source and one.text and not one.cut and "⁇" not in one.target_pieces
+    ]
+    assert pairs(task) == expected
+    assert (counts.lines, counts.pairs) == (10, len(expected))
+    assert counts.lines == counts.pairs + counts.empty + counts.over_long + counts.unknown
+    assert sorted(path.name for path in task.text.parent.iterdir()) == [
+        "mono.txt",
+        "synthetic.source",
+        "synthetic.target",
+    ]
+
+
+def test_a_stopped_run_goes_on_to_the_same_pairs(task):
+    task.run("cpu", Watcher())
+    whole = pairs(task)
+    task.source.unlink()
+    task.target.unlink()
+    assert task.run("cpu", Interrupter(3)) is None
+    assert not task.source.exists()
+    assert not task.target.exists()
+    last = Interrupter(-1)
+    assert task.run("cpu", last).lines == 10
+    assert pairs(task) == whole
+    assert last.said == ["going on from line 7"]
+    assert last.now[1:2] == ["translating back: 6 of 10 lines"]
+    assert last.now[2].startswith("translating back: 9 of 10 lines, 0:0")
+    assert last.now[2].endswith(" left")
+
+
+def test_a_killed_run_goes_on_to_the_same_pairs(task):
+    task.run("cpu", Watcher())
+    whole = pairs(task)
+    task.source.unlink()
+    task.target.unlink()
+    with pytest.raises(RuntimeError, match="killed"):
+        task.run("cpu", Interrupter(6, fails=True))
+    with (task.folder / "source").open("a") as file:
+        file.write("half a li")
+    assert task.run("cpu", Watcher()).lines == 10
+    assert pairs(task) == whole
+
+
+def test_a_run_with_another_search_begins_anew(task):
+    from dataclasses import replace
+
+    assert task.run("cpu", Interrupter(3)) is None
+    other, watcher = replace(task, search=Sample(top_k=9, seed=5)), Interrupter(-1)
+    other.run("cpu", watcher)
+    assert watcher.said == ["an earlier run had another text, translator or search: its pairs are made anew"]
+    found = pairs(other)
+    task.source.unlink()
+    task.target.unlink()
+    other.run("cpu", Watcher())
+    assert pairs(other) == found
+
+
+def test_a_damaged_state_begins_anew(task):
+    assert task.run("cpu", Interrupter(3)) is None
+    (task.folder / "state.json").write_text("{")
+    assert task.run("cpu", Watcher()).lines == 10
+    assert not task.folder.exists()
+
+
+def test_lines_that_are_left_out_are_counted(task, monkeypatch):
+    from dataclasses import replace
+
+    from regard.translation.translator import Translator
+
+    translate = Translator.translate
+
+    def changed(self, texts, **options):
+        found = translate(self, texts, **options)
+        return [
+            replace(one, cut=True) if one.source == "no dog" else
+            replace(one, target_pieces=("⁇",)) if one.source == "a mat" else
+            replace(one, text=" ") if one.source == "the cat" else
+            replace(one, text="one", cut=False, target_pieces=("▁one",))
+            for one in found
+        ]  # fmt: skip
+
+    monkeypatch.setattr(Translator, "translate", changed)
+    assert task.run("cpu", Watcher()) == Counts(lines=10, pairs=6, empty=2, over_long=1, unknown=1)
+
+
+def test_files_that_exist_or_are_named_twice(task, tmp_path):
+    from dataclasses import replace
+
+    assert refusal(InputError, replace(task, source=task.target).run, "cpu", Watcher()) == (
+        f"{task.target} is named for the sources and for the targets; name two files."
+    )
+    assert refusal(InputError, replace(task, target=task.text).run, "cpu", Watcher()) == (
+        f"{task.text} exists; name another file, or delete it."
+    )
+    assert refusal(InputError, replace(task, source=tmp_path / "none" / "a").run, "cpu", Watcher()) == (
+        f"cannot write {tmp_path / 'none' / 'a'}: there is no folder {tmp_path / 'none'}."
+    )
+    task.text.unlink()
+    assert refusal(InputError, task.run, "cpu", Watcher()) == (
+        f"there is no file {task.text}; no file is in that folder."
+    )
+
+
+def test_the_verb(task, tmp_path, translator_folder):
+    files = translator_folder, task.text, task.source, task.target
+    printed = output("back-translate", *files, "--top-k", 9, "--seed", 4, "--device", "cpu", "--quiet")
+    n_pairs = len(pairs(task))
+    assert printed.splitlines()[0] == f"pairs       {n_pairs} of 10 lines"
+    assert printed.splitlines()[-1] == (
+        f"now         regard train …,{task.source} …,{task.target} --synthetic 2 --out …"
+    )
+    found = pairs(task)
+    shutil.copy(task.text, tmp_path / "again.txt")
+    task.source.unlink()
+    task.target.unlink()
+    task.run("cpu", Watcher())
+    assert pairs(task) == found
+
+
+def test_a_stopped_verb_says_so(task, translator_folder, monkeypatch):
+    monkeypatch.setattr(BackTranslation, "run", lambda self, device, watcher: None)
+    result = invoke("back-translate", translator_folder, task.text, task.source, task.target, "--quiet")
+    assert result.exit_code == 130
+    assert result.stdout == "stopped and saved; the same command goes on from there\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--greedy", "--beam", 3), f"got --greedy and --beam; {KINDS}"),
+        (("--beam", 3, "--top-k", 3), f"got --beam and --top-k; {KINDS}"),
+        (
+            ("--temperature", 0.0),
+            "--temperature 0.0 must be a number above 0; for the most probable token use --greedy.",
+        ),
+        (("--beam", 0), "--beam 0 is the number of hypotheses in the beam; it must be at least 1."),
+    ],
+)
+def test_searches_that_do_not_exist(task, translator_folder, options, said):
+    assert refused("back-translate", translator_folder, task.text, task.source, task.target, *options) == said
+
+
+def test_the_state_is_json(task):
+    assert task.run("cpu", Interrupter(3)) is None
+    stored = json.loads((task.folder / "state.json").read_text())
+    assert stored["counts"]["lines"] == 6
+    assert stored["description"]["search"] == "Sample(temperature=1.0, top_k=9, top_p=None, seed=4)"
