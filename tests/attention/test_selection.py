@@ -63,7 +63,7 @@ def test_an_index_names_a_tile_and_the_axes_that_fall_away():
         (
             (0, 0, slice(None, None, -1)),
             TypeError,
-            "a pattern takes slices that go forward; got slice(None, None, -1) for the query.",
+            "a pattern takes slices with a positive step; got slice(None, None, -1) for the query.",
         ),
         ("it", TypeError, "'it' is no batch index; a pattern takes ints, slices and lists of positions."),
         ((0, None), TypeError, "None is no head index; a pattern takes ints, slices and lists of positions."),

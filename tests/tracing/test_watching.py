@@ -407,7 +407,7 @@ def test_what_cannot_be_watched_is_refused(unhooked):
 
     assert refusal(TypeError, enter, "bert") == "watching takes a torch.nn.Module; got a str."
     compiled = nn.Sequential(nn.Linear(2, 2), torch.compile(nn.Linear(2, 2), backend="eager"))
-    advice = "so its attention cannot be seen; watch the module that it was made of."
+    advice = "so its attention cannot be recorded; watch the original module."
     assert refusal(InputError, enter, compiled) == f"1 is compiled with torch.compile, {advice}"
 
 

@@ -202,6 +202,5 @@ def check_not_compiled(model: nn.Module) -> None:
         if scripted or compiled:
             how = "scripted with torch.jit" if scripted else "compiled with torch.compile"
             raise InputError(
-                f"{path or 'the model'} is {how}, so its attention cannot be seen; watch the module that it was made "
-                "of."
+                f"{path or 'the model'} is {how}, so its attention cannot be recorded; watch the original module."
             )

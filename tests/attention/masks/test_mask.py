@@ -281,7 +281,7 @@ def test_the_demo_draws_every_kind(capsys):
 # Refusals
 
 
-SIDES = "counts tokens on each side of the query, so neither may be negative; use 0 for a side that is not seen."
+SIDES = "has a negative number of tokens before or after the query; use 0 for none."
 
 
 def test_numbers_that_make_no_mask_are_refused(unhooked):
@@ -292,7 +292,7 @@ def test_numbers_that_make_no_mask_are_refused(unhooked):
         (lambda: Dilated(-1, 2, 3), f"Dilated(before=-1, after=2) {SIDES}"),
         (
             lambda: Dilated(1, 2, 0),
-            "Dilated(step=0) goes from key to key in steps, so a step must be at least 1.",
+            "Dilated(step=0): step is the distance between allowed keys, so it must be at least 1.",
         ),
         (lambda: Chunked(0), "Chunked(size=0) cuts the tokens into chunks, so a chunk takes at least 1."),
         (

@@ -57,7 +57,8 @@ def test_a_bias_that_is_none_is_refused(bias):
     with pytest.raises(ValueError) as raised:
         Sigmoid(bias=bias)
     assert str(raised.value) == (
-        f"bias={bias} is added to every score, so it must be finite; None takes -log(keys that the query sees)."
+        f"bias={bias} is added to every score, so it must be finite; "
+        "None = -log(number of keys that the query may attend to)."
     )
 
 

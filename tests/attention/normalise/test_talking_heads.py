@@ -221,8 +221,8 @@ def test_refusals(normal):
     with pytest.raises(ValueError) as refusal:
         Hard(StraightThrough(TalkingHeads(3)))
     assert str(refusal.value) == (
-        "StraightThrough(TalkingHeads(n_heads=3)) would choose for each head by itself; let the heads talk about "
-        "choices instead, as in TalkingHeads(n_heads, Hard(StraightThrough()))."
+        "StraightThrough(TalkingHeads(n_heads=3)) chooses a key in each head separately, so its normaliser must not "
+        "mix heads; use TalkingHeads(n_heads, Hard(StraightThrough())) instead."
     )
     for question in (lambda pattern: pattern.entropy(), lambda pattern: pattern.summary()):
         with pytest.raises(ValueError) as refusal:

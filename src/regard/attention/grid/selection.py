@@ -92,7 +92,7 @@ def selected_positions(entry: Any, axis: str, size: int) -> Positions:
     if isinstance(entry, slice):
         positions = range(size)[entry]
         if positions.step < 0:
-            raise TypeError(f"a pattern takes slices that go forward; got {entry} for the {axis}.")
+            raise TypeError(f"a pattern takes slices with a positive step; got {entry} for the {axis}.")
         return positions
     if entries is not None and entries.ndim == 1 and not (entries.is_floating_point() and len(entries)):
         counted = [counted_from_start(int(position), axis, size) for position in entries.tolist()]

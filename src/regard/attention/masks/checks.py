@@ -53,7 +53,4 @@ def check_not_negative(mask: str, **counts: int) -> None:
     """
     if min(counts.values()) < 0:
         given = ", ".join(f"{name}={count}" for name, count in counts.items())
-        raise ValueError(
-            f"{mask}({given}) counts tokens on each side of the query, "
-            "so neither may be negative; use 0 for a side that is not seen."
-        )
+        raise ValueError(f"{mask}({given}) has a negative number of tokens before or after the query; use 0 for none.")

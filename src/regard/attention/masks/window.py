@@ -67,7 +67,9 @@ class Dilated(Mask):
         check_whole("Dilated", before=self.before, after=self.after, step=self.step, offset=self.offset)
         check_not_negative("Dilated", before=self.before, after=self.after)
         if self.step < 1:
-            raise ValueError(f"Dilated(step={self.step}) goes from key to key in steps, so a step must be at least 1.")
+            raise ValueError(
+                f"Dilated(step={self.step}): step is the distance between allowed keys, so it must be at least 1."
+            )
 
     @property
     def window(self) -> Window:

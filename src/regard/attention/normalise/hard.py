@@ -115,8 +115,8 @@ class StraightThrough(Choice):
     def __post_init__(self) -> None:
         if self.soft.across_heads:
             raise ValueError(
-                f"StraightThrough({self.soft!r}) would choose for each head by itself; let the heads talk "
-                "about choices instead, as in TalkingHeads(n_heads, Hard(StraightThrough()))."
+                f"StraightThrough({self.soft!r}) chooses a key in each head separately, so its normaliser must not mix "
+                "heads; use TalkingHeads(n_heads, Hard(StraightThrough())) instead."
             )
 
     def preference(self, masked: Rows, tile: Tile) -> Rows:

@@ -42,7 +42,7 @@ class Sigmoid(Normaliser):
         if self.bias is not None and not math.isfinite(self.bias):
             raise ValueError(
                 f"bias={self.bias} is added to every score, so it must be finite; "
-                "None takes -log(keys that the query sees)."
+                "None = -log(number of keys that the query may attend to)."
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
