@@ -70,6 +70,8 @@ from .attention.steps import Steps as Steps
 from .effects.changes import Cut as Cut
 from .effects.changes import Sharpen as Sharpen
 from .effects.changes import Silence as Silence
+from .effects.rollout import HeadMean as HeadMean
+from .effects.rollout import VectorLengths as VectorLengths
 from .errors import InputError as InputError
 from .recurrent.config import RecurrentConfig as RecurrentConfig
 from .recurrent.model import Recurrent as Recurrent

@@ -128,6 +128,41 @@ def test_a_rollout_is_a_row_of_the_product_of_all_layers(trace):
         assert float(shares.sum()) == pytest.approx(1.0, abs=1e-6)
 
 
+def test_a_rollout_by_lengths_takes_the_vectors_that_tokens_add(trace, minilm):
+    model = copy.deepcopy(minilm.model).double()
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        ids = minilm.tokenizer(TEXT, return_tensors="pt")
+        seen = model(**ids, output_attentions=True, output_hidden_states=True)
+        product = torch.eye(13).double()
+        for layer, weights, hidden in zip(model.encoder.layer, seen.attentions, seen.hidden_states, strict=False):
+            values = layer.attention.self.value(hidden)[0]
+            flow = torch.zeros(13, 13).double()
+            for query in range(13):
+                for key in range(13):
+                    heads = values[key].view(12, 32) * weights[0, :, query, key, None]
+                    added = heads.flatten() @ layer.attention.output.dense.weight.T
+                    flow[query, key] = (added + hidden[0, key] * (query == key)).norm()
+            product = flow / flow.sum(dim=1, keepdim=True) @ product
+    for token, row in (("it", 7), ("venom", 10)):
+        shares = trace.rollout(token, flow=regard.VectorLengths())
+        assert_close(shares.double(), product[row], rtol=1e-4, atol=1e-5)
+    assert_close(trace.rollout("it", flow=regard.HeadMean()), trace.rollout("it"))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_rollout_by_lengths_of_one_layer_is_that_of_its_contributions(minilm, name):
+    _, trace = traced(minilm, MODELS[name], layers=[1])
+    (kind,) = trace.kinds
+    for token in (3, 9):
+        vectors = trace.contributions(token, 1).vectors.sum(dim=0)
+        vectors[token] += trace.states[kind][1].before[token]
+        lengths = vectors.norm(dim=-1)
+        shares = trace.rollout(token, flow=regard.VectorLengths())
+        assert_close(shares, lengths / lengths.sum(), rtol=1e-4, atol=1e-5)
+        assert shares[token + 1 :].abs().max() == 0
+
+
 def test_a_rollout_sums_to_one_where_rows_do_not(minilm):
     changes = [regard.Silence("L2"), regard.Silence("L4H3")]
     shares = regard.trace("MiniLM", TEXT, changes=changes).rollout("it")
@@ -137,6 +172,7 @@ def test_a_rollout_sums_to_one_where_rows_do_not(minilm):
 def test_what_was_not_kept_is_refused(minilm, snake):
     for call in (
         lambda: snake.movement("it"),
+        lambda: snake.rollout("it", flow=regard.VectorLengths()),
         lambda: snake["L3H1"].contributions("it"),
         lambda: snake.contributions("it", 3),
     ):

@@ -1,37 +1,112 @@
 """Attention rollout: how much each input token contributes to a token's vector, through all layers.
 
-    flow of a layer = (mean of the heads' weights + identity) / 2,  each row divided by its sum
-    rollout = product of the flows of all layers
+    rollout = product of the flows of all layers, from the last to the first
 
-Source: Abnar & Zuidema 2020, "Quantifying attention flow in transformers", section 3.
+The flow of a layer is a matrix [tokens, tokens] whose rows sum to 1: the share that each token before the layer has in
+a token after it. There are two kinds:
+
+    HeadMean()         (mean of the heads' weights + identity) / 2,  each row divided by its sum
+    VectorLengths()    the length of what each token adds, ‖Σ_heads weight · value · W_O‖, where a token adds its own
+                       vector to itself beside this; each row divided by its sum
+
+Source: Abnar & Zuidema 2020, "Quantifying attention flow in transformers", section 3; Kobayashi et al. 2021,
+"Incorporating residual and normalization layers into analysis of masked language models".
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.pattern import Pattern
+from regard.effects.distance import blocks
+from regard.effects.movement import LayerStates
 
 
-def rollout(patterns: Sequence[Pattern], token: int) -> Float[Tensor, " tokens"]:
+class Flow(ABC):
+    """The base class of flows: the shares that the tokens before a layer have in the tokens after it."""
+
+    needs_states = False
+    """Whether the flow needs the vectors of the tokens, and not the weights alone."""
+
+    @abstractmethod
+    def back(
+        self, pattern: Pattern, states: LayerStates | None, shares: Float[Tensor, " tokens"]
+    ) -> Float[Tensor, " tokens"]:
+        """Return `shares` of the tokens after a layer as shares of the tokens before it: shares @ flow."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadMean(Flow):
+    """Half of a token is its own vector, and half what its heads look at on average (Abnar & Zuidema 2020)."""
+
+    def back(
+        self, pattern: Pattern, states: LayerStates | None, shares: Float[Tensor, " tokens"]
+    ) -> Float[Tensor, " tokens"]:
+        _, heads, n_tokens, _ = pattern.shape
+        ones = pattern.value.new_ones(1, pattern.value.shape[1], n_tokens, 1)
+        row_sums = pattern.apply(ones)[0, :, :, 0].double().mean(dim=0).cpu()
+        shares = shares / (1 + row_sums)
+        vectors = shares.to(pattern.query).expand(1, heads, n_tokens)
+        return shares + pattern.back(vectors)[0].double().mean(dim=0).cpu()
+
+
+@dataclass(frozen=True, slots=True)
+class VectorLengths(Flow):
+    """Each token counts by the length of the vector that it adds; the token itself adds its own vector too.
+
+    A large weight on a token whose value is short, as that of a separator often is, then counts little.
+
+    Departure: the layer norms of the layer are left out, as is the feed-forward part, which adds nothing from other
+    tokens.
+
+    Source: Kobayashi et al. 2021, section 3.
+    """
+
+    needs_states = True
+
+    def back(
+        self, pattern: Pattern, states: LayerStates | None, shares: Float[Tensor, " tokens"]
+    ) -> Float[Tensor, " tokens"]:
+        assert states is not None
+        group = pattern.n_heads // pattern.value.shape[1]
+        values = pattern.value[0].repeat_interleave(group, dim=0).double().cpu()
+        added = torch.einsum("hkv,hvd->hkd", values, states.projection.weight.double().cpu())
+        own = states.before.double().cpu()
+        products = torch.einsum("hkd,gkd->hgk", added, added)
+        with_own = torch.einsum("hkd,kd->hk", added, own)
+        result = torch.zeros_like(shares)
+        for queries in blocks(pattern):
+            weights = pattern[0, :, queries].double().cpu()
+            squares = torch.einsum("hqk,gqk,hgk->qk", weights, weights, products)
+            rows = torch.arange(len(shares))[queries]
+            here = torch.arange(len(rows))
+            to_itself = weights[:, here, rows]
+            squares[here, rows] += 2 * (to_itself * with_own[:, rows]).sum(dim=0) + own[rows].square().sum(dim=-1)
+            lengths = squares.clamp(min=0).sqrt()
+            result += shares[queries] @ (lengths / lengths.sum(dim=-1, keepdim=True))
+        return result
+
+
+def rollout(
+    patterns: Sequence[Pattern], states: Sequence[LayerStates | None], token: int, flow: Flow
+) -> Float[Tensor, " tokens"]:
     """Return the attention rollout of a token: the share that each input token has in its vector; shares sum to 1.
 
     Only the token's row of the product is computed, from the last layer to the first, so no matrix is stored.
 
     Args:
         patterns: the self-attention patterns of all layers, from the first to the last, with one batch item.
+        states: the vectors of the tokens in each layer; None where the flow does not need them.
         token: the position of the token.
+        flow: how the shares of a layer are computed.
     """
     shares = torch.zeros(patterns[-1].shape[2], dtype=torch.float64)
     shares[token] = 1.0
     with torch.no_grad():
-        for pattern in reversed(patterns):
-            _, heads, n_tokens, _ = pattern.shape
-            ones = pattern.value.new_ones(1, pattern.value.shape[1], n_tokens, 1)
-            row_sums = pattern.apply(ones)[0, :, :, 0].double().mean(dim=0).cpu()
-            shares = shares / (1 + row_sums)
-            vectors = shares.to(pattern.query).expand(1, heads, n_tokens)
-            shares = shares + pattern.back(vectors)[0].double().mean(dim=0).cpu()
+        for pattern, state in zip(reversed(patterns), reversed(states), strict=True):
+            shares = flow.back(pattern, state, shares)
     return shares.to(patterns[-1].call.dtype)

@@ -19,7 +19,7 @@ from regard.effects.changes import Change
 from regard.effects.contributions import Contributions, contributions
 from regard.effects.movement import LayerStates, Movement, movement
 from regard.effects.roles import RoleSums
-from regard.effects.rollout import rollout
+from regard.effects.rollout import Flow, HeadMean, rollout
 from regard.errors import InputError
 from regard.tracing.check import Check, check_contexts
 from regard.tracing.head import AVERAGE, Head, average_of, nearest_heads, not_kept
@@ -196,17 +196,25 @@ class Trace:
             list(patterns), list(patterns.values()), list(self.states[kind].values()), self._query(token, kind)
         )
 
-    def rollout(self, token: TokenReference, kind: str | None = None) -> Float[Tensor, " tokens"]:
+    def rollout(
+        self,
+        token: TokenReference,
+        kind: str | None = None,
+        *,
+        flow: Flow = HeadMean(),  # noqa: B008 (frozen)
+    ) -> Float[Tensor, " tokens"]:
         """Return the attention rollout of a token: the share of each input token in its vector after the last layer.
 
-        Attention rollout assumes that each layer passes on half of a token's vector, and half of the vectors that the
-        token attends to, weighted by the mean of the weights over the heads. The shares sum to 1.
+        The shares sum to 1.
 
         Args:
             kind: "encoder" or "decoder"; None = the only kind in the trace.
+            flow: the shares that a layer passes on: `HeadMean()`, half a token's own vector and half the mean of what
+                its heads attend to, or `VectorLengths()`, by the lengths of the vectors that the tokens add.
 
         Raises:
-            InputError: there is no such token, or the kind is "cross", whose queries and keys are not the same tokens.
+            InputError: there is no such token, or the kind is "cross", whose queries and keys are not the same tokens;
+                or `flow` needs vectors that the trace was not asked to keep.
 
         Source: Abnar & Zuidema 2020, section 3.
         """
@@ -215,9 +223,13 @@ class Trace:
             raise InputError("a rollout follows a text through its own layers; give kind='encoder' or kind='decoder'.")
         position = self._query(token, kind)
         if self.joined is None:
-            return rollout(list(self._patterns(kind).values()), position)
+            if flow.needs_states and self.states is None:
+                raise not_kept(f"a rollout by {type(flow).__name__}")
+            patterns = self._patterns(kind)
+            states = [None if self.states is None else self.states[kind][layer] for layer in patterns]
+            return rollout(list(patterns.values()), states, position, flow)
         groups = self.joined.source if kind == "encoder" else self.joined.target
-        pieces = torch.stack([self.joined.trace.rollout(piece, kind) for piece in groups[position]])
+        pieces = torch.stack([self.joined.trace.rollout(piece, kind, flow=flow) for piece in groups[position]])
         return torch.stack([pieces.mean(dim=0)[list(group)].sum() for group in groups])
 
     def role_sums(self, kind: str | None = None) -> tuple[tuple[str, ...], RoleSums]:
