@@ -1,4 +1,4 @@
-"""The steps of one query of a worked example, key by key, with the exponentials and their sum.
+"""The steps of one query of a worked example, key by key, with the exponentials of the softmax and their sum.
 
 exp_k = exp(tempered_k - the largest of the row)        subtracting the largest changes no weight
 weight_k = exp_k / sum                                  sum: of all exp of the row, and that of the sink
@@ -13,20 +13,20 @@ from regard.by_hand.head_steps import largest_of_each_row
 from regard.by_hand.worked_attention import WorkedAttention
 
 STAGES = ("products", "scores", "masked", "tempered")
-"""The stages before the exponential; the last two are left out where they change nothing."""
+"""The names of the stages before the exponential; the last two are left out if they change no number."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuerySteps:
-    """The numbers of one query and one head.
+    """The steps of one query in one head.
 
     Attributes:
-        before: by name, the row of each stage before the exponential.
+        before: the query's row of each stage before the exponential, by the stage's name.
         formulas: the formula of each of these stages.
-        largest: the number that is subtracted before the exponential.
-        exponentials: exp of each key's score, less the largest.
-        sink: the exponential of the head's sink; None = the softmax has none.
-        total: the sum of the exponentials and the sink.
+        largest: the largest score of the row, which is subtracted before the exponential.
+        exponentials: the exponential for each key.
+        sink: the exponential for the head's sink; None = the softmax has none.
+        total: the sum of the exponentials, the sink included.
         weights: the weight of each key.
     """
 

@@ -131,10 +131,10 @@ def train(
 
 
 def numbers(option: str, text: str | None, kind: type[int] | type[float], example: str) -> tuple[float, ...] | None:
-    """Return the numbers in the text of an option, with commas between; None for an option that is not given.
+    """Return the numbers in the value of an option, which has commas between them; None if the option is not given.
 
     Raises:
-        InputError: the text has something else.
+        InputError: the value has something else than numbers.
     """
     if text is None:
         return None

@@ -23,7 +23,7 @@ class CleanCopy:
     """The file of the copy."""
 
     tag: str = ""
-    """A word that is put before every source; "" = none."""
+    """The word that is put before every source; "" = no word."""
 
     counts: Report = field(default_factory=Report)
     """The numbers of pairs that `write` has read, cleaned and left out."""

@@ -1,8 +1,9 @@
-"""Several corpora as one, and the pairs of each that an epoch has.
+"""Several corpora joined into one, and the choice of the pairs of an epoch.
 
-The index of a pair counts through the corpora in their order. With a weight w, an epoch has w · n of the n pairs of a
-corpus: the pairs are put in a random order once, and each epoch takes the next ones, after the last the first again. So
-all pairs of a corpus are seen equally often, and the pairs of an epoch follow from its number alone.
+A pair has one index in the joined corpus: the pairs of the first corpus come first, then those of the second, and so
+on. If a corpus of n pairs has the weight w, an epoch has w · n of its pairs. They are taken in turn from one random
+order of the pairs, which begins again after the last pair. So all pairs of a corpus are seen equally often, and the
+number of the epoch alone decides which pairs it has.
 """
 
 from collections.abc import Sequence
@@ -24,14 +25,22 @@ class JoinedSide:
     """For each corpus, the index of its first pair."""
 
     def lengths(self, pairs: NDArray[np.int64]) -> Lengths:
-        """Return the number of ids in the texts of these pairs."""
+        """Return the number of ids in each of some texts.
+
+        Args:
+            pairs: the indices of the texts.
+        """
         corpus, lengths = self._corpus_of(pairs), np.empty(len(pairs), dtype=np.int64)
         for number, side in enumerate(self.sides):
             lengths[corpus == number] = side.lengths(pairs[corpus == number] - self.starts[number])
         return lengths
 
     def rows(self, pairs: NDArray[np.int64]) -> tuple[Ids, Lengths]:
-        """Return the ids of the texts of these pairs, concatenated, and the number of ids in each text."""
+        """Return the ids of some texts, concatenated, and the number of ids in each text.
+
+        Args:
+            pairs: the indices of the texts.
+        """
         corpus, lengths = self._corpus_of(pairs), self.lengths(pairs)
         ids = np.empty(lengths.sum(), dtype=self.sides[0].ids.dtype)
         corpus_of_id = np.repeat(corpus, lengths)
@@ -61,7 +70,7 @@ class JoinedCorpus:
         return int(self.sizes.sum())
 
     def order(self, seed: int, epoch: int) -> Numbers:
-        """Return the indices of the pairs of an epoch in its random order."""
+        """Return the indices of the pairs of an epoch, in the random order in which they are trained on."""
         pairs = self.pairs_of_epoch(seed, epoch)
         return pairs[permutation(len(pairs), seed, epoch)]
 

@@ -128,7 +128,7 @@ def total(reports: Iterable[Report]) -> Report:
 
 
 def paths_in(text: str) -> list[Path]:
-    """Return the paths in a text with commas between them; a file whose name has a comma is one path."""
+    """Return the paths in a text, divided at commas; but a text that is the name of a file is one path."""
     return [Path(text)] if Path(text).is_file() else [Path(one) for one in text.split(",")]
 
 

@@ -18,14 +18,14 @@ TAG = "<synthetic>"
 """The word before each source of a synthetic corpus."""
 
 Texts = str | Path | Sequence[str | Path]
-"""The text files of one language: paths, or a text with commas between them."""
+"""The type of an argument that names the text files of one language: paths, or a text with commas between the paths."""
 
 
 def text_files(source: Texts, target: Texts, data: Data) -> dict[str, Path]:
     """Return the text files by name.
 
-    The names are source and target, "source 2" and "target 2" for a second corpus, and so on, and "dev source" and
-    "dev target" if the settings have them.
+    The names are source and target, "source 2" and "target 2" for a second corpus, and so on, and "dev source" and "dev
+    target" if the settings have them.
 
     Raises:
         InputError: there are not as many source as target files, the settings do not fit the number of corpora, or they
@@ -51,7 +51,7 @@ def text_files(source: Texts, target: Texts, data: Data) -> dict[str, Path]:
 
 
 def paths(texts: Texts) -> list[Path]:
-    """Return the paths of text files."""
+    """Return the paths in an argument of the type `Texts`."""
     if isinstance(texts, Sequence) and not isinstance(texts, str):
         return [Path(one) for one in texts]
     return paths_in(str(texts))
@@ -82,7 +82,7 @@ def check_corpora(n_corpora: int, data: Data) -> None:
 
 
 def clean_copies(texts: Mapping[str, Path], data: Data, folder: Path) -> list[CleanCopy]:
-    """Return the clean copies of the corpora, which are not written yet; their files are in `folder`."""
+    """Return a `CleanCopy` of each corpus, which is still to be written; the files of the copies are in `folder`."""
     copies = list[CleanCopy]()
     while (names := names_of_corpus(number := len(copies) + 1))[0] in texts:
         tag = TAG if number in (data.synthetic or ()) else ""

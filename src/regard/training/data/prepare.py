@@ -231,10 +231,10 @@ def corpus_folder(number: int) -> str:
 
 
 def read_corpora(data: Path, weights: Sequence[float] | None) -> Corpus | JoinedCorpus:
-    """Return the encoded corpora of a data folder as one.
+    """Return the encoded corpora in a data folder, joined if there are several.
 
     Raises:
-        InputError: a file of one is missing or damaged.
+        InputError: a file of a corpus is missing or damaged.
     """
     corpora = [Corpus(data / corpus_folder(1))]
     while (folder := data / corpus_folder(len(corpora) + 1)).exists():

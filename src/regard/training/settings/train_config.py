@@ -291,7 +291,7 @@ def check(value: Any, hint: Any, name: str) -> None:
 
 
 def check_list(values: Any, hint: Any, name: str) -> None:
-    """Raise InputError unless each of the values, of which there is at least one, has the type and range of a hint."""
+    """Raise InputError unless there is at least one value, and each has the type and the range of a type hint."""
     if not isinstance(values, tuple) or not values:
         refuse(name, list(values) if isinstance(values, tuple) else values, "a list, such as [1, 2]")
     for value in values:

@@ -1,7 +1,7 @@
-"""Attention worked out by hand as a web page: the page's view of the steps, on its own.
+"""Attention worked out by hand as a web page, which shows the steps of the computation alone.
 
-The page computes every step itself, from Q, K and V. Where these are products of x and W_q, W_k and W_v, and where W_o
-follows, these matrices are in the page too, so that each number can be traced back to the numbers that are given.
+The page computes every step itself, from Q, K and V. The page also has the matrices from which Q, K and V were
+computed, and W_o, so that each number can be traced back to the given numbers.
 """
 
 from pathlib import Path
@@ -25,10 +25,10 @@ from regard.views.page.weights import SMALL_BELOW, UNITS
 from regard.visible_text import escape_controls
 
 GIVEN = ("x", "memory", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o")
-"""The matrices before Q, K and V, and after the heads."""
+"""The matrices from which Q, K and V are computed, and the matrix that follows the heads."""
 
 BITS = 23
-"""The bits of the largest number's integer, without its sign."""
+"""The number of bits, without the sign bit, to which the numbers of matrices are rounded."""
 
 
 def write_worked_page(worked: WorkedAttention, path: Path) -> Path:
@@ -41,7 +41,7 @@ def write_worked_page(worked: WorkedAttention, path: Path) -> Path:
 
 
 def worked_data(worked: WorkedAttention) -> dict[str, Any]:
-    """Return a worked example as the data of a page, which `front/src/data.ts` describes.
+    """Return a worked example as the JSON data of a page, which `front/src/data.ts` describes.
 
     Raises:
         InputError: the temperature is 0.
@@ -84,7 +84,7 @@ def worked_data(worked: WorkedAttention) -> dict[str, Any]:
 
 
 def layer_record(numbers: Numbers, blocks: dict[str, str]) -> dict[str, Any]:
-    """Return the record of the one layer, and add Q, K, V and the mask to `blocks`."""
+    """Return the JSON record of the example's one layer, and add the encoded Q, K, V and mask to `blocks`."""
     projected = projections(numbers)
     d_key = projected["Q"].shape[1] // numbers.n_heads
     keep = numbers.keep
@@ -109,7 +109,7 @@ def layer_record(numbers: Numbers, blocks: dict[str, str]) -> dict[str, Any]:
 def vectors_record(
     name: str, matrix: Float[np.ndarray, "tokens columns"], n_heads: int, blocks: dict[str, str]
 ) -> dict[str, Any]:
-    """Return the record of Q, K or V, whose columns are those of all heads, and add its numbers to `blocks`."""
+    """Encode Q, K or V, with the columns of all heads, into `blocks`, and return its JSON record."""
     heads = torch.from_numpy(np.stack(np.split(matrix, n_heads, axis=1)))
     step = step_of(heads, BITS)
     blocks[name] = encode_integers(integers_of(heads, step))
@@ -117,6 +117,6 @@ def vectors_record(
 
 
 def without_infinities(bias: Float[np.ndarray, "heads queries keys"]) -> list[list[float | None]]:
-    """Return the numbers of a bias for each head, row after row; None for -∞."""
+    """Return the numbers of a bias as a list for each head, row after row; None replaces -∞."""
     flat = bias.reshape(len(bias), -1).tolist()
     return [[None if number == -np.inf else number for number in head] for head in flat]

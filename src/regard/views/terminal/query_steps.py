@@ -14,7 +14,7 @@ from regard.views.terminal.matrices import show, standard_output, strongest_keys
 from regard.views.terminal.number_text import aligned, printable, shortened
 
 MOST_KEYS = 12
-"""The most keys with a row of their own, those with the largest weights; the others share one row."""
+"""The most keys that have a row each, those with the largest weights; all others share one row."""
 
 LABEL_CELLS, GAP = 16, 3
 """The largest width of a key's name, and the spaces before each column, in terminal cells."""
@@ -59,7 +59,7 @@ def lines(worked: WorkedAttention, width: int, digits: int) -> Iterator[Text]:
 
 
 def softmax_formulas(steps: QuerySteps, digits: int) -> list[tuple[str, str]]:
-    """Return the names and formulas of the last columns."""
+    """Return the names and the formulas of the columns from the exponential on."""
     last = list(steps.before)[-1]
     return [
         ("exp", f"exp({last} - {steps.largest:.{digits}f}), the largest subtracted, which changes no weight"),
@@ -68,7 +68,7 @@ def softmax_formulas(steps: QuerySteps, digits: int) -> list[tuple[str, str]]:
 
 
 def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[Text]:
-    """Yield the lines of the table: the keys in the order of the text, the other keys together, the sums."""
+    """Yield the lines of the table: the keys with a row each in the order of the text, the other keys, and the sums."""
     keys = sorted(largest_first(steps.weights)[:MOST_KEYS])
     others = [key for key in range(len(steps.weights)) if key not in keys]
     columns = {**steps.before, "exp": steps.exponentials, "weights": steps.weights}
@@ -100,7 +100,7 @@ def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[T
 
 
 def columns_text(numbers: tuple[float, ...], digits: int) -> list[str]:
-    """Return the numbers of a column as text, their points in line; NaN is left empty."""
+    """Return the numbers of a column as text, aligned on the decimal point; NaN becomes an empty text."""
     known = [[number] for number in numbers if not np.isnan(number)]
     texts = iter([text for (text,) in aligned(known, digits)])
     return ["" if np.isnan(number) else next(texts) for number in numbers]
