@@ -129,3 +129,13 @@ def test_an_unknown_letter_stays_unknown(vocabularies):
     ids = cut(vocabularies[0], ["six Ẃ six"], 1.0)[0]
     assert vocabularies[0].pieces(ids) == [*"▁six▁", "<unk>", *"▁six"]
     assert ids.count(UNK) == 1
+
+
+def test_a_byte_stays_a_byte():
+    """The vocabulary has pieces for the letters of "<0xEB>" too."""
+    vocabulary = Vocabulary.train(["< > 0 x A B C D E F 1 2 3 4 5 6 7 8 9 six sixty"] * 9, 320, byte_fallback=True)
+    ids = np.array(vocabulary.encode("sixty 뱀"), np.uint16)
+    new, lengths = BPEDropout(vocabulary, probability=1.0, max_tokens=30)(ids, np.array([len(ids)]), key=(5,))
+    expected = ["▁", "s", "i", "x", "t", "y", "▁", "<0xEB>", "<0xB1>", "<0x80>"]
+    assert vocabulary.pieces(new.tolist()) == expected
+    assert lengths.tolist() == [10]

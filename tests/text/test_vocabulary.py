@@ -76,6 +76,15 @@ def test_rare_letters_can_be_left_out():
     assert vocabulary.unknown("a ż") == ["ż"]
 
 
+def test_with_bytes_no_character_is_unknown_and_all_come_back():
+    vocabulary = Vocabulary.train(LINES, 400, byte_fallback=True)
+    text = "a 뱀▅ẞ <s> 🐍"
+    assert vocabulary.unknown(text) == []
+    assert vocabulary.decode(vocabulary.encode(text)) == text
+    assert vocabulary.pieces(range(4, 260)) == [f"<0x{byte:02X}>" for byte in range(256)]
+    assert len(Vocabulary.train(LINES, 20, byte_fallback=True)) > 256
+
+
 def test_all_letters_are_known_however_many_they_are():
     often, rare = "".join(map(chr, range(0x4E00, 0x4E00 + 1200))), "ż"
     many = Vocabulary.train([often[n : n + 20] for n in range(0, 1200, 20)] * 20 + [rare], 2_000)

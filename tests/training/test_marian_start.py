@@ -107,6 +107,7 @@ def test_one_vocabulary_is_for_both_languages(tmp_path, french, quick, own):
         ({"n_tokens": 99}, "vocabulary.n_tokens = 99: FILE has 56 pieces"),
         ({"joint": False}, "vocabulary.joint = false: FILE has one vocabulary"),
         ({"coverage": 0.99}, "vocabulary.coverage = 0.99: FILE has letters of its own"),
+        ({"byte_fallback": True}, "vocabulary.byte_fallback = true: FILE has letters of its own"),
     ],
 )
 def test_settings_of_another_vocabulary_are_refused(tmp_path, french, quick, own, settings, said):

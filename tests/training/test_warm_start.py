@@ -121,6 +121,7 @@ def test_settings_of_the_translators_kind_are_valid(first):
         ("vocabulary", {"n_tokens": 99}, "vocabulary.n_tokens = 99", "40"),
         ("vocabulary", {"joint": True}, "vocabulary.joint = True", "False"),
         ("vocabulary", {"coverage": 0.99}, "vocabulary.coverage = 0.99", "its own"),
+        ("vocabulary", {"byte_fallback": True}, "vocabulary.byte_fallback = True", "its own"),
     ],
 )
 def test_settings_that_contradict_the_translator_are_refused(tmp_path, texts, quick, first, section, values, said, own):

@@ -77,7 +77,8 @@ def translate(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, with all weights.")] = False,
     copy_unknown: Annotated[
-        bool, typer.Option("--copy-unknown", help="Copy from the source what the translator cannot write.")
+        bool,
+        typer.Option("--copy-unknown", help="Copy unknown letters, addresses and numbers from the source."),
     ] = False,
     truncate: Truncate = False,
     batch_tokens: Annotated[

@@ -58,7 +58,13 @@ class Vocabulary:
 
     @classmethod
     def train(
-        cls, lines: Iterable[str], n_tokens: int, *, coverage: float = 1.0, tags: Sequence[str] = ()
+        cls,
+        lines: Iterable[str],
+        n_tokens: int,
+        *,
+        coverage: float = 1.0,
+        tags: Sequence[str] = (),
+        byte_fallback: bool = False,
     ) -> "Vocabulary":
         """Train a vocabulary of about `n_tokens` pieces on the lines of a text.
 
@@ -69,6 +75,8 @@ class Vocabulary:
             coverage: the share of the text's characters, counted with repetitions, that must have a piece; the rarest
                 characters have none.
             tags: words that are one piece each, however rare they are.
+            byte_fallback: have 256 pieces for bytes among the pieces, so that a character without a piece of its own is
+                written as its bytes in UTF-8, and no character is unknown.
 
         Raises:
             InputError: the text is empty, or SentencePiece cannot train on it.
@@ -77,14 +85,14 @@ class Vocabulary:
         if not sampled:
             raise InputError("there is no text to make a vocabulary of: every line is empty.")
         try:
-            return cls(trained_model(sampled, max(n_tokens, FEWEST), coverage, tags))
+            return cls(trained_model(sampled, max(n_tokens, FEWEST), coverage, tags, byte_fallback))
         except RuntimeError as error:
             n_characters = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
             if n_characters is None:
                 raise InputError(
                     f"SentencePiece makes no vocabulary of these {len(sampled):,} lines: {error}."
                 ) from error
-            return cls(trained_model(sampled, int(n_characters[1]) + FEWEST, coverage, tags))
+            return cls(trained_model(sampled, int(n_characters[1]) + FEWEST, coverage, tags, byte_fallback))
 
     @classmethod
     def load(cls, path: str | Path) -> "Vocabulary":
@@ -213,11 +221,11 @@ def sampled_lines(lines: Iterable[str], n: int) -> list[str]:
     return kept
 
 
-def trained_model(lines: list[str], n_tokens: int, coverage: float, tags: Sequence[str]) -> bytes:
+def trained_model(lines: list[str], n_tokens: int, coverage: float, tags: Sequence[str], byte_fallback: bool) -> bytes:
     """Train a SentencePiece model on lines and return it as bytes.
 
     SentencePiece leaves out lines with "▅", and text that looks like a special piece, such as "<s>". With a coverage of
-    1, every letter is therefore listed in `required_chars`; "▅" itself never has a piece.
+    1, every letter is therefore listed in `required_chars`; "▅" itself never has a piece of its own.
     """
     letters = sorted(set().union(*lines) - {" ", "▅"}) if coverage == 1 else []
     model = BytesIO()
@@ -229,6 +237,7 @@ def trained_model(lines: list[str], n_tokens: int, coverage: float, tags: Sequen
         hard_vocab_limit=False,
         character_coverage=coverage,
         required_chars="".join(letters),
+        byte_fallback=byte_fallback,
         user_defined_symbols=[SPACE + tag for tag in tags],
         normalization_rule_name="identity",
         max_sentence_length=2**20,

@@ -55,6 +55,7 @@ def with_start(config: TrainConfig, start: TranslatorContents) -> TrainConfig:
         "vocabulary.file": (vocabulary.file, None, "vocabularies of its own"),
         "vocabulary.joint": (vocabulary.joint, default.vocabulary.joint, joint),
         "vocabulary.coverage": (vocabulary.coverage, default.vocabulary.coverage, "its own"),
+        "vocabulary.byte_fallback": (vocabulary.byte_fallback, None, "its own"),
         "model.kind": (model.kind, default.model.kind, kind),
         "model.preset": (model.preset, default.model.preset, "a size of its own"),
     }

@@ -11,6 +11,10 @@ UNKNOWN = "⁇"
 """The character for an unknown piece in a translation, as in SentencePiece."""
 
 
+BYTE = re.compile("<0x([0-9A-F]{2})>")
+"""A piece for one byte of a character that has no piece of its own."""
+
+
 def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:
     """Return, for each piece of a text, the index of the word that it belongs to, counted from 0.
 
@@ -73,7 +77,7 @@ def text_of_pieces(pieces: Sequence[str]) -> str:
 
 def bytes_of_piece(piece: str) -> bytes:
     """Return the text of a SentencePiece piece as bytes of UTF-8: "▁" becomes a space, "<0xEB>" a single byte."""
-    if re.fullmatch("<0x[0-9A-F]{2}>", piece):
+    if BYTE.fullmatch(piece):
         return bytes([int(piece[3:5], 16)])
     return piece.replace("▁", " ").encode()
 
@@ -93,7 +97,7 @@ def trace_tokens(pieces: Sequence[str], ids: Sequence[int], special: Collection[
         if token_id in special:
             tokens.append(Token(text=piece, piece=piece, special=True))
             continue
-        byte = re.fullmatch("<0x([0-9A-F]{2})>", piece)
+        byte = BYTE.fullmatch(piece)
         text = f"‹{byte[1]}›" if byte else piece.replace("▁", " ").strip() or "␣"
         joined = bool(tokens) and not tokens[-1].special and not piece.startswith("▁")
         tokens.append(Token(text=f"[UNK:{text}]" if token_id == UNK else text, piece=piece, joined=joined))

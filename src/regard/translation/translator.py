@@ -275,18 +275,20 @@ class Translator:
         return replace(self, alignment_rule=choose_rule(self.model, scored, self.device))
 
     def copy_unknown(self, translations: Sequence[Translation]) -> list[Translation]:
-        """Return the translations with text from the source in place of each unknown target piece.
+        """Return the translations with text from the source in place of what the translator could not write.
 
-        The text is the unknown source piece on which the target piece has the largest attention weight. If the source
-        has no unknown piece, it is the source word on which the target piece's word has the largest weight.
-        Translations without unknown pieces, or of a source without words, are returned as they are. The same is done
-        with the candidates of each translation.
+        Unknown target pieces are replaced. Words of unknown letters, addresses and numbers of the source that are
+        missing from the translation take the place of the words that attend to them; see copy_unknown.py. The same is
+        done with the candidates of each translation.
 
         Source: Luong et al. 2015, "Addressing the rare word problem", section 3.3 (here by attention).
         """
-        unknown = [one for one in translations if UNK in one.target_ids and one.source_ids != (EOS,)]
-        alignments = dict(zip(map(id, unknown), self.align(unknown), strict=True))
-        done = [with_copied_text(one, alignments[id(one)]) if id(one) in alignments else one for one in translations]
+        written = [one for one in translations if one.source_ids != (EOS,) and not one.parts]
+        copied = dict(zip(map(id, written), map(with_copied_text, written, self.align(written)), strict=True))
+        done = [
+            joined_translation(one.source, self.copy_unknown(one.parts)) if one.parts else copied.get(id(one), one)
+            for one in translations
+        ]
         return [
             replace(one, candidates=tuple(self.copy_unknown(one.candidates))) if one.candidates else one for one in done
         ]

@@ -46,6 +46,7 @@ def with_own_vocabularies(config: TrainConfig, own: Vocabularies) -> TrainConfig
         ("n_tokens", settings.n_tokens, {None, *sizes} if len(sizes) == 1 else {None}, f"{own_size} pieces"),
         ("joint", settings.joint, {None, joint}, "one vocabulary" if joint else "two vocabularies"),
         ("coverage", settings.coverage, {VocabularySettings().coverage}, "letters of its own"),
+        ("byte_fallback", settings.byte_fallback, {None}, "letters of its own"),
     ):
         if value not in allowed:
             raise InputError(

@@ -55,6 +55,9 @@ from regard.translation.translator_folder import (
     TranslatorContents,
 )
 
+BYTES_FROM = 1_024
+"""A vocabulary of at least so many pieces has pieces for bytes by default; a quarter of its pieces at most."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Prepared:
@@ -251,7 +254,8 @@ def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) 
 
     def vocabulary(lines: Callable[[], Iterator[str]], tags: Sequence[str]) -> Vocabulary:
         n_tokens = vocabulary_size(lines(), n_pairs) if settings.n_tokens is None else settings.n_tokens
-        return Vocabulary.train(lines(), n_tokens, coverage=settings.coverage, tags=tags)
+        with_bytes = n_tokens >= BYTES_FROM if settings.byte_fallback is None else settings.byte_fallback
+        return Vocabulary.train(lines(), n_tokens, coverage=settings.coverage, tags=tags, byte_fallback=with_bytes)
 
     if settings.joint:
         joint = vocabulary(lambda: chain.from_iterable(split.train()), tags)
