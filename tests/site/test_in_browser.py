@@ -9,6 +9,7 @@ from playwright.sync_api import Page, Request, expect
 from site_texts import TEXTS, random_texts
 
 import regard
+from regard.tracing.focus import focus_on
 from regard.tracing.model_loading import LoadedModel, load
 from regard.tracing.readable_tokens import readable_tokens
 from regard.views.page.data import token_records
@@ -27,7 +28,7 @@ ASK = """async ({ address, files, most, texts, shape }) => {
   for (const [id, text] of texts.entries()) {
     answers.push(await new Promise((answered) => {
       worker.onmessage = ({ data }) => data.id === id && answered(data.trace ?? data.refusal);
-      worker.postMessage({ id, text, changes: null });
+      worker.postMessage({ id, text, changes: null, layer: 0, head: 0 });
     }));
   }
   worker.terminate();
@@ -83,6 +84,7 @@ def test_typed_text_has_the_weights_of_python_and_the_site_asks_nobody_else(
     page.get_by_label("Text").fill(RAIN)
     expect(page.locator(".word")).to_have_count(15, timeout=PATIENCE)
     wanted = regard.trace(model.model, RAIN, tokenizer=model.tokenizer)
+    expect(page.locator("[data-view=sentence] h2")).to_have_text(f"L1H2 · {focus_on(wanted, head='L1H2').token}")
     for layer, head in ((1, 2), (0, 0)):
         page.get_by_label("Layer", exact=True).select_option(str(layer))
         page.get_by_label("Head", exact=True).select_option(str(head))

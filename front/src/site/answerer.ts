@@ -2,6 +2,7 @@
 
 import type { Effect, Trace } from "../data";
 import { loading, type Answerer, type Question } from "../live";
+import { head, layerNumber } from "../state";
 import { words } from "../words";
 import { addressOf, type Asked, type Refusal, type Said, type Site, type Start } from "./messages";
 
@@ -41,7 +42,7 @@ export function answererOf(site: Site, first: Trace): Answerer {
       throw new Error(words().notLoaded(site.files.worker.name, error.message));
     }));
 
-  const ask = async (question: Omit<Asked, "id">, stopped: AbortSignal) => {
+  const ask = async (question: Pick<Asked, "text" | "changes">, stopped: AbortSignal) => {
     const asks = await started();
     return new Promise<Trace | Effect>((answered, refused) => {
       const id = ++asked;
@@ -50,7 +51,7 @@ export function answererOf(site: Site, first: Trace): Answerer {
         waiting.delete(id);
         refused(stopped.reason);
       });
-      asks.postMessage({ ...question, id } satisfies Asked);
+      asks.postMessage({ ...question, id, layer: layerNumber.value, head: head.value ?? 0 } satisfies Asked);
     });
   };
 

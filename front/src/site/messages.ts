@@ -41,6 +41,8 @@ export interface Asked {
   id: number;
   text: string;
   changes: Change[] | null; // null = a trace of the text; else what these changes do
+  layer: number; // that is shown
+  head: number; // that is shown, or 0 for the average
 }
 
 /** Why a question has no answer. */

@@ -1,8 +1,8 @@
 // The worker of a site: it loads the model when it is started, and answers the page's questions one after another
 
-import type { Trace } from "../data";
 import { changedBy, effectOf, type Answer } from "./effect";
 import { inflated, load, Refused } from "./files";
+import { salientQuery } from "./focus";
 import type { Asked, Refusal, Said, Start } from "./messages";
 import { Model, type Changed } from "./model";
 import { escaped, tokensOf } from "./tokens";
@@ -42,13 +42,16 @@ async function prepare(start: Start): Promise<Reader> {
 }
 
 /** Answer a question, unless the page has asked another one since. */
-async function answer({ id, text, changes }: Asked): Promise<void> {
+async function answer({ id, text, changes, layer, head }: Asked): Promise<void> {
   try {
     const ready = await reader;
     await new Promise((resolve) => setTimeout(resolve)); // lets questions arrive that were asked meanwhile
     if (id !== newest) return;
     const before = await read(ready, text, (tokens) => ready.model.unchanged(tokens));
-    if (!changes) return say({ id, trace: before.trace });
+    if (!changes) {
+      const focus = { ...before.trace.focus, layer, head, query: await salientQuery(before.trace, layer, head) };
+      return say({ id, trace: { ...before.trace, focus } });
+    }
     const after = await read(ready, text, (tokens) => changedBy(changes, ready.model, ready.start.shape, tokens));
     say({ id, effect: await effectOf(changes, before, after) });
   } catch (error) {
@@ -68,13 +71,5 @@ async function read(ready: Reader, text: string, changedFor: (tokens: number) =>
   if (pieces.length > start.most) refuse({ reason: "long", tokens: pieces.length });
   const { output, numbers } = await model.run(pieces.map(({ id }) => id), changedFor(pieces.length));
   const source = tokensOf(pieces, letters, vocabulary);
-  const first = source.findIndex((token) => token.word);
-  const trace: Trace = {
-    ...start.shape,
-    text: escaped(text, SPACES),
-    source,
-    focus: { ...start.shape.focus, query: first },
-    numbers,
-  };
-  return { trace, output };
+  return { trace: { ...start.shape, text: escaped(text, SPACES), source, numbers }, output };
 }
