@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -122,7 +122,7 @@ def tried(names: Sequence[str], processes: int = 1) -> Iterator[Trial]:
     import_once()
     console = Console(stderr=True)
     with ThreadPoolExecutor(processes) as pool:
-        trials = pool.map(in_child, names)
+        trials = (future.result() for future in as_completed([pool.submit(in_child, name) for name in names]))
         shown = track(trials, "model types", len(names), console=console, transient=True)
         yield from shown if console.is_terminal else trials
 

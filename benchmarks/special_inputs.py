@@ -267,14 +267,6 @@ INPUTS: dict[str, Callable[[Any], Inputs]] = {
     "voxtral_realtime_text": lambda config: {"t_cond": numbers(1, config.hidden_size)},
     "voxtral_realtime": lambda config: {"input_features": numbers(2, 128, 320)},
     "xclip_vision_model": lambda config: {"pixel_values": numbers(8, 3, *[config.image_size] * 2)},
-    "omdet-turbo": lambda config: {
-        "pixel_values": numbers(2, 3, 64, 64),
-        "classes_input_ids": ids(5, 7),
-        "classes_attention_mask": ones(5, 7),
-        "classes_structure": torch.tensor([2, 3]),
-        "tasks_input_ids": ids(2, 9),
-        "tasks_attention_mask": ones(2, 9),
-    },
     "moshi_depth": lambda config: {
         "input_ids": ids(2, 8),
         "last_hidden_state": numbers(2, 1, config.input_size),

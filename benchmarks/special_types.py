@@ -126,16 +126,6 @@ VALUES: dict[str, dict[str, Any]] = {
         "depthwise_separable_out_channel": 128,
     },
     "pocket_tts_audio_tokenizer_decoder": {"upsample_groups": 128},
-    "omdet-turbo": {
-        "encoder_in_channels": [32, 64, 128],
-        "vision_features_channels": [128, 128, 128],
-        "text_projection_in_dim": 128,
-        "text_projection_out_dim": 128,
-        "class_embed_dim": 128,
-        "decoder_hidden_dim": 64,
-        "num_queries": 9,
-        "apply_layernorm_after_vision_backbone": False,
-    },
     "tvp": {"num_frames": 2, "max_img_size": 128, "visual_prompt_size": 8},
     "granite4_vision": {
         "deepstack_layer_map": [[0, 0], [1, 1]],
@@ -143,6 +133,7 @@ VALUES: dict[str, dict[str, Any]] = {
         "downsample_rate": "1/2",
     },
     "hrm_text": {"num_hidden_layers": 2, "num_layers_per_stack": None},
+    "idefics": {"use_resampler": True},
     "instructblip": {"num_query_tokens": 16, "image_token_index": 99},
     "instructblipvideo": {"num_query_tokens": 4, "video_token_index": 99},
     "kosmos-2": {"latent_query_num": 16},
@@ -195,6 +186,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "step3p5": {"sliding_window": 12},
     "step3p7": {"text_config": {"sliding_window": 12}},
     "timm_backbone": {"backbone": "resnet18"},
+    "uvdoc": {"backbone_config": {"out_features": [f"stage{number}" for number in range(1, 7)]}},
     "xlstm": {"num_blocks": 2, "num_hidden_layers": 2},
     "zamba": {
         "attention_hidden_size": 256,
@@ -250,6 +242,7 @@ GENERATES = "it has `generate` but no `forward`; its parts are types of their ow
 ENCODES = "it has `encode` and `decode` but no `forward`; the model around it calls them"
 DETECTRON = "it needs the package detectron2, which the Python package index does not have"
 SHARES = "its layers must all take keys and values from another model; its own configuration refuses that"
+BLOCKS = "it is made of convolutions; its configuration has no default for intraclass_block_config"
 EMBEDS = "it is a configuration only; the model around it embeds its inputs without attention"
 
 REASONS = {
@@ -263,10 +256,16 @@ REASONS = {
     "gemma4_unified_audio": EMBEDS,
     "gemma4_unified_vision": EMBEDS,
     "glm_image_vqmodel": ENCODES,
+    "higgs_audio_v2_tokenizer": "its two small encoders of sound give different numbers of frames",
     "layoutlmv2": DETECTRON,
     "layoutxlm": DETECTRON,
     "nougat": "its configuration names donut_swin, a type that transformers does not have",
+    "omdet-turbo": "its parts of text and of pictures do not fit each other when they are small",
+    "pp_ocrv5_server_det": BLOCKS,
+    "pp_ocrv6_medium_det": BLOCKS,
+    "pp_ocrv6_small_det": "it is made of convolutions, which do not fit each other when they are small",
     "qwen2_5_omni": GENERATES,
+    "qwen2_5_omni_token2wav": "its two parts, of 449 million parameters, are types of their own",
     "qwen3_omni_moe": GENERATES,
     "sam3_video": "it reads a session of a detector and a tracker, which are types of their own",
 }

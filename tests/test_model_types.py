@@ -14,6 +14,8 @@ import torch
 from seen_attention import Reference, compare_steps
 from small_config import shrink, split
 from small_models import modules_of, runner, wholes_of
+from special_inputs import INPUTS
+from special_types import REASONS, VALUES
 from trial import Trial, of_part
 from verdict import install_verdict, watching_verdict
 
@@ -86,6 +88,13 @@ def test_a_part_is_found_in_the_model_that_it_belongs_to():
     assert of_part([Reference(path, PADDING) for path in paths], ["encoder"]) == [
         Reference(path, PADDING) for path in paths[1:3]
     ]
+
+
+@pytest.mark.parametrize("table", [VALUES, INPUTS, REASONS])
+def test_special_types_are_types_of_transformers(table):
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+    assert [name for name in table if name not in CONFIG_MAPPING_NAMES] == []
 
 
 def test_a_model_cannot_change_its_inputs():
