@@ -64,6 +64,9 @@ Weights are equal if they differ by less than 0.0001, for all queries that are n
 model must be the same bits as without regard, and the contexts recomputed from the patterns must be those that the
 model computed. Where a model returns no weights, the contexts are the only check, and the remark says so.
 
+Models that write text also write four tokens with `generate`, after two texts without padding and with padding on the
+left. The patterns of `regard.watching` are then compared with the weights that `generate` returns with eager attention.
+
 Models that read text and images or sound are often tried with text alone; their parts for images and sound are types
 of their own in the table. A type that is only a part of another type's model is tried inside of that model, and its
 verdict is about that part; the remark names the model. Some types need packages that transformers itself does not;

@@ -33,12 +33,14 @@ class Comparison:
 
     Attributes:
         n_equal: how many of the reference's weights were found.
+        n_packed: how many of them were found with the heads that share keys as queries of one head.
         worst: the largest difference of those found.
         differing: the path of each weight whose counterpart differs, with the difference.
         missing: the path of each weight that has no counterpart.
     """
 
     n_equal: int = 0
+    n_packed: int = 0
     worst: float = 0.0
     differing: dict[str, float] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
@@ -143,8 +145,13 @@ def difference(ours: Tensor, theirs: Tensor, padding: Tensor) -> float | None:
 
 
 def part_difference(ours: Tensor, theirs: Tensor, padding: Tensor) -> float | None:
-    """Do the same as `difference`; where the model returns the first or the last keys' weights alone, compare these."""
-    n_keys = theirs.shape[-1]
+    """Do the same as `difference`; where the model returns the weights of some tokens alone, compare these.
+
+    These are the first or the last keys, or the last queries and keys.
+    """
+    n_queries, n_keys = theirs.shape[-2:]
+    if ours.shape[-2] > n_queries == n_keys:
+        return difference(ours[..., -n_queries:, -n_keys:], theirs, padding)
     if ours.shape[:-1] != theirs.shape[:-1] or ours.shape[-1] <= n_keys:
         return difference(ours, theirs, padding)
     both = [difference(part, theirs, padding) for part in (ours[..., :n_keys], ours[..., -n_keys:])]
@@ -165,11 +172,13 @@ def compare_steps(steps: Sequence[Any], expected: Sequence[Reference], padding: 
     left = list(steps)
     for reference in expected:
         candidates = [step for step in left if reference.path is None or related(step.path, reference.path)]
-        best: tuple[float, Any] | None = None
+        candidates.sort(key=lambda step: step.attended.pattern.shape != reference.weights.shape)
+        best: tuple[float, Any, bool] | None = None
         for step in candidates:
-            distance = part_difference(step.attended.pattern.dense(), reference.weights, padding)
+            weights, packed = unpacked(step.attended.pattern.dense(), reference.weights)
+            distance = part_difference(weights, reference.weights, padding)
             if distance is not None and (best is None or distance < best[0]):
-                best = distance, step
+                best = distance, step, packed
             if distance is not None and distance <= TOLERANCE:
                 break
         name = reference.path or "outputs"
@@ -177,11 +186,24 @@ def compare_steps(steps: Sequence[Any], expected: Sequence[Reference], padding: 
             result.missing.append(name)
         elif best[0] <= TOLERANCE:
             result.n_equal += 1
+            result.n_packed += best[2]
             result.worst = max(result.worst, best[0])
-            left.remove(best[1])
+            left = [step for step in left if step is not best[1]]
         else:
             result.differing[name] = best[0]
     return result
+
+
+def unpacked(ours: Tensor, theirs: Tensor) -> tuple[Tensor, bool]:
+    """Return weights with a head for each of theirs, and whether the heads were queries before.
+
+    For a single query transformers gives heads that share keys to PyTorch as the queries of one head.
+    """
+    if ours.ndim != 4 or theirs.ndim != 4 or theirs.shape[2] != 1 or ours.shape[2] == 1:
+        return ours, False
+    batch, heads, queries, keys = ours.shape
+    packed = theirs.shape == (batch, heads * queries, 1, keys)
+    return (ours.reshape(theirs.shape), True) if packed else (ours, False)
 
 
 def related(path: str, other: str) -> bool:

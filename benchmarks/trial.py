@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
+from generated import generation
 from seen_attention import (
     Reference,
     SoftmaxCounter,
@@ -83,6 +84,8 @@ def try_once(name: str) -> Trial:
     else:
         for side in sides:
             install_once(installed, model, eager, all_inputs[side], side, trial.details[side])
+    if not ready.part:
+        trial.details["generate"] = generation(ready.config)
     trial.watching, remark = watching_verdict(trial.details)
     trial.install, more = install_verdict(trial.details, trial.watching)
     whole = f"tried as a part of `{ready.config.model_type}`" if ready.part else ""

@@ -49,6 +49,8 @@ def watching_verdict(details: Mapping[str, Any]) -> tuple[str, str]:
         return WRONG, f"contexts differ by {max(checks):.2g}"
     if differing:
         return WRONG, f"weights differ by {max(differing.values()):.2g} in {names(differing)}"
+    if fault := fault_of_writing(details):
+        return WRONG, fault
     if n_steps == 0 and n_references == 0 and not softmax:
         return NO_ATTENTION, "attention without a softmax over keys: " + names(unseen) if unseen else ""
     silent = {path for path in missing if not any(covers(path, other) for other in unseen)}
@@ -65,9 +67,31 @@ def watching_verdict(details: Mapping[str, Any]) -> tuple[str, str]:
         remarks.append("contexts not checked: the model changes them in place")
     if any(run.get("nan") for run in runs):
         remarks.append("its own outputs have NaN for these inputs")
+    if any(one["n_packed"] for one in writings(details)):
+        remarks.append("`generate` with padding: heads that share keys are seen as queries of one head")
     if n_references == 0:
         remarks.append("returns no weights; contexts recomputed")
     return EXACT, "; ".join(remarks)
+
+
+def writings(details: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the watched runs of `generate`."""
+    return [one for one in details.get("generate", {}).values() if isinstance(one, Mapping)]
+
+
+def fault_of_writing(details: Mapping[str, Any]) -> str:
+    """Return what is wrong with the patterns of `generate`, in words; empty if nothing is."""
+    for one in writings(details):
+        silent = [path for path in one["missing"] if not one["unseen"]]
+        if not one["written"]:
+            return "`generate` writes something else while it is watched"
+        if one["differing"]:
+            return f"`generate`: weights differ by {max(one['differing'].values()):.2g}"
+        if silent:
+            return f"`generate`: {len(silent)} weights are missing without a word"
+        if one["check"] > TOLERANCE:
+            return f"`generate`: contexts differ by {one['check']:.2g}"
+    return ""
 
 
 def install_verdict(details: Mapping[str, Any], watching: str) -> tuple[str, str]:

@@ -11,9 +11,10 @@ import model_types
 import pytest
 import seen_attention
 import torch
-from seen_attention import Reference, compare_steps
+from generated import generation
+from seen_attention import Reference, compare_steps, part_difference, unpacked
 from small_config import shrink, split
-from small_models import modules_of, runner, wholes_of
+from small_models import configs, modules_of, runner, wholes_of
 from special_inputs import INPUTS
 from special_types import REASONS, VALUES
 from trial import Trial, of_part
@@ -143,6 +144,30 @@ def test_equal_weights_are_found_and_other_weights_are_told():
     assert compare_steps([], watched()[1], PADDING).missing == ["outputs"]
 
 
+def test_heads_that_were_queries_are_compared_as_heads():
+    theirs = torch.randn(2, 6, 1, 5)
+    assert torch.equal(unpacked(theirs.reshape(2, 2, 3, 5), theirs)[0], theirs)
+    assert [unpacked(theirs.reshape(2, 2, 3, 5), theirs)[1], unpacked(theirs, theirs)[1]] == [True, False]
+    assert unpacked(torch.randn(2, 3, 3, 5), theirs)[1] is False
+
+
+def test_the_last_tokens_of_weights_are_compared_where_the_model_returns_no_others():
+    weights = torch.randn(2, 3, 7, 7).softmax(-1)
+    assert part_difference(weights, weights[..., -5:, -5:], PADDING) == 0.0
+    assert part_difference(weights, weights[..., :5, :5], PADDING) > 0.0
+
+
+def test_what_a_model_writes_is_compared():
+    from transformers import AlbertConfig, LlamaConfig
+
+    assert generation(AlbertConfig()) == {}
+    found = generation(next(configs(LlamaConfig, "llama")))
+    assert sorted(found) == ["left, default", "left, eager", "none, default", "none, eager"]
+    for one in found.values():
+        assert (one["n_equal"], one["differing"], one["missing"], one["unseen"]) == (8, {}, [], {})
+        assert (one["written"], one["compared"], one["check"] < 1e-5) == (True, True, True)
+
+
 def test_padding_does_not_count():
     steps, (reference,) = watched()
     reference.weights[1, :, 3:] += 1
@@ -193,6 +218,33 @@ def details(n_references=2, install=None, **changes):
 )
 def test_a_watched_model_gets_a_verdict(changes, verdict):
     assert watching_verdict(details(**changes))[0] == verdict
+
+
+WRITTEN = {
+    "written": True,
+    "differing": {},
+    "missing": [],
+    "unseen": {},
+    "check": 0.0,
+    "n_packed": 0,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "remark"),
+    [
+        ({}, "exact", ""),
+        ({"missing": ["outputs"], "unseen": {"layers.0": "its reason"}}, "exact", ""),
+        ({"written": False}, "wrong", "`generate` writes something else while it is watched"),
+        ({"differing": {"outputs": 0.5}}, "wrong", "`generate`: weights differ by 0.5"),
+        ({"missing": ["outputs", "outputs"]}, "wrong", "`generate`: 2 weights are missing without a word"),
+        ({"check": 0.25}, "wrong", "`generate`: contexts differ by 0.25"),
+        ({"n_packed": 3}, "exact", "`generate` with padding: heads that share keys are seen as queries of one head"),
+    ],
+)
+def test_a_model_that_writes_gets_a_verdict(changes, verdict, remark):
+    found = details() | {"generate": {"none, default": WRITTEN | changes, "failed": "its reason"}}
+    assert watching_verdict(found) == (verdict, remark)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,91 @@
+"""Compare what regard sees while a model writes with the weights that `generate` returns."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from seen_attention import Reference, attentions_of, compare_steps
+from small_inputs import padding_mask, token_ids
+from small_models import build, first_line, sharpen
+from torch import Tensor, nn
+
+import regard
+
+NEW_TOKENS = 4
+SIDES = "none", "left"
+"""The paddings that are tried: a padding on the right would stand between a text and what is written."""
+
+
+def writing_class(config_class: type) -> Any:
+    """Return the class of a configuration whose models write text; None if transformers has none."""
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
+
+    for mapping in (MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING):
+        if config_class in mapping:
+            found = mapping[config_class]
+            return found[0] if isinstance(found, tuple) else found
+    return None
+
+
+def generation(config: Any) -> dict[str, Any]:
+    """Return for each padding what was measured while a small model of a configuration wrote; empty if it writes none.
+
+    A model whose `generate` fails without regard too is left out.
+    """
+    model_class = writing_class(type(config))
+    if model_class is None:
+        return {}
+    try:
+        model = build(model_class, config)
+        sharpen(model)
+        eager = build(model_class, config, attn_implementation="eager")
+        eager.load_state_dict(model.state_dict())
+        expected = {side: weights_of(eager, side) for side in SIDES}
+        plain = {side: write(model, side) for side in SIDES}
+    except Exception as error:
+        return {"failed": first_line(error)}
+    found: dict[str, Any] = {}
+    for side in SIDES:
+        for kind, one in (("default", model), ("eager", eager)):
+            found[f"{side}, {kind}"] = watched_writing(one, side, plain[side], *expected[side])
+    return found
+
+
+@torch.no_grad()
+def write(model: Any, side: str, **options: Any) -> Any:
+    """Return what a model writes after two texts of which one is padded."""
+    settings = {
+        "max_new_tokens": NEW_TOKENS,
+        "do_sample": False,
+        "num_beams": 1,
+        "eos_token_id": None,
+        "pad_token_id": 0,
+    }
+    torch.manual_seed(0)
+    return model.generate(token_ids(40, 0, 60), attention_mask=padding_mask(side), **settings, **options)
+
+
+def weights_of(model: nn.Module, side: str) -> tuple[Tensor, list[Tensor]]:
+    """Return what a model writes and all weights that `generate` returns."""
+    outputs = write(model, side, output_attentions=True, return_dict_in_generate=True)
+    return outputs.sequences, attentions_of(outputs)
+
+
+def watched_writing(
+    model: nn.Module, side: str, plain: Tensor, sequences: Tensor, weights: Sequence[Tensor]
+) -> dict[str, Any]:
+    """Return what was measured while a watched model wrote; no weights are compared if it wrote something else."""
+    with regard.watching(model) as watched:
+        written = write(model, side)
+    same = torch.equal(written, sequences)
+    references = [Reference(None, one) for one in weights] if same else []
+    comparison = compare_steps(watched.steps, references, padding_mask(side))
+    check = watched.check()
+    return {
+        "written": torch.equal(written, plain) or same,
+        "compared": same,
+        "unseen": watched.unseen,
+        "check": check.max_error / max(1.0, check.magnitude),
+        **asdict(comparison),
+    }
