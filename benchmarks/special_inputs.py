@@ -201,6 +201,10 @@ INPUTS: dict[str, Callable[[Any], Inputs]] = {
     },
     "phi4_multimodal_audio": lambda config: {"hidden_states": numbers(2, 160, 80), "mask": ones(2, 160).bool()},
     "pi0": lambda config: {"pixel_values": numbers(2, 1, 3, 64, 64), "pixel_attention_mask": ones(2, 1)},
+    "pp_chart2table": lambda config: {
+        "input_ids": text_with_picture(config.image_token_id, 1),
+        "pixel_values": numbers(2, 3, 64, 64),
+    },
     "qwen2_5_omni_audio_encoder": sound_frames,
     "qwen3_omni_moe_audio_encoder": sound_frames,
     "qwen3_omni_moe_talker_text": lambda config: {
