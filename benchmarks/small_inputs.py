@@ -159,7 +159,7 @@ def variants(inputs: Inputs, config: Any) -> Iterator[Inputs]:
         yield {**inputs, "pixel_values": pixels(config, find(config, "num_frames", default=2))}
         yield {**inputs, "pixel_values": random(BATCH, 3, 64, 64)}
         yield {**inputs, "pixel_values": random(BATCH, 3, 224, 224)}
-    if "input_ids" in inputs:
+    if inputs.get("input_ids") is not None:
         codes = find(config, "num_codebooks", "num_channels", "n_codebooks", default=4)
         if "decoder_input_ids" not in inputs:
             yield {**inputs, "input_ids": inputs["input_ids"].repeat(codes, 1)}

@@ -135,11 +135,16 @@ def watched_run(
         "unseen": unseen,
         "check": check.max_error / max(1.0, check.magnitude),
         "nan": any(bool(part.isnan().any()) for part in tensors_of(plain) if part.is_floating_point()),
-        "in_place": any(step.attended.context._version > 0 for step in watched.steps),
+        "in_place": any(changed_in_place(step.attended.context) for step in watched.steps),
         "compare": asdict(compare_steps(steps, expected, padding)),
         "softmax_in_unseen": [path for path in unseen if any(inside(f, path) for f in softmax)],
         "softmax_elsewhere": sorted(softmax - {step.path for step in steps} - set(unseen)),
     }
+
+
+def changed_in_place(context: Tensor) -> bool:
+    """Return whether a model changed a context in place; a tensor of inference mode does not tell."""
+    return not context.is_inference() and context._version > 0
 
 
 def of_part(seen: list[Any], part: list[str]) -> list[Any]:
