@@ -246,7 +246,7 @@ BLOCKS = "it is made of convolutions; its configuration has no default for intra
 EMBEDS = "it is a configuration only; the model around it embeds its inputs without attention"
 
 REASONS = {
-    "bark": GENERATES,
+    "bark": "it has `generate` but no `forward`",
     "chameleon_vqgan": ENCODES,
     "dinat": "it needs functions of the package natten that its present releases do not have",
     "emu3_vqgan": ENCODES,

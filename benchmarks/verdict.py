@@ -82,13 +82,12 @@ def writings(details: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def fault_of_writing(details: Mapping[str, Any]) -> str:
     """Return what is wrong with the patterns of `generate`, in words; empty if nothing is."""
     for one in writings(details):
-        silent = [path for path in one["missing"] if not one["unseen"]]
         if not one["written"]:
             return "`generate` writes something else while it is watched"
-        if one["differing"]:
+        if one["differing"] and not one["unseen"]:
             return f"`generate`: weights differ by {max(one['differing'].values()):.2g}"
-        if silent:
-            return f"`generate`: {len(silent)} weights are missing without a word"
+        if one["missing"] and not one["unseen"]:
+            return f"`generate`: {len(one['missing'])} weights are missing without a word"
         if one["check"] > TOLERANCE:
             return f"`generate`: contexts differ by {one['check']:.2g}"
     return ""

@@ -235,6 +235,7 @@ WRITTEN = {
     [
         ({}, "exact", ""),
         ({"missing": ["outputs"], "unseen": {"layers.0": "its reason"}}, "exact", ""),
+        ({"differing": {"outputs": 0.5}, "unseen": {"layers.0": "its reason"}}, "exact", ""),
         ({"written": False}, "wrong", "`generate` writes something else while it is watched"),
         ({"differing": {"outputs": 0.5}}, "wrong", "`generate`: weights differ by 0.5"),
         ({"missing": ["outputs", "outputs"]}, "wrong", "`generate`: 2 weights are missing without a word"),
