@@ -213,10 +213,10 @@ def is_for_sdpa(model: "PreTrainedModel") -> bool:
 
 
 def needs_installing(model: "PreTrainedModel") -> bool:
-    """Return whether a model must use regard's attention function for its attention patterns to be recorded.
+    """Return whether the attention of a model can be recorded only if it runs through regard's attention function.
 
-    It need not if it uses PyTorch's SDPA or separate tensor operations, which `regard.watching` records. It must if it
-    has softcaps or sinks, or uses attention kernels of other packages, and can be switched to another attention
+    False if the model uses PyTorch's SDPA or separate tensor operations, which `regard.watching` records. True if it
+    has softcaps or sinks, or uses attention kernels of other packages, and transformers can switch its attention
     function.
     """
     parts = models_in(model)

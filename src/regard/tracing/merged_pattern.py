@@ -24,7 +24,9 @@ Group = Sequence[int]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MergedWeights(Score):
-    """A score that returns the merged weights of another pattern; `Identity` returns them as weights.
+    """A score whose values are the weights of another pattern, merged over groups of queries and of keys.
+
+    The normaliser `Identity` returns these values as weights.
 
     Attributes:
         source: the pattern whose weights are merged.

@@ -1,4 +1,4 @@
-"""What a model is given to read: a text, the messages of a chat, or token ids."""
+"""The input text of a model, given as a text, as the messages of a chat, or as token ids."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from regard.errors import InputError, first_paragraph
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prompt:
-    """What a model is given to read.
+    """The input text of a model.
 
     Attributes:
-        text: the text; for token ids, the text that they stand for.
-        ids: the token ids, if these were given; None = the tokenizer makes them of the text.
-        is_whole: whether the text has all its special tokens already, as that of a chat has.
+        text: the text; if token ids were given, the text that they encode.
+        ids: the token ids, if they were given; None = the tokenizer has to encode `text`.
+        is_whole: whether `text` already contains all special tokens, as the text of a chat does.
     """
 
     text: str
@@ -27,11 +27,11 @@ class Prompt:
 
 
 def prompt_of(tokenizer: Any, given: Any, writes: bool) -> Prompt:
-    """Return a text, the messages of a chat or token ids as a prompt; an object of another type is taken as a text.
+    """Convert a text, the messages of a chat or token ids to a `Prompt`; any other object is treated as a text.
 
     Args:
         given: a str; a list of messages, each {"role": …, "content": …}; or token ids, as a list or a tensor.
-        writes: whether the model writes the next message of the chat.
+        writes: whether the model is to generate the next message of the chat.
 
     Raises:
         InputError: the tokenizer has no template for chats, or the messages or the ids are not valid.
@@ -47,20 +47,24 @@ def prompt_of(tokenizer: Any, given: Any, writes: bool) -> Prompt:
 
 
 def is_chat(given: object) -> bool:
-    """Return whether an object is a list of messages."""
+    """Return whether an object is a list of chat messages, each a dict."""
     several = isinstance(given, Sequence) and not isinstance(given, str) and len(given) > 0
     return several and all(isinstance(message, Mapping) for message in given)  # type: ignore[attr-defined]
 
 
 def is_ids(given: object) -> bool:
-    """Return whether an object is a list of integers, or a tensor of integers for one text."""
+    """Return whether an object is token ids: a list of integers, or an integer tensor [tokens] or [1 tokens]."""
     if isinstance(given, Tensor):
         return not given.is_floating_point() and (given.ndim == 1 or (given.ndim == 2 and given.shape[0] == 1))
     return isinstance(given, list | tuple) and all(type(number) is int for number in given)
 
 
 def chat_text(tokenizer: Any, messages: list[Mapping[str, Any]], writes: bool) -> str:
-    """Return the text of a chat as the template of the tokenizer writes it."""
+    """Return the messages of a chat as one text, formatted by the chat template of the tokenizer.
+
+    Args:
+        writes: whether the text ends with the beginning of the next message, for the model to continue.
+    """
     if not getattr(tokenizer, "chat_template", None):
         raise InputError(
             f"{type(tokenizer).__name__} has no chat template, so it takes no messages; give the text itself, or set "

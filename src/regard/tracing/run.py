@@ -58,8 +58,8 @@ def trace(
 
     Args:
         model: a loaded model, or the name or folder of one.
-        text: a text; or the messages of a chat, as the chat template of the tokenizer takes them; or the ids of tokens.
-            With `new_tokens` the model writes the next message.
+        text: a text; or the messages of a chat, such as [{"role": "user", "content": "Hello"}]; or token ids. With
+            `new_tokens`, the model generates the next message of a chat.
         target: the text that the decoder of an encoder-decoder reads; other models take none.
         tokenizer: None = the tokenizer that belongs to the model's name.
         layers: the numbers of the layers to keep, counted from 0; None = all layers that have attention.
@@ -68,9 +68,9 @@ def trace(
             texts or positions.
         keep: ("hidden",) = also record the vectors of the tokens before, inside and after each layer, which
             `contributions` and `movement` need.
-        ask: keep these statistics of every layer instead of queries, keys and values, for long texts: the trace then
-            answers what `ask` names, and refuses single weights. The outputs may differ from those of the plain model
-            by rounding. None = keep queries, keys and values.
+        ask: for long texts, store these statistics of every layer instead of queries, keys and values: the trace then
+            has the statistics that `ask` requests, but no single weights, and the model's outputs may differ by
+            rounding. None = store queries, keys and values.
         new_tokens: let the model generate up to this many tokens after the text (in an encoder-decoder: the target),
             and record the attention of the whole text; `trace.written` has the generated tokens with their
             probabilities. None = generate nothing.

@@ -58,7 +58,7 @@ def output_shape(
 
 
 CHANGED: Any = WeakTensorKeyDictionary()
-"""For a context that a changed attention call returned: the `Attended` of this call.
+"""The results of changed attention calls: for each context that such a call returned, the `Attended` of the call.
 
 `AttentionInterceptor` then records the changed call, not the original one.
 """

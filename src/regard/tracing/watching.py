@@ -94,7 +94,7 @@ def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: As
 
     Raises:
         TypeError: `model` is not a torch.nn.Module, or `ask` is not an `Ask`.
-        InputError: a part of the model is compiled or scripted, so that its calls cannot be seen.
+        InputError: a part of the model is compiled or scripted, so that its calls cannot be recorded.
 
     >>> import torch, regard
     >>> model = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(16, 2, batch_first=True), 3).eval()

@@ -25,7 +25,7 @@ class Sigmoid(Normaliser):
 
     Departure: the paper's bias is -log(length) for every query, where length also counts masked keys. The default here
     does not count them, so that masking a key is the same as removing it; without a mask the two are equal. For the
-    paper's bias under a mask give bias=-math.log(length).
+    paper's bias under a mask, use bias=-math.log(length).
 
     >>> import torch
     >>> from regard import Sigmoid, attend

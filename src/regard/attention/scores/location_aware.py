@@ -2,8 +2,8 @@
 
     scores_ij = w · tanh(W query_i + V key_j + U f_ij + b)          f_i = F ∗ weights_{i-1}
 
-∗ is a convolution over the keys. The previous weights tell a decoder which of several similar keys it has already
-attended to.
+∗ is a convolution over the keys. The previous weights let a decoder distinguish similar keys by their positions
+relative to the keys that it has just attended to.
 
 Source: Chorowski et al. 2015, where attention by content is made location-aware.
 """
