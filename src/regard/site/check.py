@@ -1,4 +1,4 @@
-"""Compare an exported model with the model itself: its weights, vectors and output, also with changes to its heads."""
+"""Compare an exported model with the original: weights, vectors and output, with and without changes to its heads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,23 +17,25 @@ from regard.tracing.run import trace
 from regard.tracing.trace import Trace
 
 TOLERANCE = 1e-4
-"""The largest difference that rounding in float32 may explain."""
+"""The largest difference that rounding in float32 may cause."""
 
 TEXTS = (
     "The snake is very dangerous because it has a venom.",
     "It rains.",
     "She said that the ship, which her father had built, sailed in 1912 and never came back; nobody knows why it sank.",
 )
-"""The texts that both read."""
+"""The texts for the comparison, which both models read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The largest differences between an exported model and the model itself.
+    """The largest differences between an exported model and the original.
 
     Attributes:
-        weights: of a weight in any head.
-        others: of a number in queries, keys, values and output, divided by the largest number there if it is above 1.
+        weights: the largest difference of an attention weight in any head.
+        others: the largest difference of a number in queries, keys, values and output, divided by the largest number
+            there
+            if that is above 1.
     """
 
     weights: float
@@ -41,7 +43,7 @@ class Difference:
 
     @property
     def holds(self) -> bool:
-        """Whether rounding explains the differences."""
+        """Whether the differences are small enough to be caused by rounding."""
         return self.weights <= TOLERANCE and self.others <= TOLERANCE
 
     def __str__(self) -> str:
@@ -49,10 +51,13 @@ class Difference:
 
 
 def check(path: Path, loaded: LoadedModel) -> Difference:
-    """Return the largest differences between an exported model and the model itself.
+    """Compare an exported model with the original, and return the largest differences.
+
+    Args:
+        path: the ONNX file of the exported model.
 
     Raises:
-        InputError: a difference is larger than rounding explains.
+        InputError: a difference is too large to be caused by rounding.
     """
     runtime = import_extra("onnxruntime", "export,huggingface")
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -68,7 +73,11 @@ def check(path: Path, loaded: LoadedModel) -> Difference:
 
 @torch.no_grad()
 def differences_of(session: Any, loaded: LoadedModel, text: str, changed: bool) -> Difference:
-    """Return the largest differences for one text, read with or without changes to two heads of the first layer."""
+    """Return the largest differences for one text.
+
+    Args:
+        changed: whether two heads of the first layer are changed in both models.
+    """
     ids = loaded.tokenizer(text, return_tensors="np")["input_ids"].astype(np.int64)
     shapes = {given.name: given.shape for given in session.get_inputs()}
     inputs = {
@@ -91,10 +100,10 @@ def differences_of(session: Any, loaded: LoadedModel, text: str, changed: bool) 
 
 
 def compare(outputs: Mapping[str, Tensor], exact: Trace, weights: bool) -> Difference:
-    """Return the largest differences between the outputs of the graph and a trace.
+    """Return the largest differences between the outputs of the ONNX graph and a trace of the original model.
 
     Args:
-        weights: compare the weights too; those of changed heads do not follow from queries and keys alone.
+        weights: whether to compare the weights too; those of changed heads do not follow from queries and keys alone.
     """
     assert exact.output is not None
     others = [relative(outputs["output"], exact.output)]

@@ -21,16 +21,16 @@ from regard.views.page import read_source, site_page
 from regard.views.page.data import page_data
 
 EXTRAS = "export,huggingface"
-"""The extras of regard that a site needs."""
+"""The extras of regard (optional dependencies) that a site needs."""
 
 FIRST_TEXT = "The snake is very dangerous because it has a venom."
 """The text that the page shows first."""
 
 MOST_TOKENS = 512
-"""The most tokens of a text in a site, if the model reads longer ones."""
+"""The most tokens that a text in a site may have, unless the model allows fewer."""
 
 FILES = {"worker": "worker.js", "model": "model.onnx", "runtime": "runtime.deflate", "tokenizer": "tokenizer.json"}
-"""The files beside the page, by what they are for."""
+"""The names of the files beside the page, by their purpose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ class Site:
 
 
 def write_site(out: Path, model: str | None = None, given_runtime: Path | None = None) -> Site:
-    """Write a folder in which a model's attention can be looked at with no server but one for files.
+    """Write a folder with a page and a model that runs in the reader's browser; any web server can serve the folder.
 
     Args:
         out: the folder, which must not exist yet or be empty.
         model: the name or folder of a Hugging Face model; None = MiniLM.
-        given_runtime: where ONNX Runtime for browsers lies; None = regard carries it.
+        given_runtime: the path of ONNX Runtime for browsers; None = the one that comes with regard.
 
     Raises:
         InputError: `out` has files or cannot be written, the model cannot be loaded or exported, or the export does not
@@ -93,7 +93,7 @@ def write_site(out: Path, model: str | None = None, given_runtime: Path | None =
 
 
 def check_empty(out: Path) -> None:
-    """Raise InputError unless a folder can be made at `out`, or an empty one is there."""
+    """Raise InputError unless `out` is an empty folder, or does not exist and can be created."""
     if out.is_dir() and any(out.iterdir()):
         raise InputError(f"{out} is not empty; name a new folder, or remove what is in it first.")
     if out.exists() and not out.is_dir():
@@ -113,7 +113,7 @@ def check_supported(loaded: LoadedModel, first: Trace) -> None:
 
 
 def unsupported_reason(loaded: LoadedModel, first: Trace) -> str:
-    """Return why a site cannot show a model; an empty text if it can."""
+    """Return the reason why a site cannot show a model; an empty text if it can."""
     if first.kinds != ("encoder",):
         return f"has attention of the kind {' and '.join(first.kinds)}"
     if not loaded.model._can_set_attn_implementation():
@@ -133,12 +133,12 @@ def unsupported_reason(loaded: LoadedModel, first: Trace) -> str:
 
 
 def first_page(first: Trace, site: dict[str, Any]) -> str:
-    """Return the page, which shows a first trace."""
+    """Return the HTML page of a site, which first shows the trace `first`."""
     return site_page(page_data(first, focus_on(first)) | {"live": True, "next": []}, site)
 
 
 def file_record(path: Path) -> dict[str, Any]:
-    """Return what the page knows about a file of the site."""
+    """Return the JSON record by which the page finds and checks a file of the site."""
     content = path.read_bytes()
     return {"name": path.name, "bytes": len(content), "version": hashlib.sha256(content).hexdigest()[:16]}
 

@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 NAME = "regard_site"
-"""The name of the attention function in transformers."""
+"""The name under which transformers knows the attention function `recorded_attention`."""
 
 MASKED = -1e30
-"""The score of an edge that is cut: finite, so that a query without any key gives no NaN."""
+"""The score of an edge that is cut. It is finite, so that a query whose edges are all cut does not get NaN."""
 
 PARTS = "query", "key", "value"
 
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """The changes that the attention function makes, and the queries, keys and values of each layer."""
+    """The changes that `recorded_attention` applies, and the queries, keys and values of each layer that it records."""
 
     cut: Bool[Tensor, "queries keys"]
     changed: Bool[Tensor, "layers heads"]
@@ -51,9 +51,9 @@ RECORDER: ContextVar[Recorder] = ContextVar("recorder")
 def recorded_attention(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **settings: Any
 ) -> tuple[Float[Tensor, "batch queries heads width"], None]:
-    """Record one attention call and return its context, with the changes of the recorder; transformers calls this.
+    """Compute one attention call with the recorder's changes, record its vectors, and return its context.
 
-    Every query attends to every key: the model reads one text without padding.
+    transformers calls it. Every query attends to every key: the model reads one text without padding.
     """
     recorder = RECORDER.get()
     layer = len(recorder.steps)
@@ -104,7 +104,7 @@ def recording(model: "PreTrainedModel") -> Iterator[None]:
 
 
 def block_name(layer: int, part: str) -> str:
-    """Return the name by which the page's data refers to a layer's queries, keys or values."""
+    """Return the name under which the page's data has the queries, keys or values of a layer."""
     return f"encoder layer {layer} {part}"
 
 

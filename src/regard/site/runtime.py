@@ -16,13 +16,13 @@ VERSION = "1.30.0"
 """The version of onnxruntime-web, as in front/package.json."""
 
 FILE = "ort-wasm-simd-threaded.wasm"
-"""The name of the file in the package's folder `dist`."""
+"""The name of the file in the folder `dist` of the package."""
 
 SHA256 = "3398c10d07d229bd91b364548e130e0e51a8e5704b88c7c083ebbeb78842dee2"
-"""The checksum of the file."""
+"""The SHA-256 of the file."""
 
 CARRIED = "built/onnxruntime.wasm.deflate"
-"""The compressed file in the room of the page."""
+"""The compressed file that comes with regard, as a path in views/page."""
 
 
 def runtime(given: Path | None = None) -> bytes:
@@ -69,7 +69,7 @@ def read_given(given: Path) -> bytes:
 
 
 def check_version(content: bytes, source: str) -> None:
-    """Raise InputError unless this is the file of version `VERSION`."""
+    """Raise InputError unless `content` is the file of version `VERSION`."""
     if hashlib.sha256(content).hexdigest() != SHA256:
         raise InputError(
             f"{source} has another {FILE} than that of onnxruntime-web {VERSION}, with which the page was built; "

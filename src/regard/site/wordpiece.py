@@ -1,8 +1,8 @@
-"""What a page needs to split a text into tokens as a model's tokenizer does: that of BERT and its kin.
+"""The tables with which a page splits a text into tokens exactly as a tokenizer of BERT's kind does.
 
 The tokenizer normalises each letter by itself, splits words at blanks and punctuation, and cuts each word into the
-longest pieces of its vocabulary. What becomes of a letter is asked of the tokenizer itself, for every letter of
-Unicode, and written as tables: browsers have other versions of Unicode. `front/src/site/wordpiece.ts` reads them.
+longest pieces of its vocabulary. Browsers have other versions of Unicode, so how the tokenizer treats each letter of
+Unicode is found by calling it, and written as tables. `front/src/site/wordpiece.ts` reads them.
 """
 
 import json
@@ -14,7 +14,7 @@ from regard.errors import InputError
 from regard.tracing.readable_tokens import standalone_letter
 
 KINDS = {"model": "WordPiece", "normalizer": "BertNormalizer", "pre_tokenizer": "BertPreTokenizer"}
-"""The parts of a tokenizer that the page has, by their names in tokenizer.json."""
+"""The kinds of a tokenizer's parts that the page supports, as tokenizer.json names them."""
 
 AT_ONCE = 2**16
 """The number of letters that are split at one time."""
@@ -30,7 +30,7 @@ Range = tuple[int, int]
 
 
 def tokenizer_tables(tokenizer: Any) -> dict[str, Any]:
-    """Return a tokenizer's tables; `Vocabulary` in front/src/site/wordpiece.ts tells what each is.
+    """Return the tables of a tokenizer; `Vocabulary` in front/src/site/wordpiece.ts describes them.
 
     Raises:
         InputError: the tokenizer is of another kind than BERT's.
@@ -101,7 +101,7 @@ def letter_tables(normalise: Any) -> dict[str, Any]:
 
 
 def split_tables(split: Any) -> dict[str, list[Range]]:
-    """Return the letters that separate words, and those that are a word of their own."""
+    """Return the letters at which the tokenizer separates words, and the letters each of which is a word."""
     blank, apart = [], []
     codes = list(all_letters())
     for start in range(0, len(codes), AT_ONCE):
@@ -115,13 +115,13 @@ def split_tables(split: Any) -> dict[str, list[Range]]:
 
 
 def all_letters() -> Iterator[int]:
-    """Yield every code point of Unicode but the surrogates, which are no letters."""
+    """Yield every code point of Unicode except the surrogates, which are not letters."""
     yield from range(0xD800)
     yield from range(0xE000, 0x110000)
 
 
 def ranges(codes: Iterable[int]) -> list[Range]:
-    """Return rising code points as ranges.
+    """Return code points, given in rising order, as ranges of consecutive ones.
 
     >>> ranges([1, 2, 3, 7])
     [(1, 3), (7, 7)]
