@@ -8,6 +8,7 @@ import type { Item } from "./items";
 import { changes, decoded, head, keyItems, keyTokens, layer, queryItems, queryTokens, trace } from "./state";
 
 const SLICE_MILLISECONDS = 10;
+const REDRAW_MILLISECONDS = 100; // views are told of new summaries no more often
 
 /** One query's weights and masks, with a number for each key item. */
 export interface Row {
@@ -98,7 +99,9 @@ export interface Summary {
   strongest: number; // the largest weight that any token gives to another word
 }
 
-export const summaries = signal<ReadonlyMap<string, Summary>>(new Map());
+export const summariesDone = signal(0); // rises whenever more heads are summarised
+const summaries = new Map<string, Summary>();
+export const summaryOf = (of: Layer, which: number): Summary | undefined => summaries.get(summaryName(of, which));
 export const summaryName = (of: Layer, which: number) => `${of.layer} ${which}`;
 
 function* summarise(of: Decoded, which: number): Generator<void, Summary> {
@@ -128,23 +131,31 @@ let summarising = 0;
 /** Compute the summaries of all heads of the kind that is shown, in slices. */
 export function summariseAll(layers: Layer[]): void {
   const turn = ++summarising;
-  summaries.value = new Map();
+  summaries.clear();
   function* all(): Generator<void> {
     for (const of of layers) {
       while (!decoded.value.get(of)) yield;
       const ready = decoded.value.get(of)!;
       for (let which = 0; which < of.heads; which++) {
         const summary = yield* summarise(ready, which);
-        summaries.value = new Map(summaries.value).set(summaryName(of, which), summary);
+        if (turn !== summarising) return;
+        summaries.set(summaryName(of, which), summary);
+        yield;
       }
     }
   }
   const work = all();
+  let told = performance.now();
+  let known = 0; // summaries of which views know
   const slice = () => {
     if (turn !== summarising) return;
     const end = performance.now() + SLICE_MILLISECONDS;
     let finished = false;
     while (!finished && performance.now() < end) finished = Boolean(work.next().done);
+    if (summaries.size > known && (finished || performance.now() - told > REDRAW_MILLISECONDS)) {
+      summariesDone.value += 1;
+      [told, known] = [performance.now(), summaries.size];
+    }
     if (!finished) setTimeout(slice, 4);
   };
   setTimeout(slice, 0);

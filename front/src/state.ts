@@ -89,6 +89,7 @@ export function load(wanted: Layer): Promise<void> {
 
 export async function loadAll(): Promise<void> {
   const from = trace.value;
+  await load(layer.value); // what is shown comes first
   for (const kind of Object.values(from.kinds)) for (const layer of kind.layers) if (trace.value === from) await load(layer);
 }
 

@@ -2,21 +2,26 @@
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { bytesOf, dark, hueOf, shade, shades, strength } from "../colours";
+import { dark, hueOf, shade, shades, strength } from "../colours";
 import type { Layer } from "../data";
-import { shownRow, summaries, summariseAll, summaryName, type Summary } from "../grid";
+import { summariesDone, summariseAll, summaryOf, type Summary } from "../grid";
+import { headWeight, headWeightsDone } from "../head-weights";
 import type { Item } from "../items";
 import { numberText, weightText } from "../numbers";
-import { chooseHead, decoded, head, headName, keyItems, kind, layerNumber, restingQuery, trace, twoTexts } from "../state";
+import { chooseHead, colourScale, head, headName, kind, layerNumber, restingQuery, trace } from "../state";
 import { words } from "../words";
+import { HeadsCanvas, thumbnail } from "./heads-canvas";
 import { Choice, Numbers, Panel } from "./panel";
 
 type Order = "layer" | "token" | "entropy" | "distance";
 
+const MANY = 600; // more heads are drawn on a canvas, and the first of them in a sorted list or a table
+const FIRST = 120; // heads in a sorted list of so many
+
 const patterns = signal(false);
 const order = signal<Order>("layer");
 
-interface Cell {
+export interface Cell {
   layer: Layer;
   head: number;
   to: Item | null; // the word on which the query's weight is largest
@@ -24,30 +29,14 @@ interface Cell {
   summary?: Summary;
 }
 
-/** The query's largest weight on another word, in one head; without a query, the largest of any token. */
-function strongestWord(layer: Layer, which: number, summary?: Summary): Pick<Cell, "to" | "weight"> {
-  const from = restingQuery.value;
-  if (!from) return { to: null, weight: summary?.strongest ?? null };
-  const row = shownRow(from, layer, which, { temperature: 1, cut: new Set() });
-  if (!row) return { to: null, weight: null };
-  const anyWord = keyItems.value.some((item) => item.word);
-  let to: Item | null = null;
-  let weight = 0;
-  for (const item of keyItems.value) {
-    if ((anyWord && !item.word) || (!twoTexts.value && item.index === from.index)) continue;
-    if (row.weights[item.index] > weight) [to, weight] = [item, row.weights[item.index]];
-  }
-  return { to, weight };
+/** A head with the query's largest weight on another word; without a query, with the largest weight of any token. */
+function cellOf(layer: Layer, which: number): Cell {
+  const summary = summaryOf(layer, which);
+  const own = restingQuery.value ? headWeight(layer, which) : null;
+  return { layer, head: which, summary, to: own?.to ?? null, weight: (restingQuery.value ? own?.weight : summary?.strongest) ?? null };
 }
 
-function cells(): Cell[] {
-  return kind.value.layers.flatMap((layer) =>
-    Array.from({ length: layer.heads }, (_, which) => {
-      const summary = summaries.value.get(summaryName(layer, which));
-      return { layer, head: which, summary, ...strongestWord(layer, which, summary) };
-    }),
-  );
-}
+const cells = (): Cell[] => kind.value.layers.flatMap((layer) => Array.from({ length: layer.heads }, (_, which) => cellOf(layer, which)));
 
 function sorted(all: Cell[]): Cell[] {
   const by: Record<Order, (cell: Cell) => number> = {
@@ -62,15 +51,19 @@ function sorted(all: Cell[]): Cell[] {
 export function Heads() {
   const say = words();
   useEffect(() => summariseAll(kind.value.layers), [trace.value, kind.value]);
-  void decoded.value;
-  const all = cells();
+  void [headWeightsDone.value, summariesDone.value];
+  const count = kind.value.layers.reduce((total, layer) => total + layer.heads, 0);
+  const many = count > MANY;
   const inLayers = order.value === "layer";
   const most = Math.max(...kind.value.layers.map((layer) => layer.heads));
   const token = restingQuery.value?.label;
+  const all = many && inLayers ? [] : cells();
+  const listed = sorted(all).slice(0, many ? FIRST : undefined);
   return (
     <Panel
       view="heads"
       title={say.allHeads}
+      wide={many}
       caption={patterns.value ? say.mapPattern : token ? say.mapToken(token) : say.mapEvery}
       tools={
         <>
@@ -89,36 +82,42 @@ export function Heads() {
         </>
       }
     >
-      <div class="scroll map-scroll" tabIndex={0}>
-        {inLayers ? (
-          <div class="map" role="group" aria-label={say.allHeads} style={{ gridTemplateColumns: `max-content repeat(${most}, minmax(${patterns.value ? 22 : 9}px, ${patterns.value ? 44 : 26}px))` }}>
-            <span />
-            {Array.from({ length: most }, (_, h) => <span key={h}>{most <= 12 || h % 4 === 0 ? `H${h}` : ""}</span>)}
-            {kind.value.layers.map((layer) => (
-              <>
-                <span class="layer" key={`layer ${layer.layer}`}>L{layer.layer}</span>
-                {all.filter((cell) => cell.layer === layer).map((cell) => <HeadButton key={`${layer.layer} ${cell.head}`} cell={cell} />)}
-                {Array.from({ length: most - layer.heads }, (_, i) => <span key={`none ${layer.layer} ${i}`} />)}
-              </>
-            ))}
-          </div>
-        ) : (
-          <div class="map sorted" role="group" aria-label={say.allHeads}>
-            {sorted(all).map((cell) => (
-              <figure key={`${cell.layer.layer} ${cell.head}`}>
-                <HeadButton cell={cell} />
-                <figcaption>{headName(cell.layer.layer, cell.head)}<br />{sortedBy(cell)}</figcaption>
-              </figure>
-            ))}
-          </div>
-        )}
-      </div>
+      {many && inLayers ? (
+        <HeadsCanvas count={count} cellOf={cellOf} patterns={patterns.value} most={most} name={labelOf} />
+      ) : (
+        <div class="scroll map-scroll" tabIndex={0}>
+          {inLayers ? (
+            <div class="map" role="group" aria-label={say.allHeads} style={{ gridTemplateColumns: `max-content repeat(${most}, minmax(${patterns.value ? 22 : 9}px, ${patterns.value ? 44 : 26}px))` }}>
+              <span />
+              {Array.from({ length: most }, (_, h) => <span key={h}>{most <= 12 || h % 4 === 0 ? `H${h}` : ""}</span>)}
+              {kind.value.layers.map((layer) => (
+                <>
+                  <span class="layer" key={`layer ${layer.layer}`}>L{layer.layer}</span>
+                  {all.filter((cell) => cell.layer === layer).map((cell) => <HeadButton key={`${layer.layer} ${cell.head}`} cell={cell} />)}
+                  {Array.from({ length: most - layer.heads }, (_, i) => <span key={`none ${layer.layer} ${i}`} />)}
+                </>
+              ))}
+            </div>
+          ) : (
+            <div class="map sorted" role="group" aria-label={say.allHeads}>
+              {listed.map((cell) => (
+                <figure key={`${cell.layer.layer} ${cell.head}`}>
+                  <HeadButton cell={cell} />
+                  <figcaption>{headName(cell.layer.layer, cell.head)}<br />{sortedBy(cell)}</figcaption>
+                </figure>
+              ))}
+            </div>
+          )}
+        </div>
+      )}
+      {listed.length < all.length && !inLayers && <p class="caption">{say.firstHeads(listed.length, all.length)}</p>}
+      <Legend />
       <p class="keys-hint">
         <kbd>←</kbd> <kbd>→</kbd> {say.headKeys} &ensp; <kbd>↑</kbd> <kbd>↓</kbd> {say.layerKeys}
       </p>
       <Numbers
         head={[say.head, token ? say.mapToken(token) : say.mapEvery, say.entropy, say.distance]}
-        rows={() => sorted(all).map((cell) => [
+        rows={() => sorted(cells()).slice(0, MANY).map((cell) => [
           headName(cell.layer.layer, cell.head),
           `${cell.to ? `${cell.to.label} ` : ""}${cell.weight?.toFixed(5) ?? "…"}`,
           cell.summary ? cell.summary.entropy.toFixed(4) : "…",
@@ -135,13 +134,30 @@ function sortedBy({ weight, summary }: Cell): string {
   return numberText(order.value === "entropy" ? summary.entropy : summary.distance);
 }
 
-function HeadButton({ cell }: { cell: Cell }) {
-  const { layer, head: which, to, weight, summary } = cell;
-  const hue = hueOf(which, layer.heads);
+/** "L3H1: it → snake 0.6741". */
+function labelOf({ layer, head: which, to, weight }: Cell): string {
   const name = headName(layer.layer, which);
   const from = restingQuery.value?.label;
   const number = weight === null ? "…" : weightText(weight, layer);
-  const label = from && to ? `${name}: ${from} → ${to.label} ${number}` : `${name}: ${number}`;
+  return from && to ? `${name}: ${from} → ${to.label} ${number}` : `${name}: ${number}`;
+}
+
+/** What the colours mean: from white to a head's own colour. */
+function Legend() {
+  const say = words();
+  const low = !patterns.value && colourScale.value === "log" ? "0.0001" : "0";
+  return (
+    <p class="legend">
+      {low} <span class="ramp" aria-hidden="true" /> {patterns.value ? say.largestOfEach : "1"} <span>{say.ownColours}</span>
+    </p>
+  );
+}
+
+function HeadButton({ cell }: { cell: Cell }) {
+  const { layer, head: which, weight, summary } = cell;
+  const hue = hueOf(which, layer.heads);
+  const name = headName(layer.layer, which);
+  const label = labelOf(cell);
   const isShown = layer.layer === layerNumber.value && which === head.value;
   return (
     <button
@@ -161,11 +177,6 @@ function HeadButton({ cell }: { cell: Cell }) {
 
 function Thumbnail({ summary, hue }: { summary: Summary; hue: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  useEffect(() => {
-    const bytes = bytesOf(shades(hue));
-    const image = Uint32Array.from(summary.pooled, (shown) => bytes[Math.round(255 * shown)]);
-    const pixels = new ImageData(new Uint8ClampedArray(image.buffer as ArrayBuffer), summary.columns, summary.rows);
-    canvas.current!.getContext("2d")!.putImageData(pixels, 0, 0);
-  }, [summary, hue, dark.value]);
+  useEffect(() => canvas.current!.getContext("2d")!.drawImage(thumbnail(summary, shades(hue)), 0, 0), [summary, hue, dark.value]);
   return <canvas ref={canvas} width={summary.columns} height={summary.rows} aria-hidden="true" />;
 }

@@ -10,12 +10,13 @@ interface PanelProps {
   title: string;
   caption?: string;
   tools?: ComponentChildren;
+  wide?: boolean; // as wide as the page
   children: ComponentChildren;
 }
 
-export function Panel({ view, title, caption, tools, children }: PanelProps) {
+export function Panel({ view, title, caption, tools, wide = false, children }: PanelProps) {
   return (
-    <section class={`panel ${view}-panel`} data-view={view} aria-label={title}>
+    <section class={`panel ${view}-panel${wide ? " whole" : ""}`} data-view={view} aria-label={title}>
       <div class="bar">
         <h2>{title}</h2>
         <div class="tools">

@@ -1,0 +1,125 @@
+// Very many heads as one canvas, of which the part in view is drawn: layers down, heads across
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { cleared } from "../canvas";
+import { bytesOf, dark, hueOf, shades, strength, theme } from "../colours";
+import type { Layer } from "../data";
+import { summariesDone, type Summary } from "../grid";
+import { headWeightsDone } from "../head-weights";
+import { useSize } from "../size";
+import { chooseHead, colourScale, head, kind, layerNumber } from "../state";
+import { words } from "../words";
+import type { Cell } from "./heads";
+
+const [LEFT, TOP] = [34, 18]; // the room of the names, in pixels
+const [LEAST, LARGEST, LEAST_PATTERN] = [7, 22, 18]; // the size of a cell, in pixels
+const NAME_PITCH = 26; // the least distance of two names
+
+interface HeadsProps {
+  count: number; // of all heads
+  cellOf: (layer: Layer, head: number) => Cell;
+  patterns: boolean;
+  most: number; // heads in a layer
+  name: (cell: Cell) => string;
+}
+
+export function HeadsCanvas({ count, cellOf, patterns, most, name }: HeadsProps) {
+  const [box, { width, height }] = useSize<HTMLDivElement>();
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [scrolled, setScrolled] = useState({ x: 0, y: 0 });
+  const [pointed, setPointed] = useState<Cell | null>(null);
+  const layers = kind.value.layers;
+  const size = Math.max(patterns ? LEAST_PATTERN : LEAST, Math.min(LARGEST, Math.floor((width - LEFT) / most)));
+  void [dark.value, colourScale.value, head.value, layerNumber.value, headWeightsDone.value, summariesDone.value]; // drawn again after these
+  useEffect(() => {
+    if (!width) return;
+    const context = cleared(canvas.current!, width, height);
+    const [firstRow, firstColumn] = [scrolled.y, scrolled.x].map((moved) => Math.floor(moved / size));
+    const [rows, columns] = [(height - TOP) / size, (width - LEFT) / size].map((count) => Math.ceil(count) + 1);
+    const at = (row: number, column: number) => [LEFT + column * size - scrolled.x, TOP + row * size - scrolled.y];
+    context.save();
+    context.beginPath();
+    context.rect(LEFT, TOP, width, height);
+    context.clip();
+    for (let row = firstRow; row < Math.min(layers.length, firstRow + rows); row++) {
+      for (let column = firstColumn; column < Math.min(layers[row].heads, firstColumn + columns); column++) {
+        const [x, y] = at(row, column);
+        drawCell(context, cellOf(layers[row], column), x, y, size - 1, patterns);
+      }
+    }
+    context.restore();
+    drawNames(context, layers.map((layer) => `L${layer.layer}`), Array.from({ length: most }, (_, i) => `H${i}`), at, size);
+  });
+  const cellAt = (event: MouseEvent) => {
+    const [x, y] = [event.offsetX - LEFT + scrolled.x, event.offsetY - TOP + scrolled.y].map((place) => Math.floor(place / size));
+    return layers[y] && x >= 0 && x < layers[y].heads ? cellOf(layers[y], x) : null;
+  };
+  return (
+    <>
+      <p class={pointed ? "readout" : "readout quiet"} role="status">{pointed ? name(pointed) : words().manyHeads(count)}</p>
+      <div class="scroll heads-canvas" tabIndex={0} ref={box} onScroll={(event) => setScrolled({ x: event.currentTarget.scrollLeft, y: event.currentTarget.scrollTop })}>
+        <div style={{ width: `${LEFT + most * size}px`, height: `${TOP + layers.length * size}px` }}>
+          <canvas
+            ref={canvas}
+            role="img"
+            aria-label={words().manyHeads(count)}
+            onPointerMove={(event) => setPointed(cellAt(event))}
+            onPointerLeave={() => setPointed(null)}
+            onClick={(event) => {
+              const cell = cellAt(event);
+              if (cell) chooseHead(cell.layer.layer, cell.head);
+            }}
+          />
+        </div>
+      </div>
+    </>
+  );
+}
+
+function drawCell(context: CanvasRenderingContext2D, cell: Cell, x: number, y: number, size: number, patterns: boolean): void {
+  const colours = shades(hueOf(cell.head, cell.layer.heads));
+  if (patterns && cell.summary) {
+    context.imageSmoothingEnabled = false;
+    context.drawImage(thumbnail(cell.summary, colours), x, y, size, size);
+  } else {
+    context.fillStyle = cell.weight === null ? theme("--faint") : colours[Math.round(255 * strength(cell.weight, 1))];
+    context.fillRect(x, y, size, size);
+  }
+  if (cell.layer.layer !== layerNumber.value || cell.head !== head.value) return;
+  context.strokeStyle = theme("--ink");
+  context.lineWidth = 2;
+  context.strokeRect(x - 0.5, y - 0.5, size + 1, size + 1);
+}
+
+const drawn = new WeakMap<Summary, { colours: string[]; image: OffscreenCanvas }>();
+
+/** A head's pattern in small, drawn once for each set of colours. */
+export function thumbnail(summary: Summary, colours: string[]): OffscreenCanvas {
+  const before = drawn.get(summary);
+  if (before?.colours === colours) return before.image;
+  const bytes = bytesOf(colours);
+  const pixels = Uint32Array.from(summary.pooled, (shown) => bytes[Math.round(255 * shown)]);
+  const image = new OffscreenCanvas(summary.columns, summary.rows);
+  image.getContext("2d")!.putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer as ArrayBuffer), summary.columns, summary.rows), 0, 0);
+  drawn.set(summary, { colours, image });
+  return image;
+}
+
+/** The names of layers and heads, as many as have room. */
+function drawNames(context: CanvasRenderingContext2D, rows: string[], columns: string[], at: (row: number, column: number) => number[], size: number): void {
+  context.font = `10px ${theme("--sans")}`;
+  context.fillStyle = theme("--soft");
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  const everyRow = Math.ceil(14 / size);
+  const everyColumn = Math.ceil(NAME_PITCH / size);
+  rows.forEach((text, row) => {
+    const y = at(row, 0)[1] + size / 2;
+    if (row % everyRow === 0 && y > TOP) context.fillText(text, LEFT - 5, y);
+  });
+  context.textAlign = "center";
+  columns.forEach((text, column) => {
+    const x = at(0, column)[0] + size / 2;
+    if (column % everyColumn === 0 && x > LEFT) context.fillText(text, x, TOP / 2);
+  });
+}
