@@ -151,6 +151,50 @@ def test_the_pattern_of_attention_that_is_written_out_has_the_models_own_weights
     assert_close(pattern.dense(), KEPT["weights"], rtol=1e-5, atol=1e-6)
 
 
+class Changing(nn.Module):
+    """Attention whose module changes the context in place, as Nystromformer's does."""
+
+    def __init__(self, change, function):
+        super().__init__()
+        self.change, self.function = change, function
+
+    def forward(self, x):
+        return self.change(self.function(x, x, x), x)
+
+
+def add_in_place(context, x):
+    context += x
+    return context
+
+
+def set_part_of_a_view(context, x):
+    context.flatten(1, 2)[:, 0] = 7.0
+    return context
+
+
+CHANGES = [
+    add_in_place,
+    set_part_of_a_view,
+    lambda context, x: context.mul_(3),
+    lambda context, x: torch.add(context, x, out=None),
+    lambda context, x: F.relu(context, inplace=True),
+]
+
+
+@pytest.mark.parametrize("function", [minimal, F.scaled_dot_product_attention], ids=["written", "sdpa"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_context_that_is_changed_in_place_is_recorded_as_it_was(change, function):
+    x = torch.randn(BATCH, HEADS, TOKENS, WIDTH)
+    model = Changing(change, function)
+    plain = model(x)
+    with regard.watching(model) as watched:
+        output = model(x)
+    assert torch.equal(output, plain)
+    (step,) = watched.steps
+    assert torch.equal(step.attended.context, function(x, x, x))
+    assert watched.check().max_error < 1e-5
+
+
 @pytest.mark.parametrize("attention", [a for a in WRITTEN_OUT if a is not with_softcap])
 def test_queries_and_keys_of_written_out_attention_are_found(attention):
     assert watch(attention).query.shape[-1] == WIDTH

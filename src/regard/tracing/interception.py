@@ -10,7 +10,9 @@ and then records the calls that compute attention:
 If statistics are requested, `attend` computes context and statistics together, in place of the intercepted call.
 """
 
+import re
 from collections.abc import Callable
+from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -58,6 +60,7 @@ class AttentionInterceptor(TorchFunctionMode):
         n_heads: returns the number of heads of the module that is running, or None if it is unknown; used to split an
             axis of batch · heads.
         ask: returns the statistics to compute together with the context, or None.
+        before_change: called with a tensor before it is changed in place.
     """
 
     def __init__(
@@ -66,9 +69,11 @@ class AttentionInterceptor(TorchFunctionMode):
         record_unseen: Callable[[str], None],
         n_heads: Callable[[], int | None],
         ask: Callable[[], Ask | None] = lambda: None,
+        before_change: Callable[[Tensor], None] = lambda tensor: None,
     ) -> None:
         super().__init__()
         self.record, self.record_unseen, self.n_heads, self.ask = record, record_unseen, n_heads, ask
+        self.before_change = before_change
         self.written_out = WrittenOut()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -84,6 +89,8 @@ class AttentionInterceptor(TorchFunctionMode):
             if seen is not None:
                 self.record(seen)
                 return seen if func is attend else seen.context.reshape(output_shape(*args, **kwargs))
+        if args and isinstance(args[0], Tensor) and (kwargs.get("inplace") or is_in_place(name_of(func))):
+            self.before_change(args[0])
         result, written_out = self.written_out.follow(func, args, kwargs)
         if written_out is not None:
             self.try_to_record(self.written_out_step, written_out)
@@ -166,6 +173,25 @@ class AttentionInterceptor(TorchFunctionMode):
                 return step
         query, key = (scores.new_zeros(*scores.shape[:2], n, 1) for n in scores.shape[2:])
         return attended_of(context, query, key, value.to(query.dtype), ScaledDot(bias=scores), None, WRITTEN_OUT)
+
+
+IN_PLACE = re.compile(r"__i(add|sub|mul|truediv|floordiv|mod|pow|and|or|xor)__|__setitem__|[a-z]\w*[a-z0-9]_")
+"""Matches the names of torch functions that change their first argument."""
+
+
+def name_of(func: Any) -> str:
+    """Return the name of a torch function; empty if it has none."""
+    return getattr(func, "__name__", "")
+
+
+@cache
+def is_in_place(name: str) -> bool:
+    """Return whether the torch function with this name changes its first argument.
+
+    >>> is_in_place("add_"), is_in_place("__iadd__"), is_in_place("add"), is_in_place("__init__")
+    (True, True, False, False)
+    """
+    return IN_PLACE.fullmatch(name) is not None
 
 
 def attended_of(

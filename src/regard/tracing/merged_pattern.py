@@ -4,13 +4,14 @@ weight of a word on a word    the sum over the tokens of the key's word, the mea
 weight in the average head    the mean over the heads of the layer
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.attention.attend import Attended
 from regard.attention.call import Call
 from regard.attention.grid.grid import Tile, as_indices, select_positions
 from regard.attention.normalise.normaliser import Normaliser, Rows
@@ -116,6 +117,24 @@ def merged_pattern(
     heads = 1 if averages_heads else pattern.n_heads
     query, key = (like.new_zeros(pattern.grid.batch, heads, len(groups), 1) for groups in (queries, keys))
     return Pattern(Call.of(query, key, key, score, None, Identity()))
+
+
+def merged_steps(
+    attended: Mapping[str, Mapping[int, Attended]], source: Sequence[Group], target: Sequence[Group]
+) -> dict[str, dict[int, Attended]]:
+    """Return attention calls, by kind and layer number, with the patterns of groups of tokens.
+
+    Args:
+        source: the groups of the tokens that the encoder reads.
+        target: the groups of the tokens that the decoder reads.
+    """
+    sides = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
+    return {
+        kind: {
+            layer: replace(step, pattern=merged_pattern(step.pattern, *sides[kind])) for layer, step in layers.items()
+        }
+        for kind, layers in attended.items()
+    }
 
 
 def average_head(pattern: Pattern) -> Pattern:

@@ -23,7 +23,7 @@ from regard.effects.rollout import Flow, HeadMean, rollout
 from regard.errors import InputError
 from regard.tracing.check import Check, check_contexts
 from regard.tracing.head import AVERAGE, Head, average_of, nearest_heads, not_kept
-from regard.tracing.merged_pattern import merged_pattern
+from regard.tracing.merged_pattern import merged_steps
 from regard.tracing.patterns_by_layer import PatternsByLayer
 from regard.tracing.readable_tokens import Token
 from regard.tracing.roles import Roles, sums_of_heads
@@ -273,13 +273,7 @@ class Trace:
             tuple(joined_token([side[i] for i in group]) for group in groups)
             for side, groups in zip(tokens, sides, strict=True)
         )
-        attended = {}
-        for kind, layers in self.attended.items():
-            queries, keys = sides[kind != "encoder"], sides[kind == "decoder"]
-            attended[kind] = {
-                layer: replace(step, pattern=merged_pattern(step.pattern, queries, keys))
-                for layer, step in layers.items()
-            }
+        attended = merged_steps(self.attended, *sides)
         joined = Joined(self, *map(tuple, sides))
         written = joined.written(target if target else source)
         return replace(

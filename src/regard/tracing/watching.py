@@ -7,10 +7,10 @@ The module computes the same as without recording. regard reads the input and ou
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.attention.ask import Ask
 from regard.attention.attend import Attended
@@ -115,7 +115,11 @@ def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: As
     with (
         running_modules(model, recorder.enter, recorder.leave) as recorder.running,
         AttentionInterceptor(
-            recorder.record, recorder.record_unseen, lambda: recorder.running.n_heads, recorder.asked_of_running
+            recorder.record,
+            recorder.record_unseen,
+            lambda: recorder.running.n_heads,
+            recorder.asked_of_running,
+            recorder.keep_context,
         ),
     ):
         yield watched
@@ -150,6 +154,15 @@ class Recorder:
             else:
                 attended = answered(attended, self.ask)
             self.watched.steps.append(WatchedStep(path, layer_of(path), call, attended))
+
+    def keep_context(self, tensor: Tensor) -> None:
+        """Copy the context of the latest call in the record if it shares memory with a tensor that is to change."""
+        if not self.watched.steps:
+            return
+        latest = self.watched.steps[-1]
+        context = latest.attended.context
+        if not context.is_meta and context.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr():
+            self.watched.steps[-1] = replace(latest, attended=replace(latest.attended, context=context.clone()))
 
     def asked_of_running(self) -> Ask | None:
         """Return the statistics to compute for the attention of the running module, or None."""
