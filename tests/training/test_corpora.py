@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from cli_runner import output, refused
 from refusals import refusal
 from safetensors.torch import load_file
 
@@ -185,3 +186,24 @@ def test_settings_with_lists(tmp_path):
 @pytest.mark.usefixtures("unhooked")
 def test_lists_out_of_range(change, said):
     assert refusal(InputError, read_config, None, [change]) == said
+
+
+def test_the_verb_trains_on_several_corpora(tmp_path, corpora, quick):
+    (tmp_path / "config.toml").write_text(as_toml(quick(max_steps=1, data={"max_ratio": 99.0})))
+    files = [",".join(map(str, paths)) for paths in corpora]
+    options = "--weights", "1,0.5", "--synthetic", "2", "--config", tmp_path / "config.toml", "--quiet"
+    printed = output("train", *files, "--out", tmp_path / "out", *options)
+    assert printed.startswith("trained     1 steps: step 1 was to be the last (training.max_steps)\n")
+    settings = read_config(tmp_path / "out" / "config.toml").data
+    assert (settings.weights, settings.synthetic) == ((1.0, 0.5), (2,))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--weights", "1,x"), "--weights 1,x: write numbers with commas between, such as --weights 1,0.3."),
+        (("--synthetic", "2.5"), "--synthetic 2.5: write numbers with commas between, such as --synthetic 2,3."),
+    ],
+)
+def test_options_that_are_no_numbers(tmp_path, options, said):
+    assert refused("train", "a,b", "c,d", "--out", tmp_path / "out", *options) == said

@@ -130,7 +130,9 @@ def train(
         raise typer.Exit(130)
 
 
-def numbers(option: str, text: str | None, kind: type[int] | type[float], example: str) -> tuple[float, ...] | None:
+def numbers(
+    option: str, text: str | None, kind: type[int] | type[float], example: str
+) -> tuple[int | float, ...] | None:
     """Return the numbers in the value of an option, which has commas between them; None if the option is not given.
 
     Raises:
