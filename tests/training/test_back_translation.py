@@ -89,9 +89,9 @@ def test_a_stopped_run_goes_on_to_the_same_pairs(task):
     assert task.run("cpu", last).lines == 10
     assert pairs(task) == whole
     assert last.said == ["going on from line 7"]
-    assert last.now[1:2] == ["translating back: 6 of 10 lines"]
-    assert last.now[2].startswith("translating back: 9 of 10 lines, 0:0")
-    assert last.now[2].endswith(" left")
+    assert last.now[1:3] == ["loading the translator", "translating back: 6 of 10 lines"]
+    assert last.now[3].startswith("translating back: 9 of 10 lines, 0:0")
+    assert last.now[3].endswith(" left")
 
 
 def test_a_killed_run_goes_on_to_the_same_pairs(task):

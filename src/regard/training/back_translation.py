@@ -100,6 +100,7 @@ class BackTranslation:
         refuse_files(self.source, self.target)
         watcher.busy("reading the text")
         n_lines = sum(1 for _ in tidy_lines(self.text))
+        watcher.busy("loading the translator")
         translator = Translator.load(self.translator, device)
         try:
             state = self.earlier_state(watcher)
