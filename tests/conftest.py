@@ -36,6 +36,7 @@ LONGEST = (
     "attention/test_extremes.py",
     "attention/test_flex.py",
     "views/page/test_in_browser.py",
+    "site/test_in_browser.py",
     "views/picture/test_trace.py",
     "export/test_onnx.py",
 )
