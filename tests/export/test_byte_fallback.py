@@ -34,6 +34,6 @@ def contents():
 @pytest.mark.parametrize("to", [ctranslate2, huggingface, onnx], ids=lambda to: to.__name__)
 def test_characters_without_a_piece_are_translated_the_same(contents, tmp_path, to):
     to.write(contents, tmp_path)
-    parity = compare(contents, to.Opened(tmp_path), LINES)
+    parity = compare(contents, to.LoadedExport(tmp_path), LINES)
     assert parity.n_same == len(LINES)
     assert parity.difference < 1e-4

@@ -59,6 +59,7 @@ def copied(translator):
             [],
             "siehe https://a.example/b?c=1. jetzt",
         ),
+        ("www.kim.example은 개야", "it is a dog", [0, 1, 1, 1], [], "www.kim.example is a dog"),
         ("ask me@a-b.example", "frag mich", [0, 1], [], "frag me@a-b.example"),
         ("it costs 1,051 euros", "es kostet 1,050 Euro", [0, 1, 2, 3], [], "es kostet 1,051 Euro"),
         ("at 2:30 today", "um halb heute", [0, 1, 2], [], "um halb heute"),

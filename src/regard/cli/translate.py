@@ -89,8 +89,9 @@ def translate(
     """Translate lines of text: one translation a line, in the same order; an empty line stays empty.
 
     Remarks go to the error stream with the number of their line: characters that the translator does not know, a text
-    or a translation that is too long. A line that is too long for the model is translated sentence by sentence; if a
-    clause of it is too long, the line is written as it is, with ⁇ before it, and the exit status is 1 in the end.
+    unlike the training texts, a text or a translation that is too long. A line that is too long for the model is
+    translated sentence by sentence; if a clause of it is too long, the line is written as it is, with ⁇ before it, and
+    the exit status is 1 in the end.
 
     --alignments writes "translation ||| pairs". A pair is "source word-target word", by numbers: each piece of a target
     word is aligned with the source word on which it has its largest attention weight. Words are divided at white space
@@ -143,7 +144,7 @@ def translate(
                 found = translator.copy_unknown(found) if copy_unknown else found
                 output.write(translator, found, first)
                 for number, one in enumerate(found, first):
-                    for remark in remarks(one):
+                    for remark in (*remarks(one), *(() if sample else one.unlike)):
                         print_remark(f"line {number}: {remark}")
                     n_untranslated += one.untranslated
                 first += len(texts)

@@ -12,7 +12,7 @@ DIR/translator.json …  the translator with the parameters that evaluation.keep
 """
 
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,9 @@ from regard.training.store.training_folder import claim, stored_config
 from regard.training.store.training_log import Log
 from regard.training.training_state import DevResult, Position, TrainingState
 from regard.training.watcher import Watcher
+from regard.translation.search.greedy import Greedy
 from regard.translation.translator_folder import holds_translator, load_parameters, model_kinds
+from regard.translation.usual import Usual
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,26 +103,30 @@ def train(
                 run.log.close()
     reason = end_reason(run, state)
     if reason is not None and run.evaluator is not None and holds_translator(out):
-        choose_alignment(out, run.evaluator.pairs, processes.device, watcher)
+        measure_translator(out, run.evaluator.pairs, processes.device, watcher)
     return Trained(
         folder=out, step=state.position.step, best=state.best, kept=state.kept, reason=reason, is_main=processes.is_main
     )
 
 
-def choose_alignment(folder: Path, pairs: DevPairs, device: torch.device, watcher: Watcher) -> None:
-    """Choose the alignment rule of the finished translator and save it in the folder; do nothing if it has been chosen.
+def measure_translator(folder: Path, pairs: DevPairs, device: torch.device, watcher: Watcher) -> None:
+    """Choose the alignment rule of the finished translator, and measure what is usual for it; save both in its folder.
 
-    The alignment rule names the attention weights from which word alignments are read.
+    The alignment rule names the attention weights from which word alignments are read; for what is usual see
+    translation/usual.py. Do nothing if an earlier run has measured them.
     """
     from regard.translation.translator import Translator
 
     translator = Translator.load(folder, device)
-    if translator.alignment_rule.agreement is not None:
+    if translator.usual is not None:
         return
     watcher.busy("choosing the attention that aligns words")
     chosen = translator.with_chosen_rule(pairs.source_texts, pairs.target_texts)
+    watcher.busy("measuring what is usual for the translator")
+    usual = Usual.of(chosen.translate(pairs.source_texts, search=Greedy(), truncate=True))
+    extra = dict(chosen.extra) if usual is None else {**chosen.extra, "usual": asdict(usual)}
+    replace(chosen, extra=extra).save(folder)
     if chosen.alignment_rule.agreement is not None:
-        chosen.save(folder)
         watcher.say(f"alignments come from {chosen.alignment_rule}")
 
 

@@ -21,8 +21,8 @@ from regard.translation.alignment import Alignment
 from regard.translation.pieces import BYTE, text_of_pieces
 from regard.translation.translation import Translation
 
-ADDRESS = re.compile(r"https?://\S*\w/?|www\.\S*\w/?|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-"""An address of a page or an e-mail address."""
+ADDRESS = re.compile(r"(?:https?://|www\.)[!-~]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.ASCII)
+"""An address of a page or an e-mail address, without what follows in another script, such as a Korean particle."""
 
 NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 """Digits, with separators between them."""

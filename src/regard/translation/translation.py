@@ -10,6 +10,7 @@ from regard.tracing.token_reference import TokenReference
 from regard.tracing.trace import Trace
 from regard.translation.alignment import Alignment
 from regard.translation.alignment_rule import AlignmentRule
+from regard.translation.usual import Usual
 
 DIGITS = 6
 """The number of decimals in the JSON record of a translation, about as many as float32 has."""
@@ -22,6 +23,10 @@ class TranslationReader(Protocol):
     @property
     def alignment_rule(self) -> AlignmentRule:
         """The cross-attention weights from which word alignments are read."""
+
+    @property
+    def usual(self) -> Usual | None:
+        """What is usual for the texts that the translator was trained on; None = it is not known."""
 
     def align(self, translations: Sequence["Translation"]) -> list[Alignment]:
         """Return the word alignment of each translation."""
@@ -72,6 +77,12 @@ class Translation:
     def mean_log_probability(self) -> float:
         """The mean of log P(token | source, tokens before) over the target tokens, EOS included, in nats."""
         return self.log_probability / (len(self.target_ids) + max(len(self.parts), 1))
+
+    @property
+    def unlike(self) -> tuple[str, ...]:
+        """Remarks on a text that is unlike those that the translator was trained on; see usual.py."""
+        usual = self.translator.usual
+        return () if usual is None else tuple(usual.differences(self))
 
     @cached_property
     def alignment(self) -> Alignment:
@@ -135,6 +146,7 @@ class Translation:
             "unknown": list(self.unknown),
             "parts": [part.text for part in self.parts],
             "untranslated": self.untranslated,
+            "unlike": list(self.unlike),
             **alignment_record(alignment or self.alignment),
             "candidates": [candidate_record(candidate) for candidate in self.candidates],
         }

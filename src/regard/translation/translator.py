@@ -38,6 +38,7 @@ from regard.translation.search.beam import Beam
 from regard.translation.search.interface import Hypothesis, Search, SourceBatch
 from regard.translation.translation import Translation
 from regard.translation.translator_folder import write_translator
+from regard.translation.usual import Usual
 
 EMPTY_TEXT = Hypothesis(tokens=(), log_probability=0.0, score=0.0)
 """The hypothesis for a text without words: an empty translation with probability 1."""
@@ -302,6 +303,11 @@ class Translator:
             )
         (begin,) = self.target_vocabulary.pieces([BOS])
         return trace_translation(self.model, translation, self.device, name=self.name, begin_piece=begin)
+
+    @property
+    def usual(self) -> Usual | None:
+        """What is usual for the texts that the translator was trained on; None = its folder does not have it."""
+        return Usual.stored_in(self.extra)
 
     @property
     def _most_pieces(self) -> int:

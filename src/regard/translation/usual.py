@@ -1,0 +1,83 @@
+"""What is usual for a translator: by it a text that is unlike those that it was trained on is told.
+
+    letters a piece = the letters of a text / its pieces; low where words are rare or of another language
+    score           = the mean log-probability of the pieces of a translation
+
+The first percentiles of both on the dev texts are kept in the translator's folder when its training ends: 99 of 100 dev
+texts have more.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+PERCENTILE = 1
+"""The percentile of the dev texts below which a text is unusual."""
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A translation, of which these three values are read."""
+
+    @property
+    def source(self) -> str:
+        """The source text."""
+
+    @property
+    def source_ids(self) -> tuple[int, ...]:
+        """The ids of its pieces, EOS last."""
+
+    @property
+    def mean_log_probability(self) -> float:
+        """The mean log-probability of the pieces of the translation, in nats."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usual:
+    """The first percentiles of letters a piece and of scores, on the dev texts."""
+
+    letters_a_piece: float
+    score: float
+
+    @classmethod
+    def of(cls, translations: Sequence[Measured]) -> "Usual | None":
+        """Return the percentiles over the greedy translations of the dev texts; None = there are none."""
+        if not translations:
+            return None
+        letters = [letters_a_piece(one) for one in translations]
+        scores = [one.mean_log_probability for one in translations]
+        return cls(
+            letters_a_piece=float(np.percentile(letters, PERCENTILE)), score=float(np.percentile(scores, PERCENTILE))
+        )
+
+    @classmethod
+    def stored_in(cls, extra: Mapping[str, Any]) -> "Usual | None":
+        """Return the percentiles among the values stored with a translator; None = there are none, or no numbers."""
+        values = extra.get("usual")
+        names = "letters_a_piece", "score"
+        if not isinstance(values, dict) or not all(isinstance(values.get(name), float) for name in names):
+            return None
+        return cls(**{name: values[name] for name in names})
+
+    def differences(self, translation: Measured) -> Iterator[str]:
+        """Yield a remark for each measure by which a text with its translation is unusual."""
+        if len(translation.source_ids) < 2:  # an empty text
+            return
+        letters, score = letters_a_piece(translation), translation.mean_log_probability
+        if letters < self.letters_a_piece:
+            yield (
+                f"unlike the training texts: {letters:.2f} letters a piece, and 99 of 100 dev texts have at least "
+                f"{self.letters_a_piece:.2f}"
+            )
+        if score < self.score:
+            yield (
+                f"the translation is less probable than usual: score {score:.2f}, and 99 of 100 dev texts have at "
+                f"least {self.score:.2f}"
+            )
+
+
+def letters_a_piece(translation: Measured) -> float:
+    """Return the mean number of letters of a source piece; spaces are not counted."""
+    return len("".join(translation.source.split())) / max(len(translation.source_ids) - 1, 1)

@@ -1,0 +1,44 @@
+"""A text unlike the dev texts is told: percentiles by hand, remarks word for word, what a folder keeps."""
+
+from dataclasses import asdict, replace
+from types import SimpleNamespace
+
+import pytest
+
+from regard.translation.translator import Translator
+from regard.translation.usual import Usual
+
+
+def measured(source, n_pieces, score):
+    return SimpleNamespace(source=source, source_ids=(7,) * n_pieces + (3,), mean_log_probability=score)
+
+
+def test_the_first_percentiles_of_letters_a_piece_and_of_scores():
+    usual = Usual.of([measured("a" * n, 1, -n / 100) for n in range(1, 102)])
+    assert (usual.letters_a_piece, usual.score) == pytest.approx((2, -1.0))
+    assert Usual.of([]) is None
+
+
+def test_remarks_name_the_number_and_what_is_usual():
+    usual = Usual(letters_a_piece=2.0, score=-1.5)
+    assert list(usual.differences(measured("ab cd", 2, -1.5))) == []
+    assert list(usual.differences(measured("ab cd", 3, -1.75))) == [
+        "unlike the training texts: 1.33 letters a piece, and 99 of 100 dev texts have at least 2.00",
+        "the translation is less probable than usual: score -1.75, and 99 of 100 dev texts have at least -1.50",
+    ]
+    assert list(usual.differences(measured("", 0, -9.0))) == []
+
+
+@pytest.mark.parametrize("kept", [None, {}, {"score": -1.0}, {"score": "low", "letters_a_piece": 2.0}, [1]])
+def test_a_folder_without_these_numbers_gives_no_remarks(kept):
+    assert Usual.stored_in({"usual": kept}) is None
+    assert Usual.stored_in({}) is None
+
+
+def test_a_translator_keeps_what_is_usual_for_it(translator, tmp_path):
+    usual = Usual(letters_a_piece=50.0, score=-1e-9)
+    folder = replace(translator, extra={"usual": asdict(usual)}).save(tmp_path / "en-de")
+    one, empty = Translator.load(folder).translate(["the cat ran", ""])
+    assert len(one.unlike) == 2
+    assert one.record()["unlike"] == list(one.unlike)
+    assert empty.unlike == translator.translate(["the cat ran"])[0].unlike == ()
