@@ -36,6 +36,10 @@ def evaluate(
         typer.Option("--tokenize", help="How BLEU finds words: 13a, intl, char, zh, ja-mecab, ko-mecab …"),
     ] = "13a",
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Take large and small letters as the same.")] = False,
+    comet: Annotated[
+        str | None,
+        typer.Option("--comet", help="A COMET model, file or name; needs unbabel-comet.", metavar="MODEL"),
+    ] = None,
     worst: Annotated[int, typer.Option("--worst", "-n", min=0, help="How many of the worst lines to print.")] = 5,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page, for any browser.")] = None,
     json: Annotated[
@@ -44,6 +48,7 @@ def evaluate(
 ) -> None:
     """Measure translations: BLEU, chrF, TER with their signatures, by length, and the worst lines.
 
+    With --comet MODEL, COMET too, by the package unbabel-comet and the first reference.
     With --against, the difference between the two systems and its p-value (paired bootstrap).
 
     [bold]Examples[/bold]
@@ -88,6 +93,7 @@ def evaluate(
             against=lines[against] if against else None,
             tokenize=tokenize,
             lowercase=lowercase,
+            comet=comet,
         )
     if tokenize != "none" and is_tokenized(hypotheses):
         print(

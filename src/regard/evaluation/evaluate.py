@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regard.errors import InputError, counted, import_extra, nearest
+from regard.evaluation.comet import comet_score
 from regard.evaluation.records import Comparison, Evaluation, LengthGroup, MetricScore, SentenceScore
 
 LENGTHS = (1, 6, 11, 21, 41, 81)
@@ -33,6 +34,7 @@ def evaluate(
     against: Sequence[str] | None = None,
     tokenize: str = "13a",
     lowercase: bool = False,
+    comet: str | None = None,
 ) -> Evaluation:
     """Score translations against one or more references of each line.
 
@@ -43,6 +45,8 @@ def evaluate(
         against: a second system's translations of the same lines, to compare with.
         tokenize: the name of sacreBLEU's tokenizer for BLEU.
         lowercase: ignore case in BLEU, chrF and exact matches; TER always ignores it.
+        comet: a COMET model, which reads `source` too: a checkpoint file, or a name by which the package unbabel-comet
+            downloads it; None = no COMET.
 
     Raises:
         InputError: the texts have different numbers of lines or no lines, no reference is given, the tokenizer does not
@@ -63,11 +67,16 @@ def evaluate(
             f"{len(against):,} lines are more than the {MAX_COMPARED:,} lines on which two systems can be compared; "
             "give a part of the lines."
         )
+    if comet is not None and source is None:
+        raise InputError("COMET reads the source sentences too, and there are none; give them with --source (source=).")
     metrics = build_metrics(tokenize, lowercase)
     matches = exact_matches(hypotheses, references, lowercase)
     return Evaluation(
         n_lines=len(hypotheses),
-        scores=metric_scores(metrics, hypotheses, references, against),
+        scores=(
+            *metric_scores(metrics, hypotheses, references, against),
+            *([comet_score(comet, source, hypotheses, references[0], against)] if comet and source else []),
+        ),
         exact=percent(matches),
         other_exact=None if against is None else percent(exact_matches(against, references, lowercase)),
         by_length=scores_by_length(metrics, hypotheses, references, matches),

@@ -26,9 +26,9 @@ class MetricScore:
     """The score of one metric over all lines.
 
     Attributes:
-        name: BLEU, chrF2 or TER. For TER lower is better, for the others higher.
+        name: BLEU, chrF2, TER or COMET. For TER lower is better, for the others higher.
         value: the score in percent; TER may exceed 100.
-        signature: sacreBLEU's description of how the score was computed.
+        signature: a description of how the score was computed, sacreBLEU's own but for COMET.
         comparison: the comparison with a second system; None = there is none.
     """
 

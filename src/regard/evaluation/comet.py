@@ -1,0 +1,82 @@
+"""COMET: a trained model reads source, translation and reference, and gives each line a score of about 0 to 1.
+
+The model is read by the package unbabel-comet, which is no part of regard: it is installed beside it by those who have
+its models.
+
+Source: Rei et al. 2020, "COMET: A Neural Framework for MT Evaluation".
+"""
+
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.errors import InputError, first_paragraph
+from regard.evaluation.records import Comparison, MetricScore
+
+N_SAMPLES, SEED = 1000, 12345
+"""The number of samples of a paired bootstrap, and the seed by which they are drawn."""
+
+
+def comet_score(
+    model: str,
+    source: Sequence[str],
+    hypotheses: Sequence[str],
+    reference: Sequence[str],
+    against: Sequence[str] | None = None,
+) -> MetricScore:
+    """Return the mean COMET score over all lines, times 100.
+
+    Args:
+        model: a checkpoint file, or the name of a model that the package downloads.
+        against: a second system's translations of the same lines, to compare with.
+
+    Raises:
+        InputError: the package unbabel-comet is not installed, or it cannot load the model.
+    """
+    loaded = load_model(model)
+    scores = scores_of(loaded, source, hypotheses, reference)
+    comparison = None if against is None else compare(scores, scores_of(loaded, source, against, reference))
+    name = Path(model).name
+    signature = f"COMET|model:{name}|version:{version('unbabel-comet')}"
+    return MetricScore(name="COMET", value=float(scores.mean()), signature=signature, comparison=comparison)
+
+
+def load_model(model: str) -> Any:
+    """Load a COMET model from its checkpoint, which is downloaded if `model` is no file."""
+    try:
+        comet = import_module("comet")
+    except ModuleNotFoundError as error:
+        raise InputError(
+            "COMET needs the package unbabel-comet, which is not installed; install it with pip install unbabel-comet."
+        ) from error
+    try:
+        return comet.load_from_checkpoint(model if Path(model).is_file() else comet.download_model(model))
+    except Exception as error:  # the package raises whatever goes wrong in its many libraries
+        raise InputError(f"COMET cannot load the model {model}: {first_paragraph(error)}.") from error
+
+
+def scores_of(model: Any, source: Sequence[str], hypotheses: Sequence[str], reference: Sequence[str]) -> Any:
+    """Return the score of each line, times 100."""
+    lines = zip(source, hypotheses, reference, strict=True)
+    samples = [{"src": src, "mt": hypothesis, "ref": ref} for src, hypothesis, ref in lines]
+    return 100 * np.array(model.predict(samples, batch_size=8, gpus=0, progress_bar=False).scores)
+
+
+def compare(scores: Any, other: Any) -> Comparison:
+    """Return the comparison of two systems by their scores of the same lines, by paired bootstrap resampling.
+
+    Source: Koehn 2004; the p-value is computed as sacreBLEU computes it.
+    """
+    rows = np.random.default_rng(SEED).integers(len(scores), size=(N_SAMPLES, len(scores)))
+    own_means, other_means = scores[rows].mean(axis=1), other[rows].mean(axis=1)
+    difference = abs(scores.mean() - other.mean())
+    differences = np.abs(own_means - other_means)
+    p_value = (np.sum(differences - differences.mean() >= difference) + 1) / (N_SAMPLES + 1)
+    own_half, other_half = (1.96 * means.std(ddof=1) for means in (own_means, other_means))
+    return Comparison(
+        other=float(other.mean()), interval=float(own_half), other_interval=float(other_half), p_value=float(p_value)
+    )
