@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import InputError, first_paragraph
+from regard.tracing.merged_patches import patch_order, picture_grid, picture_of
 from regard.tracing.places import Frame, Patch
 from regard.tracing.readable_tokens import Token, readable_tokens
 
@@ -59,6 +60,8 @@ def read_image(model: "PreTrainedModel", processor: Any, image: Any, text: str) 
     encoded = processed(processor, **given)
     pixels = encoded.get("pixel_values")
     patch = patch_size(model)
+    if "image_grid_thw" in encoded and pixels is not None and patch is not None:
+        return read_merged(model, processor, encoded, patch)
     if pixels is None or pixels.ndim != 4 or patch is None:
         raise InputError(
             f"{type(processor).__name__} does not make one picture of patches of it, so its tokens have no place; "
@@ -84,6 +87,31 @@ def read_image(model: "PreTrainedModel", processor: Any, image: Any, text: str) 
     shades = pixels[0].float()
     shades = (shades - shades.amin()) / (shades.amax() - shades.amin()).clamp(min=1e-9)
     return Media(on_device(encoded, model), shades, None, source_of, target)
+
+
+def read_merged(model: "PreTrainedModel", processor: Any, encoded: Any, patch: int) -> Media:
+    """Return a picture, and the text beside it, as a model reads them that merges squares of patches.
+
+    Args:
+        patch: the side length of a patch in pixels.
+
+    Raises:
+        InputError: there are several pictures, or no text.
+    """
+    vision = model.config.vision_config
+    merge, window = vision.spatial_merge_size, getattr(vision, "window_size", None)
+    rows, columns = picture_grid(encoded, merge)
+    if "input_ids" not in encoded:
+        raise InputError(f"{type(model).__name__} reads a picture beside a text; give the text too.")
+    shades = picture_of(encoded["pixel_values"].float(), rows, merge, patch)
+    shades = (shades - shades.amin()) / (shades.amax() - shades.amin()).clamp(min=1e-9)
+    size = (shades.shape[1], shades.shape[2])
+    patches = patch_tokens((rows * merge, columns * merge), size)
+    width = columns * merge
+    order = patch_order(rows, columns, merge, None if window is None else window // merge // patch)
+    source = tuple(patches[row * width + column] for row, column in order)
+    target = text_tokens(model, processor, encoded["input_ids"], (rows, columns), size)
+    return Media(on_device(encoded, model), shades, None, lambda n_tokens: source, target)
 
 
 def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_rate: int) -> Media:

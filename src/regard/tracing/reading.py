@@ -123,6 +123,8 @@ def read_medium(
             ids = write(model, inputs, new_tokens, generation)
         new = tokens_of(tokenizer, ids[:, len(tokens) - 1 :], as_target=True)[1:]
         inputs |= {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        if (types := inputs.get("mm_token_type_ids")) is not None:  # new tokens are text, whose type is 0
+            inputs["mm_token_type_ids"] = torch.nn.functional.pad(types, (0, ids.shape[1] - types.shape[1]))
         return Reading(inputs, text, "", (), (*tokens, *new), located, ids, len(tokens))
     if writes:
         with changing(model, located):

@@ -21,6 +21,7 @@ from regard.tracing.encoding import check_reads_text
 from regard.tracing.huggingface import installed, needs_installing
 from regard.tracing.layer_states import recording_states
 from regard.tracing.media import Media, read_audio, read_image
+from regard.tracing.merged_patches import join_windows
 from regard.tracing.model_loading import load, load_processor, load_tokenizer, load_with_processor, model_name
 from regard.tracing.patterns_by_layer import missing_layer_error
 from regard.tracing.prompt import prompt_of
@@ -227,6 +228,8 @@ def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> dict[str, dict[
         raise InputError(
             f"{type(model).__name__} computed no {' and no '.join(missing)} attention, so there is nothing to see."
         )
+    if kind_of.has_vision:
+        steps["encoder"] = join_windows(steps["encoder"])
     return {kind: steps_by_layer(without_pooling(steps[kind])) for kind in kinds}
 
 

@@ -14,7 +14,15 @@ from regard.tracing.readable_tokens import Token, readable_tokens
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel
 
-PROMPT = ("input_ids", "attention_mask", "pixel_values", "input_features", "input_values")
+PROMPT = (
+    "input_ids",
+    "attention_mask",
+    "pixel_values",
+    "image_grid_thw",
+    "mm_token_type_ids",
+    "input_features",
+    "input_values",
+)
 """The names of the input tensors that are passed to `generate`."""
 
 N_ALTERNATIVES = 5

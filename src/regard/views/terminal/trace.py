@@ -128,6 +128,7 @@ def patch_map(focus: Focus) -> Text | None:
     ]
     if not patches:
         return None
+    patches.sort(key=lambda pair: (pair[0].row, pair[0].column))  # models with windows read them in another order
     largest = max(weight for _, weight in patches) or 1.0
     text, query = Text(), focus.token.place
     for patch, weight in patches:
