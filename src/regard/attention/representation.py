@@ -12,8 +12,8 @@ def describe(part: Any) -> str:
     A tensor is shown by its dtype and shape.
 
     >>> from regard.attention.masks import Window
-    >>> Window(before=3, after=0)
-    Window(before=3, after=0)
+    >>> describe(Window(before=3, after=0))  # the field offset has its default, None
+    'Window(before=3, after=0)'
     """
     changed = {f.name: getattr(part, f.name) for f in fields(part) if not is_default_value(f, getattr(part, f.name))}
     return f"{type(part).__name__}({', '.join(f'{name}={short_repr(value)}' for name, value in changed.items())})"

@@ -111,9 +111,9 @@ def equal_shares_of_the_largest(scores: Matrix, sink: float | None = None) -> Ma
 
 
 def largest_of_each_row(scores: Matrix, sink: float | None) -> Float[np.ndarray, "rows 1"]:
-    """Return the largest score of each row, the sink included, which a softmax subtracts before the exponential.
+    """Return the largest score of each row, or the sink if it is larger; softmax subtracts it before the exponential.
 
-    0 replaces -∞, the result for a row without any finite score.
+    A row without any finite score gets 0 instead of -∞.
     """
     largest = scores.max(axis=1, keepdims=True, initial=-np.inf if sink is None else sink)
     return np.where(np.isneginf(largest), 0.0, largest)

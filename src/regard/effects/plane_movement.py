@@ -142,7 +142,7 @@ def longest_sources(
 
 
 def longest_first(lengths: Float[Tensor, "tokens all"], most: int) -> Int[Tensor, "tokens some"]:
-    """Return the indices of the `most` largest lengths of each token, largest first; equal lengths in index order."""
+    """Return, for each token, the indices of its `most` largest lengths, largest first; equal ones in index order."""
     return lengths.argsort(dim=-1, descending=True, stable=True)[:, :most]
 
 

@@ -88,13 +88,13 @@ def write_graph(
     max_tokens: int,
     path: Path,
 ) -> None:
-    """Write one graph to a file; named axes have variable length: "batch" any, all others up to max_tokens.
+    """Write one graph to a file. A named axis has a variable length: "batch" any, every other name up to max_tokens.
 
     Args:
         module: the module to export.
         example: inputs with which the exporter traces the module.
         inputs: the axes of each input by name: a name for a variable length, a number for a fixed one.
-        outputs: the axes of each output, likewise; only their names are used.
+        outputs: the axes of each output by name, in the same form; only the names of the outputs are used.
     """
     variable_axes = {
         axis: torch.export.Dim(axis, max=None if axis == "batch" else max_tokens)

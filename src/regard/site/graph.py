@@ -104,7 +104,7 @@ def recording(model: "PreTrainedModel") -> Iterator[None]:
 
 
 def block_name(layer: int, part: str) -> str:
-    """Return the name under which the page's data has the queries, keys or values of a layer."""
+    """Return the name of an array in the page's data: the "query", "key" or "value" (`part`) of a layer."""
     return f"encoder layer {layer} {part}"
 
 

@@ -50,7 +50,7 @@ def runtime(given: Path | None = None) -> bytes:
 
 
 def read_given(given: Path) -> bytes:
-    """Return the file from the package's folder, or from the archive that npm packs."""
+    """Return the contents of the file `FILE`; `given` is the folder of the npm package, or the package's archive."""
     try:
         if given.is_dir():
             inside = next((path for path in (given / FILE, given / "dist" / FILE) if path.is_file()), None)

@@ -85,7 +85,7 @@ def ids_around(tokenizer: Any) -> tuple[list[int], list[int]]:
 
 
 def letter_tables(normalise: Any) -> dict[str, Any]:
-    """Return what normalising makes of each letter: nothing, itself between blanks, or other letters."""
+    """Return what `normalise` replaces each letter by: nothing, the letter between spaces, or other letters."""
     dropped, spaced, letters = [], [], {}
     decomposes = normalise("한") == unicodedata.normalize("NFD", "한")
     for code in all_letters():

@@ -43,7 +43,7 @@ class CleanCopy:
                 yield tagged, target
 
     def pairs(self) -> Iterator[Pair]:
-        """Yield the pairs of the copy."""
+        """Yield the cleaned sentence pairs, read from the copy, in their order in the corpus."""
         with self.path.open(encoding="utf-8", newline="\n") as file:
             for line in file:
                 source, _, target = line[:-1].partition("\t")

@@ -1,4 +1,4 @@
-"""Prepares the input of a model: encodes a text, picture or recording, or lets the model continue it."""
+"""The input of a model: an encoded text, picture or recording, with what the model writes after it if asked to."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

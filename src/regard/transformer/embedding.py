@@ -39,7 +39,8 @@ class Embedding(nn.Module):
     def reset_parameters(self) -> None:
         """Draw the embedding matrix from N(0, 1/d_model).
 
-        The scaled embeddings then have variance 1, and so have the logits if the output projection shares the matrix.
+        The embeddings, multiplied by √d_model, then have variance 1. If the output projection shares the matrix, the
+        logits have variance 1 too.
         """
         nn.init.normal_(self.by_token.weight, std=self.d_model**-0.5)
 

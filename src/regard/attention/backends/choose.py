@@ -72,8 +72,8 @@ class Choice:
 
     Attributes:
         run: the function that computes the context from the call and the dropout probability; used if `engine` is None.
-        engine: the object that computes the context and the statistics together; None = only the context is computed,
-            by `run`.
+        engine: the object that computes the context together with statistics of the weights; None = `run` computes only
+            the context.
     """
 
     name: Name

@@ -65,7 +65,8 @@ class Location(nn.Module, DotScore):
         """Return the score of every query with every key.
 
         Args:
-            tile: the positions of the keys, each of which selects a row of W.
+            key: not used: only the positions of the keys count.
+            tile: has the positions of the keys; position j selects row j of the parameter matrix W.
         """
         return query @ select_positions(self.weight, 0, tile.keys).to(query).mT
 

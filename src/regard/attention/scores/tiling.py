@@ -15,7 +15,7 @@ from regard.attention.gradients import checkpointed
 from regard.attention.grid.grid import is_symbolic
 
 TILE_NUMBERS = 2**18
-"""The largest number of numbers in a tile (block) of the hidden layer: 1 MiB of float32."""
+"""The most elements of the hidden layer of a score that are computed at once: 1 MiB of float32."""
 
 
 def in_tiles(

@@ -56,7 +56,7 @@ from regard.translation.translator_folder import (
 )
 
 BYTES_FROM = 1_024
-"""A vocabulary of at least so many pieces has pieces for bytes by default; a quarter of its pieces at most."""
+"""The smallest size of a vocabulary that has the 256 pieces for bytes by default; they are a quarter of it at most."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
