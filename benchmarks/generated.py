@@ -61,6 +61,7 @@ def write(model: Any, side: str, **options: Any) -> Any:
         "num_beams": 1,
         "eos_token_id": None,
         "pad_token_id": 0,
+        "decoder_start_token_id": 0,
     }
     torch.manual_seed(0)
     return model.generate(token_ids(40, 0, 60), attention_mask=padding_mask(side), **settings, **options)

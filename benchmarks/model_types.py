@@ -66,6 +66,7 @@ model computed. Where a model returns no weights, the contexts are the only chec
 
 Models that write text also write four tokens with `generate`, after two texts without padding and with padding on the
 left. The patterns of `regard.watching` are then compared with the weights that `generate` returns with eager attention.
+A model whose `generate` fails on such texts without regard is compared in its forward pass alone.
 
 Models that read text and images or sound are often tried with text alone; their parts for images and sound are types
 of their own in the table. A type that is only a part of another type's model is tried inside of that model, and its

@@ -267,6 +267,8 @@ REASONS = {
     "qwen2_5_omni": GENERATES,
     "qwen2_5_omni_token2wav": "its two parts, of 449 million parameters, are types of their own",
     "qwen3_omni_moe": GENERATES,
+    "sapiens2_head": "it is a head of convolutions in models that do not fit together when they are small",
+    "vibevoice_diffusion": "the model around it runs it only while it writes sound",
     "sam3_video": "it reads a session of a detector and a tracker, which are types of their own",
 }
 """Why types cannot be tried, in words."""
