@@ -52,7 +52,7 @@ export type Side = "source" | "target";
 export interface Kind {
   queries: Side;
   keys: Side;
-  note: string;
+  note: string; // not empty if a query is the token just read, as `decoderNote` of the interface's words says
   layers: Layer[];
 }
 

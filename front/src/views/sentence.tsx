@@ -54,7 +54,7 @@ export function Sentence() {
         </>
       }
     >
-      {kind.value.note && <p class="caption note">{kind.value.note}</p>}
+      {kind.value.note && <p class="caption note">{say.decoderNote}</p>}
       {drawnAs.value === "arcs" ? <Arcs drawn={drawn} /> : <Columns drawn={drawn} />}
       <p class="caption hint">{hint()}</p>
       {drawn[0].row && (

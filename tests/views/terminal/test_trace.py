@@ -100,7 +100,7 @@ def test_without_a_choice_the_most_telling_is_shown(snake):
 @pytest.mark.parametrize(("n_heads", "width"), [(32, 80), (12, 40), (101, 40)])
 def test_every_head_is_in_the_grid_however_narrow_the_terminal(handmade, n_heads, width):
     text = printed(handmade("a b c", n_layers=2, n_heads=n_heads), width=width, token="b", head=f"L1H{n_heads - 1}")
-    grid = text[text.index("every head:") :]
+    grid = text[text.index("every head:") : text.index("  ·· to 0.2")]
     assert re.findall(r"H\d+", grid) == [f"H{head}" for head in range(n_heads)]
     assert len(re.findall(r"([·░▒▓█])\1", grid)) == 2 * n_heads
     assert len(re.findall(r"\[([·░▒▓█])\1\]", grid)) == 1
@@ -143,8 +143,9 @@ def test_the_target_s_side_is_explained(handmade, kind):
 def test_layers_of_different_numbers_of_heads(uneven):
     lines = printed(uneven, head="L4H3").splitlines()
     assert lines[0] == "handmade · 2 layers of 2 to 4 heads · 3 tokens"
-    assert [line.split()[0] for line in lines[-2:]] == ["L1", "L4"]
-    assert "[" in lines[-1]
+    assert [line.split()[0] for line in lines[-3:-1]] == ["L1", "L4"]
+    assert "[" in lines[-2]
+    assert lines[-1].rstrip() == "  ·· to 0.2  ░░ to 0.4  ▒▒ to 0.6  ▓▓ to 0.8  ██ to 1"
 
 
 def test_the_tokens_are_those_of_the_kind(translated):

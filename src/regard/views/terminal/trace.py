@@ -81,6 +81,7 @@ def other_heads(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType
         "",
         Text.assemble("every head: the largest weight that ", name, " gives to another word"),
         Indent(head_grid(heads, strongest, focus), (0, 0, 0, 2), expand=False),
+        Indent(Text(shades_legend(), style="dim"), (0, 0, 0, 2), expand=False),
     ]
 
 
@@ -193,6 +194,16 @@ def shade(weight: float) -> str:
     [' ', '·', '░', '█']
     """
     return SHADES[min(len(SHADES) - 1, 1 + int(weight * (len(SHADES) - 1)))] if weight > 0 else SHADES[0]
+
+
+def shades_legend() -> str:
+    """Return the range of the weights that each block stands for.
+
+    >>> shades_legend()
+    '·· to 0.2  ░░ to 0.4  ▒▒ to 0.6  ▓▓ to 0.8  ██ to 1'
+    """
+    steps = len(SHADES) - 1
+    return "  ".join(f"{block * 2} to {(place + 1) / steps:g}" for place, block in enumerate(SHADES[1:]))
 
 
 def bar(weight: float) -> str:
