@@ -7,6 +7,7 @@ import sys
 import alignment
 import attend
 import gpu
+import hand_alignment
 import inspection
 import machine
 import measure
@@ -30,7 +31,9 @@ from regard.training.settings.train_config import Evaluation, Model, TrainConfig
 from regard.training.train import train as train_translator
 
 
-@pytest.mark.parametrize("module", [measure, number_alignment, table, sentences], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [hand_alignment, measure, number_alignment, table, sentences], ids=lambda module: module.__name__
+)
 def test_examples_are_true(module):
     found = doctest.testmod(module)
     assert found.attempted > 0
@@ -216,3 +219,14 @@ def test_translators_of_a_corpus_are_measured(trained_folder, busy, tmp_path, ca
 
 def test_the_machine_says_how_busy_it_was(busy):
     assert machine.machine()["busy before"] == "3 %"
+
+
+def test_alignments_by_hand_are_found_by_the_texts_of_their_pairs(tmp_path, monkeypatch, capsys, translator_folder):
+    table = tmp_path / "alignments.tsv"
+    table.write_text(f"{hand_alignment.hash_of('the cat ran', 'die katze lief')}\t0-0 1-1 2-2\t0-1\nabc\t0-0\t\n")
+    monkeypatch.setattr(hand_alignment, "ALIGNMENTS", table)
+    (tmp_path / "kor.txt").write_text("die katze lief\tthe cat ran\tby\nkein hund\tno dog\tby\n")
+    ((pair, found),) = hand_alignment.aligned_pairs(tmp_path / "kor.txt").items()
+    assert (pair, found.possible) == (("the cat ran", "die katze lief"), {(0, 1)})
+    hand_alignment.main(translator_folder, tmp_path / "kor.txt")
+    assert capsys.readouterr().out.startswith("1 pairs; the rule of the translator, the last layer but one, mean over")
