@@ -303,6 +303,7 @@ INPUTS: dict[str, Callable[[Any], Inputs]] = {
     "musicgen": lambda config: {"decoder_input_ids": ids(2 * config.decoder.num_codebooks, 13)},
     "musicgen_melody": lambda config: {"decoder_input_ids": ids(2 * config.decoder.num_codebooks, 13)},
     "florence_vision": lambda config: {"hidden_states": numbers(2, 3, 64, 64)},
+    "xcodec": lambda config: {"input_values": numbers(2, 1, 16000)},
     "xcodec2": sound_and_features,
     "neucodec": sound_and_features,
 }

@@ -187,6 +187,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "step3p7": {"text_config": {"sliding_window": 12}},
     "timm_backbone": {"backbone": "resnet18"},
     "uvdoc": {"backbone_config": {"out_features": [f"stage{number}" for number in range(1, 7)]}},
+    "xcodec": {"codebook_dim": 256},
     "xlstm": {"num_blocks": 2, "num_hidden_layers": 2},
     "zamba": {
         "attention_hidden_size": 256,
