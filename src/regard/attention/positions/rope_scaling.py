@@ -29,7 +29,7 @@ class Stretch(ABC):
     """The base class of RoPE scalings: a rule that lowers the frequencies of rotary positions.
 
     Args:
-        factor: the ratio of the longest text to the longest text in training; at least 1.
+        factor: how many times longer than the longest training text a text may be; at least 1.
 
     Raises:
         ValueError: a factor below 1, infinite or NaN.
