@@ -285,6 +285,7 @@ def test_a_record_is_json_and_has_it_all(translator):
         "unknown",
         "parts",
         "untranslated",
+        "unlike",
         "source_words",
         "target_words",
         "alignment",
