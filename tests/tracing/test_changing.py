@@ -8,7 +8,16 @@ import torch.nn.functional as F
 from refusals import refusal
 from torch import nn
 from torch.testing import assert_close
-from transformers import AlbertConfig, AlbertModel, GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditionalGeneration
+from transformers import (
+    AlbertConfig,
+    AlbertModel,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 import regard
 from regard import Cut, InputError, Sharpen, Silence
@@ -122,6 +131,54 @@ def test_batch_and_heads_in_one_axis_keep_their_shape():
         seen = model(x)
     assert seen.shape == x.shape
     assert [bool(item.any()) for item in seen] == [True, False] * 3
+
+
+@pytest.fixture
+def grouped() -> LlamaForCausalLM:
+    """A drawn Llama of 2 layers, whose 6 query heads share 2 key heads."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 48, "intermediate_size": 32, "num_hidden_layers": 2, "vocab_size": 31}
+    model = LlamaForCausalLM(LlamaConfig(num_attention_heads=6, num_key_value_heads=2, eos_token_id=None, **sizes))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(std=0.3)
+    return model.eval()
+
+
+PADDED = {
+    "input_ids": torch.tensor([[0, 0, 5, 7, 11], [3, 13, 17, 19, 23]]),
+    "attention_mask": torch.tensor([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]]),
+}
+"""Two texts, the first padded on the left: with a mask, transformers packs the query heads that share a key head."""
+
+
+def test_heads_that_share_a_key_head_are_seen_one_by_one_while_a_model_writes(grouped):
+    options = {"max_new_tokens": 3, "do_sample": False, "pad_token_id": 0}
+    with regard.watching(grouped) as watched:
+        written = grouped.generate(**PADDED, **options)
+    grouped.set_attn_implementation("eager")
+    eager = grouped.generate(**PADDED, **options, output_attentions=True, return_dict_in_generate=True)
+    assert torch.equal(written, eager.sequences)
+    expected = [weights for step in eager.attentions for weights in step]
+    assert len(watched.steps) == len(expected) == 6
+    for step, weights in zip(watched.steps, expected, strict=True):
+        found = step.attended.pattern.dense()
+        assert found.shape == weights.shape
+        real = PADDED["attention_mask"].bool()[:, -weights.shape[2] :]  # a padding token sees nothing, or itself
+        rows = real[:, None, :, None] if weights.shape[2] > 1 else torch.ones(1, 1, 1, 1, dtype=torch.bool)
+        assert_close(found * rows, weights * rows, atol=1e-5, rtol=1e-4)
+
+
+def test_a_silenced_head_of_a_group_is_the_one_that_is_named(grouped):
+    token = {"input_ids": torch.tensor([[29], [2]]), "attention_mask": F.pad(PADDED["attention_mask"], (0, 1), value=1)}
+    with torch.no_grad():
+        cache = grouped(**PADDED).past_key_values
+        with regard.changed(grouped, [Silence("L0H1")]):
+            found = grouped(**token, past_key_values=copy.deepcopy(cache)).logits
+        grouped.model.layers[0].self_attn.o_proj.weight[:, 8:16] = 0.0
+        expected = grouped(**token, past_key_values=cache).logits
+    assert_close(found, expected, atol=1e-5, rtol=1e-4)
 
 
 def test_what_cannot_be_changed_is_refused(minilm, inputs, unhooked):

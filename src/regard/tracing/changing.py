@@ -119,7 +119,7 @@ class AttentionChanger(TorchFunctionMode):
             attended = self.changed(call, kwargs["dropout"], kwargs["ask"])
             return func(*args, **kwargs) if attended is None else attended
         if func is F.scaled_dot_product_attention:
-            call = sdpa_call(self.running.n_heads, *args, **kwargs)
+            call = sdpa_call(self.running.heads, *args, **kwargs)
             attended = self.changed(call, kwargs.get("dropout_p", 0.0), None)
             if attended is not None:
                 context = attended.context.reshape(output_shape(*args, **kwargs))

@@ -32,6 +32,7 @@ from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
 from regard.tracing.flex_call import FlexMask, FlexScore
 from regard.tracing.four_axes import four_axes
+from regard.tracing.running_modules import HeadCounts
 from regard.tracing.sdpa_call import CHANGED, output_shape, sdpa_call
 from regard.tracing.written_out import WeightedSum, WrittenOut
 
@@ -57,8 +58,7 @@ class AttentionInterceptor(TorchFunctionMode):
     Args:
         record: called with the context that the code computed, and its attention pattern.
         record_unseen: called with the reason if no pattern can be made for an attention call.
-        n_heads: returns the number of heads of the module that is running, or None if it is unknown; used to split an
-            axis of batch · heads.
+        heads: returns the numbers of heads of the module that is running; used to split an axis of batch · heads.
         ask: returns the statistics to compute together with the context, or None.
         before_change: called with a tensor before it is changed in place.
     """
@@ -67,12 +67,12 @@ class AttentionInterceptor(TorchFunctionMode):
         self,
         record: Callable[[Attended], None],
         record_unseen: Callable[[str], None],
-        n_heads: Callable[[], int | None],
+        heads: Callable[[], HeadCounts],
         ask: Callable[[], Ask | None] = lambda: None,
         before_change: Callable[[Tensor], None] = lambda tensor: None,
     ) -> None:
         super().__init__()
-        self.record, self.record_unseen, self.n_heads, self.ask = record, record_unseen, n_heads, ask
+        self.record, self.record_unseen, self.heads, self.ask = record, record_unseen, heads, ask
         self.before_change = before_change
         self.written_out = WrittenOut()
 
@@ -110,7 +110,7 @@ class AttentionInterceptor(TorchFunctionMode):
         if func is attend:
             return attend(*args, **{**kwargs, "ask": ask}) if kwargs.get("ask") is None else None
         try:
-            call = sdpa_call(self.n_heads(), *args, **kwargs)
+            call = sdpa_call(self.heads(), *args, **kwargs)
         except (ValueError, TypeError, RuntimeError):  # recorded as unseen when the original call is made
             return None
         dropout = args[4] if len(args) > 4 else kwargs.get("dropout_p", 0.0)
@@ -134,7 +134,7 @@ class AttentionInterceptor(TorchFunctionMode):
 
     def sdpa_step(self, context: Tensor, *args: Any, **kwargs: Any) -> Attended:
         """Return the record of a call of F.scaled_dot_product_attention, which returned `context`."""
-        call = sdpa_call(self.n_heads(), *args, **kwargs)
+        call = sdpa_call(self.heads(), *args, **kwargs)
         return Attended(context=context.reshape(*call.grid.shape[:3], -1), pattern=Pattern(call), backend=SDPA)
 
     def flex_step(
@@ -163,7 +163,7 @@ class AttentionInterceptor(TorchFunctionMode):
             found: the product of weights and values that was recognised as attention.
         """
         scores, product = found.weights.scores, found.weights.product
-        lead, heads = scores.shape[:-2], self.n_heads()
+        lead, heads = scores.shape[:-2], self.heads().query_heads
         scores, context, value = (four_axes(part, lead, heads) for part in (scores, found.context, found.value))
         if product is not None:
             query, key = (four_axes(part, lead, heads) for part in (product.query, product.key))

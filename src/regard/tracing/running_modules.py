@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from threading import get_ident
 from typing import Any
 
@@ -13,6 +14,32 @@ ATTENTION_NAME = re.compile("attention|attn", re.IGNORECASE)
 
 HEAD_COUNTS = ("num_heads", "n_heads", "num_attention_heads", "n_head", "heads", "nhead", "n_attention_heads")
 """The attribute names under which modules store their number of heads."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadCounts:
+    """The numbers of heads of a module, as far as the module says.
+
+    Attributes:
+        query_heads: the number of query heads; None = unknown.
+        key_heads: the number of key heads of a module of transformers with grouped queries; None = unknown.
+        group: the number of query heads that share a key head; 1 if `key_heads` is None.
+    """
+
+    query_heads: int | None = None
+    key_heads: int | None = None
+    group: int = 1
+
+    @classmethod
+    def of(cls, module: nn.Module | None) -> "HeadCounts":
+        """Read the numbers of heads from the attributes of a module, and from its config."""
+        numbers = (getattr(module, name, None) for name in HEAD_COUNTS)
+        query_heads = next((number for number in numbers if isinstance(number, int) and number > 0), None)
+        group = getattr(module, "num_key_value_groups", 1)
+        in_config = getattr(getattr(module, "config", None), "num_attention_heads", None)
+        if not isinstance(group, int) or group < 2 or not isinstance(in_config, int) or in_config % group:
+            return cls(query_heads)
+        return cls(query_heads, in_config // group, group)
 
 
 class RunningModules:
@@ -27,10 +54,9 @@ class RunningModules:
         return self.stack[-1][0]
 
     @property
-    def n_heads(self) -> int | None:
-        """The number of heads of the innermost module that is running; None if the module has no such attribute."""
-        numbers = (getattr(self.stack[-1][1], name, None) for name in HEAD_COUNTS)
-        return next((number for number in numbers if isinstance(number, int) and number > 0), None)
+    def heads(self) -> HeadCounts:
+        """The numbers of heads of the innermost module that is running."""
+        return HeadCounts.of(self.stack[-1][1])
 
 
 @contextmanager

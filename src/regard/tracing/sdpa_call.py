@@ -11,10 +11,11 @@ from regard.attention.masks import Causal, Keep, Mask
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.dot import ScaledDot
 from regard.tracing.four_axes import four_axes
+from regard.tracing.running_modules import HeadCounts
 
 
 def sdpa_call(
-    n_heads: int | None,
+    heads: HeadCounts,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -30,8 +31,12 @@ def sdpa_call(
     the position of key 0.
 
     Args:
-        n_heads: the number of heads, used if batch and heads share an axis; None = unknown.
+        heads: the numbers of heads of the calling module. They are used if batch and heads share an axis, and if the
+            queries are packed (see `is_packed`).
     """
+    n_heads = heads.query_heads
+    if is_packed(heads, query, key):
+        query, attn_mask, enable_gqa = unpack(query), unpack_mask(attn_mask), True
     lead = output_shape(query, key, value, enable_gqa=enable_gqa)[:-2]
     mask: Mask | None = Causal(offset=0) if is_causal else None
     bias = None
@@ -46,6 +51,26 @@ def sdpa_call(
         four_axes(part, part.shape[:-2] if enable_gqa else lead, n_heads) for part in (query, key, value)
     )
     return Call.of(query, key, value, ScaledDot(scale=scale, bias=bias), mask, Softmax())
+
+
+def is_packed(heads: HeadCounts, query: Tensor, key: Tensor) -> bool:
+    """Return whether the axis of queries has the query heads that share a key head.
+
+    For a single query token of a model with grouped queries and a mask, transformers passes queries of shape
+    [batch key_heads group width] instead of [batch query_heads 1 width].
+    """
+    grouped = query.ndim == key.ndim == 4 and heads.key_heads == key.shape[1]
+    return grouped and query.shape[1:3] == (heads.key_heads, heads.group)
+
+
+def unpack(query: Tensor) -> Tensor:
+    """Reshape packed queries, [batch key_heads group width], to [batch query_heads 1 width]."""
+    return query.reshape(query.shape[0], -1, 1, query.shape[-1])
+
+
+def unpack_mask(attn_mask: Tensor | None) -> Tensor | None:
+    """Reshape the mask of packed queries to [batch query_heads 1 keys], unless it is one mask for all heads."""
+    return attn_mask if attn_mask is None or attn_mask.shape[1] == 1 else unpack(attn_mask)
 
 
 def output_shape(

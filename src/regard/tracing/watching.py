@@ -117,7 +117,7 @@ def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: As
         AttentionInterceptor(
             recorder.record,
             recorder.record_unseen,
-            lambda: recorder.running.n_heads,
+            lambda: recorder.running.heads,
             recorder.asked_of_running,
             recorder.keep_context,
         ),
