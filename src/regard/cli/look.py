@@ -155,7 +155,11 @@ def read_stdin() -> str:
 def translate_text(
     model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None
 ) -> "Translation | None":
-    """Translate a text, or score the translation `target`, if `model` is a translator's folder; else return None."""
+    """Return None unless `model` is a translator's folder; else translate `text`, or score `target` as its translation.
+
+    Args:
+        target: the translation to score; None = translate.
+    """
     from regard.translation.translator_folder import holds_translator
 
     if model is None or not holds_translator(Path(model)):

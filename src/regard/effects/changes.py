@@ -200,9 +200,10 @@ def heads_of(change: Change) -> list[HeadSet]:
 
 
 def changes_of_layer(changes: Sequence[Change], kind: str, layer: int) -> LayerChanges:
-    """Return those of the changes that apply to one layer; their tokens are given by position.
+    """Return those of the changes that apply to one layer.
 
     Args:
+        changes: changes whose tokens are positions, not texts.
         kind: the kind of attention of the layer.
         layer: the number of the layer.
     """

@@ -175,7 +175,7 @@ def arrows(
 
 
 def placed(where: Float[Tensor, "*shape 2"], vectors: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 3"]:
-    """Return coordinates in the plane, followed by the lengths of the vectors that were projected."""
+    """Append the length of each vector in `vectors` to its coordinates in the plane, `where`."""
     return torch.cat([where, vectors.norm(dim=-1, keepdim=True)], dim=-1)
 
 

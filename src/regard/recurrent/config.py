@@ -11,7 +11,7 @@ Cell = Literal["lstm", "gru"]
 """The recurrent cell."""
 
 Form = Literal["luong", "luong_feeding", "bahdanau"]
-"""When the decoder attends to the source: after its cell's step ("luong", "luong_feeding") or before ("bahdanau")."""
+"""When the decoder attends to the source: after the step of its cell ("luong…"), or before that step ("bahdanau")."""
 
 ScoreName = Literal["dot", "scaled_dot", "general", "additive", "concat", "cosine", "location", "location_aware"]
 """The attention score between a decoder's state (the query) and an encoder's state (the key)."""
@@ -49,7 +49,7 @@ class RecurrentConfig:
     cell: Cell = "lstm"
     """The cell: "lstm" (Hochreiter & Schmidhuber 1997) or "gru" (Cho et al. 2014)."""
     form: Form = "luong"
-    """When the decoder attends to the source: after its cell's step ("luong", "luong_feeding") or before ("bahdanau").
+    """When the decoder attends to the source: after the step of its cell ("luong…"), or before that step ("bahdanau").
 
     With "luong_feeding" the next step also reads the attentional vector s̃. The equations are in decoder.py.
     """

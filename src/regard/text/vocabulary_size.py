@@ -1,7 +1,8 @@
 """The number of pieces in the vocabulary for a text, small enough that every piece occurs often enough to be learned.
 
     size = min(58 · sqrt(pairs), 4 · letters + once² / 40, 32,000)
-    once = the number of letter trigrams that occur exactly once in the text
+    letters = the number of different characters in the text
+    once    = the number of letter trigrams that occur exactly once in the text
 
 The first term is Heaps' law, by which the number of different words grows as the square root of the length of a text:
 10,000 pieces for 29,000 pairs, and 32,000 from 300,000 pairs on. The second term distinguishes natural text from

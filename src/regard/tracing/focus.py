@@ -128,7 +128,15 @@ def salience(
     distance: Int[Tensor, "queries keys"],
     eligible: Bool[Tensor, "queries keys"],
 ) -> Float[Tensor, "heads queries keys"]:
-    """Return the salience of each weight; -inf if the weight is 0 or its (query, key) pair is not eligible."""
+    """Return how remarkable each weight is: (weight - mean_weight) · distance.
+
+    It is large if the query gives a distant key far more weight than the other queries give that key. It is -inf if
+    the weight is 0, or if the pair of query and key is not eligible.
+
+    Args:
+        mean_weight: the mean weight of each key over all queries.
+        distance: the number of tokens between query and key.
+    """
     scores = (weights - mean_weight[:, None]) * distance
     return scores.masked_fill(~eligible | (weights == 0), -torch.inf)
 

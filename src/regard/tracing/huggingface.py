@@ -203,8 +203,8 @@ def check_first_call(model: nn.Module, path: str, module: nn.Module, warned: set
 def is_for_sdpa(model: "PreTrainedModel") -> bool:
     """Return whether a model uses boolean masks and is_causal=True, as PyTorch's SDPA takes them.
 
-    Models that do not support SDPA only because of softcaps or sinks, such as Gemma 2 and gpt-oss, are included. They
-    are recognised by their support of FlexAttention and by is_causal in all their modules.
+    True for a model that supports SDPA. True also for a model such as Gemma 2 or gpt-oss, which has softcaps or sinks
+    and could use SDPA without them: it supports FlexAttention, and is_causal is True in all its modules.
     """
     if model._supports_sdpa:
         return True

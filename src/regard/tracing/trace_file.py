@@ -191,7 +191,10 @@ def written_from_json(position: Json, token: Json, probability: Json, alternativ
 
 
 def checked_numbers(value: Any, name: str) -> Tensor | None:
-    """Return `value`; raise TypeError unless it is None or a floating-point tensor of as many axes as `name` has."""
+    """Return the field `name` of a trace, read from a file; raise TypeError if `value` is not allowed for the field.
+
+    Allowed are None, and a floating-point tensor with three axes ("output", "image") or two ("spectrogram").
+    """
     n_axes = {"output": 3, "image": 3, "spectrogram": 2}[name]
     if value is not None and not (isinstance(value, Tensor) and value.is_floating_point() and value.ndim == n_axes):
         raise TypeError(f"{name} must be a floating-point tensor of {n_axes} axes.")

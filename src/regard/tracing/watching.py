@@ -1,7 +1,7 @@
 """Records every attention call of a PyTorch module: `regard.watching`.
 
 The module computes the same as without recording. regard reads the input and output tensors of the attention functions
-(see `interception.py`), and which submodule is running.
+(see `interception.py`), and keeps track of which submodule is running.
 """
 
 from collections import Counter

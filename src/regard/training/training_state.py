@@ -49,7 +49,8 @@ class DevResult:
     def better_than(self, other: "DevResult | None", metric: Metric) -> bool:
         """Return whether this result is better than `other`, which may be None.
 
-        With the metric "bleu", the loss decides if BLEU is equal. Any result is better than None.
+        With the metric "loss", the lower loss is better. With "bleu", the higher BLEU is better; if BLEU is equal, the
+        lower loss. Any result is better than None.
 
         >>> worse = DevResult(step=100, loss_nats=1.5, bleu=20.0, averaged=1)
         >>> better = DevResult(step=200, loss_nats=1.6, bleu=21.0, averaged=1)

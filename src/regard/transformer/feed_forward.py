@@ -56,7 +56,10 @@ class FeedForward(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weights from Glorot's uniform distribution (values and gates as two matrices), and set biases to 0."""
+        """Draw the weights from Glorot's uniform distribution, and set the biases to 0.
+
+        In a gated network, values and gates share one weight tensor but are drawn as two separate matrices.
+        """
         for weight in (*self.widen.weight.chunk(2 if self.gated else 1), self.narrow.weight):
             nn.init.xavier_uniform_(weight)
         nn.init.zeros_(self.widen.bias)

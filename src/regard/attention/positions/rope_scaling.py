@@ -180,6 +180,7 @@ def check_ramp(scaling: Stretch, max_tokens: int, fast: float, slow: float) -> N
 
     Args:
         scaling: the RoPE scaling that has these arguments; the message contains the name of its class.
+        fast, slow: the numbers of rotations between which the scaling changes gradually.
     """
     if max_tokens < 1 or not 0 < slow < fast:
         raise ValueError(

@@ -89,10 +89,11 @@ def encode_layers(trace: Trace, blocks: Blocks) -> tuple[dict[str, list[dict[str
 
     Returns:
         For each kind of attention ("encoder", "decoder", "cross") a list with one record for each layer, and the
-        rounding step of small weights (see `weights.encode_finest`). A record refers to arrays in `blocks`: "query" and
-        "key", and "value" if the text is short; or "weights", if the page cannot compute the weights. "mask" is the
-        name of the array of the layer's mask, or None if no weight is masked. "masks" is the number of masks in that
-        array: one for each head, or one for all heads.
+        rounding step of small weights, in units of a weight's rounding (see `weights.encode_finest`). The entries of a
+        record name arrays in `blocks`:
+        - "query" and "key", and "value" if the text is short; or "weights", if the page cannot compute the weights.
+        - "mask": the array of the layer's mask, or None if no weight is masked. "masks" is the number of masks in that
+          array: one for each head, or one for all heads.
     """
     patterns = {(kind, n): step.pattern for kind in trace.kinds for n, step in trace.attended[kind].items()}
     check_size(sum(pattern.shape.numel() for pattern in patterns.values()))

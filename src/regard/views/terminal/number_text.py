@@ -16,7 +16,7 @@ DIGITS = 4
 """The default number of decimals of a rounded number."""
 
 FEWEST_DIGITS = 2
-"""The fewest decimals of a matrix of numbers below 10; below 100 one fewer, and so on (see `fewest_digits`)."""
+"""The least number of decimals with which a matrix is shown, if all its numbers are below 10 (see `fewest_digits`)."""
 
 ROUNDING = 1e-12
 """The relative rounding error of float64 sums; a number this close to a short decimal is shown as that decimal."""
