@@ -19,7 +19,7 @@ from machine import machine
 from measure import in_new_process, peak_memory
 from options import Length, Out, Quick, Threads
 from picture import Picture
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import sync_playwright
 from table import Row, Table, command_of, publish
 from torch import Tensor
 
@@ -87,16 +87,16 @@ def main(length: Length = None, threads: Threads = None, quick: Quick = False, o
 def rows_of(n_tokens: int, threads: int, quick: bool) -> list[Row]:
     """Return the row of each program for a text of so many tokens."""
     rows: list[Row] = []
-    with TemporaryDirectory() as folder, sync_playwright() as playwright:
-        path = next(filter(None, map(shutil.which, BROWSERS)), None)
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with TemporaryDirectory() as folder:
         for name, write in WRITERS.items():
             file = Path(folder) / f"{name}.html"
             try:
                 made: Made | None = in_new_process(measured, write, n_tokens, file, threads)
             except ImportError:
                 made = None
-            usable, hover = used(browser, file, QUICK_HOVERS if quick else HOVERS) if name == "regard" else (None, None)
+            usable, hover = None, None
+            if name == "regard":
+                usable, hover = in_new_process(used, file, QUICK_HOVERS if quick else HOVERS)
             rows.append(
                 {
                     "tokens": n_tokens,
@@ -108,7 +108,6 @@ def rows_of(n_tokens: int, threads: int, quick: bool) -> list[Row]:
                     "hover ms": hover,
                 }
             )
-        browser.close()
     return rows
 
 
@@ -123,15 +122,18 @@ def measured(write: Callable[[int, Path], object], n_tokens: int, file: Path, th
     return Made(seconds, peak.above)
 
 
-def used(browser: Browser, file: Path, n_hovers: int) -> tuple[float, float]:
+def used(file: Path, n_hovers: int) -> tuple[float, float]:
     """Open a page of regard; return the seconds until its numbers are there, and the milliseconds of a hover."""
-    page: Page = browser.new_page(viewport={"width": 1280, "height": 900})
-    start = time.perf_counter()
-    page.goto(file.as_uri())
-    page.locator("[data-view=steps] td").first.wait_for(state="attached")
-    usable = time.perf_counter() - start
-    times = page.locator("[data-view=pattern] canvas").first.evaluate(HOVER, n_hovers)
-    page.close()
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        start = time.perf_counter()
+        page.goto(file.as_uri())
+        page.locator("[data-view=steps] td").first.wait_for(state="attached")
+        usable = time.perf_counter() - start
+        times = page.locator("[data-view=pattern] canvas").first.evaluate(HOVER, n_hovers)
+        browser.close()
     return usable, median(times)
 
 

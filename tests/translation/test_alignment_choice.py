@@ -62,7 +62,7 @@ class Backwards(nn.Module):
 class NoTranslator:
     """Fills the field of a translation that this file never asks."""
 
-    alignment_rule = AlignmentRule()
+    alignment_rule, usual = AlignmentRule(), None
 
     def align(self, translations):
         raise NotImplementedError

@@ -175,7 +175,7 @@ function Picture({ move }: { move: Move }) {
         )}
         {!whole.value && <circle class="from" cx={place(move.before)[0]} cy={place(move.before)[1]} r="4" />}
       </svg>
-      <div class="layers" role="group" aria-label={say.layer}>
+      <div class="layers" role="group" aria-label={say.movementLayer}>
         {kind.value.layers.map(({ layer }) => (
           <button type="button" key={layer} aria-pressed={layer === move.layer} onClick={() => chooseHead(layer, head.value)}>L{layer}</button>
         ))}

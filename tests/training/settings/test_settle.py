@@ -56,7 +56,8 @@ def test_every_recipe_gives_settings_that_are_valid_and_complete(recipe, kind):
     assert config.model.preset == recipe.defaults[kind].preset
     for section in (config.data, config.training, config.evaluation, config.vocabulary):
         unset = {setting.name for setting in fields(section) if getattr(section, setting.name) is None}
-        meaning = {"dev_source", "dev_target", "weights", "synthetic", "file", "n_tokens", "max_minutes", "shard"}
+        meaning = {"dev_source", "dev_target", "weights", "synthetic", "file", "n_tokens", "byte_fallback"}
+        meaning |= {"max_minutes", "shard"}
         assert unset <= meaning  # None has a meaning there
     assert config.training.warmup_steps < config.training.max_steps
     assert config.evaluation.every_steps * config.evaluation.patience < config.training.max_steps
