@@ -21,22 +21,24 @@ ROOMS = {
     "device": "errors",
     "checks": "errors",
     "atomic_files": "",
+    "json_file": "",
     "tensor_file": "atomic_files errors",
     "typed_fields": "",
     "kernels": "errors",
     "attention": "kernels",
-    "text": "atomic_files errors likely_encoding",
+    "text": "atomic_files errors json_file likely_encoding",
     "transformer": "attention kernels checks errors",
     "recurrent": "attention kernels checks",
     "effects": "attention errors",
     "tracing": "attention effects atomic_files errors likely_encoding tensor_file typed_fields",
     "evaluation": "errors",
     "translation": (
-        "attention kernels text transformer recurrent tracing atomic_files device errors tensor_file typed_fields"
+        "attention kernels text transformer recurrent tracing "
+        "atomic_files device errors json_file tensor_file typed_fields"
     ),
     "by_hand": "attention tracing translation errors",
     "export": "attention text transformer recurrent tracing translation errors",
-    "training": "text translation atomic_files device errors tensor_file",
+    "training": "text translation atomic_files device errors json_file tensor_file",
     "views": "attention effects tracing by_hand evaluation atomic_files errors visible_text",
     "regard": "",
     "explore": "effects tracing translation by_hand views errors typed_fields",

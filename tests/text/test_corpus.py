@@ -101,7 +101,7 @@ def test_a_damaged_corpus_is_refused(tmp_path, numbers, vocabularies):
     assert str(refusal.value) == (
         f"{tmp_path} is not a corpus, or is damaged (source.ids does not have the {n:,} ids of 700 texts)."
     )
-    for content in ("", "[]", json.dumps({"pairs": 3})):
+    for content in ("", "[]", json.dumps({"pairs": 3}), "[" * 200_000, '{"pairs": 1e400, "dtype": "uint16"}'):
         (tmp_path / "corpus.json").write_text(content)
         with pytest.raises(InputError, match="is not a corpus, or is damaged"):
             Corpus(tmp_path)

@@ -5,9 +5,11 @@ Weights that are computed from it may differ by a rounding, since products are r
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
@@ -42,6 +44,8 @@ from regard import (
     attend,
 )
 from regard.attention.masks.mask import Mask
+from regard.effects.contributions import OutputProjection
+from regard.effects.movement import LayerStates
 from regard.errors import InputError
 from regard.tensor_file import write_tensors
 from regard.tracing.readable_tokens import Token
@@ -214,8 +218,6 @@ def test_a_file_that_was_cut_off_is_refused(normal, tmp_path):
 
 def changed(path, change):
     """The file with something else said of its tensors."""
-    from safetensors import safe_open
-
     with safe_open(path, "pt") as file:
         about = json.loads(file.metadata()[FORMAT])
     change(about)
@@ -242,6 +244,30 @@ def test_a_damaged_file_is_refused(normal, tmp_path, change, what):
     path = traced(normal).save(tmp_path / "trace.safetensors")
     changed(path, change)
     assert refused(path) == f"FILE is damaged: {what}; save the trace again."
+
+
+def test_a_trace_without_tokens_is_refused(tmp_path):
+    x = torch.zeros(1, 2, 0, 4)
+    attended = {"encoder": {0: attend(x, x, x)}}
+    trace = Trace(model="m", text="", target_text="", source=(), target=(), attended=attended)
+    path = trace.save(tmp_path / "trace.safetensors")
+    assert refused(path) == "FILE is damaged: an attention call without queries, keys or heads; save the trace again."
+
+
+def test_vectors_that_are_no_floating_point_numbers_are_refused(normal, tmp_path):
+    plain = traced(normal)
+    vectors = {name: normal(7, 5) for name in ("before", "after", "attention", "feed_forward")}
+    state = LayerStates(**vectors, projection=OutputProjection(normal(2, 8, 5), None))
+    path = replace(plain, states={"encoder": {0: state, 3: state}}).save(tmp_path / "trace.safetensors")
+    assert Trace.load(path).states is not None
+    tensors = load_file(path)
+    with safe_open(path, "pt") as file:
+        about = file.metadata()
+    name = json.loads(about[FORMAT])["states"]["encoder"]["0"]["before"]
+    write_tensors(path, tensors | {name: tensors[name].int()}, {FORMAT: about[FORMAT]})
+    assert refused(path) == (
+        "FILE is damaged: the vectors of a layer must be floating-point numbers; save the trace again."
+    )
 
 
 def test_nan_and_infinity_in_rules_come_back(normal, tmp_path):

@@ -55,4 +55,4 @@ class Plane:
 
     def directions(self, differences: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 2"]:
         """Return the coordinates of differences of vectors along the two axes of the plane."""
-        return differences @ self.axes.T
+        return differences.to(self.axes) @ self.axes.T

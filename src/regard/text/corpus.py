@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from regard.atomic_files import write_atomically
 from regard.errors import InputError
+from regard.json_file import read_json
 from regard.text.keyed_random import Numbers, permutation
 from regard.text.parallel import Report
 from regard.text.vocabulary import UNK, Vocabulary
@@ -80,10 +81,10 @@ class Corpus:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         try:
-            header = json.loads((folder / "corpus.json").read_text())
+            header = read_json(folder / "corpus.json")
             n_pairs, dtype = int(header["pairs"]), np.dtype(header["dtype"])
             sides = [self._side(name, n_pairs, dtype) for name in SIDES]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
             raise InputError(f"{folder} is not a corpus, or is damaged ({error}).") from error
         self.source, self.target = sides
         self._n_pairs = n_pairs

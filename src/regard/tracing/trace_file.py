@@ -156,6 +156,8 @@ def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str,
         kind: {int(layer): step_from_json(step, tensors) for layer, step in layers.items()}
         for kind, layers in document["attended"].items()
     }
+    if any(0 in step.pattern.shape for layers in attended.values() for step in layers.values()):
+        raise ValueError("an attention call without queries, keys or heads.")
     for kind, layers in attended.items():
         queries, keys = (tokens[side] for side in SIDES[kind])
         for layer, step in layers.items():
@@ -277,6 +279,9 @@ def layer_states(document: Json, tensors: Mapping[str, Tensor], step: Attended) 
     fits = weight.shape[:2] == (heads, d_value) and (bias is None or bias.shape == weight.shape[2:])
     if not fits or any(tensor.shape != (queries, weight.shape[2]) for tensor in vectors.values()):
         raise ValueError("the vectors of a layer do not fit its attention.")
+    numbers = [*vectors.values(), weight, *([] if bias is None else [bias])]
+    if not all(tensor.is_floating_point() for tensor in numbers):
+        raise ValueError("the vectors of a layer must be floating-point numbers.")
     return LayerStates(**vectors, projection=OutputProjection(weight, bias))
 
 

@@ -25,6 +25,7 @@ from typing import Any
 
 from regard.atomic_files import sync_folder, write_atomically
 from regard.errors import InputError, reason
+from regard.json_file import read_json
 from regard.text.parallel import tidy_lines
 from regard.training.stopping import StopHandler
 from regard.training.store.checksums import checksum
@@ -126,7 +127,7 @@ class BackTranslation:
         """Return the state of an earlier run with the same description, or make the folder of a new run."""
         description = self.description()
         try:
-            stored = json.loads((self.folder / STATE).read_bytes())
+            stored = read_json(self.folder / STATE)
             if stored["description"] == description:
                 counts = Counts(**stored["counts"])
                 watcher.say(f"going on from line {counts.lines + 1:,}")

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from regard.atomic_files import write_atomically
 from regard.errors import InputError, first_paragraph, nearest, reason
+from regard.json_file import read_json
 from regard.tensor_file import read_tensors, tensor_shapes_in, write_tensors
 from regard.text.vocabulary import Vocabulary
 from regard.translation.alignment_rule import AlignmentRule
@@ -210,12 +211,12 @@ def read_description(folder: Path) -> dict[str, Any]:
     """
     path = folder / DESCRIPTION_FILE
     try:
-        about = json.loads(path.read_bytes())
+        about = read_json(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise missing_translator_error(folder) from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}; make it readable, or copy the folder again.") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InputError(f"{path} is damaged: it is not JSON; copy the folder again, or train once more.") from error
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise InputError(f"{path} was not written by regard; give the folder that regard train wrote with --out.")

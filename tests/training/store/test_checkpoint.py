@@ -125,6 +125,12 @@ def cut(path):
     path.write_bytes(path.read_bytes()[:-1])
 
 
+def name_too_long(path):
+    about = json.loads(path.read_text())
+    about["files"]["a" * 5_000] = about["files"].pop("state.json")
+    path.write_text(json.dumps(about))
+
+
 @pytest.mark.parametrize(
     ("name", "harm", "words"),
     [
@@ -134,6 +140,7 @@ def cut(path):
         ("state.json", spoil, "is damaged: state.json is not what was written (its SHA-256 differs)."),
         ("manifest.json", os.unlink, "is incomplete: its manifest.json is missing or cannot be read."),
         ("manifest.json", cut, "is damaged: its manifest.json is not what regard writes."),
+        ("manifest.json", name_too_long, "is damaged: its manifest.json is not what regard writes."),
     ],
 )
 def test_the_checkpoint_before_a_damaged_one_is_taken_with_the_reason(three, name, harm, words):

@@ -1,5 +1,6 @@
 """The folder of a training: its lock, its texts, and the settings of a training that is resumed."""
 
+import json
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -111,6 +112,16 @@ def test_a_text_that_is_not_there(tmp_path, texts):
     assert not (tmp_path / "out").exists()
 
 
+def test_texts_that_are_no_object(tmp_path, texts):
+    out = tmp_path / "out"
+    claim(out, texts)
+    path = out / "training.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"texts": 3}))
+    assert refusal(InputError, claim, out, texts) == (
+        f"{path} is damaged: texts must be an object; name a new folder with --out."
+    )
+
+
 def test_other_texts(tmp_path, texts, settled):
     out = tmp_path / "out"
     claim(out, texts)
@@ -128,7 +139,7 @@ def test_other_texts(tmp_path, texts, settled):
     )
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"format": "regard training"}'])
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"format": "regard training"}', "[" * 200_000])
 def test_a_damaged_folder(tmp_path, texts, content):
     out = tmp_path / "out"
     out.mkdir()

@@ -56,3 +56,6 @@ def test_a_file_that_is_not_a_log(tmp_path):
     assert str(refused.value) == (
         f"{tmp_path / 'log.jsonl'} is not a log that regard wrote: Expecting value: line 1 column 1 (char 0)."
     )
+    (tmp_path / "log.jsonl").write_text("[" * 200_000 + "\n")
+    with pytest.raises(InputError, match="is not a log that regard wrote"):
+        Log(tmp_path, 0)

@@ -24,6 +24,7 @@ import torch
 
 from regard.atomic_files import sync_folder, write_atomically
 from regard.errors import InputError, first_paragraph
+from regard.json_file import read_json
 from regard.text.batches import Batches
 from regard.text.bpe_dropout import BPEDropout
 from regard.text.clean_copy import CleanCopy
@@ -295,8 +296,10 @@ def load(data: Path, config: SettledConfig) -> Prepared:
     try:
         source, target = load_vocabularies(data, config.vocabulary.joint)
         corpus, dev_corpus = read_corpora(data, config.data.weights), Corpus(data / "dev")
-        translated = json.loads((data / "dev.json").read_bytes())
-    except (OSError, ValueError) as error:
+        translated = [(source_text, target_text) for source_text, target_text in read_json(data / "dev.json")]
+        if not all(isinstance(text, str) for pair in translated for text in pair):
+            raise ValueError("dev.json has something other than texts")
+    except (OSError, ValueError, TypeError) as error:
         raise InputError(f"{data} is damaged ({first_paragraph(error)}); delete it, and it is made again.") from error
     training = config.training
     dev = DevPairs(

@@ -20,12 +20,16 @@ from torch import Tensor
 
 from regard.atomic_files import sync_folder, write_atomically
 from regard.errors import InputError, first_paragraph
+from regard.json_file import read_json
 from regard.tensor_file import read_tensors, write_tensors
 from regard.training.store.checksums import checksum, remove_folder, replace_folder, restore_folders
 
 FORMAT = "regard checkpoint"
 VERSION = 2
 PREFIX, SUFFIX = "step-", ".safetensors"
+
+LONGEST_NAME = 255
+"""The most bytes of the name of a file in a manifest: no file system allows a longer one."""
 
 
 class DamagedError(InputError):
@@ -141,9 +145,9 @@ def read_checkpoint(folder: Path) -> Checkpoint:
             tensors={
                 Path(name).stem: read_tensors(folder / name)[0] for name in manifest["files"] if name.endswith(SUFFIX)
             },
-            state=json.loads((folder / "state.json").read_bytes()),
+            state=read_json(folder / "state.json"),
         )
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise DamagedError(f"{folder} is damaged: {first_paragraph(error)}.") from error
 
 
@@ -154,12 +158,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         DamagedError: the manifest is missing or damaged, or has a version that this version of regard cannot read.
     """
     try:
-        manifest = json.loads((folder / "manifest.json").read_bytes())
+        manifest = read_json(folder / "manifest.json")
         kind, version = manifest["format"], manifest["version"]
         is_valid = are_checksums(manifest["files"]) and are_checksums(manifest["beside"])
     except OSError as error:
         raise DamagedError(f"{folder} is incomplete: its manifest.json is missing or cannot be read.") from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise DamagedError(f"{folder} is damaged: its manifest.json is not what regard writes.") from error
     if (kind, version) != (FORMAT, VERSION):
         raise DamagedError(
@@ -173,7 +177,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def are_checksums(files: object) -> bool:
     """Return whether `files`, read from a manifest, is a dict from safe relative paths to sizes and checksums.
 
-    A path with ".." is not safe.
+    A path with ".." or with more than `LONGEST_NAME` bytes is not safe.
     """
     return isinstance(files, dict) and all(
         isinstance(written, dict)
@@ -181,6 +185,7 @@ def are_checksums(files: object) -> bool:
         and isinstance(written.get("sha256"), str)
         and ".." not in PurePosixPath(name).parts
         and not PurePosixPath(name).is_absolute()
+        and len(name.encode()) <= LONGEST_NAME
         for name, written in files.items()
     )
 

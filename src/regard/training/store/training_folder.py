@@ -19,6 +19,7 @@ from filelock import FileLock, Timeout
 
 from regard.atomic_files import write_atomically
 from regard.errors import InputError, reason
+from regard.json_file import read_json
 from regard.training.settings.settings_file import as_toml, read_config
 from regard.training.settings.settled_config import SettledConfig, complete
 from regard.training.settings.train_config import Section, TrainConfig
@@ -134,13 +135,15 @@ def read_about(path: Path) -> dict[str, Any]:
         InputError: the file is damaged, or has a version that this version of regard cannot read.
     """
     try:
-        about = json.loads(path.read_bytes())
+        about = read_json(path)
         kind, version, texts = about["format"], about["version"], about["texts"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged, or regard did not write it; name a new folder with --out.") from error
     if (kind, version) != (FORMAT, VERSION):
         raise InputError(f"{path} is a {kind} of version {version}, and this regard reads version {VERSION}.")
-    return dict(texts)
+    if not isinstance(texts, dict):
+        raise InputError(f"{path} is damaged: texts must be an object; name a new folder with --out.")
+    return texts
 
 
 def refuse_other_texts(

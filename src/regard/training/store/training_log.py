@@ -75,7 +75,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     lines = path.read_bytes().split(b"\n")
     try:
         return [json.loads(line) for line in lines[:-1]]
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not a log that regard wrote: {error}.") from error
 
 

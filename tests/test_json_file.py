@@ -1,0 +1,24 @@
+"""JSON files that are damaged end in one of two kinds of error."""
+
+import pytest
+
+from regard.json_file import read_json
+
+
+def test_a_file_is_read(tmp_path):
+    (tmp_path / "a.json").write_text('{"a": [1, "é"]}', encoding="utf-8")
+    assert read_json(tmp_path / "a.json") == {"a": [1, "é"]}
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 200_000, b'{"a":' * 200_000])
+def test_what_is_not_json_is_a_value_error(tmp_path, content):
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(ValueError) as error:
+        read_json(tmp_path / "a.json")
+    if len(content) > 9:
+        assert str(error.value) == "its brackets are nested too deeply"
+
+
+def test_a_missing_file_is_an_os_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_json(tmp_path / "a.json")
