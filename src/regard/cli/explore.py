@@ -39,8 +39,8 @@ def explore(
       regard explore --translator en-de
       regard explore --trace snake.safetensors
     """
-    uvicorn = import_extra("uvicorn", "explore")
-    import_extra("starlette", "explore")
+    uvicorn = import_extra("uvicorn", "explore,huggingface")
+    import_extra("starlette", "explore,huggingface")
     from regard.explore.server import application
     from regard.explore.session import FIRST_TEXT, Session
     from regard.tracing.trace import Trace

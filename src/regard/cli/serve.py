@@ -38,8 +38,8 @@ def serve(
     """
     if greedy and beam is not None:
         raise InputError("got --greedy and --beam; give one of them.")
-    uvicorn = import_extra("uvicorn", "explore")
-    import_extra("starlette", "explore")
+    uvicorn = import_extra("uvicorn", "explore,translation")
+    import_extra("starlette", "explore,translation")
     from regard.cli.progress import spinner
 
     with spinner("loading the translator"):
