@@ -46,8 +46,9 @@ def table(page: Page) -> list[list[str]]:
     details = view(page).locator(".numbers")
     if details.get_attribute("open") is None:
         details.locator("summary").click()
-    rows = "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
-    return details.locator("tbody tr").evaluate_all(rows)
+    rows = details.locator("tbody tr")
+    rows.first.wait_for()  # the table is made when it is opened
+    return rows.evaluate_all("rows => rows.map(row => [...row.cells].map(cell => cell.textContent))")
 
 
 def unit(page: Page, side: str, text: str) -> Locator:

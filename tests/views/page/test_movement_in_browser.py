@@ -40,11 +40,9 @@ def view(page: Page) -> Locator:
 
 def parts(page: Page) -> dict[str, tuple[float, float]]:
     """The length and the angle of each part of the move that is shown."""
-    rows = (
-        view(page)
-        .locator("table.parts tbody tr")
-        .evaluate_all("rows => rows.map(row => [...row.cells].map(cell => cell.textContent))")
-    )
+    shown_rows = view(page).locator("table.parts tbody tr")
+    shown_rows.first.wait_for()
+    rows = shown_rows.evaluate_all("rows => rows.map(row => [...row.cells].map(cell => cell.textContent))")
     return {name: (float(length), float(angle.removesuffix("°") or 0)) for name, length, angle in rows}
 
 
@@ -81,11 +79,9 @@ def test_the_table_has_every_layer_and_the_caption_the_share(shown: Callable[...
     page = shown()
     wanted = kept.movement("it")
     view(page).locator(".numbers summary").click()
-    rows = (
-        view(page)
-        .locator(".numbers tbody tr")
-        .evaluate_all("rows => rows.map(row => [...row.cells].map(cell => cell.textContent))")
-    )
+    shown_rows = view(page).locator(".numbers tbody tr")
+    shown_rows.first.wait_for()  # the table is made when it is opened
+    rows = shown_rows.evaluate_all("rows => rows.map(row => [...row.cells].map(cell => cell.textContent))")
     assert [row[0] for row in rows] == [f"L{layer}" for layer in range(6)]
     for row in rows:
         layer = int(row[0][1:])

@@ -43,11 +43,9 @@ def number(text: str) -> float:
 
 def columns(page: Page, table: str) -> np.ndarray:
     """The numbers of a table, an array [columns rows]; an empty cell is NaN."""
-    rows = (
-        view(page)
-        .locator(f"table.{table} tbody tr")
-        .evaluate_all("rows => rows.map(row => [...row.cells].slice(1).map(cell => cell.textContent))")
-    )
+    shown_rows = view(page).locator(f"table.{table} tbody tr")
+    shown_rows.first.wait_for()
+    rows = shown_rows.evaluate_all("rows => rows.map(row => [...row.cells].slice(1).map(cell => cell.textContent))")
     return np.array([[number(cell) if cell else np.nan for cell in row] for row in rows]).T
 
 
