@@ -26,7 +26,7 @@ class TranslationReader(Protocol):
 
     @property
     def usual(self) -> Usual | None:
-        """What is usual for the texts that the translator was trained on; None = it is not known."""
+        """The limits below which a text or a translation is unusual; None = they are not known."""
 
     def align(self, translations: Sequence["Translation"]) -> list[Alignment]:
         """Return the word alignment of each translation."""

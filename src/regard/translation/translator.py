@@ -306,7 +306,7 @@ class Translator:
 
     @property
     def usual(self) -> Usual | None:
-        """What is usual for the texts that the translator was trained on; None = its folder does not have it."""
+        """The limits below which a text or a translation is unusual; None = the translator's folder has none."""
         return Usual.stored_in(self.extra)
 
     @property

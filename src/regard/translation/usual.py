@@ -1,10 +1,10 @@
-"""What is usual for a translator: by it a text that is unlike those that it was trained on is told.
+"""Limits that recognise a text unlike the training texts of a translator, or a translation that is improbable.
 
     letters a piece = the letters of a text / its pieces; low where words are rare or of another language
     score           = the mean log-probability of the pieces of a translation
 
-The first percentiles of both on the dev texts are kept in the translator's folder when its training ends: 99 of 100 dev
-texts have more.
+The limits are the first percentiles of both numbers over the dev texts: 99 of 100 dev texts have larger numbers. When
+training ends, they are stored in the translator's folder.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ PERCENTILE = 1
 
 @runtime_checkable
 class Measured(Protocol):
-    """A translation, of which these three values are read."""
+    """The attributes of a translation that are compared with the limits."""
 
     @property
     def source(self) -> str:
@@ -27,7 +27,7 @@ class Measured(Protocol):
 
     @property
     def source_ids(self) -> tuple[int, ...]:
-        """The ids of its pieces, EOS last."""
+        """The ids of the pieces of the source text, EOS last."""
 
     @property
     def mean_log_probability(self) -> float:
