@@ -120,7 +120,7 @@ class Call:
 
     @property
     def softmax(self) -> SoftmaxFormula:
-        """The same as `formula`, but of a type without None; the normaliser of the call must be softmax."""
+        """Return the formula of a call whose normaliser is softmax; `formula` without None in its type."""
         formula = self.formula
         assert formula is not None
         return formula

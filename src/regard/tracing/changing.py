@@ -59,7 +59,7 @@ def changed(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
 
 @contextmanager
 def changing(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
-    """The same as `changed`, but the caller has already converted the tokens of all changes to positions."""
+    """Change the attention of a model as `changed` does; the tokens of all changes must be positions."""
     for change in changes:
         if not isinstance(change, Change):
             raise TypeError(f"{change!r} is no change; give Cut, Silence or Sharpen objects.")

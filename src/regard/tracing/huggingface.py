@@ -68,7 +68,7 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
 
 
 def use_regard(model: "PreTrainedModel") -> None:
-    """The same as `install`, without the warning about attention that does not pass through regard."""
+    """Install regard in a model as `install` does, without the warning about attention that bypasses regard."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import eager_mask, sdpa_mask
 
@@ -307,7 +307,7 @@ def attention_forward(
 def eager_forward(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Float[Tensor, "batch queries heads d_value"], Pattern]:
-    """The same as `attention_forward`, but without a causal mask: masks of eager attention include causality."""
+    """Compute attention as `attention_forward` does, without a causal mask: an eager model's mask is causal itself."""
     return attention_forward(module, query, key, value, attention_mask, **{**kwargs, "is_causal": False})
 
 

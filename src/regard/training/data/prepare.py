@@ -62,7 +62,7 @@ BYTES_FROM = 1_024
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Prepared:
-    """What training starts from: its complete settings, and the contents of its data folder."""
+    """The complete settings of a training, and the contents of its data folder."""
 
     config: SettledConfig
     batches: Batches
@@ -122,7 +122,7 @@ def prepare(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Given:
-    """What training takes over instead of training it anew: a translator to fine-tune, or vocabularies."""
+    """The parts that training takes over instead of making them: a translator to fine-tune, or vocabularies."""
 
     start: TranslatorContents | None
     """The translator to fine-tune, whose vocabularies and parameters are copied."""
