@@ -1,12 +1,14 @@
 """The house: the imports between rooms and files, every module's docstring, the spaces in messages."""
 
 import ast
+import posixpath
+import re
 import subprocess
 import sys
 import tokenize
 from io import StringIO
 from itertools import pairwise
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -174,6 +176,40 @@ def test_circles_are_seen():
     }
     graph = import_graph({name: ast.parse(text) for name, text in files.items()})
     assert circles(graph) == [["regard.a", "regard.b", "regard.room.c"]]
+
+
+SCRIPTS = Path(__file__).parents[1] / "front" / "src"
+IMPORT = re.compile(r"""^(?:import|export)\b[^;]*?["'](\.[^"']+)["'];""", re.MULTILINE)
+"""An import of another file of the front end, for its types too; it may go over several lines."""
+
+
+def script_graph(scripts: dict[str, str]) -> dict[str, set[str]]:
+    """The files of the front end that each of its files imports; `scripts` has the text of each by its path."""
+    graph: dict[str, set[str]] = {}
+    for name, text in scripts.items():
+        folder = PurePosixPath(name).parent
+        imported = {posixpath.normpath(str(folder / path)) for path in IMPORT.findall(text)}
+        graph[name] = {
+            f"{path}{ending}" for path in imported for ending in (".ts", ".tsx") if f"{path}{ending}" in scripts
+        }
+    return graph
+
+
+def test_no_scripts_import_each_other_in_a_circle():
+    scripts = {path.relative_to(SCRIPTS).as_posix(): path.read_text() for path in sorted(SCRIPTS.rglob("*.ts*"))}
+    graph = script_graph(scripts)
+    assert {"page.tsx", "words.ts"} <= graph["main.tsx"]
+    assert circles(graph) == []
+
+
+def test_circles_of_scripts_are_seen():
+    scripts = {
+        "a.ts": 'import "./page.css";\nimport type {\n  B,\n} from "./views/b";',
+        "views/b.tsx": 'import { x } from "npm";\nexport { c } from "../c";',
+        "c.ts": "import { a } from './a';",
+        "d.ts": 'import { a } from "./a";',
+    }
+    assert circles(script_graph(scripts)) == [["a.ts", "c.ts", "views/b.tsx"]]
 
 
 def early_imports_of_transformers(name: str) -> list[str]:

@@ -9,7 +9,7 @@ import { headWeightsDone } from "../head-weights";
 import { useSize } from "../size";
 import { chooseHead, colourScale, head, kind, layerNumber } from "../state";
 import { words } from "../words";
-import type { Cell } from "./heads";
+import type { Cell } from "./head-cell";
 
 const [LEFT, TOP] = [34, 18]; // the room of the names, in pixels
 const [LEAST, LARGEST, LEAST_PATTERN] = [7, 22, 18]; // the size of a cell, in pixels

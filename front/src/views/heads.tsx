@@ -3,13 +3,12 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { dark, hueOf, shade, shades, strength } from "../colours";
-import type { Layer } from "../data";
-import { summariesDone, summariseAll, summaryOf, type Summary } from "../grid";
-import { headWeight, headWeightsDone } from "../head-weights";
-import type { Item } from "../items";
+import { summariesDone, summariseAll, type Summary } from "../grid";
+import { headWeightsDone } from "../head-weights";
 import { numberText, weightText } from "../numbers";
 import { chooseHead, colourScale, head, headName, kind, layerNumber, restingQuery, trace } from "../state";
 import { words } from "../words";
+import { cellOf, type Cell } from "./head-cell";
 import { HeadsCanvas, thumbnail } from "./heads-canvas";
 import { Choice, Numbers, Panel } from "./panel";
 
@@ -20,21 +19,6 @@ const FIRST = 120; // heads in a sorted list of so many
 
 const patterns = signal(false);
 const order = signal<Order>("layer");
-
-export interface Cell {
-  layer: Layer;
-  head: number;
-  to: Item | null; // the word on which the query's weight is largest
-  weight: number | null; // null until the layer is decoded
-  summary?: Summary;
-}
-
-/** A head with the query's largest weight on another word; without a query, with the largest weight of any token. */
-function cellOf(layer: Layer, which: number): Cell {
-  const summary = summaryOf(layer, which);
-  const own = restingQuery.value ? headWeight(layer, which) : null;
-  return { layer, head: which, summary, to: own?.to ?? null, weight: (restingQuery.value ? own?.weight : summary?.strongest) ?? null };
-}
 
 const cells = (): Cell[] => kind.value.layers.flatMap((layer) => Array.from({ length: layer.heads }, (_, which) => cellOf(layer, which)));
 
