@@ -28,8 +28,8 @@ class Call:
 
     Attributes:
         grid: the numbers of batch items, heads, queries and keys.
-        eager_formula: the stored result of the property `formula`; None under torch.compile, where `formula` computes
-            it each time, and if the normaliser is not softmax.
+        formula: the scale, softcap, bias, temperature and sinks of the softmax attention of this call; None if the
+            normaliser is not softmax.
         tensors: every tensor that the weights or the context depend on: query, key, value, and the tensors in score,
             mask and normaliser.
         versions: for each tensor in `tensors`, its in-place version counter at the time of the call; None under
@@ -43,7 +43,7 @@ class Call:
     score: Score
     mask: Mask | None
     normalise: Normaliser
-    eager_formula: SoftmaxFormula | None = field(init=False)
+    formula: SoftmaxFormula | None
     tensors: tuple[Tensor, ...] = field(init=False)
     versions: tuple[int, ...] | None = field(init=False)
 
@@ -52,9 +52,6 @@ class Call:
         held = tensors_in(self.score) + tensors_in(self.normalise)
         if self.mask is not None:
             held += tensors_in(self.mask)
-        # torch.compile cannot return an object that stores an object created after it.
-        formula = None if compiling else SoftmaxFormula.of(self.score, self.normalise, self.key.shape[-1])
-        object.__setattr__(self, "eager_formula", formula)
         object.__setattr__(self, "tensors", (self.query, self.key, self.value, *held))
         # Under torch.compile there are no version counters: in-place changes in the compiled program go unnoticed.
         object.__setattr__(self, "versions", None if compiling else self.current_versions())
@@ -91,7 +88,9 @@ class Call:
         if mask is not None:
             mask.check(grid)
         normalise.check(grid)
-        return cls(query, key, value, grid, score.of_type(query), mask, normalise)
+        score = score.of_type(query)
+        formula = SoftmaxFormula.of(score, normalise, key.shape[-1])
+        return cls(query, key, value, grid, score, mask, normalise, formula)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -109,21 +108,10 @@ class Call:
         return need_gradients(self.tensors)
 
     @property
-    def formula(self) -> SoftmaxFormula | None:
-        """The scale, softcap, bias, temperature and sinks of the softmax attention of this call.
-
-        None if the normaliser is not softmax.
-        """
-        if self.eager_formula is not None:
-            return self.eager_formula
-        return SoftmaxFormula.of(self.score, self.normalise, self.key.shape[-1])
-
-    @property
     def softmax(self) -> SoftmaxFormula:
-        """Return the formula of a call whose normaliser is softmax; `formula` without None in its type."""
-        formula = self.formula
-        assert formula is not None
-        return formula
+        """The formula of a call whose normaliser is softmax; `formula` without None in its type."""
+        assert self.formula is not None
+        return self.formula
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
         """Return a boolean mask for a tile (block of the weights): True where both mask and score allow query and key.

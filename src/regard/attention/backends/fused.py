@@ -14,7 +14,6 @@ have few weights, the `math` backend computes them.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -159,7 +158,7 @@ def in_float32(backend: Run, call: Call, dropout: float) -> Float[Tensor, "batch
         if call.softmax.projection is not None:
             query, key = call.softmax.vectors(query, key)
             score = ScaledDot(scale=1.0)
-        context = backend(replace(call, query=query, key=key, value=value, score=score), dropout)
+        context = backend(Call.of(query, key, value, score, call.mask, call.normalise), dropout)
     return context.to(call.value.dtype)
 
 
