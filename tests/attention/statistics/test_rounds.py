@@ -1,4 +1,4 @@
-"""Half types are turned into float32 some heads at a time: the same numbers, however many."""
+"""Half types become float32, and heads become adjacent, some heads at a time: the same numbers, however many."""
 
 import pytest
 import torch
@@ -33,3 +33,33 @@ def test_half_types_of_nothing(queries, keys):
     seen = attend(query, key, key, ask=Ask())
     assert torch.equal(seen.context, query)
     assert torch.equal(seen.pattern.received(), torch.zeros(1, 2, keys))
+
+
+@pytest.mark.parametrize("strided", ["query", "key", "value", "all"])
+def test_heads_whose_tokens_are_apart_are_copied_some_heads_at_a_time(normal, monkeypatch, strided):
+    parts = {name: normal(2, n, 257, 8).float() for name, n in (("query", 6), ("key", 3), ("value", 3))}
+    apart = {
+        name: part.transpose(1, 2).contiguous().transpose(1, 2) if strided in (name, "all") else part
+        for name, part in parts.items()
+    }
+    ask = Ask(top=3, pooled=(7, 5))
+    expected = attend(*parts.values(), mask=Causal(), ask=ask)
+    for most in (1, 2 * (2 + 1 + 1) * 257 * 8, 2**22):
+        monkeypatch.setattr(rounds, "CONVERTED_AT_ONCE", most)
+        seen = attend(*apart.values(), mask=Causal(), ask=ask)
+        assert torch.equal(seen.context, expected.context)
+        for name in ("received", "entropy", "pooled"):
+            assert torch.equal(getattr(seen.pattern.known, name), getattr(expected.pattern.known, name))
+
+
+def test_few_queries_read_keys_without_a_copy(normal, monkeypatch):
+    query, memory = normal(1, 2, 5, 8).float(), normal(1, 53, 2, 8).float().transpose(1, 2)
+    monkeypatch.setattr(rounds, "readable", None)
+    expected = (query @ memory.mT / 8**0.5).softmax(dim=-1) @ memory
+    assert_close(attend(query, memory, memory, ask=Ask()).context, expected)
+
+
+def test_the_heads_of_a_token_are_adjacent_in_the_context(normal):
+    x = normal(2, 3, 19, 5).float()
+    context = attend(x, x, x, mask=Causal(), ask=Ask()).context
+    assert context.transpose(1, 2).is_contiguous()

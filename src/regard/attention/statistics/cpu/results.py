@@ -88,7 +88,8 @@ class Results:
     """The tensors into which the C kernel writes the context and the statistics.
 
     Attributes:
-        context: None = the context is not computed.
+        context: in memory, the heads of a token are adjacent, as in the contexts of PyTorch's kernel; a model then
+            concatenates them without a copy. None = the context is not computed.
         inverse: for each query, 1 / Σ exp(score - largest score), where the sum is over its keys and the sink.
         rows: the statistics with one number for each query; the keys of the dict are field names of `Ask`.
         received: for each key, the sum of its weights over the queries.
@@ -119,7 +120,7 @@ class Results:
         return cls(
             grid=grid,
             ask=ask,
-            context=None if d_value is None else torch.empty(*per_query, d_value, dtype=torch.float32, device=CPU),
+            context=None if d_value is None else empty_context(grid, d_value),
             inverse=zeros(*per_query),
             rows={name: zeros(*per_query) for name in PER_QUERY if getattr(ask, name)},
             groups=None if ask.groups is None else zeros(*per_query, len(ask.groups)),
@@ -142,6 +143,11 @@ class Results:
             pooled=None if pooled is None else pooled.float(),
             **self.rows,
         )
+
+
+def empty_context(grid: Grid, d_value: int) -> Float[Tensor, "batch heads queries d_value"]:
+    memory = torch.empty(grid.batch, grid.queries, grid.heads, d_value, dtype=torch.float32, device=CPU)
+    return memory.transpose(1, 2)
 
 
 def zeros(*shape: int) -> Float[Tensor, "..."]:
