@@ -1,6 +1,6 @@
 // The address of the page names what is shown, so that a link restores it: #kind=encoder&head=L3H1&query=7
 
-import { effect } from "@preact/signals";
+import { batch, effect } from "@preact/signals";
 import {
   candidate,
   chooseHead,
@@ -43,8 +43,12 @@ export function restore(address: string): void {
   if (edges) cut.value = new Set(edges.split(" ").filter((edge) => /^\d+,\d+$/.test(edge)));
 }
 
-/** Keep the address in step with what is shown. */
+/** Keep the address in step with what is shown. In a frame, tell it to the page around it, and show what that names. */
 export function follow(): void {
+  if (parent !== window)
+    addEventListener("message", ({ source, data }) => {
+      if (source === parent && typeof data?.regard === "string") batch(() => restore(data.regard));
+    });
   effect(() => {
     const shown = new URLSearchParams();
     if (Object.keys(trace.value.kinds).length > 1) shown.set("kind", kindName.value);
@@ -62,5 +66,6 @@ export function follow(): void {
     } catch {
       // A page in a frame without an address of its own has none to keep.
     }
+    if (parent !== window) parent.postMessage({ regard: String(shown) }, "*");
   });
 }

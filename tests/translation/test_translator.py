@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from html import escape
 
 import pytest
 import torch
@@ -253,7 +254,10 @@ def test_a_translation_as_a_picture_and_as_a_page(translator, tmp_path):
     (one,) = translator.translate(TEXTS[:1])
     assert one.figure(tmp_path / "cat.png").read_bytes().startswith(b"\x89PNG")
     assert one.figure(tmp_path / "cat.svg").read_text().startswith("<?xml")
-    assert one.html(tmp_path / "cat.html").read_text().lower().startswith("<!doctype html>")
+    page = one.html(tmp_path / "cat.html").read_text()
+    assert page.lower().startswith("<!doctype html>")
+    assert f'srcdoc="{escape(page)}"' in one._repr_html_()  # in a notebook
+    assert one.alignment._repr_png_().startswith(b"\x89PNG")
     with pytest.raises(InputError) as error:
         one.figure(tmp_path / "cat.gif")
     assert "cat.gif" in str(error.value)

@@ -1,10 +1,22 @@
-"""The patterns of one kind of attention by layer number, and the error message for a missing layer."""
+"""The kinds of attention, the patterns of one kind by layer number, and the error message for a missing layer."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NoReturn
 
+from regard.attention.attend import Attended
 from regard.attention.pattern import Pattern
 from regard.errors import InputError
+
+KINDS = ("encoder", "decoder", "cross")
+"""The kinds of attention.
+
+    encoder    a text attends to itself in both directions
+    decoder    a text attends to itself, each token to earlier tokens and to itself
+    cross      the target of an encoder-decoder attends to its source
+"""
+
+AttentionSteps = Mapping[str, Mapping[int, Attended]]
+"""The attention calls of a model, by kind ("encoder", "decoder", "cross") and layer number."""
 
 
 class PatternsByLayer(dict[int, Pattern]):

@@ -23,11 +23,11 @@ from regard.tracing.layer_states import recording_states
 from regard.tracing.media import Media, read_audio, read_image
 from regard.tracing.merged_patches import join_windows
 from regard.tracing.model_loading import load, load_processor, load_tokenizer, load_with_processor, model_name
-from regard.tracing.patterns_by_layer import missing_layer_error
+from regard.tracing.patterns_by_layer import AttentionSteps, missing_layer_error
 from regard.tracing.prompt import prompt_of
 from regard.tracing.readable_tokens import Token
 from regard.tracing.reading import read_medium, read_or_write
-from regard.tracing.trace import AttentionSteps, Trace
+from regard.tracing.trace import Trace
 from regard.tracing.watching import Watched, WatchedStep, watching
 
 if TYPE_CHECKING:

@@ -8,40 +8,29 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.attend import Attended
 from regard.attention.pattern import Pattern
 from regard.effects.changes import Change
 from regard.effects.contributions import Contributions, contributions
 from regard.effects.movement import LayerStates, Movement, movement
 from regard.effects.roles import RoleSums
 from regard.effects.rollout import Flow, HeadMean, rollout
-from regard.errors import InputError
+from regard.errors import InputError, import_extra
 from regard.tracing.check import Check, check_contexts
 from regard.tracing.head import AVERAGE, Head, average_of, nearest_heads, not_kept
 from regard.tracing.merged_pattern import merged_steps
-from regard.tracing.patterns_by_layer import PatternsByLayer
+from regard.tracing.patterns_by_layer import KINDS, AttentionSteps, PatternsByLayer
 from regard.tracing.readable_tokens import Token
 from regard.tracing.roles import Roles, sums_of_heads
 from regard.tracing.token_reference import TokenReference, token_position
 from regard.tracing.trace_file import read_record, write_record
 from regard.tracing.words import check_spans, joined_token, with_spans, word_groups
 from regard.tracing.writing import WrittenToken
-
-KINDS = ("encoder", "decoder", "cross")
-"""The kinds of attention.
-
-    encoder    a text attends to itself in both directions
-    decoder    a text attends to itself, each token to earlier tokens and to itself
-    cross      the target of an encoder-decoder attends to its source
-"""
-
-AttentionSteps = Mapping[str, Mapping[int, Attended]]
-"""The attention calls of a model, by kind ("encoder", "decoder", "cross") and layer number."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -355,6 +344,21 @@ class Trace:
         if len(self.kinds) != 1:
             raise InputError(f"this trace has {', '.join(self.kinds)} attention; say which, as in 'cross L0H0'.")
         return self.kinds[0]
+
+    def widget(self, token: TokenReference | None = None, head: str | None = None) -> Any:
+        """Return the page as a `TraceWidget` for Jupyter: its `head` and `token` are those that the reader has chosen.
+
+        Args:
+            token, head: what the page shows first, as in `show`.
+
+        Raises:
+            InputError: the token or head does not exist, the trace has too many weights, or the package anywidget is
+                not installed.
+        """
+        import_extra("anywidget", "notebook")
+        from regard.views.page.widget import TraceWidget
+
+        return TraceWidget(self, token=token, head=head)
 
     def _repr_html_(self) -> str:
         """Return the HTML page of the trace inside an HTML frame, for a notebook."""

@@ -96,6 +96,13 @@ class Alignment:
 
         return write_alignment(Path(path), self.source_words, self.target_words, self.weights, title)
 
+    def _repr_png_(self) -> bytes:
+        """Return the picture that `figure` writes, for a notebook."""
+        from regard.views.alignment import alignment_figure
+        from regard.views.picture.canvas import rendered
+
+        return rendered(alignment_figure(self.source_words, self.target_words, self.weights))
+
     def _merged(self, rows: list[int], rows_to: Sequence[int], n_rows: int) -> Float[Tensor, "n_rows source_words"]:
         """Return the attention weights of some target pieces on the source words, averaged over pieces of the same row.
 

@@ -151,6 +151,12 @@ class Translation:
             "candidates": [candidate_record(candidate) for candidate in self.candidates],
         }
 
+    def _repr_html_(self) -> str:
+        """Return the page that `html` writes inside an HTML frame, for a notebook."""
+        from regard.views.page.notebook import notebook_frame
+
+        return notebook_frame(self.trace, self.page_record())
+
     def __repr__(self) -> str:
         return f"Translation({self.source!r} → {self.text!r}, log_probability={self.log_probability:.3f})"
 

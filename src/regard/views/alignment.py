@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 from jaxtyping import Float
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from regard.views.picture.canvas import FAINT, MARGIN, WIDTH, blank_page, check_picture_path, save_figure
@@ -45,15 +46,21 @@ def alignment_table(source: Words, target: Words, weights: Weights) -> Columns:
 
 
 def write_alignment(path: Path, source: Words, target: Words, weights: Weights, title: str = "") -> Path:
-    """Write a picture: a row for each target word, a column for each source word, a circle for each weight.
-
-    Args:
-        weights: the weight of each target word on each source word, from 0 to 1.
+    """Write the picture of an alignment; see `alignment_figure` for the other arguments.
 
     Raises:
         InputError: `path` does not end in .png, .svg or .pdf, or the file cannot be written.
     """
     check_picture_path(path)
+    return save_figure(alignment_figure(source, target, weights, title), path)
+
+
+def alignment_figure(source: Words, target: Words, weights: Weights, title: str = "") -> Figure:
+    """Return a figure with a row for each target word, a column for each source word, a circle for each weight.
+
+    Args:
+        weights: the weight of each target word on each source word, from 0 to 1.
+    """
     fonts = fonts_for(title + "".join([*source, *target]))
     left = MARGIN + largest_width(fonts, target) + GAP
     cell = min(CELL, (WIDTH - left - MARGIN) / len(source))
@@ -74,7 +81,7 @@ def write_alignment(path: Path, source: Words, target: Words, weights: Weights, 
     axes = page.area(left, top, cell * len(source), cell * len(target))
     axes.set(xlim=(0, len(source)), ylim=(len(target), 0))
     draw_circles(axes, weights.detach().float().clamp(0, 1), torch.ones_like(weights, dtype=torch.bool))
-    return save_figure(page.figure, path)
+    return page.figure
 
 
 def largest_width(fonts: Fonts, words: Words) -> float:

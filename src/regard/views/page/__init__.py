@@ -7,6 +7,7 @@ vectors.py     queries and keys, from which the page computes weights
 weights.py     weights that the page cannot compute
 blocks.py      arrays as compact text
 notebook.py    the page in a frame, for a notebook
+widget.py      the page as a Jupyter widget, which tells Python what its reader chooses
 
 The text that the model read may contain markup, and the page may be opened by someone else. So the text is put into the
 page only as JSON in which no character can end the script element, the script shows it only as text, and the page's

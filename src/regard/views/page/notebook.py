@@ -6,6 +6,7 @@ reader then sees the picture behind it.
 
 import base64
 from html import escape
+from typing import Any
 
 from regard.errors import InputError
 from regard.tracing.focus import focus_on
@@ -22,20 +23,18 @@ FRAME = "position: absolute; inset: 0; width: 100%; height: 100%; border: 0; bac
 """The CSS of the frame, which covers the picture."""
 
 
-def notebook_frame(trace: Trace) -> str:
+def notebook_frame(trace: Trace, alignment: dict[str, Any] | None = None) -> str:
     """Return the HTML output of a notebook for a trace: the page in a frame, and a picture of the trace behind it.
 
     If the trace is too large for a page, the HTML is a line of text with the reason.
+
+    Args:
+        alignment: the alignments of a translation; see `page_data`.
     """
     try:
-        n_weights = sum(step.pattern.shape.numel() for layers in trace.attended.values() for step in layers.values())
-        if n_weights > MAX_WEIGHTS:
-            raise InputError(
-                f"{n_weights:,} weights, and a notebook shows at most {MAX_WEIGHTS:,}; write a page with "
-                "trace.html(path), or trace fewer layers (layers=…)."
-            )
+        check_size(trace)
         focus = focus_on(trace)
-        document = page(trace, focus)
+        document = page(trace, focus, alignment)
     except InputError as error:
         return f"<pre>{escape(f'{trace!r}: {error}')}</pre>"
     picture = base64.b64encode(rendered(figure(trace, focus))).decode()
@@ -43,3 +42,13 @@ def notebook_frame(trace: Trace) -> str:
         f'<div style="{BOX}"><img alt="{escape(repr(trace))}" src="data:image/png;base64,{picture}">'
         f'<iframe title="regard" sandbox="allow-scripts" style="{FRAME}" srcdoc="{escape(document)}"></iframe></div>'
     )
+
+
+def check_size(trace: Trace) -> None:
+    """Raise InputError if a trace has more weights than a notebook shows."""
+    n_weights = sum(step.pattern.shape.numel() for layers in trace.attended.values() for step in layers.values())
+    if n_weights > MAX_WEIGHTS:
+        raise InputError(
+            f"{n_weights:,} weights, and a notebook shows at most {MAX_WEIGHTS:,}; write a page with "
+            "trace.html(path), or trace fewer layers (layers=…)."
+        )

@@ -139,6 +139,8 @@ def rendered(figure: Figure, ending: str = ".png", dpi: int = 90) -> bytes:
         dpi: dots per inch; the default suits a picture that a notebook stores.
     """
     content = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "regard", "svg.fonttype": "path", "svg.image_inline": True}):
+    # Without hinting, a text has the same width at every resolution.
+    settings = {"svg.hashsalt": "regard", "svg.fonttype": "path", "svg.image_inline": True, "text.hinting": "none"}
+    with matplotlib.rc_context(settings):
         figure.savefig(content, format=ending[1:], dpi=dpi, facecolor="white", metadata=METADATA[ending])
     return content.getvalue()

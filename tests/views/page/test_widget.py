@@ -1,0 +1,201 @@
+"""The page as a notebook's widget: what the reader chooses reaches Python, and what Python chooses reaches the page."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from playwright.sync_api import Page, expect
+
+from regard import Trace, attend
+from regard.errors import InputError
+from regard.views.page.widget import SCRIPT, TraceWidget
+
+NOTEBOOK = """<!doctype html><meta charset="utf-8"><div id="cell"></div><script type="module">
+const listeners = new Set();
+const values = __VALUES__;
+window.model = {
+  get: (name) => values[name],
+  set: (name, value) => {
+    if (values[name] === value) return;
+    values[name] = value;
+    listeners.forEach((listener) => listener());
+  },
+  save_changes: () => { window.saved = { ...values }; },
+  on: (event, listener) => { if (event === "change:address") listeners.add(listener); },
+  off: (event, listener) => listeners.delete(listener),
+};
+__SCRIPT__
+window.remove = render({ model, el: document.getElementById("cell") });
+</script>"""
+"""A page that does what a notebook does with a widget's script: it gives it a model of values, and an element."""
+
+
+CELLS = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell"
+"""The cells of the notebook that JupyterLab shows; others may be open in tabs behind it."""
+
+
+def written(values: object) -> str:
+    """JSON for a script element."""
+    return json.dumps(values).replace("<", "\\u003c")
+
+
+@pytest.fixture
+def opened_widget(opened: Callable[..., Page], tmp_path: Path) -> Callable[[TraceWidget], Page]:
+    """opened_widget(widget) is a page in the browser with the widget in it."""
+
+    def show(widget: TraceWidget) -> Page:
+        values = written({"document": widget.document, "address": widget.address})
+        path = tmp_path / "notebook.html"
+        path.write_text(
+            NOTEBOOK.replace("__VALUES__", values).replace(
+                "__SCRIPT__", SCRIPT.replace("export default { render };", "")
+            ),
+            encoding="utf-8",
+        )
+        return opened(path)
+
+    return show
+
+
+def test_a_widget_knows_its_head_and_token(snake: Trace) -> None:
+    widget = snake.widget(token="it", head="L3H1")
+    assert (widget.head["it", "snake"], widget.head.name) == (snake["L3H1"]["it", "snake"], "L3H1")
+    assert widget.token == snake.tokens[7]
+    heard: list[str] = []
+    widget.on_select(lambda changed: heard.append(f"{changed.head.name} {changed.token}"))
+    widget.select("L2H0")
+    widget.select(token="venom")
+    assert heard == ["L2H0 it", "L2H0 venom"]
+    widget.address = "head=L4average&query=all"
+    assert (widget.head.name, widget.token) == ("L4average", None)
+
+
+def test_a_widget_of_an_encoder_decoder_names_the_kind(handmade: Callable[..., Trace]) -> None:
+    encoder, decoder = handmade("a b c"), handmade("d e", kind="decoder")
+    query, key = torch.randn(1, 3, 2, 5), torch.randn(1, 3, 3, 5)
+    cross = {"cross": {0: attend(query, key, key)}}
+    pair = replace(encoder, target=decoder.target, attended={**encoder.attended, **decoder.attended, **cross})
+    widget = pair.widget(token="e", head="cross L0H1")
+    assert (widget.head.kind, widget.head.name, widget.token) == ("cross", "L0H1", decoder.target[1])
+    widget.address = "kind=encoder&head=L1H0&query=2"
+    assert (widget.head.kind, widget.token) == ("encoder", encoder.source[2])
+
+
+def test_a_widget_of_no_such_token_is_refused(snake: Trace) -> None:
+    with pytest.raises(InputError, match="no token 'dog'"):
+        snake.widget(token="dog")
+
+
+def test_where_no_widget_can_be_shown_there_is_a_picture(snake: Trace) -> None:
+    data, _ = snake.widget()._repr_mimebundle_()
+    assert data["text/plain"] == repr(snake)
+    assert data["image/png"].startswith(b"\x89PNG")
+    assert "application/vnd.jupyter.widget-view+json" in data
+
+
+def test_the_reader_and_python_choose_in_turn(opened_widget: Callable[[TraceWidget], Page], snake: Trace) -> None:
+    widget = snake.widget(token="it", head="L3H1")
+    page = opened_widget(widget)
+    inner = page.frame_locator("iframe")
+    title = inner.locator("[data-view=sentence] h2")
+    expect(title).to_have_text("L3H1 · it")
+    inner.locator("[data-view=sentence] .word").filter(has_text="snake").first.click()
+    page.wait_for_function("() => window.saved?.address.includes('query=2')")
+    widget.address = page.evaluate("() => window.saved.address")
+    assert (widget.head.name, widget.token) == ("L3H1", snake.tokens[2])
+    widget.select("L2H0", token="venom")
+    page.evaluate("address => model.set('address', address)", widget.address)
+    expect(title).to_have_text("L2H0 · venom")
+    page.evaluate("() => { window.remove(); document.querySelector('iframe').remove(); }")  # leaves nothing behind
+    page.evaluate("() => model.set('address', 'head=L0H0&query=0')")
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[str]:
+    """The address of a real JupyterLab in `tmp_path`; without JupyterLab the test is skipped, but not by CI."""
+    command = Path(sys.executable).with_name("jupyter-lab")
+    if not command.exists() and "CI" not in os.environ:
+        pytest.skip("the notebook is tested in JupyterLab: pip install jupyterlab; CI always does")
+    folders = {name: str(tmp_path / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")}
+    settings = ["--allow-root", "--no-browser", "--ip=127.0.0.1", "--port=0", "--IdentityProvider.token=known"]
+    with (tmp_path / "lab.log").open("w") as log:
+        process = subprocess.Popen(
+            [command, *settings, "--LabApp.news_url="],
+            cwd=tmp_path,
+            env=os.environ | folders,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield address_of_server(Path(folders["JUPYTER_RUNTIME_DIR"]), tmp_path / "lab.log")
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def address_of_server(folder: Path, log: Path) -> str:
+    for _ in range(600):
+        for file in folder.glob("jpserver-*.json"):
+            address = json.loads(file.read_text())["url"]
+            with urllib.request.urlopen(f"{address}api?token=known"):
+                return str(address)
+        time.sleep(0.1)
+    raise AssertionError(log.read_text())
+
+
+def write_notebook(path: Path, *cells: str) -> None:
+    code = [
+        {"cell_type": "code", "execution_count": None, "id": f"c{n}", "metadata": {}, "outputs": [], "source": cell}
+        for n, cell in enumerate(cells)
+    ]
+    kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+    path.write_text(json.dumps({"cells": code, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}))
+
+
+@pytest.mark.slow
+def test_a_real_notebook_tells_python_what_its_reader_chose(tab: Page, lab: str, snake: Trace, tmp_path: Path) -> None:
+    saved = snake.save(tmp_path / "snake.safetensors")
+    write_notebook(
+        tmp_path / "snake.ipynb",
+        f"import regard\nwidget = regard.Trace.load({str(saved)!r}).widget(token='it', head='L3H1')\nwidget",
+        "print(widget.head.name, widget.token)",
+    )
+    tab.set_viewport_size({"width": 1200, "height": 1600})
+    tab.goto(f"{lab}lab/tree/snake.ipynb?token=known")
+    cells = tab.locator(CELLS)
+    expect(cells).to_have_count(2)
+    run(tab, 0)
+    inner = cells.nth(0).frame_locator("iframe[title=regard]")
+    expect(inner.locator("[data-view=sentence] h2")).to_have_text("L3H1 · it", timeout=60_000)
+    inner.locator("[data-view=sentence] .word").filter(has_text="snake").first.click()
+    expect(inner.locator("[data-view=sentence] h2")).to_have_text("L3H1 · snake")
+    tab.wait_for_timeout(500)  # the widget waits until the pointer rests
+    run(tab, 1)
+    expect(cells.nth(1).locator(".jp-OutputArea")).to_have_text("L3H1 snake")
+
+    tab.keyboard.press("Control+s")
+    stored = tmp_path / "snake.ipynb"
+    for _ in range(100):
+        if "image/png" in stored.read_text():
+            break
+        tab.wait_for_timeout(100)
+    mailed = stored.read_text().replace("print(", "print( ")  # no notebook that was run here
+    (tmp_path / "mailed.ipynb").write_text(mailed)
+    tab.goto(f"{lab}lab/tree/mailed.ipynb?token=known")
+    expect(tab.locator(CELLS).nth(0).locator(".jp-OutputArea img")).to_be_visible()
+    expect(tab.locator(f"{CELLS} iframe[title=regard]")).to_have_count(0)
+
+
+def run(tab: Page, cell: int) -> None:
+    """Run a cell once the kernel is ready."""
+    expect(tab.get_by_text("| Idle")).to_be_visible()
+    tab.locator(CELLS).nth(cell).locator(".cm-content").click()
+    tab.keyboard.press("Control+Enter")
