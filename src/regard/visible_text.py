@@ -11,6 +11,12 @@ EXECUTED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069
 
 SYMBOLS = {"\t": "⇥", "\n": "⏎"}
 
+FIRST_STRONG_ISOLATE, POP_ISOLATE = "\u2068", "\u2069"
+"""Unicode's marks around a part of a line whose direction of writing does not affect the rest of the line."""
+
+RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\U00010800-\U00010fff\U0001e800-\U0001efff]")
+"""The letters of Hebrew, Arabic and the other scripts that run from right to left."""
+
 
 def escape_controls(text: object, keep: str = "") -> str:
     r"""Replace a tab by ⇥, a line feed by ⏎, and other characters that a terminal would act on by their codes in ‹›.
@@ -27,3 +33,20 @@ def escape_controls(text: object, keep: str = "") -> str:
         return character if character in keep else SYMBOLS.get(character, f"‹{ord(character):02X}›")
 
     return EXECUTED.sub(symbol, str(text))
+
+
+def isolated(text: str) -> str:
+    """Return a text between marks of isolation if it has right-to-left letters; else the text itself.
+
+    Many terminals show right-to-left words in their own direction. Without the marks, such a terminal exchanges two
+    Hebrew words that stand beside each other as the heads of columns, and a Hebrew word with the number after it.
+
+    >>> isolated("snake"), ascii(isolated("נחש"))
+    ('snake', "'\\u2068\\u05e0\\u05d7\\u05e9\\u2069'")
+    """
+    return f"{FIRST_STRONG_ISOLATE}{text}{POP_ISOLATE}" if RIGHT_TO_LEFT.search(text) else text
+
+
+def visible_name(text: object) -> str:
+    """Return a name that a terminal shows in a line with other text: `escape_controls`, and then `isolated`."""
+    return isolated(escape_controls(text))

@@ -17,7 +17,7 @@ from pathlib import Path
 from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.font_manager import FontEntry, FontProperties, findSystemFonts, fontManager, get_font
 
-from regard.visible_text import escape_controls
+from regard.visible_text import FIRST_STRONG_ISOLATE, POP_ISOLATE, escape_controls
 
 BASE = "DejaVu Sans"
 """The font that matplotlib installs, so it is the same on every machine."""
@@ -27,9 +27,6 @@ OWN_FILE = Path(__file__).parent / "letters" / "NotoSansCJK-subset.otf"
 """The font file that comes with regard."""
 
 MISSING = "□"
-
-FIRST_STRONG_ISOLATE, POP_ISOLATE = "\u2068", "\u2069"
-"""Unicode's marks around a part of a line whose direction of writing does not affect the rest of the line."""
 
 SCRIPTS = {
     "HIRAGANA": ("Noto Sans CJK JP", "Noto Sans JP", "Hiragino Sans", "Yu Gothic", "Meiryo", "IPAGothic"),

@@ -8,7 +8,7 @@ from rich.measure import Measurement, measure_renderables
 from rich.table import Table
 from rich.text import Text
 
-from regard.visible_text import escape_controls
+from regard.visible_text import escape_controls, isolated
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +67,6 @@ class Columns:
 
 def truncated(name: str, cells: int) -> Text:
     """Return a name as dim text, cut off with … where it is wider than `cells` terminal cells."""
-    text = Text(escape_controls(name), style="dim")
+    text = Text(escape_controls(name))
     text.truncate(cells, overflow="ellipsis")
-    return text
+    return Text(isolated(text.plain), style="dim")

@@ -15,7 +15,7 @@ from rich.text import Text
 from regard.tracing.comparison import Comparison
 from regard.views.terminal.columns import Columns
 from regard.views.terminal.trace import colour
-from regard.visible_text import escape_controls
+from regard.visible_text import visible_name
 
 N_LISTED = 6
 """The number of heads in the list of those that differ most."""
@@ -28,14 +28,14 @@ def show(comparison: Comparison, console: Console | None = None) -> None:
 
 def view(comparison: Comparison) -> RenderableType:
     """Return what `show` prints: where the traces first differ, the heads that differ most, and a grid of all heads."""
-    models = [escape_controls(model) for model in comparison.models]
+    models = [visible_name(model) for model in comparison.models]
     first = comparison.first
     lines: list[RenderableType] = [Text.assemble((models[0], "bold"), " and ", (models[1], "bold"))]
     if first is None:
         lines.append(Text(f"no difference: no query moves more than {comparison.at_most:g} of its attention"))
     else:
         head, token = first
-        lines.append(Text.assemble("they part first in ", (head, "bold"), " at ", (escape_controls(token), "bold")))
+        lines.append(Text.assemble("they part first in ", (head, "bold"), " at ", (visible_name(token), "bold")))
     if comparison.output is not None:
         lines.append(Text(f"largest difference of the outputs: {comparison.output:.3g}"))
     if first is None:
@@ -59,7 +59,7 @@ def head_table(comparison: Comparison) -> Table:
     table = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for head, token, share in comparison.largest(N_LISTED):
         if share > 0:
-            table.add_row(Text(head), Text(escape_controls(token)), f"{share:.3f}" if share >= 1e-3 else f"{share:.1e}")
+            table.add_row(Text(head), Text(visible_name(token)), f"{share:.3f}" if share >= 1e-3 else f"{share:.1e}")
     return table
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from regard.visible_text import escape_controls
+from regard.visible_text import escape_controls, isolated
 
 DIGITS = 4
 """The default number of decimals of a rounded number."""
@@ -230,10 +230,15 @@ def shortened(text: str, cells: int) -> str:
     >>> shortened("dangerous", 5), shortened("위험하기", 5)
     ('dang…', '위험…')
     """
-    text = printable(text)
-    return text if cell_len(text) <= cells else set_cell_size(text, cells - 1).rstrip() + "…"
+    text = without_controls(text)
+    return isolated(text if cell_len(text) <= cells else set_cell_size(text, cells - 1).rstrip() + "…")
 
 
 def printable(text: str) -> str:
+    """Return a text with control characters replaced by symbols, and isolated if it runs from right to left."""
+    return isolated(without_controls(text))
+
+
+def without_controls(text: str) -> str:
     """Return a text with control characters replaced by symbols, and other unprintable characters by �."""
     return "".join(letter if letter.isprintable() else "�" for letter in escape_controls(text))

@@ -20,7 +20,7 @@ from regard.tracing.token_reference import TokenReference, times
 from regard.tracing.trace import Trace
 from regard.views.shared_text import decoder_note, size_label, token_label
 from regard.views.terminal.columns import Columns
-from regard.visible_text import escape_controls
+from regard.visible_text import escape_controls, isolated, visible_name
 
 SHADES = " ·░▒▓█"
 """Blocks for weights from 0 to 1; only a weight of 0 is blank."""
@@ -59,7 +59,7 @@ def view(trace: Trace, focus: Focus) -> RenderableType:
         *([Text(note, style="dim")] if note else []),
         "",
         Text.assemble(
-            (escape_controls(focus.token.text), "bold"), f" looks, in {focus.head.name}, at", occurrence_note(focus)
+            (visible_name(focus.token.text), "bold"), f" looks, in {focus.head.name}, at", occurrence_note(focus)
         ),
         Indent(patch_map(focus) or sentence(focus), (1, 0, 1, 2), expand=False),
         Indent(key_table(focus, N_LISTED), (0, 0, 0, 2), expand=False),
@@ -72,7 +72,7 @@ def other_heads(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType
     """Return two views of the query's largest weight on another word: a table of the top heads, a grid of all heads."""
     heads = trace.heads(focus.head.kind)
     strongest = strongest_other_words(heads, focus.query)
-    name = (token_label(focus.query, focus.head.queries), "bold")
+    name = (isolated(token_label(focus.query, focus.head.queries)), "bold")
     if not strongest:
         return [Text.assemble(name, " looks at no other word in any head.")]
     return [
@@ -93,7 +93,7 @@ def title(trace: Trace, focus: Focus) -> Text:
         tokens = f"{len(queries)} target and {len(keys)} source tokens"
     kind = f"{focus.head.kind} · " if len(trace.kinds) > 1 else ""
     return Text.assemble(
-        (escape_controls(trace.model), "bold"), f" · {kind}{size_label(trace.heads(focus.head.kind))} · {tokens}"
+        (visible_name(trace.model), "bold"), f" · {kind}{size_label(trace.heads(focus.head.kind))} · {tokens}"
     )
 
 
@@ -103,7 +103,10 @@ def occurrence_note(focus: Focus) -> Text:
     if len(same) == 1:
         return Text()
     text, number = focus.token.text, same.index(focus.query) + 1
-    return Text(f"   ({text!r} occurs {times(len(same))}; this is {escape_controls(text)}:{number})", style="dim")
+    return Text(
+        f"   ({isolated(repr(text))} occurs {times(len(same))}; this is {visible_name(f'{text}:{number}')})",
+        style="dim",
+    )
 
 
 def sentence(focus: Focus) -> Text:
@@ -147,7 +150,7 @@ def key_table(focus: Focus, n: int) -> Table:
     table.add_column(justify="right")
     table.add_column(no_wrap=True)
     for key in focus.head.top(focus.query, n):
-        name = Text(token_label(key.position, focus.head.keys))
+        name = Text(isolated(token_label(key.position, focus.head.keys)))
         table.add_row(name, f"{key.weight:.3f}", Text(bar(key.weight), style="rgb(66,146,198)"))
     return table
 
@@ -157,7 +160,9 @@ def head_table(strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Ta
     table = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for head, key, weight in strongest:
         style = "bold" if head.name == focus.head.name else ""
-        table.add_row(Text(head.name, style=style), Text(token_label(key, head.keys), style=style), f"{weight:.3f}")
+        table.add_row(
+            Text(head.name, style=style), Text(isolated(token_label(key, head.keys)), style=style), f"{weight:.3f}"
+        )
     return table
 
 
